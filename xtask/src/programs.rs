@@ -95,6 +95,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "memory_over_time",
         "memory_planted",
         "replay",
+        "stalls_probed",
         "stalls_watch",
         "timed_server",
     ],

@@ -21,6 +21,7 @@
 //! | [`meminfo`] | lines of `/proc/meminfo` | no |
 //! | [`mounts`] | a look at what is mounted, in every mount namespace | no |
 //! | [`shared_memory`] | a look at segments that have a name; removal of those that nobody uses and that the caller has proven to be a dead sandbox's | no |
+//! | [`uprobe`] | a look at the calls of a function in running processes; the kernel takes it back with this process | no |
 //! | [`clock`] | the run's monotonic clock, wall time | no |
 
 pub mod change;
@@ -40,6 +41,7 @@ pub mod places;
 pub mod process;
 pub mod shared_memory;
 pub mod tool;
+pub mod uprobe;
 
 mod error;
 mod failpoint;

@@ -3,6 +3,7 @@
 //!
 //! - [`free_list`]: the row of one version; nothing for a version that nobody has looked at. It is never taken from a neighbour.
 //! - [`FreeList`]: one row, with where it is known from and how ([`Evidence`]).
+//! - [`waiting_function`]: the function in which a query waits, for a probe.
 //! - [`bugs`]: what is wrong with its counters; [`setting`]: its variables, and whether they can be set while it runs; [`watches`]: what tells of
 //!   trouble in a version where there is nothing to set.
 //! - [`Ladder`]: how long a query waits before each of its tries, under Percona Server's `backoff`.
@@ -11,6 +12,7 @@
 
 mod bug;
 mod counters;
+mod function;
 mod ladder;
 mod mariadb;
 mod mysql;
@@ -19,6 +21,7 @@ mod setting;
 mod watch;
 
 pub use bug::{Bug, bugs};
+pub use function::{Function, waiting_function};
 pub use ladder::{LADDER, Ladder};
 pub use setting::{Setting, setting};
 pub use watch::{Watch, watches};

@@ -192,3 +192,22 @@ fn every_algorithm_of_a_row_has_its_meaning_of_each_counter() {
         }
     }
 }
+
+#[test]
+fn the_function_in_which_queries_wait_has_the_name_of_its_version() {
+    let symbol = |flavour, version: &str| {
+        waiting_function(flavour, &version.parse().expect("a version")).map(|it| (it.symbol, it.evidence))
+    };
+    let pool = "_Z22buf_LRU_get_free_blockP10buf_pool_t";
+    assert_eq!(symbol(Mariadb, "10.1.23"), Some((pool, Evidence::Measured)));
+    for (flavour, version) in [(Mariadb, "10.1.48"), (Mariadb, "10.4.30"), (Percona, "8.0.29"), (Mysql, "9.7.4")] {
+        assert_eq!(symbol(flavour, version), Some((pool, Evidence::Assumed)), "{flavour} {version}");
+    }
+    assert_eq!(symbol(Mariadb, "10.11.19").map(|it| it.0), Some("_Z22buf_LRU_get_free_blockb"));
+    assert_eq!(symbol(Mariadb, "11.8.6").map(|it| it.0), Some("_Z22buf_LRU_get_free_block11buf_LRU_get"));
+    for (flavour, version) in [(Mariadb, "11.4.2"), (Mariadb, "5.5.60"), (Mysql, "9.8.0"), (Postgresql, "15")] {
+        assert_eq!(symbol(flavour, version), None, "{flavour} {version}");
+    }
+    // the ABI writes a name's length before it
+    assert!(function::ALL.iter().all(|it| it.symbol.starts_with("_Z22") && "buf_LRU_get_free_block".len() == 22));
+}

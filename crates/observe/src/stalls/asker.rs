@@ -2,13 +2,22 @@
 //! Asks the server beside the sampling, on a thread of its own: a server that stalls must not stall its watcher.
 
 use super::asking::{Asking, Memory};
-use super::{mysql, postgresql};
+use super::{mysql, postgresql, waits};
 use crate::{Error, Reopening};
 use ::stalls::watch::{Answer, Missing};
 use capability::Protocol;
 use host::clock::RunClock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
+
+/// Which questions there are, beside those that each server is asked.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Scope {
+    /// Wait events, and the free pages of each instance of the buffer pool.
+    pub(super) is_deep: bool,
+    /// The server has `innodb_empty_free_list_algorithm`, which may be set while it runs.
+    pub(super) has_algorithm: bool,
+}
 
 /// What to ask for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,10 +49,15 @@ pub(super) struct Asker {
 impl Asker {
     /// # Errors
     /// No thread can be started.
-    pub(super) fn start(connection: Reopening, protocol: Protocol, clock: RunClock) -> Result<Self, Error> {
+    pub(super) fn start(
+        connection: Reopening,
+        protocol: Protocol,
+        clock: RunClock,
+        scope: Scope,
+    ) -> Result<Self, Error> {
         let (questions, asked) = channel();
         let (answer, answers) = channel();
-        let work = move || work(connection, protocol, clock, &asked, &answer);
+        let work = move || work(connection, protocol, (clock, scope), &asked, &answer);
         let thread = std::thread::Builder::new().name("asker".to_owned()).spawn(work);
         thread.map_err(|source| Error::Thread { source })?;
         Ok(Self { questions, answers, is_asking: false })
@@ -73,7 +87,7 @@ impl Asker {
 fn work(
     mut connection: Reopening,
     protocol: Protocol,
-    clock: RunClock,
+    (clock, scope): (RunClock, Scope),
     asked: &Receiver<Question>,
     answer: &Sender<Answered>,
 ) {
@@ -84,15 +98,26 @@ fn work(
         let mut answers = Vec::new();
         if question.counters && protocol == Protocol::Mysql {
             let counters = mysql::counters(&mut asking);
-            answers.push(Answer { asked_us, answered_us: clock.now_us(), sessions: None, counters });
+            let backoff = scope.has_algorithm.then(|| mysql::backoff(&mut asking)).flatten();
+            answers.push(Answer { asked_us, answered_us: clock.now_us(), counters, backoff, ..Answer::default() });
+            if scope.is_deep {
+                let asked_us = clock.now_us();
+                let free_by_instance = mysql::free_by_instance(&mut asking);
+                answers.push(Answer { asked_us, answered_us: clock.now_us(), free_by_instance, ..Answer::default() });
+            }
         }
         if question.sessions {
             let asked_us = clock.now_us();
             let sessions = match protocol {
-                Protocol::Mysql => mysql::sessions(&mut asking, question.locks),
+                Protocol::Mysql => mysql::sessions(&mut asking, question.locks).map(|mut sessions| {
+                    if scope.is_deep {
+                        waits::add(&mut asking, &mut sessions);
+                    }
+                    sessions
+                }),
                 Protocol::Postgresql => postgresql::sessions(&mut asking),
             };
-            answers.push(Answer { asked_us, answered_us: clock.now_us(), sessions, counters: None });
+            answers.push(Answer { asked_us, answered_us: clock.now_us(), sessions, ..Answer::default() });
         }
         if let Some(why) = asking.lost.take() {
             asking.missing("some answers of the server", why, None);

@@ -35,6 +35,10 @@ pub(super) struct Memory {
     taken: HashMap<&'static str, Option<usize>>,
     pub(super) missing: Vec<Missing>,
     pub(super) statements: u64,
+    /// Wait events of performance_schema. `None`: not asked yet.
+    pub(super) waits_are_on: Option<bool>,
+    /// Free pages of each instance of the buffer pool: how often in a row they were dear to ask for.
+    pub(super) dear_instances: u32,
 }
 
 pub(super) struct Asking<'a> {

@@ -9,21 +9,26 @@ mod asking;
 mod mysql;
 mod pace;
 mod postgresql;
+mod probe;
+mod surroundings;
 mod syscall;
 mod threads;
+mod waits;
 
 use crate::server::ServerKind;
 use crate::{Error, Reopening};
 use ::stalls::Stall;
 use ::stalls::watch::{Missing, Pressure, Watch, WatchCost, Watched, Watching};
-use asker::{Answered, Asker, Question};
+use asker::{Answered, Asker, Question, Scope};
 use capability::Protocol;
 use host::clock::RunClock;
 use host::process::Identity;
 use pace::Pacer;
+use probe::Probing;
 use sql::Dialect;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use surroundings::Surroundings;
 use threads::Threads;
 
 /// How to watch.
@@ -35,6 +40,10 @@ pub struct Options {
     pub least: Duration,
     /// Statements with their values.
     pub with_values: bool,
+    /// Looks more often, and asks for wait events and each instance's free pages.
+    pub is_deep: bool,
+    /// Probes the function in which queries wait for a free page, and tells calls that are so long.
+    pub probes: Option<Duration>,
 }
 
 /// The server to ask.
@@ -53,6 +62,8 @@ pub struct Watcher {
     pid: u32,
     threads: Threads,
     asker: Option<Asker>,
+    probing: Option<Probing>,
+    surroundings: Surroundings,
     watching: Watching,
     pacer: Pacer,
     missing: Vec<Missing>,
@@ -73,6 +84,7 @@ const COUNTED_EVERY_US: u64 = 1_000_000;
 const ASKED_EVERY_US: u64 = 50_000;
 /// Threads that serve no client are looked at once in so many sweeps.
 const STRANGERS_EVERY: u64 = 8;
+const ALGORITHM: &str = "innodb_empty_free_list_algorithm";
 /// For the first answer.
 const PATIENCE: Duration = Duration::from_secs(6);
 
@@ -89,12 +101,7 @@ impl Watcher {
         let (threads, mut missing) = Threads::of(process.pid, by_process)?;
         let is_postgresql = by_process;
         let backoff = match &asked {
-            Some(asked) => Some(
-                asked
-                    .variables
-                    .get("innodb_empty_free_list_algorithm")
-                    .is_some_and(|it| it.eq_ignore_ascii_case("backoff")),
-            ),
+            Some(asked) => Some(asked.variables.get(ALGORITHM).is_some_and(|it| it.eq_ignore_ascii_case("backoff"))),
             None => {
                 missing.push(Missing {
                     what: "which connections wait, and for whose locks".into(),
@@ -104,23 +111,42 @@ impl Watcher {
                 None
             }
         };
+        let kind = asked.as_ref().map(|asked| &asked.kind);
+        let probing = options.probes.map(|_| Probing::start(process.pid, kind, clock));
+        let probing = probing.and_then(|it| it.map_err(|why| missing.push(why)).ok());
+        let surroundings = Surroundings::of(process.pid, data_directory(asked.as_ref()));
+        if options.is_deep && !surroundings.knows_the_disk() {
+            missing.push(Missing {
+                what: "how long the disk of the data directory took".into(),
+                why: "it has no line of its own in /proc/diskstats, or the server does not name its data directory"
+                    .into(),
+                remedy: None,
+            });
+        }
         let watching = Watching::new(Watch {
             least_us: micros(options.least),
             backoff,
+            free_list: kind.and_then(|kind| capability::free_list(kind.flavour, &kind.version)),
+            probe: probing.as_ref().zip(options.probes).map(|(probing, least)| probing.probe(least)),
+            is_deep: options.is_deep,
             with_values: options.with_values,
             dialect: if is_postgresql { Dialect::Postgresql } else { Dialect::Mysql },
             server: asked.as_ref().map(|asked| asked.name.clone()),
             started_unix_us: clock.started_unix_us(),
         });
+        let has_algorithm = asked.as_ref().is_some_and(|asked| asked.variables.contains_key(ALGORITHM));
+        let scope = Scope { is_deep: options.is_deep, has_algorithm };
         let protocol = if is_postgresql { Protocol::Postgresql } else { Protocol::Mysql };
-        let asker = asked.map(|asked| Asker::start(asked.connection, protocol, clock)).transpose()?;
+        let asker = asked.map(|asked| Asker::start(asked.connection, protocol, clock, scope)).transpose()?;
         let mut watcher = Self {
             clock,
             pid: process.pid,
             threads,
             asker,
+            probing,
+            surroundings,
             watching,
-            pacer: Pacer::new(options.interval),
+            pacer: Pacer::new(options.interval, options.is_deep),
             missing,
             of_server: Vec::new(),
             cost: WatchCost::default(),
@@ -148,8 +174,11 @@ impl Watcher {
             for thread in self.threads.list() {
                 self.watching.gone(now_us, thread);
             }
+            self.watching.host(now_us, self.surroundings.read());
+            self.threads.memory_is_short(self.watching.is_memory_short());
         }
         self.sweep();
+        self.take_hits(false);
         self.take_answers(Duration::ZERO);
         self.ask_what_is_wanted();
         self.watching.settled(self.clock.now_us())
@@ -158,6 +187,8 @@ impl Watcher {
     /// The last readings, the stalls that were not told yet, and all that was watched.
     pub fn finish(mut self) -> (Vec<Stall>, Watched) {
         self.take_answers(Duration::from_millis(500));
+        self.watching.host(self.clock.now_us(), self.surroundings.read());
+        self.take_hits(true);
         self.watching.stop(self.clock.now_us());
         if self.ask(Question { sessions: true, locks: false, counters: true }) {
             self.take_answers(Duration::from_secs(1));
@@ -172,6 +203,9 @@ impl Watcher {
             sweeps_late: self.pacer.late(),
             interval_us: self.pacer.interval_us(),
             interval_p50_us: self.pacer.median_us(),
+            hits: self.probing.as_ref().map_or(0, |it| it.hits),
+            hits_lost: self.probing.as_ref().map_or(0, Probing::lost),
+            hits_cpu_us: self.probing.as_ref().map_or(0, |it| micros(it.cpu)),
             ..self.cost
         };
         let pressure = self.pressure_before.zip(pace::pressure()).map(|(before, now)| Pressure {
@@ -185,6 +219,11 @@ impl Watcher {
 
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    fn take_hits(&mut self, all: bool) {
+        let hits = self.probing.as_mut().map(|probing| probing.take(all)).unwrap_or_default();
+        self.watching.hits(&hits);
     }
 
     fn sweep(&mut self) {
@@ -243,6 +282,12 @@ impl Watcher {
         self.cost.statements = statements;
         self.cost.statements_us += took_us;
     }
+}
+
+/// `datadir`, or `data_directory`.
+fn data_directory(asked: Option<&Asked>) -> Option<&str> {
+    let variables = &asked?.variables;
+    ["datadir", "data_directory"].iter().find_map(|name| variables.get(*name)).map(String::as_str)
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -6,6 +6,7 @@
 
 use super::asking::{Asking, Row, Source};
 use ::stalls::watch::{Counters, Says, Session};
+use std::time::{Duration, Instant};
 
 /// Number, thread, command, state, statement, our own number; milliseconds for which the statement runs.
 const SESSIONS: [Source; 3] = [
@@ -44,8 +45,13 @@ const LOCKS: [Source; 3] = [
     },
 ];
 
-const COUNTERS: &str =
-    "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_buffer_pool_wait_free', 'Innodb_buffer_pool_pages_free')";
+const COUNTERS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN \
+                        ('Innodb_buffer_pool_wait_free', 'Innodb_buffer_pool_pages_free', 'Innodb_buffer_pool_pages_LRU_flushed')";
+const INSTANCES: &str =
+    "SELECT POOL_ID, FREE_BUFFERS FROM information_schema.INNODB_BUFFER_POOL_STATS ORDER BY POOL_ID";
+/// Asking for the instances is dear if it takes longer, so often in a row: a busy machine is late now and then.
+const MOST_DEAR: u32 = 3;
+const DEAR: Duration = Duration::from_millis(10);
 
 pub(super) fn sessions(asking: &mut Asking<'_>, with_locks: bool) -> Option<Vec<Session>> {
     let rows =
@@ -124,7 +130,38 @@ fn says(command: &str, state: &str) -> Says {
 pub(super) fn counters(asking: &mut Asking<'_>) -> Option<Counters> {
     let rows = asking.rows("wait_free and free pages", COUNTERS)?;
     let of = |name: &str| rows.iter().find(|row| row.text(0).eq_ignore_ascii_case(name)).and_then(|row| row.number(1));
-    Some(Counters { wait_free: of("Innodb_buffer_pool_wait_free"), pages_free: of("Innodb_buffer_pool_pages_free") })
+    Some(Counters {
+        wait_free: of("Innodb_buffer_pool_wait_free"),
+        pages_free: of("Innodb_buffer_pool_pages_free"),
+        lru_flushed: of("Innodb_buffer_pool_pages_LRU_flushed"),
+    })
+}
+
+/// The algorithm in force is `backoff`.
+pub(super) fn backoff(asking: &mut Asking<'_>) -> Option<bool> {
+    let rows = asking.rows("innodb_empty_free_list_algorithm", "SELECT @@GLOBAL.innodb_empty_free_list_algorithm")?;
+    rows.first().map(|row| row.text(0).eq_ignore_ascii_case("backoff"))
+}
+
+/// Free pages of each instance of the buffer pool. What takes long is not asked again.
+pub(super) fn free_by_instance(asking: &mut Asking<'_>) -> Option<Vec<u64>> {
+    const WHAT: &str = "free pages of each instance of the buffer pool";
+    if asking.memory.dear_instances >= MOST_DEAR {
+        return None;
+    }
+    let began = Instant::now();
+    let rows = asking.rows(WHAT, INSTANCES);
+    let took = began.elapsed();
+    asking.memory.dear_instances = match &rows {
+        None if asking.lost.is_none() => MOST_DEAR,
+        Some(_) if took > DEAR => asking.memory.dear_instances + 1,
+        _ => 0,
+    };
+    if rows.is_some() && asking.memory.dear_instances == MOST_DEAR {
+        let why = format!("the server took {} ms to tell them, and is not asked again", took.as_millis());
+        asking.missing(WHAT, why, None);
+    }
+    rows?.iter().map(|row| row.number(1)).collect()
 }
 
 #[cfg(test)]

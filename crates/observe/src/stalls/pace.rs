@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! When the next sweep is due, how late sweeps are, and what this process and the host's tasks have had.
 
-use crate::parse;
+use super::surroundings::some_total;
 use ::stalls::watch::Pressure;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,6 +11,8 @@ const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(20);
 /// Of a CPU: an interval is this many times a sweep.
 const SHARE: u32 = 100;
+/// The same of `--deep`: four looks lie in 20 ms.
+const DEEP: (Duration, Duration, u32) = (Duration::from_millis(4), Duration::from_millis(5), 25);
 /// Of these the medians are taken.
 const KEPT: usize = 500;
 /// So often the medians are taken anew.
@@ -19,6 +21,8 @@ const TOLD_EVERY: u64 = 200;
 #[derive(Debug)]
 pub(super) struct Pacer {
     asked: Option<Duration>,
+    /// The shortest and the longest interval, and how many times a sweep it is.
+    limits: (Duration, Duration, u32),
     interval: Duration,
     due: Instant,
     last_us: Option<u64>,
@@ -31,10 +35,12 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    pub(super) fn new(asked: Option<Duration>) -> Self {
-        let interval = asked.unwrap_or(SHORTEST);
+    pub(super) fn new(asked: Option<Duration>, is_deep: bool) -> Self {
+        let limits = if is_deep { DEEP } else { (SHORTEST, LONGEST, SHARE) };
+        let interval = asked.unwrap_or(limits.0);
         Self {
             asked,
+            limits,
             interval,
             due: Instant::now() + interval,
             last_us: None,
@@ -70,8 +76,9 @@ impl Pacer {
         keep(&mut self.took, took_us);
         self.sweeps += 1;
         if self.asked.is_none() && self.sweeps.is_multiple_of(TOLD_EVERY) {
-            let affordable = Duration::from_micros(median(&self.took)) * SHARE;
-            self.interval = affordable.clamp(SHORTEST, LONGEST);
+            let (shortest, longest, share) = self.limits;
+            let affordable = Duration::from_micros(median(&self.took)) * share;
+            self.interval = affordable.clamp(shortest, longest);
         }
     }
 
@@ -114,15 +121,7 @@ pub(super) fn cpu_time() -> Duration {
 pub(super) fn pressure() -> Option<Pressure> {
     let total = |file: &str| {
         let text = std::fs::read_to_string(format!("/proc/pressure/{file}")).ok()?;
-        let mut us = None;
-        parse::pressure(&text, |name, _, value| {
-            if name == "some.total" {
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a counter")]
-                let value = value.max(0.0) as u64;
-                us = Some(value);
-            }
-        });
-        us
+        some_total(&text)
     };
     Some(Pressure { cpu_us: total("cpu")?, io_us: total("io")?, memory_us: total("memory")? })
 }
@@ -134,7 +133,7 @@ mod tests {
     #[test]
     fn dear_sweeps_come_seldom_unless_an_interval_was_asked_for() {
         let of = |asked: Option<Duration>, took_us: u64| {
-            let mut pacer = Pacer::new(asked);
+            let mut pacer = Pacer::new(asked, false);
             (0..TOLD_EVERY).for_each(|nth| pacer.swept(nth * 10_000, took_us));
             (pacer.interval_us(), pacer.median_us())
         };
@@ -142,11 +141,14 @@ mod tests {
         assert_eq!(of(None, 150), (15_000, 10_000));
         assert_eq!(of(None, 5_000), (20_000, 10_000));
         assert_eq!(of(Some(Duration::from_millis(5)), 5_000), (5_000, 10_000));
+        let mut deep = Pacer::new(None, true);
+        (0..TOLD_EVERY).for_each(|nth| deep.swept(nth * 4_000, 9_000));
+        assert_eq!(deep.interval_us(), 5_000, "20 ms are seen, whatever it takes");
     }
 
     #[test]
     fn a_sleep_is_too_long_by_what_the_host_adds() {
-        let mut pacer = Pacer::new(Some(Duration::from_millis(1)));
+        let mut pacer = Pacer::new(Some(Duration::from_millis(1)), false);
         let told: Vec<f64> = (0..60).filter_map(|_| pacer.sleep()).collect();
         assert!(told.iter().all(|us| (1.0..100_000.0).contains(us)), "{told:?}");
         assert!(!told.is_empty());

@@ -12,6 +12,9 @@ pub(super) fn doing(text: &str) -> Option<Doing> {
         return Some(Doing::Running);
     }
     let number: c_long = first.parse().ok()?;
+    if number == -1 {
+        return Some(Doing::Faulting);
+    }
     let argument = |nth: usize| {
         let word = text.split_ascii_whitespace().nth(nth + 1)?;
         u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
@@ -160,6 +163,27 @@ pub(super) fn by_wait_channel(wchan: &str) -> Doing {
     }
 }
 
+/// Functions of the kernel in which a task waits for free memory, or is held back because its cgroup has too much (mm/vmscan.c, mm/memcontrol.c,
+/// mm/memory.c, mm/page_io.c; Linux 5.10 to 6.18).
+pub(super) fn is_reclaim(wchan: &str) -> bool {
+    let names = [
+        "mem_cgroup_handle_over_high",
+        "__mem_cgroup_handle_over_high",
+        "mem_cgroup_oom",
+        "try_charge",
+        "reclaim_throttle",
+        "throttle_direct_reclaim",
+        "try_to_free",
+        "shrink_",
+        "congestion_wait",
+        "wait_iff_congested",
+        "do_swap_page",
+        "swap_read",
+        "__swap_read",
+    ];
+    names.iter().any(|name| wchan.starts_with(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,7 +202,9 @@ mod tests {
         assert_eq!(doing(&format!("7 0x0 0x0 {rest}")), Some(Doing::Asleep));
         assert_eq!(doing(&format!("17 0x7 0x7f {rest}")), Some(Doing::Reading));
         assert_eq!(doing(&format!("75 0x7 0x7f {rest}")), Some(Doing::Syncing));
-        assert_eq!(doing("-1 0x7ffd 0x7f12"), Some(Doing::Blocked), "a page fault that waits, for one");
+        assert_eq!(doing("-1 0x7ffd 0x7f12"), Some(Doing::Faulting));
+        assert!(is_reclaim("mem_cgroup_handle_over_high") && is_reclaim("reclaim_throttle"));
+        assert!(!is_reclaim("futex_do_wait") && !is_reclaim("0"));
         assert_eq!(doing(""), None);
         assert_eq!(doing("gone"), None);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The threads of a server, looked at again and again through descriptors that stay open. Nothing is stopped.
 
-use super::syscall::{by_wait_channel, doing};
+use super::syscall::{by_wait_channel, doing, is_reclaim};
 use crate::Error;
 use ::stalls::watch::{Doing, Missing, Sample, Sched};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +18,8 @@ pub(super) struct Threads {
     open: BTreeMap<u32, Files>,
     buffer: Vec<u8>,
     by_wait_channel: bool,
+    /// Where in the kernel each waits is looked at, too.
+    is_memory_short: bool,
 }
 
 #[derive(Debug)]
@@ -25,6 +27,9 @@ struct Files {
     /// `syscall`, or `wchan`.
     state: File,
     schedstat: Option<File>,
+    /// `wchan`, once it was needed.
+    channel: Option<File>,
+    folder: PathBuf,
 }
 
 /// What came and went.
@@ -63,7 +68,14 @@ impl Threads {
         if by_wait_channel && !has_channel {
             return Err(Error::Threads { pid, why: "neither `syscall` nor `wchan` is to be read by this user".into() });
         }
-        let threads = Self { pid, by_process, open: BTreeMap::new(), buffer: vec![0; 512], by_wait_channel };
+        let threads = Self {
+            pid,
+            by_process,
+            open: BTreeMap::new(),
+            buffer: vec![0; 512],
+            by_wait_channel,
+            is_memory_short: false,
+        };
         if std::fs::read(format!("/proc/{pid}/schedstat")).is_err() {
             missing.push(Missing {
                 what: "how long threads wait for a CPU".into(),
@@ -107,7 +119,12 @@ impl Threads {
             PathBuf::from(format!("/proc/{}/task/{thread}", self.pid))
         };
         let state = File::open(folder.join(if self.by_wait_channel { "wchan" } else { "syscall" }))?;
-        Ok(Files { state, schedstat: File::open(folder.join("schedstat")).ok() })
+        Ok(Files { state, schedstat: File::open(folder.join("schedstat")).ok(), channel: None, folder })
+    }
+
+    /// Tasks of this host wait for memory: those of the server may be among them.
+    pub(super) fn memory_is_short(&mut self, is_short: bool) {
+        self.is_memory_short = is_short;
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -117,12 +134,16 @@ impl Threads {
     /// What those that `wanted` names do now. `at_rest`: nothing more need be known of one that does this.
     pub(super) fn sweep(&mut self, wanted: &dyn Fn(u32) -> bool, at_rest: &dyn Fn(&Sample) -> bool) -> Swept {
         let mut swept = Swept::default();
-        let Self { open, buffer, by_wait_channel: by_channel, .. } = self;
-        for (thread, files) in open.iter().filter(|(thread, _)| wanted(**thread)) {
-            let Ok(doing) = look(&files.state, buffer, *by_channel) else {
+        let Self { open, buffer, by_wait_channel: by_channel, is_memory_short, .. } = self;
+        for (thread, files) in open.iter_mut().filter(|(thread, _)| wanted(**thread)) {
+            let Ok(mut doing) = look(&files.state, buffer, *by_channel) else {
                 swept.gone.push(*thread);
                 continue;
             };
+            // who is held back on its way out of a call seems to be in that call
+            if *is_memory_short && doing != Doing::Running && files.is_in_reclaim(buffer) {
+                doing = Doing::Reclaiming;
+            }
             let mut sample = Sample { thread: *thread, doing, sched: None };
             if !at_rest(&sample) {
                 sample.sched = files.schedstat.as_ref().and_then(|file| sched(file, buffer));
@@ -133,6 +154,15 @@ impl Threads {
             self.open.remove(thread);
         });
         swept
+    }
+}
+
+impl Files {
+    fn is_in_reclaim(&mut self, buffer: &mut [u8]) -> bool {
+        if self.channel.is_none() {
+            self.channel = File::open(self.folder.join("wchan")).ok();
+        }
+        self.channel.as_ref().is_some_and(|file| text(file, buffer).is_ok_and(is_reclaim))
     }
 }
 

@@ -124,6 +124,8 @@ impl Books {
             classes,
             cost,
             resolution_us: 0,
+            tiers: Vec::new(),
+            least_free_by_instance: Vec::new(),
             counters,
             pressure: None,
             missing: Vec::new(),

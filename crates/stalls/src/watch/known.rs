@@ -44,11 +44,17 @@ pub(super) struct Known {
     unlisted: HashSet<u32>,
     were_clients: HashSet<u32>,
     polls: Polls,
+    /// The fewest free pages of each instance, and the last reading: when, and of the instance with the fewest.
+    least_free: Vec<u64>,
+    scarcest: VecDeque<(u64, u64, u64)>,
 }
 
 impl Known {
     pub(super) fn answer(&mut self, answer: Answer) {
-        let Answer { asked_us, answered_us, sessions, counters } = answer;
+        let Answer { asked_us, answered_us, sessions, counters, free_by_instance, .. } = answer;
+        if let Some(free) = free_by_instance {
+            self.instance(asked_us, answered_us, &free);
+        }
         if let Some(counters) = counters {
             self.first.get_or_insert(counters);
             self.counted.push_back(Counted { asked_us, answered_us, counters });
@@ -214,10 +220,38 @@ impl Known {
         after.counters.wait_free?.checked_sub(before.counters.wait_free?)
     }
 
-    /// The fewest that were read while it lasted.
+    /// As [`Known::wait_free_rose`].
+    pub(super) fn lru_flushed_rose(&self, wait: &Wait) -> Option<u64> {
+        let before = self.counted.iter().rev().find(|it| it.answered_us <= wait.from_us).or(self.counted.front())?;
+        let after = self.counted.iter().find(|it| it.asked_us >= wait.to_us)?;
+        after.counters.lru_flushed?.checked_sub(before.counters.lru_flushed?)
+    }
+
+    /// The fewest that were read while it lasted: of the instance that had the fewest, where they were asked for one by one.
     pub(super) fn pages_free(&self, wait: &Wait) -> Option<u64> {
-        let within = self.counted.iter().filter(|it| it.asked_us >= wait.from_us && it.answered_us <= wait.to_us);
-        within.filter_map(|it| it.counters.pages_free).min()
+        let is_within = |asked_us: u64, answered_us: u64| asked_us >= wait.from_us && answered_us <= wait.to_us;
+        let all = self.counted.iter().filter(|it| is_within(it.asked_us, it.answered_us));
+        let all = all.filter_map(|it| it.counters.pages_free);
+        let each = self.scarcest.iter().filter(|(asked, answered, _)| is_within(*asked, *answered));
+        all.chain(each.map(|(_, _, free)| *free)).min()
+    }
+
+    fn instance(&mut self, asked_us: u64, answered_us: u64, free: &[u64]) {
+        if self.least_free.len() != free.len() {
+            self.least_free = free.to_vec();
+        }
+        for (least, now) in self.least_free.iter_mut().zip(free) {
+            *least = (*least).min(*now);
+        }
+        self.scarcest.extend(free.iter().min().map(|free| (asked_us, answered_us, *free)));
+        if self.scarcest.len() > MOST_COUNTERS {
+            self.scarcest.pop_front();
+        }
+    }
+
+    /// Of each instance of the buffer pool, the fewest free pages that were read.
+    pub(super) fn least_free(&self) -> Vec<u64> {
+        self.least_free.clone()
     }
 
     pub(super) fn first_and_last(&self) -> Option<[Counters; 2]> {

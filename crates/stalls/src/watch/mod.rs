@@ -7,17 +7,24 @@
 //! - [`Tracker`]: the waits of one thread.
 //! - [`judge`]: what one wait was for.
 
+mod around;
 mod books;
+mod free_page;
 mod group;
 mod known;
+mod meanwhile;
+mod probed;
 mod sample;
 mod track;
 mod verdict;
 mod watched;
 mod watching;
 
+pub use around::{Around, Verdict};
+pub use meanwhile::{DiskTimes, HostReading, Meanwhile};
+pub use probed::{Hit, Probe};
 pub use sample::{Answer, Counters, Doing, Missing, Sample, Says, Sched, Session};
 pub use track::{LEAST_SAMPLES, Tracker, Wait, Way};
-pub use verdict::{Around, Verdict, judge};
-pub use watched::{ClassSeen, Pressure, WatchCost, Watched};
+pub use verdict::judge;
+pub use watched::{ClassSeen, Pressure, Tier, WatchCost, Watched};
 pub use watching::{Wants, Watch, Watching};

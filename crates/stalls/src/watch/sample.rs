@@ -17,6 +17,10 @@ pub enum Doing {
     Asleep,
     /// Waits for another thread or process: `futex`, a semaphore.
     Blocked,
+    /// In the kernel, and in no system call: a page fault that waits.
+    Faulting,
+    /// In the kernel's search for free memory, or held back because its cgroup has too much.
+    Reclaiming,
     /// Waits for the disk to read.
     Reading,
     /// Waits for the disk to write.
@@ -90,6 +94,10 @@ pub struct Answer {
     /// `None`: not asked, or refused.
     pub sessions: Option<Vec<Session>>,
     pub counters: Option<Counters>,
+    /// The algorithm in force is `backoff`, where it was asked for.
+    pub backoff: Option<bool>,
+    /// Free pages of each instance of the buffer pool, where they were asked for one by one.
+    pub free_by_instance: Option<Vec<u64>>,
 }
 
 /// Of all instances of the buffer pool together.
@@ -99,6 +107,8 @@ pub struct Counters {
     pub wait_free: Option<u64>,
     /// `Innodb_buffer_pool_pages_free`, now.
     pub pages_free: Option<u64>,
+    /// `Innodb_buffer_pool_pages_LRU_flushed`, since the server's start: Percona Server, XtraDB and MariaDB have it.
+    pub lru_flushed: Option<u64>,
 }
 
 /// What could not be read, why, and what would help.

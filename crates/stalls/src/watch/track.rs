@@ -12,10 +12,14 @@ use super::sample::{Doing, Sample, Sched};
 pub enum Way {
     Asleep,
     Blocked,
+    Faulting,
+    Reclaiming,
     Reading,
     Syncing,
     /// Would run, and has no CPU.
     Queued,
+    /// In the function that waits for a free page, as a probe saw.
+    FreePage,
 }
 
 /// A wait that has ended, or that is still going on.
@@ -42,6 +46,10 @@ impl Wait {
 
 /// Samples that may lie between two of a run: a thread that sleeps is awake now and then.
 const GAP: usize = 2;
+/// Of a sleep more of them, as long as all lie within so many microseconds: who wakes up to look has to wait for a CPU first, whatever the interval.
+const GAP_US: u64 = 20_000;
+/// And those in which it had no CPU and would have run: it did nothing else meanwhile.
+const QUEUED_GAP_US: u64 = 200_000;
 /// Fewer samples are no wait.
 pub const LEAST_SAMPLES: u32 = 4;
 /// Of a thread that got less of a CPU than this since the sample before, and would have run, it is said that it waits for one.
@@ -72,7 +80,7 @@ fn turns_allowed(way: Way, length_us: u64) -> Option<u64> {
         Way::Syncing => Some(4 + length_us / 50_000),
         // with many on one CPU, each is given it for some milliseconds in turn
         Way::Queued => Some(2 + length_us / 20_000),
-        Way::Asleep | Way::Reading => None,
+        Way::Asleep | Way::Reading | Way::Faulting | Way::Reclaiming | Way::FreePage => None,
     }
 }
 
@@ -141,6 +149,8 @@ impl Tracker {
             Doing::Idle | Doing::Polling(_) => None,
             Doing::Asleep => Some(Way::Asleep),
             Doing::Blocked => Some(Way::Blocked),
+            Doing::Faulting => Some(Way::Faulting),
+            Doing::Reclaiming => Some(Way::Reclaiming),
             Doing::Reading => Some(Way::Reading),
             Doing::Syncing => Some(Way::Syncing),
             Doing::Running => {
@@ -161,7 +171,7 @@ impl Tracker {
             Some(run) => {
                 if seen.way == Some(run.wait.way) && run.is_one(&seen) {
                     run.extend(seen);
-                } else if seen.way != Some(run.wait.way) && run.gap.len() < GAP {
+                } else if seen.way != Some(run.wait.way) && run.has_room_for(&seen) {
                     run.gap.push(seen);
                 } else {
                     let gap = std::mem::take(&mut run.gap);
@@ -202,6 +212,16 @@ impl Run {
             self.part = (seen.at_us, seen.sched.map(|sched| sched.turns));
         }
         self.last = seen;
+    }
+
+    /// A sample of something else that may lie between two of the run.
+    fn has_room_for(&self, seen: &Seen) -> bool {
+        if self.gap.len() < GAP || self.wait.way != Way::Asleep {
+            return self.gap.len() < GAP;
+        }
+        let gap_us = seen.at_us.saturating_sub(self.last.at_us);
+        let awake = self.gap.iter().chain([seen]).filter(|it| it.way != Some(Way::Queued)).count();
+        gap_us <= GAP_US || (awake <= GAP && gap_us <= QUEUED_GAP_US)
     }
 
     /// With this sample it is still one wait, and not the next one of the same kind.

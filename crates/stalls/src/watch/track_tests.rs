@@ -147,3 +147,42 @@ proptest! {
         prop_assert!(wait.samples >= LEAST_SAMPLES);
     }
 }
+
+/// At 4 ms a look of 16 ms is four samples; at 10 ms it is two.
+#[test]
+fn a_sleeper_that_has_to_wait_for_a_cpu_before_it_looks_is_in_one_wait_however_often_it_is_sampled() {
+    let lengths = |step_us: u64, awake: u64| {
+        let mut tracker = Tracker::new(7);
+        let mut ended = Vec::new();
+        for nth in 0..30 + awake {
+            let doing = if (10..10 + awake).contains(&nth) { Doing::Running } else { Doing::Asleep };
+            ended.extend(tracker.sample(nth * step_us, &sample(doing, None)));
+        }
+        ended.extend(tracker.close((30 + awake) * step_us));
+        ended.len()
+    };
+    assert_eq!((lengths(4_000, 4), lengths(4_000, 8)), (1, 2));
+    assert_eq!((lengths(10_000, 2), lengths(10_000, 3)), (1, 2));
+}
+
+#[test]
+fn a_sleeper_that_gets_no_cpu_for_long_is_in_one_wait_as_far_as_it_sleeps_again() {
+    let ended = |queued: u64, sleeps_again: bool| {
+        let mut tracker = Tracker::new(7);
+        let mut waits = Vec::new();
+        for nth in 0..60 {
+            let is_queued = (20..20 + queued).contains(&nth);
+            let is_asleep = nth < 20 || (sleeps_again && !is_queued);
+            let doing = if is_asleep { Doing::Asleep } else { Doing::Running };
+            // it runs all the time when it neither sleeps nor waits for a CPU
+            let cpu_ns = if is_asleep || is_queued { 0 } else { nth * 4_000_000 };
+            let sched = Sched { turns: 3, cpu_ns, queued_ns: nth * 4_000_000 };
+            waits.extend(tracker.sample(nth * 4_000, &sample(doing, Some(sched))));
+        }
+        waits.extend(tracker.close(240_000));
+        waits.into_iter().map(|wait| (wait.way, wait.length_us() / 1000)).collect::<Vec<_>>()
+    };
+    assert_eq!(ended(15, true), [(Way::Asleep, 238)], "half a step before its first look");
+    assert_eq!(ended(15, false).first(), Some(&(Way::Asleep, 78)), "it did not sleep again");
+    assert_eq!(ended(15, false).get(1), Some(&(Way::Queued, 60)));
+}

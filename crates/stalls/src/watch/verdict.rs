@@ -1,40 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What one wait was for: how the thread waited, and what the server said meanwhile. What neither tells is [`Cause::Unknown`].
 
+use super::around::{Around, Verdict, ms, named, unknown};
+use super::free_page;
+use super::meanwhile::DiskTimes;
 use super::sample::{Says, Session};
 use super::track::{QUICK_READ_US, SLACK_QUEUED_US, Wait, Way};
 use crate::cause::{Cause, Evidence};
-
-/// What is known of a wait beside the wait itself.
-#[derive(Debug, Clone, Copy)]
-pub struct Around<'a> {
-    /// What the server said of its connection, while it lasted.
-    pub said: &'a [Session],
-    /// `innodb_empty_free_list_algorithm` is `backoff`. `None`: nothing says which algorithm the server has.
-    pub backoff: Option<bool>,
-    /// By how much `wait_free` rose between the readings before and after the wait, and by how much it must have risen for this one alone.
-    pub wait_free: Option<u64>,
-    pub tries: u64,
-    /// When the statement began of which the server spoke last. `None`: the server does not say.
-    pub began_us: Option<u64>,
-    /// Pages that were free, at the lowest that was read meanwhile.
-    pub pages_free: Option<u64>,
-}
-
-/// What a wait was.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    Stall {
-        cause: Cause,
-        /// From 0 to 1; 0 for `unknown`.
-        confidence: f64,
-        evidence: Evidence,
-    },
-    /// The statement asked for it, or did that much itself.
-    OwnWork,
-    /// No statement waited.
-    Nothing,
-}
 
 /// So many quick reads, one after another, are the statement's own work.
 const MANY_READS: u64 = 20;
@@ -46,6 +18,11 @@ const TURN_EACH_US: u64 = 15_000;
 
 pub fn judge(wait: &Wait, around: &Around<'_>) -> Verdict {
     let said = Said::count(around.said);
+    if wait.way == Way::FreePage {
+        // what was said of it may be older than the wait, or younger
+        let is_own = said.is_all(|it| it == Says::Background);
+        return if is_own { Verdict::Nothing } else { free_page::probed(wait, around) };
+    }
     // a thread that would run is idle to the server until it does: its client's request has come
     let may_rest = |it| it == Says::Background || it == Says::Idle && wait.way != Way::Queued;
     if said.is_all(may_rest) {
@@ -60,8 +37,14 @@ pub fn judge(wait: &Wait, around: &Around<'_>) -> Verdict {
     match wait.way {
         Way::Asleep => asleep(wait, around, &said),
         Way::Blocked => blocked(around, &said),
-        Way::Reading => reading(wait, &said),
-        Way::Syncing => named(Cause::Sync, 0.9, format!("waited for the disk to write, for {}", ms(wait.length_us()))),
+        Way::Faulting => faulting(wait, around, &said),
+        Way::Reclaiming => reclaiming(wait, around),
+        Way::FreePage => free_page::probed(wait, around),
+        Way::Reading => with_disk(reading(wait, &said), around, false),
+        Way::Syncing => {
+            let what = format!("waited for the disk to write, for {}", ms(wait.length_us()));
+            with_disk(named(Cause::Sync, 0.9, what), around, true)
+        }
         Way::Queued => named(Cause::Cpu, 0.9, format!("could run for {}, and got no CPU", ms(wait.length_us()))),
     }
 }
@@ -82,42 +65,13 @@ fn is_of_one_statement(wait: &Wait, around: &Around<'_>) -> bool {
 }
 
 fn asleep(wait: &Wait, around: &Around<'_>, said: &Said) -> Verdict {
-    let slept = format!("{} samples in a plain sleep, over {}", wait.samples, ms(wait.length_us()));
-    if let Some(cause) = said.cause() {
-        return said.verdict(cause, slept);
-    }
-    let unknown = |why: &str| unknown(vec![slept.clone()], format!("free_list_backoff: {why}"));
-    match around.backoff {
-        Some(true) => {}
-        Some(false) => return unknown("innodb_empty_free_list_algorithm is not backoff there"),
-        None => return unknown("nothing says that the server has it"),
-    }
-    let mut evidence = Evidence {
-        speaks_for: vec![slept.clone(), "innodb_empty_free_list_algorithm is backoff".to_owned()],
-        against: Vec::new(),
-    };
-    let confidence = match around.wait_free {
-        // half of it: what a reading saw of the tries is not known to the millisecond
-        Some(rose) if rose.saturating_mul(2) >= around.tries => {
-            let what = format!("wait_free rose by {rose} meanwhile; this wait alone makes about {}", around.tries);
-            evidence.speaks_for.push(what);
-            0.97
+    match said.cause() {
+        Some(cause) => {
+            let slept = format!("{} samples in a plain sleep, over {}", wait.samples, ms(wait.length_us()));
+            said.verdict(cause, slept)
         }
-        Some(rose) => {
-            let why = format!("wait_free rose by {rose} meanwhile, and this wait alone would make {}", around.tries);
-            return unknown(&why);
-        }
-        None => {
-            evidence.against.push("wait_free could not be read meanwhile".to_owned());
-            0.7
-        }
-    };
-    match around.pages_free {
-        Some(free) if free < 100 => evidence.speaks_for.push(format!("{free} free pages")),
-        Some(free) => evidence.against.push(format!("{free} pages were free when the server was asked")),
-        None => {}
+        None => free_page::asleep(wait, around),
     }
-    Verdict::Stall { cause: Cause::FreeListBackoff, confidence, evidence }
 }
 
 fn blocked(around: &Around<'_>, said: &Said) -> Verdict {
@@ -125,12 +79,73 @@ fn blocked(around: &Around<'_>, said: &Said) -> Verdict {
     if let Some(cause) = said.cause() {
         return said.verdict(cause, held);
     }
+    if let Some(verdict) = free_page::blocked(around) {
+        return verdict;
+    }
     let why = if around.said.is_empty() {
         "the server was not asked while it lasted".to_owned()
     } else {
         format!("the server named no lock: {}", said.words.join(", "))
     };
     unknown(vec![held], why)
+}
+
+/// In a page fault: the kernel fetches the page from a file or from swap, or has none to give.
+fn faulting(wait: &Wait, around: &Around<'_>, said: &Said) -> Verdict {
+    if let Some(cause) = said.cause() {
+        return said.verdict(cause, "waited in a page fault".to_owned());
+    }
+    let waited = format!("waited in a page fault for {}", ms(wait.length_us()));
+    let (is_short, pressure) = memory(wait, around);
+    if is_short {
+        let Verdict::Stall { mut evidence, .. } = named(Cause::Reclaim, 0.8, waited) else { return Verdict::Nothing };
+        evidence.speaks_for.extend(pressure);
+        return Verdict::Stall { cause: Cause::Reclaim, confidence: 0.8, evidence };
+    }
+    let against = pressure.unwrap_or_else(|| "nothing says whether the host was short of memory".to_owned());
+    unknown(vec![waited], format!("reclaim: {against}"))
+}
+
+/// The kernel's own function says it.
+fn reclaiming(wait: &Wait, around: &Around<'_>) -> Verdict {
+    let waited =
+        format!("{} samples in the kernel's search for free memory, over {}", wait.samples, ms(wait.length_us()));
+    let (is_short, pressure) = memory(wait, around);
+    let confidence = if is_short { 0.95 } else { 0.8 };
+    let Verdict::Stall { mut evidence, .. } = named(Cause::Reclaim, confidence, waited) else {
+        return Verdict::Nothing;
+    };
+    let side = if is_short { &mut evidence.speaks_for } else { &mut evidence.against };
+    side.extend(pressure);
+    Verdict::Stall { cause: Cause::Reclaim, confidence, evidence }
+}
+
+/// Tasks waited for memory for half of the wait's time, and how long they did.
+fn memory(wait: &Wait, around: &Around<'_>) -> (bool, Option<String>) {
+    let Some(us) = around.meanwhile.and_then(|it| it.memory_us) else { return (false, None) };
+    (us.saturating_mul(2) >= wait.length_us(), Some(format!("some task waited for memory for {} meanwhile", ms(us))))
+}
+
+/// With what the disk of the data directory did meanwhile.
+fn with_disk(verdict: Verdict, around: &Around<'_>, writes: bool) -> Verdict {
+    let (Some(meanwhile), Verdict::Stall { cause, confidence, mut evidence }) = (around.meanwhile, verdict.clone())
+    else {
+        return verdict;
+    };
+    let Some(DiskTimes { reads, read_ms, writes: written, write_ms }) = meanwhile.disk else { return verdict };
+    let (count, took_ms, what) = if writes { (written, write_ms, "writes") } else { (reads, read_ms, "reads") };
+    let over = ms(meanwhile.over_us);
+    match took_ms.saturating_mul(1000).checked_div(count) {
+        None => {
+            let what = format!("the disk of the data directory ended no {what} in {over}: they may still be under way");
+            evidence.against.push(what);
+        }
+        Some(each) => {
+            let what = format!("the disk of the data directory ended {count} {what} in {over}, {} each", ms(each));
+            evidence.speaks_for.push(what);
+        }
+    }
+    Verdict::Stall { cause, confidence, evidence }
 }
 
 fn reading(wait: &Wait, said: &Said) -> Verdict {
@@ -218,19 +233,6 @@ fn cause_of(says: Says) -> Option<Cause> {
         Says::Mutex => Cause::Mutex,
         Says::Idle | Says::Busy | Says::AskedToWait | Says::Background => return None,
     })
-}
-
-fn named(cause: Cause, confidence: f64, why: String) -> Verdict {
-    Verdict::Stall { cause, confidence, evidence: Evidence { speaks_for: vec![why], against: Vec::new() } }
-}
-
-fn unknown(speaks_for: Vec<String>, against: String) -> Verdict {
-    let evidence = Evidence { speaks_for, against: vec![against] };
-    Verdict::Stall { cause: Cause::Unknown, confidence: 0.0, evidence }
-}
-
-pub(super) fn ms(us: u64) -> String {
-    format!("{:.1} ms", us as f64 / 1000.0)
 }
 
 #[cfg(test)]

@@ -1,13 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
+use super::super::meanwhile::Meanwhile;
 use super::*;
+use capability::Flavour::{Mariadb, Mysql};
+use capability::{Flavour, FreeList};
 
 fn wait(way: Way, length_us: u64) -> Wait {
     let (samples, turns) = (40, Some(0));
     Wait { thread: 7, way, from_us: 1_000_000, to_us: 1_000_000 + length_us, samples, turns, is_cut: false }
 }
 
-const NOTHING: Around<'_> =
-    Around { said: &[], backoff: Some(true), wait_free: None, tries: 80, began_us: None, pages_free: None };
+const NOTHING: Around<'_> = Around {
+    said: &[],
+    backoff: Some(true),
+    free_list: None,
+    probed: None,
+    wait_free: None,
+    tries: 80,
+    lru_flushed: None,
+    began_us: None,
+    pages_free: None,
+    meanwhile: None,
+};
+
+fn row(flavour: Flavour, version: &str) -> Option<&'static FreeList> {
+    capability::free_list(flavour, &version.parse().expect("a version"))
+}
 
 fn said(says: Says) -> Session {
     let words = format!("{says:?}");
@@ -87,4 +104,111 @@ fn statements_one_after_another_are_no_wait_of_one() {
     }
     let scan = Wait { turns: Some(3000), ..wait(Way::Reading, 400_000) };
     assert_eq!(judge(&scan, &Around { began_us: Some(999_000), ..NOTHING }), Verdict::OwnWork, "many quick reads");
+}
+
+#[test]
+fn a_probed_call_is_what_the_version_does_there() {
+    let of = |flavour, version, backoff| Around {
+        backoff: Some(backoff),
+        free_list: row(flavour, version),
+        probed: Some("get_free"),
+        pages_free: Some(0),
+        ..NOTHING
+    };
+    for (around, cause) in [
+        (of(Mariadb, "10.1.23", true), Cause::FreeListBackoff),
+        (of(Mariadb, "10.1.23", false), Cause::FreeListLegacy),
+        (of(Mysql, "8.0.30", false), Cause::FreeListLegacy),
+        (of(Mariadb, "10.11.19", false), Cause::FreeListWait),
+        (of(Mariadb, "10.5.23", false), Cause::FreeListWait),
+    ] {
+        let (confidence, evidence) = expect(Way::FreePage, &around, cause);
+        assert!(confidence == 0.99 && evidence.speaks_for[0].starts_with("in get_free for 400.0 ms"), "{evidence:?}");
+    }
+    let (confidence, evidence) = expect(Way::FreePage, &of(Mariadb, "10.6.1", false), Cause::Unknown);
+    assert!(confidence == 0.0 && evidence.against[0].contains("nobody has looked"), "{evidence:?}");
+    // a sleep outside the function is another one's
+    let around = Around { wait_free: Some(900), ..of(Mariadb, "10.1.23", true) };
+    let (_, evidence) = expect(Way::Asleep, &around, Cause::Unknown);
+    assert!(evidence.against[0].contains("it was not in get_free"), "{evidence:?}");
+    let background = [said(Says::Background)];
+    assert_eq!(judge(&wait(Way::FreePage, 400_000), &Around { said: &background, ..around }), Verdict::Nothing);
+}
+
+#[test]
+fn legacys_sleeps_are_named_when_the_counter_has_risen_by_its_rounds() {
+    // MySQL 8.0 sleeps 10 ms in each round: 40 of them
+    let with = |rose| Around { backoff: Some(false), free_list: row(Mysql, "8.0.30"), wait_free: rose, ..NOTHING };
+    assert_eq!(expect(Way::Asleep, &with(Some(38)), Cause::FreeListLegacy).0, 0.85);
+    expect(Way::Asleep, &with(Some(3)), Cause::Unknown);
+    expect(Way::Asleep, &with(None), Cause::Unknown);
+    // XtraDB 5.6: 100 ms
+    let xtradb = Around { free_list: row(Mariadb, "10.1.23"), ..with(Some(3)) };
+    expect(Way::Asleep, &xtradb, Cause::FreeListLegacy);
+    // this one never sleeps for a page
+    expect(Way::Asleep, &Around { free_list: row(Mariadb, "10.11.19"), ..with(Some(12_000)) }, Cause::Unknown);
+}
+
+#[test]
+fn a_wait_for_the_page_cleaner_is_surmised_of_an_empty_list_alone_and_never_surely() {
+    let busy = [said(Says::Busy)];
+    let around = Around {
+        said: &busy,
+        backoff: Some(false),
+        free_list: row(Mariadb, "10.11.19"),
+        wait_free: Some(4),
+        pages_free: Some(0),
+        ..NOTHING
+    };
+    let (confidence, evidence) = expect(Way::Blocked, &around, Cause::FreeListWait);
+    assert!((0.5..0.7).contains(&confidence) && !evidence.against.is_empty(), "{confidence} {evidence:?}");
+    for other in [
+        Around { pages_free: Some(700), ..around },
+        Around { pages_free: None, ..around },
+        Around { wait_free: Some(0), ..around },
+        Around { wait_free: None, ..around },
+        Around { free_list: row(Mysql, "9.7.2"), ..around },
+        Around { free_list: None, ..around },
+        Around { probed: Some("get_free"), ..around },
+    ] {
+        expect(Way::Blocked, &other, Cause::Unknown);
+    }
+    let named = [said(Says::RowLock)];
+    expect(Way::Blocked, &Around { said: &named, ..around }, Cause::RowLock);
+    // legacy waits for a batch that runs, and only the batch's writes are counted
+    let batch = Around { free_list: row(Mariadb, "10.1.23"), lru_flushed: Some(30), wait_free: Some(0), ..around };
+    assert_eq!(expect(Way::Blocked, &batch, Cause::FreeListLegacy).0, 0.5);
+    expect(Way::Blocked, &Around { lru_flushed: Some(0), ..batch }, Cause::Unknown);
+}
+
+#[test]
+fn a_host_short_of_memory_is_named_by_the_kernels_function_or_by_a_page_fault_under_pressure() {
+    let with = |memory_us| Around { meanwhile: Some(Meanwhile { over_us: 500_000, memory_us, disk: None }), ..NOTHING };
+    assert_eq!(expect(Way::Reclaiming, &with(Some(300_000)), Cause::Reclaim).0, 0.95);
+    assert_eq!(expect(Way::Reclaiming, &with(None), Cause::Reclaim).0, 0.8);
+    assert_eq!(expect(Way::Faulting, &with(Some(300_000)), Cause::Reclaim).0, 0.8);
+    let (_, evidence) = expect(Way::Faulting, &with(Some(0)), Cause::Unknown);
+    assert!(evidence.against[0].contains("waited for memory for 0.0 ms"), "{evidence:?}");
+    expect(Way::Faulting, &NOTHING, Cause::Unknown);
+}
+
+#[test]
+fn what_the_disk_did_meanwhile_is_told_of_waits_for_it() {
+    let with = |reads| Around {
+        meanwhile: Some(Meanwhile {
+            over_us: 500_000,
+            memory_us: None,
+            disk: Some(DiskTimes { reads, read_ms: reads * 90, writes: 2, write_ms: 30 }),
+        }),
+        ..NOTHING
+    };
+    let (_, evidence) = expect(Way::Reading, &with(4), Cause::DiskReads);
+    assert!(
+        evidence.speaks_for.iter().any(|it| it.contains("ended 4 reads in 500.0 ms, 90.0 ms each")),
+        "{evidence:?}"
+    );
+    let (_, evidence) = expect(Way::Reading, &with(0), Cause::DiskReads);
+    assert!(evidence.against.iter().any(|it| it.contains("ended no reads")), "{evidence:?}");
+    let (_, evidence) = expect(Way::Syncing, &with(0), Cause::Sync);
+    assert!(evidence.speaks_for.iter().any(|it| it.contains("2 writes")), "{evidence:?}");
 }

@@ -21,6 +21,10 @@ pub struct Watched {
     pub cost: WatchCost,
     /// Shorter stalls may not be seen: four samples, as far apart as half of them were at most; and no less than was asked for.
     pub resolution_us: u64,
+    /// In which ways was looked, and what each can see.
+    pub tiers: Vec<Tier>,
+    /// Of each instance of the buffer pool, the fewest free pages that were read; empty: they were not asked for one by one.
+    pub least_free_by_instance: Vec<u64>,
     /// At the first and the last reading.
     pub counters: Option<[Counters; 2]>,
     /// What the host's tasks waited for meanwhile (`/proc/pressure`), some of them at least.
@@ -28,6 +32,22 @@ pub struct Watched {
     pub missing: Vec<Missing>,
     /// What one should know to read this.
     pub notes: Vec<String>,
+}
+
+/// One way of looking.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tier {
+    /// `default`, `deep` or `probes`.
+    pub tier: &'static str,
+    /// Shorter stalls may not be seen, of the causes that it sees.
+    pub resolution_us: u64,
+    /// Causes that it alone tells with certainty; empty: all that are told.
+    pub causes: Vec<&'static str>,
+    /// Records that the kernel wrote at the begin and the return of each call, and those that it had no room for.
+    pub hits: u64,
+    pub hits_lost: u64,
+    /// CPU time of this process for it, in microseconds: within `cost.cpu_us`. What the server's threads lose by each hit is not in it.
+    pub cpu_us: Option<u64>,
 }
 
 /// A class of statements that had victims.
@@ -59,6 +79,10 @@ pub struct WatchCost {
     /// Sent to the server, and how long it took to answer all of them.
     pub statements: u64,
     pub statements_us: u64,
+    /// Calls of the probed function that began or returned, those that the kernel had no room for, and what reading them took.
+    pub hits: u64,
+    pub hits_lost: u64,
+    pub hits_cpu_us: u64,
 }
 
 /// Microseconds in which some task waited.

@@ -4,17 +4,20 @@
 //! A wait is judged when the server has been asked once more after its end, or has not answered for two seconds. A stall is settled when nobody
 //! whose wait began within it still waits.
 
+use super::around::{Around, Verdict};
 use super::books::Books;
 use super::group::{Group, Judged};
 use super::known::Known;
+use super::meanwhile::{HostReading, Readings};
+use super::probed::{Calls, Hit, Probe};
 use super::sample::{Answer, Counters, Doing, Missing, Sample};
 use super::track::{LEAST_SAMPLES, Tracker, Wait, Way};
-use super::verdict::{Around, Verdict, judge};
-use super::watched::{Pressure, WatchCost, Watched};
+use super::verdict::judge;
+use super::watched::{Pressure, Tier, WatchCost, Watched};
 use crate::cause::Cause;
 use crate::explained::{Source, Stall, Victim};
 use crate::ladder::Lattice;
-use capability::LADDER;
+use capability::{FreeList, LADDER, OnEmpty};
 use sql::Dialect;
 use std::collections::BTreeMap;
 
@@ -23,8 +26,14 @@ use std::collections::BTreeMap;
 pub struct Watch {
     /// The shortest stall that is told, in microseconds.
     pub least_us: u64,
-    /// `innodb_empty_free_list_algorithm` is `backoff`. `None`: nothing says which algorithm the server has.
+    /// `innodb_empty_free_list_algorithm` is `backoff`, at first: answers may say otherwise later. `None`: nothing says which algorithm the server has.
     pub backoff: Option<bool>,
+    /// What this version does about an empty free list. `None`: nobody has looked at it.
+    pub free_list: Option<&'static FreeList>,
+    /// The function in which queries wait for a free page is probed.
+    pub probe: Option<Probe>,
+    /// Threads are looked at more often.
+    pub is_deep: bool,
     pub with_values: bool,
     pub dialect: Dialect,
     /// In words.
@@ -55,6 +64,8 @@ const AGAIN_US: u64 = 250_000;
 const AGAIN_IF_BUSY_US: u64 = 110_000;
 /// A thread waits so long before the server is asked about it.
 const ASKED_FROM_US: u64 = 25_000;
+/// A call of the probed function that took less may have made no try; what it made is left out of the account.
+const COUNTED_FROM_US: u64 = 1000;
 /// Victims of one stall that are listed.
 const MOST_VICTIMS: usize = 200;
 
@@ -67,13 +78,19 @@ pub struct Watching {
     groups: Vec<Group>,
     books: Books,
     lattice: Lattice,
+    calls: Calls,
+    readings: Readings,
+    /// It had it at some time: the counter was a clock then.
+    had_backoff: bool,
 }
 
 impl Watching {
     pub fn new(watch: Watch) -> Self {
         let lattice = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
         let books = Books::new(watch.dialect, watch.with_values);
+        let calls = Calls::new(watch.probe.map_or(0, |probe| probe.least_us.min(COUNTED_FROM_US)));
         Self {
+            had_backoff: watch.backoff == Some(true),
             watch,
             trackers: BTreeMap::new(),
             known: Known::default(),
@@ -81,6 +98,8 @@ impl Watching {
             groups: Vec::new(),
             books,
             lattice,
+            calls,
+            readings: Readings::default(),
         }
     }
 
@@ -103,14 +122,44 @@ impl Watching {
         }
     }
 
+    /// Takes what the probe saw since the last call, before `gone` is told of the threads.
+    pub fn hits(&mut self, hits: &[Hit]) {
+        let calls = self.calls.take(hits);
+        calls.into_iter().for_each(|call| self.called(call));
+    }
+
+    fn called(&mut self, call: Wait) {
+        if self.watch.backoff == Some(true) {
+            let tries = self.tries(&call);
+            self.books.backoff(tries);
+        }
+        let is_long = self.watch.probe.is_some_and(|probe| call.length_us() >= probe.least_us);
+        if is_long && (self.known.is_client(call.thread) || self.known.was_client(call.thread)) {
+            self.pending.push(call);
+        }
+    }
+
+    /// Takes what the host did until then.
+    pub fn host(&mut self, at_us: u64, reading: HostReading) {
+        self.readings.add(at_us, reading);
+    }
+
+    /// Threads may be looking for memory: it is worth to look where in the kernel each of them waits.
+    pub fn is_memory_short(&self) -> bool {
+        self.readings.is_memory_short()
+    }
+
     /// The thread has ended.
     pub fn gone(&mut self, at_us: u64, thread: u32) {
         let wait = self.trackers.remove(&thread).and_then(|mut tracker| tracker.close(at_us));
         wait.into_iter().for_each(|wait| self.ended(wait));
+        self.calls.gone(thread);
         self.known.went(thread);
     }
 
     pub fn answer(&mut self, answer: Answer) {
+        self.watch.backoff = answer.backoff.or(self.watch.backoff);
+        self.had_backoff |= self.watch.backoff == Some(true);
         self.known.answer(answer);
     }
 
@@ -125,6 +174,7 @@ impl Watching {
             if is_long && last.is_none_or(|us| now_us.saturating_sub(us) >= again_us) {
                 wants.sessions = true;
                 wants.locks |= wait.way == Way::Blocked;
+                wants.counters |= self.may_be_for_a_page(&wait);
             }
         }
         // a thread that waits for its next client, or for a lock of the client that it has had since the last list
@@ -132,10 +182,34 @@ impl Watching {
         let open = self.trackers.values().filter_map(Tracker::open);
         wants.sessions |= open.filter(is_new).any(|wait| now_us.saturating_sub(wait.from_us) >= ASKED_FROM_US);
         for wait in &self.pending {
-            wants.counters |= wait.way == Way::Asleep && !self.known.counted_since(wait.to_us);
-            wants.sessions |= !self.known.listed_since(wait.to_us);
+            wants.counters |= self.is_counted(wait) && !self.known.counted_since(wait.to_us);
+            wants.sessions |= !self.is_listed(wait);
         }
         wants
+    }
+
+    /// Counters show whether it was one for a page.
+    fn is_counted(&self, wait: &Wait) -> bool {
+        wait.way == Way::Asleep || self.may_be_for_a_page(wait)
+    }
+
+    /// It looks as a wait for a lock does; a probe tells it better.
+    fn may_be_for_a_page(&self, wait: &Wait) -> bool {
+        let waits = |row: &FreeList| match row.legacy {
+            OnEmpty::Searches(search) => search.waits_for_batch && self.watch.backoff == Some(false),
+            OnEmpty::OwnBatch { .. } | OnEmpty::WaitsForCleaner { .. } => true,
+        };
+        let names_a_lock = self.known.names_a_wait(wait.thread);
+        wait.way == Way::Blocked
+            && self.watch.probe.is_none()
+            && !names_a_lock
+            && self.watch.free_list.is_some_and(waits)
+    }
+
+    /// Nothing need be asked of it any more: of a call that was probed, whose it was.
+    fn is_listed(&self, wait: &Wait) -> bool {
+        let is_probed = wait.way == Way::FreePage && self.known.connection(wait.thread).is_some();
+        is_probed || self.known.listed_since(wait.to_us)
     }
 
     /// Clients' threads that wait now.
@@ -145,12 +219,12 @@ impl Watching {
     }
 
     fn ended(&mut self, wait: Wait) {
-        if !self.known.is_client(wait.thread) {
+        if !self.known.is_client(wait.thread) || self.watch.probe.is_some() && self.calls.cover(&wait) {
             return;
         }
         if wait.samples >= LEAST_SAMPLES && wait.length_us() >= self.watch.least_us {
             self.pending.push(wait);
-        } else if wait.way == Way::Asleep && self.watch.backoff == Some(true) {
+        } else if wait.way == Way::Asleep && self.watch.backoff == Some(true) && self.watch.probe.is_none() {
             self.books.short_sleep(self.tries(&wait));
         }
     }
@@ -161,12 +235,11 @@ impl Watching {
 
     /// The stalls that are settled by now, in the order of their begins.
     pub fn settled(&mut self, now_us: u64) -> Vec<Stall> {
-        let is_known = |wait: &Wait, known: &Known| {
-            let counted = wait.way != Way::Asleep || known.counted_since(wait.to_us);
-            (counted && known.listed_since(wait.to_us)) || now_us >= wait.to_us + PATIENCE_US
-        };
-        let known = &self.known;
-        let (ready, pending) = self.pending.drain(..).partition(|wait| is_known(wait, known));
+        let pending = std::mem::take(&mut self.pending);
+        let (ready, pending) = pending.into_iter().partition(|wait| {
+            let is_counted = !self.is_counted(wait) || self.known.counted_since(wait.to_us);
+            (is_counted && self.is_listed(wait)) || now_us >= wait.to_us + PATIENCE_US
+        });
         self.pending = pending;
         self.judge_all(ready);
         let begun: Vec<u64> =
@@ -211,6 +284,10 @@ impl Watching {
         let around = Around {
             said: &said,
             backoff: self.watch.backoff,
+            free_list: self.watch.free_list,
+            probed: self.watch.probe.map(|probe| probe.symbol),
+            meanwhile: self.readings.around(&wait),
+            lru_flushed: self.known.lru_flushed_rose(&wait),
             wait_free: self.known.wait_free_rose(&wait),
             tries,
             began_us: self.known.began_us(&wait),
@@ -224,7 +301,8 @@ impl Watching {
             }
             Verdict::Nothing => return None,
         };
-        if cause == Cause::FreeListBackoff {
+        // of what was probed, each call is in the books already
+        if cause == Cause::FreeListBackoff && self.watch.probe.is_none() {
             self.books.backoff(tries);
         }
         let statement = said.iter().rev().find_map(|it| it.statement.clone());
@@ -246,6 +324,8 @@ impl Watching {
         let threads = std::mem::take(&mut self.trackers);
         let waits: Vec<Wait> = threads.into_values().filter_map(|mut tracker| tracker.close(at_us)).collect();
         waits.into_iter().for_each(|wait| self.ended(wait));
+        let calls = self.calls.close(at_us);
+        calls.into_iter().for_each(|call| self.called(call));
     }
 
     /// Returns the last stalls, and all that was watched.
@@ -261,12 +341,28 @@ impl Watching {
         let groups = std::mem::take(&mut self.groups);
         let last = self.close(groups);
         let counters: Option<[Counters; 2]> = self.known.first_and_last();
-        let overhead = (self.watch.backoff == Some(true)).then(|| self.lattice.overhead_us());
+        let overhead = self.had_backoff.then(|| self.lattice.overhead_us());
         let resolution_us = self.watch.least_us.max(u64::from(LEAST_SAMPLES) * cost.interval_p50_us.max(1));
+        let tiers = self.tiers(resolution_us, &cost);
+        let least_free_by_instance = self.known.least_free();
         let Watch { server, least_us, .. } = self.watch;
         let source = Source { format: Some("watch"), server, least_us };
         let watched = self.books.watched(source, counters, overhead, cost);
-        (last, Watched { resolution_us, pressure, missing, ..watched })
+        (last, Watched { resolution_us, tiers, least_free_by_instance, pressure, missing, ..watched })
+    }
+
+    fn tiers(&self, resolution_us: u64, cost: &WatchCost) -> Vec<Tier> {
+        let tier = if self.watch.is_deep { "deep" } else { "default" };
+        let samples = Tier { tier, resolution_us, causes: Vec::new(), hits: 0, hits_lost: 0, cpu_us: None };
+        let probes = self.watch.probe.map(|probe| Tier {
+            tier: "probes",
+            resolution_us: probe.least_us,
+            causes: [Cause::FreeListBackoff, Cause::FreeListLegacy, Cause::FreeListWait].map(Cause::name).to_vec(),
+            hits: cost.hits,
+            hits_lost: cost.hits_lost,
+            cpu_us: Some(cost.hits_cpu_us),
+        });
+        std::iter::once(samples).chain(probes).collect()
     }
 }
 

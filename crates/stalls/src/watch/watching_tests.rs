@@ -9,6 +9,9 @@ fn watching(backoff: bool) -> Watching {
     Watching::new(Watch {
         least_us: 50_000,
         backoff: Some(backoff),
+        free_list: None,
+        probe: None,
+        is_deep: false,
         with_values: false,
         dialect: Dialect::Mysql,
         server: None,
@@ -23,8 +26,8 @@ fn session(thread: u32, says: Says) -> Session {
 }
 
 fn answer(at_us: u64, sessions: Vec<Session>, wait_free: u64) -> Answer {
-    let counters = Some(Counters { wait_free: Some(wait_free), pages_free: Some(0) });
-    Answer { asked_us: at_us, answered_us: at_us + 500, sessions: Some(sessions), counters }
+    let counters = Some(Counters { wait_free: Some(wait_free), pages_free: Some(0), lru_flushed: None });
+    Answer { asked_us: at_us, answered_us: at_us + 500, sessions: Some(sessions), counters, ..Answer::default() }
 }
 
 /// A server of which it is known what each thread does at each moment, asked whenever that is wanted.
@@ -215,4 +218,72 @@ proptest! {
         prop_assert!(all.stalls.iter().all(|stall| stall.length_us >= 50_000));
         prop_assert!(backoff || !account.by_cause.contains_key(&Cause::FreeListBackoff));
     }
+}
+
+#[test]
+fn a_probed_call_is_a_stall_of_its_own_length_and_the_samples_of_it_are_not_told_again() {
+    let probe = Some(Probe { symbol: "get_free", least_us: 5_000 });
+    let of = |watch: Watch| Watching::new(Watch { probe, ..watch });
+    let mut watching = of(watching(true).watch);
+    let slept = |at_us: u64, thread: u32| {
+        let is_in = thread == 1 && (300_000..700_000).contains(&at_us);
+        if is_in { (Doing::Asleep, Says::Busy) } else { (Doing::Idle, Says::Idle) }
+    };
+    let list = |at_us: u64| [1, 2].map(|thread| session(thread, slept(at_us, thread).1)).to_vec();
+    watching.answer(answer(0, list(0), 0));
+    let hit = |thread, at_us, is_return| Hit { thread, at_us, is_return };
+    let mut told = Vec::new();
+    for at_us in (1000..1_200_000).step_by(10_000) {
+        let samples = [1, 2].map(|thread| Sample { thread, doing: slept(at_us, thread).0, sched: None });
+        watching.sample(at_us, &samples);
+        match at_us {
+            301_000 => watching.hits(&[hit(1, 298_500, false), hit(2, 299_000, false)]),
+            // too short for samples; too short to be told; a thread of the server's own
+            311_000 => watching.hits(&[
+                hit(2, 307_000, true),
+                hit(2, 307_100, false),
+                hit(2, 310_000, true),
+                hit(9, 309_000, false),
+            ]),
+            701_000 => watching.hits(&[hit(1, 699_100, true), hit(9, 700_000, true)]),
+            _ => {}
+        }
+        let wants = watching.wants(at_us);
+        if wants.sessions || wants.counters {
+            watching.answer(answer(at_us, list(at_us), 80));
+        }
+        told.extend(watching.settled(at_us));
+    }
+    let (last, watched) = finish(watching, 1_200_000);
+    told.extend(last);
+    let victims = told.iter().flat_map(|it| it.victims.iter().map(|victim| (victim.length_us, it.cause)));
+    let backoff = Cause::FreeListBackoff;
+    assert_eq!(victims.collect::<Vec<_>>(), [(400_600, backoff), (8_000, backoff)], "{told:#?}");
+    let tiers: Vec<(&str, u64)> = watched.tiers.iter().map(|it| (it.tier, it.resolution_us)).collect();
+    assert_eq!(tiers, [("default", 50_000), ("probes", 5_000)]);
+    // the account has the tries of all calls, also of those that are too short and of the server's own threads
+    let lattice = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
+    let tries: usize = [8_000.0, 2_900.0, 400_600.0, 391_000.0].map(|us| lattice.tries(us)).iter().sum();
+    assert_eq!(watched.account.wait_free_by_stalls, Some(tries as u64));
+}
+
+#[test]
+fn an_algorithm_that_is_set_while_it_watches_names_what_comes_then() {
+    let probe = Some(Probe { symbol: "get_free", least_us: 5_000 });
+    let free_list = capability::free_list(capability::Flavour::Mariadb, &capability::Version::of(&[10, 1, 23]));
+    let mut watching = Watching::new(Watch { probe, free_list, ..watching(true).watch });
+    for (from_us, backoff) in [(0, None), (5_000_000, Some(false)), (10_000_000, Some(true))] {
+        let list = vec![session(1, Says::Busy)];
+        watching.answer(Answer { backoff, ..answer(from_us, list.clone(), 0) });
+        let hit = |at_us, is_return| Hit { thread: 1, at_us, is_return };
+        watching.hits(&[hit(from_us + 100_000, false), hit(from_us + 150_000, true)]);
+        watching.answer(answer(from_us + 160_000, list, 0));
+        watching.settled(from_us + 200_000);
+        watching.settled(from_us + 400_000);
+    }
+    let (_, watched) = finish(watching, 12_000_000);
+    let told: Vec<Cause> = watched.stalls.iter().map(|it| it.cause).collect();
+    assert_eq!(told, [Cause::FreeListBackoff, Cause::FreeListLegacy, Cause::FreeListBackoff]);
+    let lattice = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
+    assert_eq!(watched.account.wait_free_by_stalls, Some(2 * lattice.tries(50_000.0) as u64), "legacy makes no tries");
 }

@@ -27,6 +27,7 @@ use units::Span;
 #[command(after_help = "Examples:\n  \
     wringer stalls watch --sandbox shop --for 30s\n  \
     sudo wringer stalls watch --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me --fail-on-stall 200ms\n  \
+    sudo wringer stalls watch --sandbox shop --for 30s --probes\n  \
     wringer stalls watch --sandbox shop -o json | jq --unbuffered 'select(.kind == \"stall\") | [.cause, .length_us]'\n  \
     wringer stalls watch --sandbox shop --for 1m -o openmetrics > stalls.prom\n\n\
     Run it on the server's host, as root or as the user the server runs as. An account with PROCESS (MySQL, MariaDB) or pg_read_all_stats (PostgreSQL)\n  \
@@ -44,9 +45,15 @@ pub struct Args {
     /// From one look at the threads to the next, 1ms to 1s [default: 10ms, up to 20ms where looking takes more than 1 % of a CPU]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Span>,
-    /// The shortest stall that is told, 5ms or more; four looks at least lie in one
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = least)]
-    min: Span,
+    /// The shortest stall that is told, 5ms or more; four looks at least lie in one [default: 50ms; 20ms with --deep; of what --probes sees: 5ms]
+    #[arg(long, value_name = "TIME", value_parser = least)]
+    min: Option<Span>,
+    /// Look every 4 to 5 ms, and ask for wait events (where they are on) and for the free pages of each instance of the buffer pool; below 5 % of a CPU
+    #[arg(long)]
+    deep: bool,
+    /// As root: probe the function in which InnoDB's queries wait for a free page; each call is seen from its begin to its return
+    #[arg(long)]
+    probes: bool,
     /// Exit code 1 if a stall is so long or longer
     #[arg(long, value_name = "TIME")]
     fail_on_stall: Option<Span>,
@@ -59,6 +66,10 @@ pub struct Args {
     #[command(flatten)]
     connection: Connection,
 }
+
+const LEAST: Duration = Duration::from_millis(50);
+const DEEP_LEAST: Duration = Duration::from_millis(20);
+const PROBED_LEAST: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
@@ -87,13 +98,20 @@ fn between(text: &str, low: Duration, high: Duration, words: &str) -> Result<Spa
 
 pub fn main(args: &Args) -> Outcome {
     let (mut attached, unasked) = args.connection.attach_or_process(args.pid, &Places::from_environment())?;
-    let options = Options { interval: args.interval.map(|it| it.0), least: args.min.0, with_values: args.with_values };
+    let least = args.min.map_or(if args.deep { DEEP_LEAST } else { LEAST }, |it| it.0);
+    let options = Options {
+        interval: args.interval.map(|it| it.0),
+        least,
+        with_values: args.with_values,
+        is_deep: args.deep,
+        probes: args.probes.then(|| args.min.map_or(PROBED_LEAST, |it| it.0)),
+    };
     let watcher = attached.stalls(&options).map_err(refused)?.ok_or_else(|| {
         Failure::message(Exit::Usage, "whose stalls? Neither a server nor a process is named")
             .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid")
     })?;
     let stop = signals::install()?;
-    terminal::say(format_args!("watching {}: stalls of {} and more", attached.describe(), args.min));
+    terminal::say(format_args!("watching {}: stalls of {} and more", attached.describe(), Span(least)));
     let has_ended = !watch(args, &attached, watcher, unasked, &stop)?;
     if has_ended {
         let message = format!("{} ended while it was watched", attached.describe());

@@ -69,6 +69,20 @@ pub(super) fn summary(watched: &Watched) -> String {
         us(cost.elapsed_us),
         us(watched.resolution_us)
     );
+    for tier in watched.tiers.iter().filter(|tier| !tier.causes.is_empty()) {
+        let _ = writeln!(
+            out,
+            "{}: waits for a free page of {} and more are seen; {} hits, {} lost, {} of CPU time to read them\n",
+            tier.tier,
+            us(tier.resolution_us),
+            tier.hits,
+            tier.hits_lost,
+            us(tier.cpu_us.unwrap_or(0))
+        );
+    }
+    if !watched.least_free_by_instance.is_empty() {
+        let _ = writeln!(out, "fewest free pages of each instance: {:?}\n", watched.least_free_by_instance);
+    }
     if account.by_cause.is_empty() {
         out.push_str("No stall.\n");
     } else {

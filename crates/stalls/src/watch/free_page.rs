@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waits for a free page of the buffer pool: which evidence names them, in which version.
+
+use super::around::{Around, Verdict, ms, named, unknown};
+use super::track::Wait;
+use crate::cause::{Cause, Evidence};
+use capability::OnEmpty;
+
+/// The list is as good as empty, in pages.
+const FEW: u64 = 64;
+
+/// A probe saw the call: what the server's version does in it is the cause.
+pub(super) fn probed(wait: &Wait, around: &Around<'_>) -> Verdict {
+    let symbol = around.probed.unwrap_or("the function that waits for a free page");
+    let seen = format!("in {symbol} for {}, by a probe", ms(wait.length_us()));
+    let Some(cause) = around.free_list_cause() else {
+        let why = "nobody has looked at what this version does there: it is a wait for a free page, and in which way is not known";
+        return unknown(vec![seen], why.to_owned());
+    };
+    let mut speaks_for = vec![seen];
+    speaks_for.push(match (cause, around.free_list) {
+        (Cause::FreeListBackoff, _) => "innodb_empty_free_list_algorithm is backoff".to_owned(),
+        (_, Some(row)) => format!("what this version does there: {}", row.source),
+        (_, None) => String::new(),
+    });
+    let mut against = Vec::new();
+    free_pages(around, &mut speaks_for, &mut against);
+    Verdict::Stall { cause, confidence: 0.99, evidence: Evidence { speaks_for, against } }
+}
+
+/// A plain sleep, of which the server says nothing.
+pub(super) fn asleep(wait: &Wait, around: &Around<'_>) -> Verdict {
+    let slept = format!("{} samples in a plain sleep, over {}", wait.samples, ms(wait.length_us()));
+    let mut evidence = Evidence { speaks_for: vec![slept.clone()], against: Vec::new() };
+    let (cause, tries) = match around.backoff {
+        Some(true) => {
+            evidence.speaks_for.push("innodb_empty_free_list_algorithm is backoff".to_owned());
+            (Cause::FreeListBackoff, around.tries)
+        }
+        Some(false) => match around.free_list.map(|row| row.legacy) {
+            Some(OnEmpty::Searches(search)) => {
+                let sleep_us = u64::from(search.sleep_us).max(1);
+                let what = format!("this version sleeps for {} in each round without a page", ms(sleep_us));
+                evidence.speaks_for.push(what);
+                (Cause::FreeListLegacy, (wait.length_us() / sleep_us).max(1))
+            }
+            Some(_) => return unknown(vec![slept], "free_list_backoff: this version does not sleep for a page".into()),
+            None => {
+                let why = "free_list_backoff: innodb_empty_free_list_algorithm is not backoff there";
+                return unknown(vec![slept], why.to_owned());
+            }
+        },
+        None => return unknown(vec![slept], "free_list_backoff: nothing says that the server has it".to_owned()),
+    };
+    if let Some(symbol) = around.probed {
+        return unknown(vec![slept], format!("{}: it was not in {symbol}, which is probed", cause.name()));
+    }
+    let (sure, fairly) = if cause == Cause::FreeListBackoff { (0.97, 0.7) } else { (0.85, 0.0) };
+    let confidence = match around.wait_free {
+        // half of it: what a reading saw of the tries is not known to the millisecond
+        Some(rose) if rose.saturating_mul(2) >= tries => {
+            let what = format!("wait_free rose by {rose} meanwhile; this wait alone makes about {tries}");
+            evidence.speaks_for.push(what);
+            sure
+        }
+        Some(rose) => {
+            let why = format!("wait_free rose by {rose} meanwhile, and this wait alone would make {tries}");
+            return unknown(vec![slept], format!("{}: {why}", cause.name()));
+        }
+        None if fairly > 0.0 => {
+            evidence.against.push("wait_free could not be read meanwhile".to_owned());
+            fairly
+        }
+        None => return unknown(vec![slept], format!("{}: wait_free could not be read meanwhile", cause.name())),
+    };
+    free_pages(around, &mut evidence.speaks_for, &mut evidence.against);
+    Verdict::Stall { cause, confidence, evidence }
+}
+
+/// A wait for another thread of which the server names no lock. `None`: nothing shows that it was one for a page.
+///
+/// Two ways look alike: MariaDB from 10.5 waits for its page cleaner on a condition, and counts each round; `legacy` may wait for a batch that runs, and counts
+/// nothing. Both are surmised only while the list is empty and the counter of just that moves; nothing there tells this wait from one for a latch.
+pub(super) fn blocked(around: &Around<'_>) -> Option<Verdict> {
+    if around.backoff == Some(true) || around.probed.is_some() {
+        return None;
+    }
+    let free = around.pages_free.filter(|free| *free < FEW)?;
+    let (cause, confidence, what) = match around.free_list?.legacy {
+        OnEmpty::WaitsForCleaner { .. } | OnEmpty::OwnBatch { .. } => {
+            let rose = around.wait_free.filter(|rose| *rose > 0)?;
+            (Cause::FreeListWait, 0.6, format!("wait_free rose by {rose} meanwhile: so many rounds of all who waited"))
+        }
+        OnEmpty::Searches(search) if search.waits_for_batch => {
+            let rose = around.lru_flushed.filter(|rose| *rose > 0)?;
+            let what = format!("LRU batches wrote {rose} pages meanwhile, and this version waits for one that runs");
+            (Cause::FreeListLegacy, 0.5, what)
+        }
+        OnEmpty::Searches(_) => return None,
+    };
+    let Verdict::Stall { mut evidence, .. } = named(cause, confidence, what) else { return None };
+    evidence.speaks_for.insert(0, "waited for another thread, and the server named no lock".to_owned());
+    evidence.speaks_for.push(format!("{free} free pages"));
+    evidence.against.push("a wait for a latch inside the server looks the same: --probes would tell".to_owned());
+    Some(Verdict::Stall { cause, confidence, evidence })
+}
+
+fn free_pages(around: &Around<'_>, speaks_for: &mut Vec<String>, against: &mut Vec<String>) {
+    match around.pages_free {
+        Some(free) if free < 100 => speaks_for.push(format!("{free} free pages")),
+        Some(free) => against.push(format!("{free} pages were free when the server was asked")),
+        None => {}
+    }
+}
