@@ -78,6 +78,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "memory_over_time",
         "memory_planted",
         "replay",
+        "stalls_recorded",
         "stalls_watch",
         "timed_server",
     ],

@@ -6,7 +6,7 @@ use super::{mysql, postgresql};
 use crate::{Error, Reopening};
 use ::stalls::watch::{Answer, Missing};
 use capability::Protocol;
-use host::clock::RunClock;
+use host::clock::{RunClock, thread_cpu_time};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub(super) struct Answered {
     /// All that has been found missing until now.
     pub(super) missing: Vec<Missing>,
     pub(super) statements: u64,
+    /// Of this thread, until now.
+    pub(super) cpu: Duration,
 }
 
 #[derive(Debug)]
@@ -99,7 +101,7 @@ fn work(
         }
         let took_us = clock.now_us().saturating_sub(asked_us);
         let (missing, statements) = (memory.missing.clone(), memory.statements);
-        let answered = Answered { answers, took_us, missing, statements };
+        let answered = Answered { answers, took_us, missing, statements, cpu: thread_cpu_time() };
         if answer.send(answered).is_err() {
             return;
         }

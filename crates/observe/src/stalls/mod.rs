@@ -6,6 +6,7 @@
 
 mod asker;
 mod asking;
+mod keeping;
 mod mysql;
 mod pace;
 mod postgresql;
@@ -20,6 +21,7 @@ use asker::{Answered, Asker, Question};
 use capability::Protocol;
 use host::clock::RunClock;
 use host::process::Identity;
+pub use keeping::{Keeper, Recorded, Recorder};
 use pace::Pacer;
 use sql::Dialect;
 use std::collections::BTreeMap;
@@ -35,6 +37,8 @@ pub struct Options {
     pub least: Duration,
     /// Statements with their values.
     pub with_values: bool,
+    /// The clock of a recording. `None`: one that begins with the watch.
+    pub clock: Option<RunClock>,
 }
 
 /// The server to ask.
@@ -50,6 +54,8 @@ pub struct Asked {
 /// Watches one server.
 pub struct Watcher {
     clock: RunClock,
+    /// When the watch began, on that clock.
+    began_us: u64,
     pid: u32,
     threads: Threads,
     asker: Option<Asker>,
@@ -59,6 +65,7 @@ pub struct Watcher {
     of_server: Vec<Missing>,
     cost: WatchCost,
     cpu_before: Duration,
+    asker_cpu: Duration,
     pressure_before: Option<Pressure>,
     asked_us: u64,
     listed_us: u64,
@@ -82,7 +89,8 @@ impl Watcher {
     /// # Errors
     /// [`Error::Gone`]: the process has ended. [`Error::Threads`]: this user may not look at them. [`Error::Thread`].
     pub fn start(process: Identity, by_process: bool, asked: Option<Asked>, options: &Options) -> Result<Self, Error> {
-        let clock = RunClock::start();
+        let clock = options.clock.unwrap_or_else(RunClock::start);
+        let began_us = clock.now_us();
         if !process.is_alive() {
             return Err(Error::Gone { pid: process.pid });
         }
@@ -116,6 +124,7 @@ impl Watcher {
         let asker = asked.map(|asked| Asker::start(asked.connection, protocol, clock)).transpose()?;
         let mut watcher = Self {
             clock,
+            began_us,
             pid: process.pid,
             threads,
             asker,
@@ -125,6 +134,7 @@ impl Watcher {
             of_server: Vec::new(),
             cost: WatchCost::default(),
             cpu_before: pace::cpu_time(),
+            asker_cpu: Duration::ZERO,
             pressure_before: pace::pressure(),
             asked_us: 0,
             listed_us: 0,
@@ -156,19 +166,30 @@ impl Watcher {
     }
 
     /// The last readings, the stalls that were not told yet, and all that was watched.
-    pub fn finish(mut self) -> (Vec<Stall>, Watched) {
+    pub fn finish(self) -> (Vec<Stall>, Watched) {
+        let before = self.cpu_before;
+        self.finish_with(&|_| pace::cpu_time().saturating_sub(before))
+    }
+
+    /// As [`Self::finish`], of a watch that is not all that its process does. `own`: the CPU time of the thread that watched.
+    pub fn finish_beside(self, own: &dyn Fn() -> Duration) -> (Vec<Stall>, Watched) {
+        self.finish_with(&|of_asker| own() + of_asker)
+    }
+
+    /// `cpu`: what the watch took, from what the thread took that asks the server.
+    fn finish_with(mut self, cpu: &dyn Fn(Duration) -> Duration) -> (Vec<Stall>, Watched) {
         self.take_answers(Duration::from_millis(500));
         self.watching.stop(self.clock.now_us());
         if self.ask(Question { sessions: true, locks: false, counters: true }) {
             self.take_answers(Duration::from_secs(1));
         }
         let now_us = self.clock.now_us();
-        let cpu = pace::cpu_time().saturating_sub(self.cpu_before);
-        let cpu_us = micros(cpu);
+        let cpu_us = micros(cpu(self.asker_cpu));
+        let elapsed_us = now_us.saturating_sub(self.began_us);
         let cost = WatchCost {
-            elapsed_us: now_us,
+            elapsed_us,
             cpu_us,
-            cpu_share: cpu_us as f64 / now_us.max(1) as f64,
+            cpu_share: cpu_us as f64 / elapsed_us.max(1) as f64,
             sweeps_late: self.pacer.late(),
             interval_us: self.pacer.interval_us(),
             interval_p50_us: self.pacer.median_us(),
@@ -233,13 +254,14 @@ impl Watcher {
     }
 
     fn take_answers(&mut self, patience: Duration) {
-        let Some(Answered { answers, took_us, missing, statements }) =
+        let Some(Answered { answers, took_us, missing, statements, cpu }) =
             self.asker.as_mut().and_then(|asker| asker.answered(patience))
         else {
             return;
         };
         answers.into_iter().for_each(|answer| self.watching.answer(answer));
         self.of_server = missing;
+        self.asker_cpu = cpu;
         self.cost.statements = statements;
         self.cost.statements_us += took_us;
     }

@@ -10,12 +10,14 @@
 mod books;
 mod group;
 mod known;
+mod parts;
 mod sample;
 mod track;
 mod verdict;
 mod watched;
 mod watching;
 
+pub use parts::{Part, Parts};
 pub use sample::{Answer, Counters, Doing, Missing, Sample, Says, Sched, Session};
 pub use track::{LEAST_SAMPLES, Tracker, Wait, Way};
 pub use verdict::{Around, Verdict, judge};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer stalls watch`: the stalls of a server that runs, one by one as they end, and what they cost.
 
+mod kept;
 mod openmetrics;
 mod show;
 
@@ -12,7 +13,9 @@ use ::stalls::Stall;
 use ::stalls::watch::{Missing, Watched};
 use attach::Attached;
 use clap::ValueEnum;
+use host::clock::RunClock;
 use host::places::Places;
+use kept::Kept;
 use observe::stalls::{Options, Watcher};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,11 +31,12 @@ use units::Span;
     wringer stalls watch --sandbox shop --for 30s\n  \
     sudo wringer stalls watch --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me --fail-on-stall 200ms\n  \
     wringer stalls watch --sandbox shop -o json | jq --unbuffered 'select(.kind == \"stall\") | [.cause, .length_us]'\n  \
-    wringer stalls watch --sandbox shop --for 1m -o openmetrics > stalls.prom\n\n\
+    wringer stalls watch --sandbox shop --for 1m -o openmetrics > stalls.prom\n  \
+    wringer stalls watch --sandbox shop --for 10m --to out && wringer stalls explain out\n\n\
     Run it on the server's host, as root or as the user the server runs as. An account with PROCESS (MySQL, MariaDB) or pg_read_all_stats (PostgreSQL)\n  \
     sees what all connections wait for; what it may not see is named once, and the rest goes on.\n\n\
     Exit codes: 0 at the end of --for, by Ctrl-C or SIGTERM; 1 with --fail-on-stall, if there was one so long; 2 usage; 3 no such server or process,\n  \
-    or its threads are not to be seen; 4 the server ended: what was seen until then is printed.\n\n\
+    or its threads are not to be seen; 4 the server ended: what was seen until then is printed, and recorded with --to.\n\n\
     Causes, how each is told, and what cannot be: docs/stalls-watch.md, or `wringer doc stalls-watch`.")]
 pub struct Args {
     /// The server's process; of PostgreSQL the first line of postmaster.pid [default: the one that listens at the socket, or the sandbox's]
@@ -57,6 +61,8 @@ pub struct Args {
     #[arg(short, long, value_enum, default_value_t = Form::Text)]
     output: Form,
     #[command(flatten)]
+    to: kept::To,
+    #[command(flatten)]
     connection: Connection,
 }
 
@@ -67,11 +73,11 @@ enum Form {
     Openmetrics,
 }
 
-fn interval(text: &str) -> Result<Span, String> {
+pub(in crate::commands) fn interval(text: &str) -> Result<Span, String> {
     between(text, Duration::from_millis(1), Duration::from_secs(1), "1ms to 1s")
 }
 
-fn least(text: &str) -> Result<Span, String> {
+pub(in crate::commands) fn least(text: &str) -> Result<Span, String> {
     between(
         text,
         Duration::from_millis(5),
@@ -86,20 +92,32 @@ fn between(text: &str, low: Duration, high: Duration, words: &str) -> Result<Spa
 }
 
 pub fn main(args: &Args) -> Outcome {
-    let (mut attached, unasked) = args.connection.attach_or_process(args.pid, &Places::from_environment())?;
-    let options = Options { interval: args.interval.map(|it| it.0), least: args.min.0, with_values: args.with_values };
+    let places = Places::from_environment();
+    let output = args.to.check(&places)?;
+    let (mut attached, unasked) = args.connection.attach_or_process(args.pid, &places)?;
+    let clock = RunClock::start();
+    let interval = args.interval.map(|it| it.0);
+    let options = Options { interval, least: args.min.0, with_values: args.with_values, clock: Some(clock) };
     let watcher = attached.stalls(&options).map_err(refused)?.ok_or_else(|| {
         Failure::message(Exit::Usage, "whose stalls? Neither a server nor a process is named")
             .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid")
     })?;
     let stop = signals::install()?;
+    let mut kept = output.map(|output| Kept::start(output, &mut attached, clock)).transpose()?;
     terminal::say(format_args!("watching {}: stalls of {} and more", attached.describe(), args.min));
-    let has_ended = !watch(args, &attached, watcher, unasked, &stop)?;
+    let End { watched, longest_us, has_ended } = watch(args, &attached, watcher, unasked, &stop, &mut kept);
+    kept.map_or(Ok(()), |kept| kept.end(&watched, &mut attached, has_ended))?;
     if has_ended {
         let message = format!("{} ended while it was watched", attached.describe());
         return Err(Failure::message(Exit::Failed, message));
     }
-    Ok(())
+    match args.fail_on_stall {
+        Some(limit) if longest_us >= limit.as_ns() / 1000 => {
+            let message = format!("a stall of {:.1} ms: --fail-on-stall {limit}", longest_us as f64 / 1000.0);
+            Err(Failure::message(Exit::Finding, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn refused(error: observe::Error) -> Failure {
@@ -115,22 +133,36 @@ fn refused(error: observe::Error) -> Failure {
 /// How soon the server's end is noticed, in sweeps.
 const LOOKED_EVERY: u64 = 5;
 
-/// `false`: the server has ended meanwhile.
+struct End {
+    watched: Watched,
+    /// What a client felt.
+    longest_us: u64,
+    /// The server, meanwhile.
+    has_ended: bool,
+}
+
 fn watch(
     args: &Args,
     attached: &Attached,
     mut watcher: Watcher,
     unasked: Option<ledger::Missing>,
     stop: &AtomicBool,
-) -> Result<bool, Failure> {
+    kept: &mut Option<Kept>,
+) -> End {
     let until = args.lasting.map(|lasting| Instant::now() + lasting.0);
     let is_alive = || attached.process().is_none_or(|process| process.is_alive());
     let (mut longest_us, mut is_read, mut rounds) = (0, true, 0_u64);
     let mut lives = true;
+    let mut tell = |stall: &Stall| {
+        longest_us = longest_us.max(longest(stall));
+        if let Some(kept) = kept {
+            kept.stall(stall);
+        }
+        told(args.output, stall)
+    };
     while is_read && lives && !stop.load(Ordering::SeqCst) && until.is_none_or(|until| Instant::now() < until) {
         for stall in watcher.round() {
-            longest_us = longest_us.max(longest(&stall));
-            is_read &= told(args.output, &stall);
+            is_read &= tell(&stall);
         }
         rounds += 1;
         if rounds.is_multiple_of(LOOKED_EVERY) {
@@ -141,17 +173,10 @@ fn watch(
     lives &= is_alive();
     watched.missing.extend(unasked.map(|ledger::Missing { what, why, remedy }| Missing { what, why, remedy }));
     for stall in last {
-        longest_us = longest_us.max(longest(&stall));
-        told(args.output, &stall);
+        tell(&stall);
     }
     summary(args.output, &watched);
-    match args.fail_on_stall {
-        Some(limit) if lives && longest_us >= limit.as_ns() / 1000 => {
-            let message = format!("a stall of {:.1} ms: --fail-on-stall {limit}", longest_us as f64 / 1000.0);
-            Err(Failure::message(Exit::Finding, message))
-        }
-        _ => Ok(lives),
-    }
+    End { watched, longest_us, has_ended: !lives }
 }
 
 /// The longest wait of one of its victims, which is what a client feels.
