@@ -20,6 +20,9 @@ impl Lab<'_> {
             interval: asked.interval.map(|interval| interval.0),
             least: asked.least.0,
             with_values: false,
+            canary: None,
+            // the load keeps its slow statements itself
+            slow_log: false,
             clock: Some(self.notes.clock),
         };
         let keeper = Keeper::new(self.notes.clock, self.sinks(), arm);
@@ -61,6 +64,7 @@ fn started(serving: &Serving, options: &Options, keeper: Keeper) -> Result<Recor
     let by_process = Flavour::has_process_per_connection(serving.kind.flavour);
     let asked = Asked {
         connection: Reopening::new(serving.target().clone()),
+        canary: None,
         kind: serving.kind.clone(),
         variables: serving.variables()?,
         name: format!("{} {}", serving.kind.flavour, serving.running.version),

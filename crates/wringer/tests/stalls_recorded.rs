@@ -54,9 +54,27 @@ fn stalls_of<'a>(arm: &'a Value, connection: &str) -> Vec<&'a Value> {
     arm["stalls"].as_array().unwrap().iter().filter(of).collect()
 }
 
+/// The server's slow log has it, too.
+#[track_caller]
+fn expect_logged(stall: &Value, connection: &str) {
+    let said = format!("the slow log has 1 of 1 victim: connection {connection} took ");
+    let evidence = stall["evidence"]["for"].as_array().unwrap();
+    assert!(evidence.iter().any(|it| it.as_str().unwrap().starts_with(&said)), "{stall:#}");
+}
+
+/// The slow log goes on in another file, as logrotate does it.
+fn rotate(connection: &mut Connection) {
+    let of = |connection: &mut Connection, name: &str| {
+        connection.query(&format!("SELECT @@{name}")).unwrap().text(0, 0).unwrap().to_owned()
+    };
+    let log = Path::new(&of(connection, "datadir")).join(of(connection, "slow_query_log_file"));
+    std::fs::rename(&log, log.with_extension("1")).unwrap();
+    connection.execute("FLUSH SLOW LOGS").unwrap();
+}
+
 #[test]
 fn what_was_watched_is_told_again_from_its_recording_also_when_the_server_ended() {
-    let server = Server::start(MARIADB, &[], &[]);
+    let server = Server::start(MARIADB, &["slow_query_log=ON", "long_query_time=0.1"], &[]);
     let (mut holder, mut victim) = (server.connect(), server.connect());
     for sql in [
         "CREATE DATABASE IF NOT EXISTS shop",
@@ -68,7 +86,7 @@ fn what_was_watched_is_told_again_from_its_recording_also_when_the_server_ended(
     let connection = number(&mut victim);
     let folder = server.lab.home().join("watched");
     let to = format!("--to={}", folder.display());
-    let mut watching = watch(&server, "watch", &["--for=3s", &to]);
+    let mut watching = watch(&server, "watch", &["--for=3s", "--canary", &to]);
     thread::sleep(Duration::from_millis(300));
     wait_for_a_row(&mut holder, &mut victim, 500);
     assert_eq!(watching.wait().unwrap().code(), Some(0), "{}", server.lab.said("watch"));
@@ -79,9 +97,14 @@ fn what_was_watched_is_told_again_from_its_recording_also_when_the_server_ended(
     let again = explained(&server, &folder);
     let [arm] = again["arms"].as_array().unwrap().as_slice() else { panic!("{again:#}") };
     let [stall] = stalls_of(arm, &connection)[..] else { panic!("one of connection {connection}: {again:#}") };
-    let told = summary["stalls"].as_array().unwrap();
-    let told = told.iter().find(|it| it["length_us"] == stall["length_us"]).unwrap();
+    let all = summary["stalls"].as_array().unwrap();
+    let told = all.iter().find(|it| it["length_us"] == stall["length_us"]).unwrap();
     assert_eq!(stall["cause"], "row_lock");
+    expect_logged(stall, &connection);
+    assert_eq!(summary["missing"], serde_json::json!([]), "{summary:#}");
+    assert!(summary["cost"]["statements"].as_u64() >= Some(20), "the canary's, ten a second: {summary:#}");
+    let mut victims = all.iter().flat_map(|stall| stall["victims"].as_array().unwrap());
+    assert!(victims.all(|it| it["statement"] != "select ?"), "the canary is no victim: {all:#?}");
     for key in ["cause", "confidence", "evidence", "lost_query_us", "victim_count", "victims", "ends_within_us"] {
         assert_eq!(stall[key], told[key], "{key}");
     }
@@ -104,6 +127,7 @@ fn what_was_watched_is_told_again_from_its_recording_also_when_the_server_ended(
     let folder = server.lab.home().join("ended");
     let to = format!("--to={}", folder.display());
     let mut watching = watch(&server, "until its end", &["--with-values", &to]);
+    rotate(&mut holder);
     wait_for_a_row(&mut holder, &mut victim, 500);
     let is_kept = || {
         let seen = Recording::read(&folder.join("recording.sqlite")).ok();
@@ -116,6 +140,7 @@ fn what_was_watched_is_told_again_from_its_recording_also_when_the_server_ended(
     let arm = &again["arms"][0];
     let [stall] = stalls_of(arm, &connection)[..] else { panic!("one of connection {connection}: {again:#}") };
     assert_eq!(stall["victims"][0]["statement_with_values"], UPDATE);
+    expect_logged(stall, &connection);
     assert!(arm["watched"]["cost"]["sweeps"].as_u64() > Some(10), "{arm:#}");
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Answered {
     pub(super) statements: u64,
     /// Of this thread, until now.
     pub(super) cpu: Duration,
+    /// The server's number of this connection.
+    pub(super) own: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -80,10 +82,12 @@ fn work(
     answer: &Sender<Answered>,
 ) {
     let mut memory = Memory::default();
+    let mut own = None;
     while let Ok(question) = asked.recv() {
         let asked_us = clock.now_us();
         let mut asking = Asking { connection: &mut connection, memory: &mut memory, lost: None };
         let mut answers = Vec::new();
+        own = own.or_else(|| own_number(&mut asking, protocol));
         if question.counters && protocol == Protocol::Mysql {
             let counters = mysql::counters(&mut asking);
             answers.push(Answer { asked_us, answered_us: clock.now_us(), sessions: None, counters });
@@ -97,13 +101,23 @@ fn work(
             answers.push(Answer { asked_us, answered_us: clock.now_us(), sessions, counters: None });
         }
         if let Some(why) = asking.lost.take() {
+            own = None;
             asking.missing("some answers of the server", why, None);
         }
         let took_us = clock.now_us().saturating_sub(asked_us);
         let (missing, statements) = (memory.missing.clone(), memory.statements);
-        let answered = Answered { answers, took_us, missing, statements, cpu: thread_cpu_time() };
+        let answered = Answered { answers, took_us, missing, statements, cpu: thread_cpu_time(), own };
         if answer.send(answered).is_err() {
             return;
         }
     }
+}
+
+/// Another one after each loss of the connection.
+fn own_number(asking: &mut Asking<'_>, protocol: Protocol) -> Option<u64> {
+    let sql = match protocol {
+        Protocol::Mysql => "SELECT CONNECTION_ID()",
+        Protocol::Postgresql => "SELECT pg_backend_pid()",
+    };
+    asking.rows("the number of our own connection", sql)?.first()?.number(0)
 }

@@ -6,10 +6,13 @@
 
 mod asker;
 mod asking;
+mod canary;
 mod keeping;
 mod mysql;
 mod pace;
 mod postgresql;
+mod slow_log;
+mod surroundings;
 mod syscall;
 mod threads;
 
@@ -26,6 +29,7 @@ use pace::Pacer;
 use sql::Dialect;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use surroundings::Surroundings;
 use threads::Threads;
 
 /// How to watch.
@@ -37,6 +41,10 @@ pub struct Options {
     pub least: Duration,
     /// Statements with their values.
     pub with_values: bool,
+    /// From one run of a query that needs nothing to the next, on a connection of its own; `None`: none is sent.
+    pub canary: Option<Duration>,
+    /// Follow the server's slow log.
+    pub slow_log: bool,
     /// The clock of a recording. `None`: one that begins with the watch.
     pub clock: Option<RunClock>,
 }
@@ -45,6 +53,8 @@ pub struct Options {
 pub struct Asked {
     pub connection: Reopening,
     pub kind: ServerKind,
+    /// A further connection, for the canary.
+    pub canary: Option<Reopening>,
     /// Its settings, by name.
     pub variables: BTreeMap<String, String>,
     /// In words.
@@ -60,6 +70,7 @@ pub struct Watcher {
     threads: Threads,
     asker: Option<Asker>,
     watching: Watching,
+    surroundings: Surroundings,
     pacer: Pacer,
     missing: Vec<Missing>,
     of_server: Vec<Missing>,
@@ -121,6 +132,10 @@ impl Watcher {
             started_unix_us: clock.started_unix_us(),
         });
         let protocol = if is_postgresql { Protocol::Postgresql } else { Protocol::Mysql };
+        let mut asked = asked;
+        let (surroundings, of_surroundings) =
+            Surroundings::start(asked.as_mut(), process.pid, protocol, clock, options)?;
+        missing.extend(of_surroundings);
         let asker = asked.map(|asked| Asker::start(asked.connection, protocol, clock)).transpose()?;
         let mut watcher = Self {
             clock,
@@ -129,6 +144,7 @@ impl Watcher {
             threads,
             asker,
             watching,
+            surroundings,
             pacer: Pacer::new(options.interval),
             missing,
             of_server: Vec::new(),
@@ -140,6 +156,7 @@ impl Watcher {
             listed_us: 0,
             counted_us: 0,
         };
+        watcher.surroundings.begin(&mut watcher.watching);
         watcher.threads.list();
         watcher.sweep();
         watcher.ask(Question { sessions: true, locks: true, counters: true });
@@ -161,6 +178,7 @@ impl Watcher {
         }
         self.sweep();
         self.take_answers(Duration::ZERO);
+        self.surroundings.told(&mut self.watching);
         self.ask_what_is_wanted();
         self.watching.settled(self.clock.now_us())
     }
@@ -183,6 +201,7 @@ impl Watcher {
         if self.ask(Question { sessions: true, locks: false, counters: true }) {
             self.take_answers(Duration::from_secs(1));
         }
+        self.surroundings.end(&mut self.watching);
         let now_us = self.clock.now_us();
         let cpu_us = micros(cpu(self.asker_cpu));
         let elapsed_us = now_us.saturating_sub(self.began_us);
@@ -190,6 +209,7 @@ impl Watcher {
             elapsed_us,
             cpu_us,
             cpu_share: cpu_us as f64 / elapsed_us.max(1) as f64,
+            statements: self.cost.statements + self.surroundings.statements(),
             sweeps_late: self.pacer.late(),
             interval_us: self.pacer.interval_us(),
             interval_p50_us: self.pacer.median_us(),
@@ -200,8 +220,10 @@ impl Watcher {
             io_us: now.io_us.saturating_sub(before.io_us),
             memory_us: now.memory_us.saturating_sub(before.memory_us),
         });
-        let missing = self.missing.into_iter().chain(self.of_server).collect();
-        self.watching.finish(cost, pressure, missing)
+        let (of_surroundings, skipped) = self.surroundings.missing();
+        let missing = self.missing.into_iter().chain(self.of_server).chain(of_surroundings).collect();
+        let (last, watched) = self.watching.finish(cost, pressure, missing);
+        (last, Watched { skipped, ..watched })
     }
 
     pub fn pid(&self) -> u32 {
@@ -254,7 +276,7 @@ impl Watcher {
     }
 
     fn take_answers(&mut self, patience: Duration) {
-        let Some(Answered { answers, took_us, missing, statements, cpu }) =
+        let Some(Answered { answers, took_us, missing, statements, cpu, own }) =
             self.asker.as_mut().and_then(|asker| asker.answered(patience))
         else {
             return;
@@ -262,6 +284,7 @@ impl Watcher {
         answers.into_iter().for_each(|answer| self.watching.answer(answer));
         self.of_server = missing;
         self.asker_cpu = cpu;
+        own.into_iter().for_each(|own| self.watching.own_connection(own));
         self.cost.statements = statements;
         self.cost.statements_us += took_us;
     }

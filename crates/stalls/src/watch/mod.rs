@@ -7,6 +7,7 @@
 //! - [`Tracker`]: the waits of one thread.
 //! - [`judge`]: what one wait was for.
 
+mod beside;
 mod books;
 mod group;
 mod known;
@@ -17,6 +18,7 @@ mod verdict;
 mod watched;
 mod watching;
 
+pub use beside::{Canary, Logged};
 pub use parts::{Part, Parts};
 pub use sample::{Answer, Counters, Doing, Missing, Sample, Says, Sched, Session};
 pub use track::{LEAST_SAMPLES, Tracker, Wait, Way};

@@ -4,6 +4,7 @@
 //! A wait is judged when the server has been asked once more after its end, or has not answered for two seconds. A stall is settled when nobody
 //! whose wait began within it still waits.
 
+use super::beside::{Beside, Canary, Logged};
 use super::books::Books;
 use super::group::{Group, Judged};
 use super::known::Known;
@@ -66,6 +67,7 @@ pub struct Watching {
     pending: Vec<Wait>,
     groups: Vec<Group>,
     books: Books,
+    beside: Beside,
     lattice: Lattice,
 }
 
@@ -80,6 +82,7 @@ impl Watching {
             pending: Vec::new(),
             groups: Vec::new(),
             books,
+            beside: Beside::default(),
             lattice,
         }
     }
@@ -173,7 +176,8 @@ impl Watching {
             self.waiting().filter(|wait| wait.samples >= LEAST_SAMPLES).map(|wait| wait.from_us).collect();
         let begun: Vec<u64> = begun.into_iter().chain(self.pending.iter().map(|wait| wait.from_us)).collect();
         let is_over = |group: &Group| {
-            let is_last = now_us >= group.to_us + COMPANY_US && begun.iter().all(|from| *from >= group.to_us);
+            let is_last = now_us >= group.to_us + COMPANY_US + self.beside.patience_us()
+                && begun.iter().all(|from| *from >= group.to_us);
             is_last || now_us >= group.to_us + HELD_BACK_US
         };
         let (over, groups) = self.groups.drain(..).partition(is_over);
@@ -183,8 +187,9 @@ impl Watching {
 
     fn close(&mut self, mut groups: Vec<Group>) -> Vec<Stall> {
         groups.sort_by_key(|group| group.from_us);
-        let stalls: Vec<Stall> =
+        let mut stalls: Vec<Stall> =
             groups.into_iter().map(|group| group.stall(self.watch.started_unix_us, MOST_VICTIMS)).collect();
+        stalls.iter_mut().for_each(|stall| self.beside.speaks_of(stall, self.watch.started_unix_us));
         stalls.iter().for_each(|stall| self.books.stall(stall));
         stalls
     }
@@ -204,6 +209,9 @@ impl Watching {
         let connection = said.last().map(|it| it.connection).or_else(|| self.known.connection(wait.thread));
         if wait.way == Way::Blocked && said.is_empty() && connection.is_none() {
             // a thread that waits for its next connection, or one of the server's own
+            return None;
+        }
+        if self.beside.is_own(connection) {
             return None;
         }
         let tries = self.tries(&wait);
@@ -226,6 +234,7 @@ impl Watching {
         if cause == Cause::FreeListBackoff {
             self.books.backoff(tries);
         }
+        let cause = if self.beside.is_ours(&said) { Cause::Probe } else { cause };
         let statement = said.iter().rev().find_map(|it| it.statement.clone());
         let (class, with_values) = self.books.statement(statement);
         let victim = Victim {
@@ -266,6 +275,27 @@ impl Watching {
         let source = Source { format: Some("watch"), server, least_us };
         let watched = self.books.watched(source, counters, overhead, cost);
         (last, Watched { resolution_us, pressure, missing, ..watched })
+    }
+}
+
+/// What is known beside samples and answers.
+impl Watching {
+    /// The server's slow log is read: stalls are told somewhat later, so that their victims' entries are there.
+    pub fn follows_log(&mut self) {
+        self.beside.follows_log();
+    }
+
+    pub fn logged(&mut self, entry: Logged) {
+        self.beside.logged(entry);
+    }
+
+    pub fn canary(&mut self, run: Canary) {
+        self.beside.canary(run);
+    }
+
+    /// A connection of this watch's own: it is no victim, and who waits for a lock of it waits for the watch.
+    pub fn own_connection(&mut self, connection: u64) {
+        self.beside.own(connection);
     }
 }
 

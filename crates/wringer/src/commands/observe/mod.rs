@@ -78,7 +78,14 @@ impl Args {
     fn stalls(&self) -> Option<StallOptions> {
         let is_wanted = self.stalls || self.stalls_min.is_some() || self.stalls_interval.is_some();
         let least = self.stalls_min.unwrap_or(STALLS_MIN);
-        is_wanted.then_some(StallOptions { interval: self.stalls_interval, least, with_values: false, clock: None })
+        is_wanted.then_some(StallOptions {
+            interval: self.stalls_interval,
+            least,
+            with_values: false,
+            canary: None,
+            slow_log: true,
+            clock: None,
+        })
     }
 }
 

@@ -32,7 +32,8 @@ use units::Span;
     sudo wringer stalls watch --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me --fail-on-stall 200ms\n  \
     wringer stalls watch --sandbox shop -o json | jq --unbuffered 'select(.kind == \"stall\") | [.cause, .length_us]'\n  \
     wringer stalls watch --sandbox shop --for 1m -o openmetrics > stalls.prom\n  \
-    wringer stalls watch --sandbox shop --for 10m --to out && wringer stalls explain out\n\n\
+    wringer stalls watch --sandbox shop --for 10m --to out && wringer stalls explain out\n  \
+    wringer stalls watch --sandbox shop --for 1m --canary\n\n\
     Run it on the server's host, as root or as the user the server runs as. An account with PROCESS (MySQL, MariaDB) or pg_read_all_stats (PostgreSQL)\n  \
     sees what all connections wait for; what it may not see is named once, and the rest goes on.\n\n\
     Exit codes: 0 at the end of --for, by Ctrl-C or SIGTERM; 1 with --fail-on-stall, if there was one so long; 2 usage; 3 no such server or process,\n  \
@@ -60,6 +61,10 @@ pub struct Args {
     /// How to print: text and json one line for each stall and the summary last (json: its `kind` tells which), openmetrics at the end
     #[arg(short, long, value_enum, default_value_t = Form::Text)]
     output: Form,
+    /// Send a query that needs nothing (SELECT 1) at this pace, 10ms to 10s, on a connection of its own: a stall in which even it waits is the
+    /// whole server's, or its host's. Without a value every 100ms
+    #[arg(long, value_name = "TIME", value_parser = pace, num_args = 0..=1, require_equals = true, default_missing_value = "100ms")]
+    canary: Option<Span>,
     #[command(flatten)]
     to: kept::To,
     #[command(flatten)]
@@ -86,6 +91,10 @@ pub(in crate::commands) fn least(text: &str) -> Result<Span, String> {
     )
 }
 
+fn pace(text: &str) -> Result<Span, String> {
+    between(text, Duration::from_millis(10), Duration::from_secs(10), "10ms to 10s")
+}
+
 fn between(text: &str, low: Duration, high: Duration, words: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error: units::ParseError| error.to_string())?;
     if (low..=high).contains(&span.0) { Ok(span) } else { Err(words.to_owned()) }
@@ -97,7 +106,14 @@ pub fn main(args: &Args) -> Outcome {
     let (mut attached, unasked) = args.connection.attach_or_process(args.pid, &places)?;
     let clock = RunClock::start();
     let interval = args.interval.map(|it| it.0);
-    let options = Options { interval, least: args.min.0, with_values: args.with_values, clock: Some(clock) };
+    let options = Options {
+        interval,
+        least: args.min.0,
+        with_values: args.with_values,
+        canary: args.canary.map(|every| every.0),
+        slow_log: true,
+        clock: Some(clock),
+    };
     let watcher = attached.stalls(&options).map_err(refused)?.ok_or_else(|| {
         Failure::message(Exit::Usage, "whose stalls? Neither a server nor a process is named")
             .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid")

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is read beside samples and answers: the canary and the slow log, each on a thread of its own.
+
+use super::canary::{Canary, Sung};
+use super::slow_log::{self, Read, SlowLog};
+use super::{Asked, Options};
+use crate::Error;
+use ::stalls::SkippedPart;
+use ::stalls::watch::{Missing, Watching};
+use capability::Protocol;
+use host::clock::RunClock;
+
+/// Places of the log that are kept.
+const MOST_SKIPPED: usize = 100;
+
+#[derive(Debug, Default)]
+pub(super) struct Surroundings {
+    canary: Option<Canary>,
+    slow_log: Option<SlowLog>,
+    missing: Vec<Missing>,
+    skipped: Vec<SkippedPart>,
+    statements: u64,
+}
+
+impl Surroundings {
+    /// Also returns what cannot be read.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub(super) fn start(
+        asked: Option<&mut Asked>,
+        pid: u32,
+        protocol: Protocol,
+        clock: RunClock,
+        options: &Options,
+    ) -> Result<(Self, Vec<Missing>), Error> {
+        let mut missing = Vec::new();
+        let mut surroundings = Self::default();
+        let Some(asked) = asked else { return Ok((surroundings, missing)) };
+        if let Some((connection, every)) = asked.canary.take().zip(options.canary) {
+            surroundings.canary = Some(Canary::start(connection, protocol, clock, every)?);
+        }
+        // PostgreSQL's log is no slow log
+        if options.slow_log && protocol == Protocol::Mysql {
+            match SlowLog::start(&asked.variables, pid, clock) {
+                Ok(log) => {
+                    surroundings.slow_log = Some(log);
+                    missing.extend(slow_log::leaves_out(&asked.variables));
+                }
+                Err(why) => missing.push(why),
+            }
+        }
+        Ok((surroundings, missing))
+    }
+
+    pub(super) fn begin(&self, watching: &mut Watching) {
+        if self.slow_log.is_some() {
+            watching.follows_log();
+        }
+    }
+
+    /// What has come since the last time.
+    pub(super) fn told(&mut self, watching: &mut Watching) {
+        for sung in self.canary.iter().flat_map(Canary::sung) {
+            self.statements += 1;
+            match sung {
+                Sung::Connection(number) => watching.own_connection(number),
+                Sung::Run(run) => watching.canary(run),
+                Sung::Failed(why) => {
+                    let what = "some answers to the query that needs nothing (--canary)".to_owned();
+                    self.missing.push(Missing { what, why, remedy: None });
+                }
+            }
+        }
+        let reads: Vec<Read> = self.slow_log.iter().flat_map(SlowLog::reads).collect();
+        self.read(reads, watching);
+    }
+
+    /// The last readings. No canary is sent any more.
+    pub(super) fn end(&mut self, watching: &mut Watching) {
+        self.told(watching);
+        self.canary = None;
+        let rest = self.slow_log.as_mut().map(SlowLog::end).unwrap_or_default();
+        self.read(rest, watching);
+    }
+
+    fn read(&mut self, reads: Vec<Read>, watching: &mut Watching) {
+        for Read { entries, skipped, lost } in reads {
+            entries.into_iter().for_each(|entry| watching.logged(entry));
+            let room = MOST_SKIPPED.saturating_sub(self.skipped.len());
+            self.skipped.extend(skipped.into_iter().filter(|part| part.bytes > 0).take(room));
+            let what = "the rest of the server's slow log".to_owned();
+            self.missing.extend(lost.map(|why| Missing { what, why, remedy: None }));
+        }
+    }
+
+    pub(super) fn statements(&self) -> u64 {
+        self.statements
+    }
+
+    pub(super) fn missing(self) -> (Vec<Missing>, Vec<SkippedPart>) {
+        (self.missing, self.skipped)
+    }
+}
