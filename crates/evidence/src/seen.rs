@@ -60,6 +60,13 @@ pub const STALL: &str = "stall";
 /// The kind of a span: the wait of one victim of a [`STALL`].
 pub const STALL_VICTIM: &str = "stall.victim";
 
+/// The kind of a span: an entry of the server's slow log, as a watch read it. It ends when it was read, up to 0.6 s after its statement. Attribute:
+/// `connection`.
+pub const LOGGED: &str = "log.slow_statement";
+
+/// The kind of a span: a query that needs nothing, and took 10 ms or longer ([`STALL`]'s watch sent it).
+pub const CANARY: &str = "canary";
+
 /// The source of a snapshot: what such a watch came to, when it had ended: its account, its cost, what it could not read.
 pub const STALLS_WATCHED: &str = "stalls.watch";
 

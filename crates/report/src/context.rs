@@ -3,8 +3,8 @@
 
 use crate::redact;
 use evidence::{
-    Arm, Conditions, Event, Evidence, LatencyHistogram, Phase, SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED,
-    Snapshot, Span,
+    Arm, Conditions, Event, Evidence, LOGGED, LatencyHistogram, Phase, SLOW_STATEMENT, STALL, STALL_VICTIM,
+    STALLS_WATCHED, Snapshot, Span,
 };
 use explain::modes::Mode;
 use explain::stalled::{ArmStalls, Wanted, arms as arms_stalls};
@@ -81,8 +81,10 @@ impl<'a> Context<'a> {
         let snapshots =
             evidence.snapshots.iter().filter(|taken| !explain::is_inventory(taken) && taken.source != STALLS_WATCHED);
         let snapshots = snapshots.map(|taken| Snapshot { content: redact::lines(&taken.content), ..taken.clone() });
-        let spans =
-            evidence.spans.iter().filter(|span| ![SLOW_STATEMENT, STALL, STALL_VICTIM].contains(&span.kind.as_str()));
+        let spans = evidence
+            .spans
+            .iter()
+            .filter(|span| ![LOGGED, SLOW_STATEMENT, STALL, STALL_VICTIM].contains(&span.kind.as_str()));
         let spans = spans.map(|span| Span { attributes: redact::values(&span.attributes), ..span.clone() });
         Self {
             evidence,

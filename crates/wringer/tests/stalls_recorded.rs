@@ -6,7 +6,7 @@
 mod accounted;
 
 use accounted::{MARIADB, PATIENCE, Server, json};
-use evidence::{STALL, STALL_VICTIM, STALLS_WATCHED};
+use evidence::{LOGGED, STALL, STALL_VICTIM, STALLS_WATCHED, Span};
 use load::admin::Connection;
 use recording::Recording;
 use serde_json::Value;
@@ -120,6 +120,8 @@ fn what_was_watched_is_told_again_from_its_recording_also_when_the_server_ended(
     let report = std::fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(report.contains("id=\"stalls\"") && report.contains("row_lock"), "the timeline");
     let seen = Recording::read(&folder.join("recording.sqlite")).unwrap();
+    let logged = |it: &Span| it.kind == LOGGED && it.attributes["connection"] == connection && it.length_us() > 200_000;
+    assert!(seen.spans.iter().any(logged), "the entry of the slow log");
     assert!(seen.samples.iter().any(|it| it.name == "Innodb_buffer_pool_wait_free"), "the counters beside it");
     let refused = server.lab.run(["stalls", "watch", "--sandbox", "s", "--for=1s", &to]).expect_code(3);
     refused.expect_said(&["--force"]);

@@ -37,6 +37,14 @@ impl Keeper {
         victims.into_iter().try_for_each(|victim| self.part(STALL_VICTIM, victim))
     }
 
+    /// What was seen beside stalls: [`Watcher::spans`].
+    ///
+    /// # Errors
+    /// The sink's own.
+    pub fn spans(&mut self, spans: Vec<Span>) -> Result<(), SinkError> {
+        spans.into_iter().try_for_each(|span| self.sink.span(&Span { entity: self.entity.clone(), ..span }))
+    }
+
     fn part(&mut self, kind: &str, part: Part) -> Result<(), SinkError> {
         let unix_us = part.started_us.and_then(|us| u64::try_from(us).ok()).unwrap_or(0);
         let from_us = unix_us.saturating_sub(self.clock.started_unix_us());
@@ -118,6 +126,7 @@ fn record(mut watcher: Watcher, mut keeper: Keeper, is_over: &AtomicBool) -> Rec
         for stall in watcher.round() {
             trouble = trouble.or(keeper.stall(&stall).err());
         }
+        trouble = trouble.or(keeper.spans(watcher.spans()).err());
     }
     let (last, watched) = watcher.finish_beside(&|| thread_cpu_time().saturating_sub(began));
     for stall in last {

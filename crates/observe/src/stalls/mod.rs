@@ -226,6 +226,11 @@ impl Watcher {
         (last, Watched { skipped, ..watched })
     }
 
+    /// Slow answers to the canary and entries of the slow log since the last time, for a recording. Their entity is empty.
+    pub fn spans(&mut self) -> Vec<evidence::Span> {
+        self.surroundings.spans()
+    }
+
     pub fn pid(&self) -> u32 {
         self.pid
     }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#![allow(clippy::disallowed_methods)] // a test writes its own log
+
 use super::*;
 use std::io::Write as _;
 

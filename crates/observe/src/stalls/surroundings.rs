@@ -8,8 +8,14 @@ use crate::Error;
 use ::stalls::SkippedPart;
 use ::stalls::watch::{Missing, Watching};
 use capability::Protocol;
+use evidence::{CANARY, LOGGED, Span};
 use host::clock::RunClock;
+use std::collections::BTreeMap;
 
+/// An answer to the canary that is a span.
+const SLOW_US: u64 = 10_000;
+/// Kept until somebody fetches them; a log of all statements has more.
+const MOST_SPANS: usize = 2000;
 /// Places of the log that are kept.
 const MOST_SKIPPED: usize = 100;
 
@@ -20,6 +26,7 @@ pub(super) struct Surroundings {
     missing: Vec<Missing>,
     skipped: Vec<SkippedPart>,
     statements: u64,
+    spans: Vec<Span>,
 }
 
 impl Surroundings {
@@ -61,11 +68,17 @@ impl Surroundings {
 
     /// What has come since the last time.
     pub(super) fn told(&mut self, watching: &mut Watching) {
-        for sung in self.canary.iter().flat_map(Canary::sung) {
+        let sung: Vec<Sung> = self.canary.iter().flat_map(Canary::sung).collect();
+        for sung in sung {
             self.statements += 1;
             match sung {
                 Sung::Connection(number) => watching.own_connection(number),
-                Sung::Run(run) => watching.canary(run),
+                Sung::Run(run) => {
+                    watching.canary(run);
+                    if run.took_us >= SLOW_US {
+                        self.span(CANARY, run.from_us, run.took_us, BTreeMap::new());
+                    }
+                }
                 Sung::Failed(why) => {
                     let what = "some answers to the query that needs nothing (--canary)".to_owned();
                     self.missing.push(Missing { what, why, remedy: None });
@@ -86,12 +99,29 @@ impl Surroundings {
 
     fn read(&mut self, reads: Vec<Read>, watching: &mut Watching) {
         for Read { entries, skipped, lost } in reads {
-            entries.into_iter().for_each(|entry| watching.logged(entry));
+            for entry in entries {
+                let took_us = entry.figures.took_us.unwrap_or(0);
+                let attributes = BTreeMap::from([("connection".to_owned(), entry.connection.to_string())]);
+                self.span(LOGGED, entry.read_us.saturating_sub(took_us), took_us, attributes);
+                watching.logged(entry);
+            }
             let room = MOST_SKIPPED.saturating_sub(self.skipped.len());
             self.skipped.extend(skipped.into_iter().filter(|part| part.bytes > 0).take(room));
             let what = "the rest of the server's slow log".to_owned();
             self.missing.extend(lost.map(|why| Missing { what, why, remedy: None }));
         }
+    }
+
+    fn span(&mut self, kind: &str, from_us: u64, took_us: u64, attributes: BTreeMap<String, String>) {
+        let (kind, to_us) = (kind.to_owned(), from_us.saturating_add(took_us));
+        if self.spans.len() < MOST_SPANS {
+            self.spans.push(Span { from_us, to_us, kind, entity: String::new(), attributes });
+        }
+    }
+
+    /// What was seen since the last time, for a recording: slow answers to the canary, entries of the log.
+    pub(super) fn spans(&mut self) -> Vec<Span> {
+        std::mem::take(&mut self.spans)
     }
 
     pub(super) fn statements(&self) -> u64 {

@@ -169,7 +169,7 @@ fn watch(
     let is_alive = || attached.process().is_none_or(|process| process.is_alive());
     let (mut longest_us, mut is_read, mut rounds) = (0, true, 0_u64);
     let mut lives = true;
-    let mut tell = |stall: &Stall| {
+    let mut tell = |stall: &Stall, kept: &mut Option<Kept>| {
         longest_us = longest_us.max(longest(stall));
         if let Some(kept) = kept {
             kept.stall(stall);
@@ -178,7 +178,10 @@ fn watch(
     };
     while is_read && lives && !stop.load(Ordering::SeqCst) && until.is_none_or(|until| Instant::now() < until) {
         for stall in watcher.round() {
-            is_read &= tell(&stall);
+            is_read &= tell(&stall, kept);
+        }
+        if let Some(kept) = kept {
+            kept.spans(watcher.spans());
         }
         rounds += 1;
         if rounds.is_multiple_of(LOOKED_EVERY) {
@@ -189,7 +192,7 @@ fn watch(
     lives &= is_alive();
     watched.missing.extend(unasked.map(|ledger::Missing { what, why, remedy }| Missing { what, why, remedy }));
     for stall in last {
-        tell(&stall);
+        tell(&stall, kept);
     }
     summary(args.output, &watched);
     End { watched, longest_us, has_ended: !lives }

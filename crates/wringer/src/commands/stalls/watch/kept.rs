@@ -11,7 +11,7 @@ use ::observe::{Observer, Options};
 use ::stalls::Stall;
 use ::stalls::watch::Watched;
 use attach::Attached;
-use evidence::{Arm, ENDED_EARLY};
+use evidence::{Arm, ENDED_EARLY, Span};
 use host::clock::{RunClock, rfc3339_us, unix_seconds};
 use host::places::Places;
 use lab::Notes;
@@ -81,6 +81,12 @@ impl Kept {
         }
         let keeper = Keeper::new(clock, notes.recording.clone(), &arm.name);
         Ok(Self { output, notes, keeper, observers, arm, before, trouble: None })
+    }
+
+    pub(super) fn spans(&mut self, spans: Vec<Span>) {
+        if let Err(error) = self.keeper.spans(spans) {
+            self.trouble.get_or_insert(error.to_string());
+        }
     }
 
     pub(super) fn stall(&mut self, stall: &Stall) {
