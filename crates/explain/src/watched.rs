@@ -81,8 +81,8 @@ impl OfWatch {
             ..account_of(&stalls)
         };
         let classes = classes(&stalls);
-        let mut notes =
-            vec!["classes have the statements that stalled alone: a watch does not see the others".to_owned()];
+        // its classes have the statements that stalled alone: a watch does not see the others
+        let mut notes = Vec::new();
         if self.said.is_null() {
             notes.push("the watch was cut off: what it told until then is here, without its cost".to_owned());
         }
