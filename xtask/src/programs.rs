@@ -96,6 +96,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "memory_planted",
         "replay",
         "stalls_probed",
+        "stalls_recorded",
         "stalls_watch",
         "timed_server",
     ],

@@ -15,6 +15,7 @@ impl Attached {
         let variables = self.variables()?;
         let asked = self.server.as_ref().map(|server| Asked {
             connection: Reopening::new(server.target.clone()),
+            canary: options.canary.map(|_| Reopening::new(server.target.clone())),
             kind: server.kind.clone(),
             name: format!("{} {}", server.kind.flavour, server.version),
             variables,

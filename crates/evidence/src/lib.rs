@@ -28,6 +28,8 @@ pub use load::{
 pub use measured::{Looks, Measured, Quantity, Unit};
 pub use run::{Arm, Delay, DelayMode, ENDED_EARLY, Event, Evidence, Witness};
 pub use samples::{Point, SampleSink, Series, SinkError};
-pub use seen::{Format, INVENTORY, PLANTED, SLOW_STATEMENT, Snapshot, Span};
+pub use seen::{
+    CANARY, Format, INVENTORY, LOGGED, PLANTED, SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED, Snapshot, Span,
+};
 pub use squeeze::{DiskMechanism, OomVictim, RamAmount, RamMechanism};
 pub use verdict::Verdict;

@@ -53,6 +53,23 @@ pub const SLOW_STATEMENT: &str = "load.slow_statement";
 /// (`statement`), `sql`, and `error` where it failed or did not end.
 pub const PLANTED: &str = "planted";
 
+/// The kind of a span: a stall that a watch of the server's threads told, from its first victim's begin to the last one's end. What is known of
+/// it, and of its victims, is in `stalls::watch::Parts`.
+pub const STALL: &str = "stall";
+
+/// The kind of a span: the wait of one victim of a [`STALL`].
+pub const STALL_VICTIM: &str = "stall.victim";
+
+/// The kind of a span: an entry of the server's slow log, as a watch read it. It ends when it was read, up to 0.6 s after its statement. Attribute:
+/// `connection`.
+pub const LOGGED: &str = "log.slow_statement";
+
+/// The kind of a span: a query that needs nothing, and took 10 ms or longer ([`STALL`]'s watch sent it).
+pub const CANARY: &str = "canary";
+
+/// The source of a snapshot: what such a watch came to, when it had ended: its account, its cost, what it could not read.
+pub const STALLS_WATCHED: &str = "stalls.watch";
+
 /// Something that went on for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {

@@ -12,6 +12,7 @@ use evidence::{Arrivals, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 use units::{Bytes, CpuList, Cpus, Span, Swap};
 use workload::distribution;
 
@@ -334,6 +335,22 @@ pub struct Observe {
     pub process: bool,
     /// From one inventory of the server's memory to the next; `None`: none is taken.
     pub memory: Option<Span>,
+    /// Whether and how the server's threads are watched for stalls while a load runs.
+    pub stalls: Option<WatchStalls>,
+}
+
+/// How the server's threads are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct WatchStalls {
+    /// From one look at them to the next; `None`: 10 to 20 ms, as costs little.
+    pub interval: Option<Span>,
+    /// The shortest stall that is told.
+    pub least: Span,
+}
+
+impl WatchStalls {
+    /// As `wringer stalls watch` has it.
+    pub const LEAST: Span = Span(Duration::from_millis(50));
 }
 
 impl Experiment {

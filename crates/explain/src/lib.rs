@@ -24,6 +24,7 @@ mod series;
 pub mod stalled;
 mod summary;
 mod trend;
+mod watched;
 
 use evidence::Evidence;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,7 @@ pub use memory::{ArmMemory, is_inventory};
 pub use reads::{Reads, Reference, StatementModes};
 pub use series::needs;
 pub use summary::{ArmSummary, Percentiles};
+pub use watched::WatchedArm;
 
 /// A recording, explained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stalls of each arm whose load kept its slow statements: from those, from the histograms of their classes, and from the counter at both
-//! ends of what was measured.
+//! ends of what was measured; with the causes that a watch of the server's threads saw. Of an arm that was watched alone, the watch's stalls.
 
+use crate::watched::{self, WatchedArm};
 use capability::{Algorithm, Version};
 use evidence::{Arm, Evidence, Latencies, Phase, SLOW_STATEMENT};
 use stalls::recorded::{Recorded, RecordedClass, SlowStatement};
@@ -26,17 +27,25 @@ pub struct Wanted {
 pub struct ArmStalls {
     pub arm: String,
     pub explained: Explained,
+    /// `None`: nobody watched the server's threads.
+    pub watched: Option<WatchedArm>,
 }
 
-/// In the order of the arms. Empty where no load kept its slow statements.
+/// In the order of the arms. Empty where no load kept its slow statements, and nobody watched.
 pub fn arms(evidence: &Evidence, wanted: &Wanted) -> Vec<ArmStalls> {
     let dialect = match evidence.conditions.server.flavour.as_str() {
         "postgresql" => Dialect::Postgresql,
         _ => Dialect::Mysql,
     };
     let server = wanted.server.clone().or_else(|| recorded_server(evidence));
-    let arms = evidence.arms.iter().filter_map(|arm| Some((arm, slow_statements(evidence, arm)?)));
-    arms.map(|(arm, recorded)| {
+    let arms = evidence.arms.iter().filter_map(|arm| {
+        let watch = watched::of(evidence, &arm.name);
+        let name = arm.name.clone();
+        let Some(recorded) = slow_statements(evidence, arm) else {
+            let watch = watch?;
+            let explained = watch.explained(wanted.least_us, server.as_ref().map(ToString::to_string));
+            return Some(ArmStalls { arm: name, explained, watched: Some(watch.arm) });
+        };
         let asked = Asked {
             least_us: wanted.least_us,
             server: server.clone(),
@@ -44,9 +53,13 @@ pub fn arms(evidence: &Evidence, wanted: &Wanted) -> Vec<ArmStalls> {
             wait_free: wanted.wait_free.or_else(|| wait_free(arm)),
             with_values: false,
         };
-        ArmStalls { arm: arm.name.clone(), explained: stalls::recorded::explain(&recorded, dialect, &asked) }
-    })
-    .collect()
+        let mut explained = stalls::recorded::explain(&recorded, dialect, &asked);
+        if let Some(watch) = &watch {
+            watch.name_causes(&mut explained);
+        }
+        Some(ArmStalls { arm: name, explained, watched: watch.map(|it| it.arm) })
+    });
+    arms.collect()
 }
 
 fn recorded_server(evidence: &Evidence) -> Option<Server> {

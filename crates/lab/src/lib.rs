@@ -51,6 +51,7 @@ mod squeeze_requests;
 mod squeezes;
 mod translate;
 mod walk;
+mod watch_stalls;
 mod witnesses;
 mod workload_from_file;
 

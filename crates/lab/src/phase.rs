@@ -74,6 +74,7 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
     lab.set_live(phase)?;
     lab.pause(phase)?;
     let beside = lab.start_beside(phase)?;
+    let stalls = lab.watch_stalls(&evidence.name)?;
     let mut ends = Vec::new();
     let loaded = match &phase.load.driver {
         Some(driver) => drivers::run(lab, phase, driver, evidence, &mut ends),
@@ -86,7 +87,9 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
         usage = Some(after.usage_since(before));
     }
     let told = lab.end_beside(phase, beside);
+    let seen = lab.end_of_stalls(&evidence.name, stalls);
     loaded?;
+    seen?;
     told?;
     lab.look_at_cache();
     let server = lab.serving.as_ref().map_or(0, |serving| serving.running.pid);

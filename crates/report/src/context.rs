@@ -2,7 +2,10 @@
 //! The one context that every output is written from.
 
 use crate::redact;
-use evidence::{Arm, Conditions, Event, Evidence, LatencyHistogram, Phase, SLOW_STATEMENT, Snapshot, Span};
+use evidence::{
+    Arm, Conditions, Event, Evidence, LOGGED, LatencyHistogram, Phase, SLOW_STATEMENT, STALL, STALL_VICTIM,
+    STALLS_WATCHED, Snapshot, Span,
+};
 use explain::modes::Mode;
 use explain::stalled::{ArmStalls, Wanted, arms as arms_stalls};
 use explain::{ArmMemory, ArmSummary, Explained, Finding};
@@ -21,11 +24,11 @@ pub struct Context<'a> {
     pub experiment: String,
     pub conditions: Conditions,
     pub events: Vec<Event>,
-    /// Without inventories of memory, which stand in [`Self::memory`].
+    /// Without inventories of memory, which stand in [`Self::memory`], and what a watch for stalls says of itself.
     pub snapshots: Vec<Snapshot>,
-    /// Without slow statements, of which [`Self::stalls`] are told.
+    /// Without slow statements and stalls, of which [`Self::stalls`] are told.
     pub spans: Vec<Span>,
-    /// Of each arm whose load kept its slow statements.
+    /// Of each arm whose load kept its slow statements, or whose server was watched.
     pub stalls: Vec<ArmStalls>,
     /// In the order they ran.
     pub arms: Vec<ArmView<'a>>,
@@ -75,9 +78,13 @@ impl<'a> Context<'a> {
         let arms = evidence.arms.iter().zip(&explained.arms).map(|(arm, summary)| ArmView { arm, summary });
         let said = |key: &str| experiment_text(&evidence.experiment, key);
         let events = evidence.events.iter().map(|event| Event { text: redact::text(&event.text), ..event.clone() });
-        let snapshots = evidence.snapshots.iter().filter(|taken| !explain::is_inventory(taken));
+        let snapshots =
+            evidence.snapshots.iter().filter(|taken| !explain::is_inventory(taken) && taken.source != STALLS_WATCHED);
         let snapshots = snapshots.map(|taken| Snapshot { content: redact::lines(&taken.content), ..taken.clone() });
-        let spans = evidence.spans.iter().filter(|span| span.kind != SLOW_STATEMENT);
+        let spans = evidence
+            .spans
+            .iter()
+            .filter(|span| ![LOGGED, SLOW_STATEMENT, STALL, STALL_VICTIM].contains(&span.kind.as_str()));
         let spans = spans.map(|span| Span { attributes: redact::values(&span.attributes), ..span.clone() });
         Self {
             evidence,

@@ -7,10 +7,10 @@ use crate::class::Kind;
 use crate::fit::Fit;
 use crate::needs::{Parts, is_said};
 use crate::server::Backoff;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Names of causes, as everywhere in Wringer. A log can show the first ones alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     FreeListBackoff,

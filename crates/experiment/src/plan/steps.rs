@@ -474,6 +474,7 @@ fn inventories(observe: crate::Observe) -> String {
     observe
         .memory
         .map_or_else(String::new, |interval| format!(", and what the server's memory is made of every {interval}"))
+        + if observe.stalls.is_some() { "; watch the server's threads for stalls" } else { "" }
 }
 
 /// What it is started with besides its variables.

@@ -15,7 +15,7 @@ mod server_start;
 mod squeeze;
 mod variable;
 
-use crate::model::{Experiment, Observe, Question};
+use crate::model::{Experiment, Observe, Question, WatchStalls};
 use crate::problem::{Problem, Problems};
 use crate::section::Section;
 use crate::tree::{self, Table};
@@ -121,9 +121,29 @@ fn observe(top: &Section<'_>) -> Observe {
         server: section.boolean("server").is_none_or(|asked| asked.value),
         process: section.boolean("process").is_none_or(|asked| asked.value),
         memory: memory.map(|asked| asked.value),
+        stalls: stalls(&section),
     };
     section.finish();
     observe
+}
+
+fn stalls(observe: &Section<'_>) -> Option<WatchStalls> {
+    let time = |key: &'static str, example: &str, (low, high): (u64, u64), words: &str| {
+        let asked = observe.unit::<Span>(key, example)?;
+        if !(low..=high).contains(&asked.value.as_us()) {
+            let message = format!("observe.{key} cannot be {}", asked.value);
+            observe.wrong(observe.node(key), &message, Some(words.to_owned()));
+        }
+        Some(asked.value)
+    };
+    let words = "it is the time from one look at the server's threads to the next, from 1ms to 1s";
+    let interval = time("stalls_interval", "10ms", (1000, 1_000_000), words);
+    let words = "it is the shortest stall that is told, from 5ms to 1h: shorter waits are not told apart from work";
+    let least = time("stalls_min", "50ms", (5000, 3_600_000_000), words);
+    let is_wanted = observe.boolean("stalls").map(|asked| asked.value);
+    // who says how wants it
+    let is_wanted = is_wanted.unwrap_or(interval.is_some() || least.is_some());
+    is_wanted.then(|| WatchStalls { interval, least: least.unwrap_or(WatchStalls::LEAST) })
 }
 
 /// Where each key stands; those of the n-th arm below `arm.<n>.`, from 0.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::{Experiment, FillSize, Preheat, Problem, RamSqueeze, RowShape};
+use crate::{Experiment, FillSize, Preheat, Problem, RamSqueeze, RowShape, WatchStalls};
 use evidence::{Arrivals, OomVictim, RamAmount, RamMechanism};
 use units::{Bytes, Span, Swap};
 use workload::distribution::Kind;
@@ -50,6 +50,19 @@ fn arms_are_laid_over_the_sections() {
     assert_eq!(experiment.pool(first), Bytes::mib(128));
     assert_eq!(second.overrides["squeeze.disk.read"], "10ms");
     assert!(!second.restart);
+}
+
+#[test]
+fn a_watch_for_stalls_is_asked_for() {
+    let with = |keys: &str| Experiment::parse(&GOOD.replacen("[[arm]]", &format!("[observe]\n{keys}\n[[arm]]"), 1));
+    let stalls = |observe: &str| with(observe).unwrap().observe.stalls;
+    assert_eq!(stalls("stalls = false"), None);
+    let usual = WatchStalls { interval: None, least: WatchStalls::LEAST };
+    assert_eq!(stalls("stalls = true"), Some(usual));
+    let finer = "stalls_interval = \"5ms\"\nstalls_min = \"20ms\"";
+    let ms = |ms| Span(std::time::Duration::from_millis(ms));
+    assert_eq!(stalls(finer), Some(WatchStalls { interval: Some(ms(5)), least: ms(20) }));
+    assert!(["stalls = 1", "stalls_interval = \"1us\"", "stalls_min = \"1ms\""].iter().all(|it| with(it).is_err()));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::stalled::ArmStalls;
 use evidence::Evidence;
 use serde::{Deserialize, Serialize};
-use stalls::{Explained, Stall};
+use stalls::Stall;
 use std::collections::BTreeMap;
 use units::counted;
 
@@ -49,14 +49,15 @@ pub struct StallsAccount {
     pub unexplained_query_us: u64,
     /// What was lost, by cause.
     pub by_cause: BTreeMap<String, u64>,
-    /// Of the time that all connections of the load have, from 0 to 1.
-    pub share: f64,
+    /// Of the time that all connections of the load have, from 0 to 1; `None`: the load was somebody else's.
+    #[serde(default)]
+    pub share: Option<f64>,
     /// By how much `Innodb_buffer_pool_wait_free` rose, and by how much these stalls let it rise, where they wait under `backoff`.
     pub wait_free: Option<u64>,
     pub wait_free_by_stalls: Option<u64>,
 }
 
-/// Of each arm that kept its slow statements.
+/// Of each arm that kept its slow statements, or whose server was watched.
 pub(super) fn findings(evidence: &Evidence, arms: &[ArmStalls]) -> Vec<Finding> {
     arms.iter().flat_map(|arm| [events(arm), account(evidence, arm)].into_iter().flatten()).collect()
 }
@@ -108,24 +109,21 @@ fn account(evidence: &Evidence, arm: &ArmStalls) -> Option<Finding> {
     if account.lost_query_us == 0 {
         return None;
     }
-    let load = evidence.arms.iter().find(|it| it.name == arm.arm)?.load.as_ref()?;
-    let all_us = f64::from(load.connections) * load.measured.elapsed_us as f64;
-    let share = account.lost_query_us as f64 / all_us.max(1.0);
+    let load = evidence.arms.iter().find(|it| it.name == arm.arm)?.load.as_ref();
+    let all_us = load.map(|load| f64::from(load.connections) * load.measured.elapsed_us as f64);
+    let share = all_us.map(|all_us| account.lost_query_us as f64 / all_us.max(1.0));
+    let of_all = share.map_or_else(String::new, |share| format!(", {} of what its connections had", percent(share)));
     let by_cause: BTreeMap<String, u64> =
         account.by_cause.iter().map(|(cause, of)| (cause.name().to_owned(), of.lost_query_us)).collect();
     let mut causes: Vec<_> = by_cause.iter().collect();
     causes.sort_by_key(|(_, lost_us)| std::cmp::Reverse(**lost_us));
     let causes: Vec<String> = causes.iter().map(|(cause, us)| format!("{cause} {}", time(**us as f64))).collect();
-    let statement = format!(
-        "Stalls cost {} of query time, {} of what its connections had: {}.",
-        time(account.lost_query_us as f64),
-        percent(share),
-        causes.join(", ")
-    );
+    let statement =
+        format!("Stalls cost {} of query time{of_all}: {}.", time(account.lost_query_us as f64), causes.join(", "));
     Some(Finding {
         arm: Some(arm.arm.clone()),
         statement,
-        doubts: doubts(&arm.explained),
+        doubts: doubts(arm),
         evidence: FindingEvidence::StallsAccount(StallsAccount {
             lost_query_us: account.lost_query_us,
             attributed_query_us: account.attributed_query_us,
@@ -138,11 +136,17 @@ fn account(evidence: &Evidence, arm: &ArmStalls) -> Option<Finding> {
     })
 }
 
-fn doubts(explained: &Explained) -> Vec<Doubt> {
-    let account = &explained.account;
+fn doubts(arm: &ArmStalls) -> Vec<Doubt> {
+    let account = &arm.explained.account;
+    let remedy = match arm.watched {
+        None => {
+            "`observe.stalls = true` in the experiment, or `wringer stalls watch` beside the load, sees what its threads wait in"
+        }
+        Some(_) => "`wringer stalls explain` on the recording has the evidence of each stall",
+    };
     let unexplained = (account.unexplained_query_us > 0).then(|| {
         let text = format!("{} of it has no cause that is known", time(account.unexplained_query_us as f64));
-        doubt("stalls.unexplained", text, Some("`wringer stalls watch` beside the load sees what its threads wait in"))
+        doubt("stalls.unexplained", text, Some(remedy))
     });
     let counter = account
         .wait_free

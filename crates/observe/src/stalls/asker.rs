@@ -6,7 +6,7 @@ use super::{mysql, postgresql, waits};
 use crate::{Error, Reopening};
 use ::stalls::watch::{Answer, Missing};
 use capability::Protocol;
-use host::clock::RunClock;
+use host::clock::{RunClock, thread_cpu_time};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -36,6 +36,10 @@ pub(super) struct Answered {
     /// All that has been found missing until now.
     pub(super) missing: Vec<Missing>,
     pub(super) statements: u64,
+    /// Of this thread, until now.
+    pub(super) cpu: Duration,
+    /// The server's number of this connection.
+    pub(super) own: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -92,10 +96,12 @@ fn work(
     answer: &Sender<Answered>,
 ) {
     let mut memory = Memory::default();
+    let mut own = None;
     while let Ok(question) = asked.recv() {
         let asked_us = clock.now_us();
         let mut asking = Asking { connection: &mut connection, memory: &mut memory, lost: None };
         let mut answers = Vec::new();
+        own = own.or_else(|| own_number(&mut asking, protocol));
         if question.counters && protocol == Protocol::Mysql {
             let counters = mysql::counters(&mut asking);
             let backoff = scope.has_algorithm.then(|| mysql::backoff(&mut asking)).flatten();
@@ -120,13 +126,23 @@ fn work(
             answers.push(Answer { asked_us, answered_us: clock.now_us(), sessions, ..Answer::default() });
         }
         if let Some(why) = asking.lost.take() {
+            own = None;
             asking.missing("some answers of the server", why, None);
         }
         let took_us = clock.now_us().saturating_sub(asked_us);
         let (missing, statements) = (memory.missing.clone(), memory.statements);
-        let answered = Answered { answers, took_us, missing, statements };
+        let answered = Answered { answers, took_us, missing, statements, cpu: thread_cpu_time(), own };
         if answer.send(answered).is_err() {
             return;
         }
     }
+}
+
+/// Another one after each loss of the connection.
+fn own_number(asking: &mut Asking<'_>, protocol: Protocol) -> Option<u64> {
+    let sql = match protocol {
+        Protocol::Mysql => "SELECT CONNECTION_ID()",
+        Protocol::Postgresql => "SELECT pg_backend_pid()",
+    };
+    asking.rows("the number of our own connection", sql)?.first()?.number(0)
 }

@@ -6,10 +6,14 @@
 
 mod asker;
 mod asking;
+mod canary;
+mod host_side;
+mod keeping;
 mod mysql;
 mod pace;
 mod postgresql;
 mod probe;
+mod slow_log;
 mod surroundings;
 mod syscall;
 mod threads;
@@ -23,6 +27,8 @@ use asker::{Answered, Asker, Question, Scope};
 use capability::Protocol;
 use host::clock::RunClock;
 use host::process::Identity;
+use host_side::HostSide;
+pub use keeping::{Keeper, Recorded, Recorder};
 use pace::Pacer;
 use probe::Probing;
 use sql::Dialect;
@@ -44,12 +50,20 @@ pub struct Options {
     pub is_deep: bool,
     /// Probes the function in which queries wait for a free page, and tells calls that are so long.
     pub probes: Option<Duration>,
+    /// From one run of a query that needs nothing to the next, on a connection of its own; `None`: none is sent.
+    pub canary: Option<Duration>,
+    /// Follow the server's slow log.
+    pub slow_log: bool,
+    /// The clock of a recording. `None`: one that begins with the watch.
+    pub clock: Option<RunClock>,
 }
 
 /// The server to ask.
 pub struct Asked {
     pub connection: Reopening,
     pub kind: ServerKind,
+    /// A further connection, for the canary.
+    pub canary: Option<Reopening>,
     /// Its settings, by name.
     pub variables: BTreeMap<String, String>,
     /// In words.
@@ -59,17 +73,21 @@ pub struct Asked {
 /// Watches one server.
 pub struct Watcher {
     clock: RunClock,
+    /// When the watch began, on that clock.
+    began_us: u64,
     pid: u32,
     threads: Threads,
     asker: Option<Asker>,
     probing: Option<Probing>,
-    surroundings: Surroundings,
+    host_side: HostSide,
     watching: Watching,
+    surroundings: Surroundings,
     pacer: Pacer,
     missing: Vec<Missing>,
     of_server: Vec<Missing>,
     cost: WatchCost,
     cpu_before: Duration,
+    asker_cpu: Duration,
     pressure_before: Option<Pressure>,
     asked_us: u64,
     listed_us: u64,
@@ -93,8 +111,14 @@ impl Watcher {
     ///
     /// # Errors
     /// [`Error::Gone`]: the process has ended. [`Error::Threads`]: this user may not look at them. [`Error::Thread`].
-    pub fn start(process: Identity, by_process: bool, asked: Option<Asked>, options: &Options) -> Result<Self, Error> {
-        let clock = RunClock::start();
+    pub fn start(
+        process: Identity,
+        by_process: bool,
+        mut asked: Option<Asked>,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let clock = options.clock.unwrap_or_else(RunClock::start);
+        let began_us = clock.now_us();
         if !process.is_alive() {
             return Err(Error::Gone { pid: process.pid });
         }
@@ -114,8 +138,8 @@ impl Watcher {
         let kind = asked.as_ref().map(|asked| &asked.kind);
         let probing = options.probes.map(|_| Probing::start(process.pid, kind, clock));
         let probing = probing.and_then(|it| it.map_err(|why| missing.push(why)).ok());
-        let surroundings = Surroundings::of(process.pid, data_directory(asked.as_ref()));
-        if options.is_deep && !surroundings.knows_the_disk() {
+        let host_side = HostSide::of(process.pid, data_directory(asked.as_ref()));
+        if options.is_deep && !host_side.knows_the_disk() {
             missing.push(Missing {
                 what: "how long the disk of the data directory took".into(),
                 why: "it has no line of its own in /proc/diskstats, or the server does not name its data directory"
@@ -137,25 +161,32 @@ impl Watcher {
         let has_algorithm = asked.as_ref().is_some_and(|asked| asked.variables.contains_key(ALGORITHM));
         let scope = Scope { is_deep: options.is_deep, has_algorithm };
         let protocol = if is_postgresql { Protocol::Postgresql } else { Protocol::Mysql };
+        let (surroundings, of_surroundings) =
+            Surroundings::start(asked.as_mut(), process.pid, protocol, clock, options)?;
+        missing.extend(of_surroundings);
         let asker = asked.map(|asked| Asker::start(asked.connection, protocol, clock, scope)).transpose()?;
         let mut watcher = Self {
             clock,
+            began_us,
             pid: process.pid,
             threads,
             asker,
             probing,
-            surroundings,
+            host_side,
             watching,
+            surroundings,
             pacer: Pacer::new(options.interval, options.is_deep),
             missing,
             of_server: Vec::new(),
             cost: WatchCost::default(),
             cpu_before: pace::cpu_time(),
+            asker_cpu: Duration::ZERO,
             pressure_before: pace::pressure(),
             asked_us: 0,
             listed_us: 0,
             counted_us: 0,
         };
+        watcher.surroundings.begin(&mut watcher.watching);
         watcher.threads.list();
         watcher.sweep();
         watcher.ask(Question { sessions: true, locks: true, counters: true });
@@ -174,32 +205,46 @@ impl Watcher {
             for thread in self.threads.list() {
                 self.watching.gone(now_us, thread);
             }
-            self.watching.host(now_us, self.surroundings.read());
+            self.watching.host(now_us, self.host_side.read());
             self.threads.memory_is_short(self.watching.is_memory_short());
         }
         self.sweep();
         self.take_hits(false);
         self.take_answers(Duration::ZERO);
+        self.surroundings.told(&mut self.watching);
         self.ask_what_is_wanted();
         self.watching.settled(self.clock.now_us())
     }
 
     /// The last readings, the stalls that were not told yet, and all that was watched.
-    pub fn finish(mut self) -> (Vec<Stall>, Watched) {
+    pub fn finish(self) -> (Vec<Stall>, Watched) {
+        let before = self.cpu_before;
+        self.finish_with(&|_| pace::cpu_time().saturating_sub(before))
+    }
+
+    /// As [`Self::finish`], of a watch that is not all that its process does. `own`: the CPU time of the thread that watched.
+    pub fn finish_beside(self, own: &dyn Fn() -> Duration) -> (Vec<Stall>, Watched) {
+        self.finish_with(&|of_asker| own() + of_asker)
+    }
+
+    /// `cpu`: what the watch took, from what the thread took that asks the server.
+    fn finish_with(mut self, cpu: &dyn Fn(Duration) -> Duration) -> (Vec<Stall>, Watched) {
         self.take_answers(Duration::from_millis(500));
-        self.watching.host(self.clock.now_us(), self.surroundings.read());
+        self.watching.host(self.clock.now_us(), self.host_side.read());
         self.take_hits(true);
         self.watching.stop(self.clock.now_us());
         if self.ask(Question { sessions: true, locks: false, counters: true }) {
             self.take_answers(Duration::from_secs(1));
         }
+        self.surroundings.end(&mut self.watching);
         let now_us = self.clock.now_us();
-        let cpu = pace::cpu_time().saturating_sub(self.cpu_before);
-        let cpu_us = micros(cpu);
+        let cpu_us = micros(cpu(self.asker_cpu));
+        let elapsed_us = now_us.saturating_sub(self.began_us);
         let cost = WatchCost {
-            elapsed_us: now_us,
+            elapsed_us,
             cpu_us,
-            cpu_share: cpu_us as f64 / now_us.max(1) as f64,
+            cpu_share: cpu_us as f64 / elapsed_us.max(1) as f64,
+            statements: self.cost.statements + self.surroundings.statements(),
             sweeps_late: self.pacer.late(),
             interval_us: self.pacer.interval_us(),
             interval_p50_us: self.pacer.median_us(),
@@ -213,8 +258,15 @@ impl Watcher {
             io_us: now.io_us.saturating_sub(before.io_us),
             memory_us: now.memory_us.saturating_sub(before.memory_us),
         });
-        let missing = self.missing.into_iter().chain(self.of_server).collect();
-        self.watching.finish(cost, pressure, missing)
+        let (of_surroundings, skipped) = self.surroundings.missing();
+        let missing = self.missing.into_iter().chain(self.of_server).chain(of_surroundings).collect();
+        let (last, watched) = self.watching.finish(cost, pressure, missing);
+        (last, Watched { skipped, ..watched })
+    }
+
+    /// Slow answers to the canary and entries of the slow log since the last time, for a recording. Their entity is empty.
+    pub fn spans(&mut self) -> Vec<evidence::Span> {
+        self.surroundings.spans()
     }
 
     pub fn pid(&self) -> u32 {
@@ -272,13 +324,15 @@ impl Watcher {
     }
 
     fn take_answers(&mut self, patience: Duration) {
-        let Some(Answered { answers, took_us, missing, statements }) =
+        let Some(Answered { answers, took_us, missing, statements, cpu, own }) =
             self.asker.as_mut().and_then(|asker| asker.answered(patience))
         else {
             return;
         };
         answers.into_iter().for_each(|answer| self.watching.answer(answer));
         self.of_server = missing;
+        self.asker_cpu = cpu;
+        own.into_iter().for_each(|own| self.watching.own_connection(own));
         self.cost.statements = statements;
         self.cost.statements_us += took_us;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! When the next sweep is due, how late sweeps are, and what this process and the host's tasks have had.
 
-use super::surroundings::some_total;
+use super::host_side::some_total;
 use ::stalls::watch::Pressure;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,106 +1,134 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the host does while a server is watched: who waits for memory, and the disk of the data directory.
+//! What is read beside samples and answers: the canary and the slow log, each on a thread of its own.
 
-use crate::parse;
-use ::stalls::watch::{DiskTimes, HostReading};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use super::canary::{Canary, Sung};
+use super::slow_log::{self, Read, SlowLog};
+use super::{Asked, Options};
+use crate::Error;
+use ::stalls::SkippedPart;
+use ::stalls::watch::{Missing, Watching};
+use capability::Protocol;
+use evidence::{CANARY, LOGGED, Span};
+use host::clock::RunClock;
+use std::collections::BTreeMap;
 
-#[derive(Debug)]
+/// An answer to the canary that is a span.
+const SLOW_US: u64 = 10_000;
+/// Kept until somebody fetches them; a log of all statements has more.
+const MOST_SPANS: usize = 2000;
+/// Places of the log that are kept.
+const MOST_SKIPPED: usize = 100;
+
+#[derive(Debug, Default)]
 pub(super) struct Surroundings {
-    /// The cgroup's own, or the host's.
-    memory: PathBuf,
-    /// Major and minor number.
-    disk: Option<(u32, u32)>,
+    canary: Option<Canary>,
+    slow_log: Option<SlowLog>,
+    missing: Vec<Missing>,
+    skipped: Vec<SkippedPart>,
+    statements: u64,
+    spans: Vec<Span>,
 }
 
 impl Surroundings {
-    /// `data`: the data directory, as the server sees it.
-    pub(super) fn of(pid: u32, data: Option<&str>) -> Self {
-        let memory = cgroup_pressure(pid).unwrap_or_else(|| "/proc/pressure/memory".into());
-        let disk = data.filter(|it| it.starts_with('/')).and_then(|data| {
-            let device = std::fs::metadata(format!("/proc/{pid}/root{data}")).ok()?.dev();
-            let numbers = (rustix::fs::major(device), rustix::fs::minor(device));
-            // nothing is counted of file systems without a device of their own
-            disk(&std::fs::read_to_string("/proc/diskstats").ok()?, numbers).map(|_| numbers)
-        });
-        Self { memory, disk }
+    /// Also returns what cannot be read.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub(super) fn start(
+        asked: Option<&mut Asked>,
+        pid: u32,
+        protocol: Protocol,
+        clock: RunClock,
+        options: &Options,
+    ) -> Result<(Self, Vec<Missing>), Error> {
+        let mut missing = Vec::new();
+        let mut surroundings = Self::default();
+        let Some(asked) = asked else { return Ok((surroundings, missing)) };
+        if let Some((connection, every)) = asked.canary.take().zip(options.canary) {
+            surroundings.canary = Some(Canary::start(connection, protocol, clock, every)?);
+        }
+        // PostgreSQL's log is no slow log
+        if options.slow_log && protocol == Protocol::Mysql {
+            match SlowLog::start(&asked.variables, pid, clock) {
+                Ok(log) => {
+                    surroundings.slow_log = Some(log);
+                    missing.extend(slow_log::leaves_out(&asked.variables));
+                }
+                Err(why) => missing.push(why),
+            }
+        }
+        Ok((surroundings, missing))
     }
 
-    pub(super) fn knows_the_disk(&self) -> bool {
-        self.disk.is_some()
-    }
-
-    pub(super) fn read(&self) -> HostReading {
-        let disks = self.disk.and_then(|numbers| Some((std::fs::read_to_string("/proc/diskstats").ok()?, numbers)));
-        HostReading {
-            memory_us: std::fs::read_to_string(&self.memory).ok().and_then(|text| some_total(&text)),
-            disk: disks.and_then(|(text, numbers)| disk(&text, numbers)),
+    pub(super) fn begin(&self, watching: &mut Watching) {
+        if self.slow_log.is_some() {
+            watching.follows_log();
         }
     }
-}
 
-/// `memory.pressure` of the process's cgroup (v2), where it is to be read.
-fn cgroup_pressure(pid: u32) -> Option<PathBuf> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // the first cgroup has none: it is the host
-    let path = Path::new("/sys/fs/cgroup").join(path.strip_prefix('/')?).join("memory.pressure");
-    std::fs::read_to_string(&path).ok().and_then(|text| some_total(&text)).map(|_| path)
-}
-
-/// Microseconds in which some task waited.
-pub(super) fn some_total(text: &str) -> Option<u64> {
-    let mut us = None;
-    parse::pressure(text, |name, _, value| {
-        if name == "some.total" {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a counter")]
-            let value = value.max(0.0) as u64;
-            us = Some(value);
+    /// What has come since the last time.
+    pub(super) fn told(&mut self, watching: &mut Watching) {
+        let sung: Vec<Sung> = self.canary.iter().flat_map(Canary::sung).collect();
+        for sung in sung {
+            self.statements += 1;
+            match sung {
+                Sung::Connection(number) => watching.own_connection(number),
+                Sung::Run(run) => {
+                    watching.canary(run);
+                    if run.took_us >= SLOW_US {
+                        self.span(CANARY, run.from_us, run.took_us, BTreeMap::new());
+                    }
+                }
+                Sung::Failed(why) => {
+                    let what = "some answers to the query that needs nothing (--canary)".to_owned();
+                    self.missing.push(Missing { what, why, remedy: None });
+                }
+            }
         }
-    });
-    us
-}
-
-/// One line of `/proc/diskstats` (kernel, admin-guide/iostats.rst): major, minor, name, reads, merged, sectors, ms, writes, merged, sectors, ms; from
-/// Linux 5.5 on flushes are the 16th and 17th number behind the name.
-fn disk(text: &str, (major, minor): (u32, u32)) -> Option<DiskTimes> {
-    let line = text.lines().find(|line| {
-        let mut words = line.split_ascii_whitespace().map(str::parse);
-        words.next() == Some(Ok(major)) && words.next() == Some(Ok(minor))
-    })?;
-    let numbers: Vec<u64> = line.split_ascii_whitespace().skip(3).map_while(|word| word.parse().ok()).collect();
-    let of = |nth: usize| numbers.get(nth).copied();
-    Some(DiskTimes {
-        reads: of(0)?,
-        read_ms: of(3)?,
-        writes: of(4)? + of(15).unwrap_or(0),
-        write_ms: of(7)? + of(16).unwrap_or(0),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_line_of_one_disk_with_its_flushes() {
-        let text = "   7       0 loop0 1 0 8 2 0 0 0 0 0 2 2\n 254       0 vda 343681 40 2779788 1149306 270043 750 2011272 540624 0 318708 1721502 1 2 3 4 18654 31571\n";
-        let of = DiskTimes { reads: 343_681, read_ms: 1_149_306, writes: 288_697, write_ms: 572_195 };
-        assert_eq!(disk(text, (254, 0)), Some(of));
-        assert_eq!(disk(text, (7, 0)), Some(DiskTimes { reads: 1, read_ms: 2, writes: 0, write_ms: 0 }));
-        assert_eq!(disk(text, (7, 1)), None);
-        assert_eq!(disk("garbage\n 254 0 vda 1\n", (254, 0)), None);
+        let reads: Vec<Read> = self.slow_log.iter().flat_map(SlowLog::reads).collect();
+        self.read(reads, watching);
     }
 
-    #[test]
-    fn this_host_says_what_its_tasks_wait_for() {
-        let own = Surroundings::of(std::process::id(), Some("/"));
-        let (first, second) = (own.read(), own.read());
-        if std::path::Path::new("/proc/pressure/memory").exists() {
-            assert!(second.memory_us >= first.memory_us && first.memory_us.is_some(), "{first:?}");
+    /// The last readings. No canary is sent any more.
+    pub(super) fn end(&mut self, watching: &mut Watching) {
+        self.told(watching);
+        self.canary = None;
+        let rest = self.slow_log.as_mut().map(SlowLog::end).unwrap_or_default();
+        self.read(rest, watching);
+    }
+
+    fn read(&mut self, reads: Vec<Read>, watching: &mut Watching) {
+        for Read { entries, skipped, lost } in reads {
+            for entry in entries {
+                let took_us = entry.figures.took_us.unwrap_or(0);
+                let attributes = BTreeMap::from([("connection".to_owned(), entry.connection.to_string())]);
+                self.span(LOGGED, entry.read_us.saturating_sub(took_us), took_us, attributes);
+                watching.logged(entry);
+            }
+            let room = MOST_SKIPPED.saturating_sub(self.skipped.len());
+            self.skipped.extend(skipped.into_iter().filter(|part| part.bytes > 0).take(room));
+            let what = "the rest of the server's slow log".to_owned();
+            self.missing.extend(lost.map(|why| Missing { what, why, remedy: None }));
         }
-        assert_eq!(first.disk.is_some(), own.knows_the_disk());
-        assert!(!Surroundings::of(std::process::id(), Some("relative")).knows_the_disk());
+    }
+
+    fn span(&mut self, kind: &str, from_us: u64, took_us: u64, attributes: BTreeMap<String, String>) {
+        let (kind, to_us) = (kind.to_owned(), from_us.saturating_add(took_us));
+        if self.spans.len() < MOST_SPANS {
+            self.spans.push(Span { from_us, to_us, kind, entity: String::new(), attributes });
+        }
+    }
+
+    /// What was seen since the last time, for a recording: slow answers to the canary, entries of the log.
+    pub(super) fn spans(&mut self) -> Vec<Span> {
+        std::mem::take(&mut self.spans)
+    }
+
+    pub(super) fn statements(&self) -> u64 {
+        self.statements
+    }
+
+    pub(super) fn missing(self) -> (Vec<Missing>, Vec<SkippedPart>) {
+        (self.missing, self.skipped)
     }
 }

@@ -4,6 +4,7 @@
 use super::escape::Text;
 use super::section::Section;
 use crate::{Context, show};
+use evidence::Arm;
 use explain::stalled::ArmStalls;
 use stalls::{Cause, Stall};
 use std::io::{self, Write};
@@ -53,10 +54,8 @@ fn costliest(arm: &ArmStalls) -> impl Iterator<Item = &Stall> {
 }
 
 fn strip(context: &Context<'_>, arm: &ArmStalls, out: &mut dyn Write) -> io::Result<()> {
-    let Some(load) = context.arms.iter().find(|view| view.arm.name == arm.arm).and_then(|view| view.arm.load.as_ref())
-    else {
-        return Ok(());
-    };
+    let Some(view) = context.arms.iter().find(|view| view.arm.name == arm.arm) else { return Ok(()) };
+    let Shown { from_us, length_us, connections } = Shown::of(view.arm, arm, context.evidence.elapsed_us);
     let (account, count) = (&arm.explained.account, arm.explained.stalls.len() as u64 + arm.explained.stalls_left_out);
     let lost = show::micros(account.lost_query_us as f64);
     let told = match count {
@@ -70,13 +69,12 @@ fn strip(context: &Context<'_>, arm: &ArmStalls, out: &mut dyn Write) -> io::Res
         Text(&arm.arm),
         Text(format!("stalls of {} over its time: {told}", arm.arm)),
     )?;
-    let (from_us, length_us) = (load.measured.started_us as f64, load.measured.elapsed_us.max(1) as f64);
     for stall in &arm.explained.stalls {
         let Some(started_us) = stall.started_us else { continue };
         let x = (started_us as f64 - from_us) / length_us * WIDTH;
         // at least a line that can be seen
         let width = (stall.length_us as f64 / length_us * WIDTH).max(1.5);
-        let height = (stall.victim_count as f64 / f64::from(load.connections.max(1))).min(1.0) * HEIGHT;
+        let height = (stall.victim_count as f64 / connections as f64).min(1.0) * HEIGHT;
         let class = if stall.cause == Cause::Unknown { "unknown" } else { "known" };
         writeln!(
             out,
@@ -91,7 +89,47 @@ fn strip(context: &Context<'_>, arm: &ArmStalls, out: &mut dyn Write) -> io::Res
             )),
         )?;
     }
-    writeln!(out, "</svg>")
+    writeln!(out, "</svg>")?;
+    watched(arm, out)
+}
+
+/// Which time a strip shows, and what is its height.
+struct Shown {
+    from_us: f64,
+    length_us: f64,
+    connections: u64,
+}
+
+impl Shown {
+    /// What the load measured; of an arm without a load, all of its time, and the most victims that one stall had.
+    fn of(arm: &Arm, stalls: &ArmStalls, elapsed_us: u64) -> Self {
+        if let Some(load) = &arm.load {
+            let (from_us, length_us) = (load.measured.started_us as f64, load.measured.elapsed_us.max(1) as f64);
+            return Self { from_us, length_us, connections: u64::from(load.connections.max(1)) };
+        }
+        let most = stalls.explained.stalls.iter().map(|stall| stall.victim_count).max().unwrap_or(1);
+        // one that was cut off has no end
+        let ended_us = if arm.ended_us > arm.started_us { arm.ended_us } else { elapsed_us };
+        let length_us = ended_us.saturating_sub(arm.started_us).max(1) as f64;
+        Self { from_us: arm.started_us as f64, length_us, connections: most.max(1) }
+    }
+}
+
+/// What watching took, and what it did not see.
+fn watched(arm: &ArmStalls, out: &mut dyn Write) -> io::Result<()> {
+    let Some(watched) = &arm.watched else { return Ok(()) };
+    let cost = watched.cost.as_ref().and_then(|cost| {
+        let share = cost["cpu_share"].as_f64()?;
+        Some(format!("; watching took {:.2} % of a CPU and {} statements", share * 100.0, cost["statements"]))
+    });
+    let resolution = watched.resolution_us.map(|us| format!(", of {} and longer", show::micros(us as f64)));
+    writeln!(
+        out,
+        "<p><small>A watch of the server's threads told {}{}{}.</small></p>",
+        counted(watched.stalls, "stall"),
+        Text(resolution.unwrap_or_default()),
+        Text(cost.unwrap_or_else(|| "; it was cut off".to_owned())),
+    )
 }
 
 fn moment(stall: &Stall) -> String {

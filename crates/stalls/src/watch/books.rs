@@ -129,6 +129,7 @@ impl Books {
             counters,
             pressure: None,
             missing: Vec::new(),
+            skipped: Vec::new(),
             notes,
         }
     }

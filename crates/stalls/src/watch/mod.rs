@@ -8,11 +8,13 @@
 //! - [`judge`]: what one wait was for.
 
 mod around;
+mod beside;
 mod books;
 mod free_page;
 mod group;
 mod known;
 mod meanwhile;
+mod parts;
 mod probed;
 mod sample;
 mod track;
@@ -21,7 +23,9 @@ mod watched;
 mod watching;
 
 pub use around::{Around, Verdict};
+pub use beside::{Canary, Logged};
 pub use meanwhile::{DiskTimes, HostReading, Meanwhile};
+pub use parts::{Part, Parts};
 pub use probed::{Hit, Probe};
 pub use sample::{Answer, Counters, Doing, Missing, Sample, Says, Sched, Session};
 pub use track::{LEAST_SAMPLES, Tracker, Wait, Way};

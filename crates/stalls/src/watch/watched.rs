@@ -2,7 +2,7 @@
 //! What was watched, as plain data: the shape of the JSON. Stalls, account and classes have the names that `stalls explain` gives them.
 
 use super::sample::{Counters, Missing};
-use crate::explained::{Account, Source, Stall};
+use crate::explained::{Account, SkippedPart, Source, Stall};
 use serde::Serialize;
 
 /// Times in microseconds.
@@ -30,6 +30,9 @@ pub struct Watched {
     /// What the host's tasks waited for meanwhile (`/proc/pressure`), some of them at least.
     pub pressure: Option<Pressure>,
     pub missing: Vec<Missing>,
+    /// Parts of the server's slow log that could not be understood, by place in that file; the first 100.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<SkippedPart>,
     /// What one should know to read this.
     pub notes: Vec<String>,
 }

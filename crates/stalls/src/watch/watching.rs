@@ -5,6 +5,7 @@
 //! whose wait began within it still waits.
 
 use super::around::{Around, Verdict};
+use super::beside::{Beside, Canary, Logged};
 use super::books::Books;
 use super::group::{Group, Judged};
 use super::known::Known;
@@ -77,6 +78,7 @@ pub struct Watching {
     pending: Vec<Wait>,
     groups: Vec<Group>,
     books: Books,
+    beside: Beside,
     lattice: Lattice,
     calls: Calls,
     readings: Readings,
@@ -97,6 +99,7 @@ impl Watching {
             pending: Vec::new(),
             groups: Vec::new(),
             books,
+            beside: Beside::default(),
             lattice,
             calls,
             readings: Readings::default(),
@@ -246,7 +249,8 @@ impl Watching {
             self.waiting().filter(|wait| wait.samples >= LEAST_SAMPLES).map(|wait| wait.from_us).collect();
         let begun: Vec<u64> = begun.into_iter().chain(self.pending.iter().map(|wait| wait.from_us)).collect();
         let is_over = |group: &Group| {
-            let is_last = now_us >= group.to_us + COMPANY_US && begun.iter().all(|from| *from >= group.to_us);
+            let is_last = now_us >= group.to_us + COMPANY_US + self.beside.patience_us()
+                && begun.iter().all(|from| *from >= group.to_us);
             is_last || now_us >= group.to_us + HELD_BACK_US
         };
         let (over, groups) = self.groups.drain(..).partition(is_over);
@@ -256,8 +260,9 @@ impl Watching {
 
     fn close(&mut self, mut groups: Vec<Group>) -> Vec<Stall> {
         groups.sort_by_key(|group| group.from_us);
-        let stalls: Vec<Stall> =
+        let mut stalls: Vec<Stall> =
             groups.into_iter().map(|group| group.stall(self.watch.started_unix_us, MOST_VICTIMS)).collect();
+        stalls.iter_mut().for_each(|stall| self.beside.speaks_of(stall, self.watch.started_unix_us));
         stalls.iter().for_each(|stall| self.books.stall(stall));
         stalls
     }
@@ -278,6 +283,9 @@ impl Watching {
         if wait.way == Way::Blocked && said.is_empty() && (connection.is_none() || self.known.was_listed_within(&wait))
         {
             // a thread that waited for its next connection, which it may have by now, or one of the server's own
+            return None;
+        }
+        if self.beside.is_own(connection) {
             return None;
         }
         let tries = self.tries(&wait);
@@ -305,6 +313,7 @@ impl Watching {
         if cause == Cause::FreeListBackoff && self.watch.probe.is_none() {
             self.books.backoff(tries);
         }
+        let cause = if self.beside.is_ours(&said) { Cause::Probe } else { cause };
         let statement = said.iter().rev().find_map(|it| it.statement.clone());
         let (class, with_values) = self.books.statement(statement);
         let victim = Victim {
@@ -363,6 +372,27 @@ impl Watching {
             cpu_us: Some(cost.hits_cpu_us),
         });
         std::iter::once(samples).chain(probes).collect()
+    }
+}
+
+/// What is known beside samples and answers.
+impl Watching {
+    /// The server's slow log is read: stalls are told somewhat later, so that their victims' entries are there.
+    pub fn follows_log(&mut self) {
+        self.beside.follows_log();
+    }
+
+    pub fn logged(&mut self, entry: Logged) {
+        self.beside.logged(entry);
+    }
+
+    pub fn canary(&mut self, run: Canary) {
+        self.beside.canary(run);
+    }
+
+    /// A connection of this watch's own: it is no victim, and who waits for a lock of it waits for the watch.
+    pub fn own_connection(&mut self, connection: u64) {
+        self.beside.own(connection);
     }
 }
 

@@ -39,7 +39,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub(super) fn main(args: &Args) -> Outcome {
     check_inventories(args.interval)?;
     let places = Places::from_environment();
-    let pace = Pace { interval: INTERVAL, memory: Some(args.interval), time: args.to.time() };
+    let pace = Pace { interval: INTERVAL, memory: Some(args.interval), stalls: None, time: args.to.time() };
     let attach = || {
         let (attached, unasked) = args.connection.attach_or_process(args.pid, &places)?;
         let refused = unasked.map(|it| format!("{}: {}", it.what, it.why));

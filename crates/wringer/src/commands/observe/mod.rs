@@ -8,13 +8,14 @@ use super::run::{self, Output};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use ::observe::Options;
+use ::observe::stalls::Options as StallOptions;
 use attach::Attached;
 use host::clock::unix_seconds;
 use host::places::Places;
 use std::path::PathBuf;
 use std::time::Duration;
 use units::Span;
-pub(super) use watch::Pace;
+pub(super) use watch::{OfArm, Pace, conditions, told};
 
 /// Look on at a server that runs, from its own host, while others load it
 ///
@@ -29,6 +30,7 @@ pub(super) use watch::Pace;
       wringer observe --dsn mysql://me@127.0.0.1/ --pid \"$(pidof mariadbd)\" --interval 250ms --time 60\n  \
       wringer observe --pid \"$(head -1 /var/lib/postgresql/15/main/postmaster.pid)\" --time 60\n  \
       sudo wringer observe --sandbox shop --memory --time 10m --to out        with what the server's memory is made of, every 10 s\n  \
+      sudo wringer observe --sandbox shop --stalls --time 10m --to out        with the stalls of its threads\n  \
       wringer observe --time 60 -o json | jq '.findings[0].statement'\n  \
       wringer report out -o text\n\n\
     Without --time until Ctrl-C; with --pid alone no account is needed, with neither the host alone is looked at.\n\
@@ -49,11 +51,48 @@ pub struct Args {
     /// [default: 10s]
     #[arg(long, value_parser = seconds, value_name = "TIME")]
     memory_interval: Option<Duration>,
+    /// Watch the server's threads for stalls, too, as `wringer stalls watch` does. `wringer stalls explain` tells them from the recording
+    #[arg(long)]
+    stalls: bool,
+    /// The shortest stall that is told, 5ms or more. Implies --stalls [default: 50ms]
+    #[arg(long, value_parser = stalls_min, value_name = "TIME")]
+    stalls_min: Option<Duration>,
+    /// From one look at the threads to the next, 1ms to 1s. Implies --stalls [default: 10ms to 20ms]
+    #[arg(long, value_parser = stalls_interval, value_name = "TIME")]
+    stalls_interval: Option<Duration>,
     #[command(flatten)]
     to: To,
     #[command(flatten)]
     connection: Connection,
 }
+
+fn stalls_min(text: &str) -> Result<Duration, String> {
+    super::stalls::watch::least(text).map(|span| span.0)
+}
+
+fn stalls_interval(text: &str) -> Result<Duration, String> {
+    super::stalls::watch::interval(text).map(|span| span.0)
+}
+
+impl Args {
+    fn stalls(&self) -> Option<StallOptions> {
+        let is_wanted = self.stalls || self.stalls_min.is_some() || self.stalls_interval.is_some();
+        let least = self.stalls_min.unwrap_or(STALLS_MIN);
+        is_wanted.then_some(StallOptions {
+            interval: self.stalls_interval,
+            least,
+            with_values: false,
+            is_deep: false,
+            probes: None,
+            canary: None,
+            slow_log: true,
+            clock: None,
+        })
+    }
+}
+
+/// As `wringer stalls watch` has it.
+const STALLS_MIN: Duration = Duration::from_millis(50);
 
 pub fn main(args: &Args) -> Outcome {
     if args.interval < Options::LEAST_INTERVAL {
@@ -66,7 +105,8 @@ pub fn main(args: &Args) -> Outcome {
     memory.map_or(Ok(()), check_inventories)?;
     let places = Places::from_environment();
     let attach = || args.connection.attach(args.pid, &places).map(|attached| (attached, Vec::new()));
-    record(attach, Pace { interval: args.interval, memory, time: args.to.time() }, &places, &args.to)
+    let pace = Pace { interval: args.interval, memory, stalls: args.stalls(), time: args.to.time() };
+    record(attach, pace, &places, &args.to)
 }
 
 /// Until when, and where the results go.
@@ -103,6 +143,10 @@ pub(super) fn record(
     let id = format!("observe-{}-{:x}", unix_seconds(), std::process::id());
     let output = Output::check(to.folder.as_deref(), to.force, places, &id)?;
     let (attached, refused) = attach()?;
+    if pace.stalls.is_some() && attached.pid().is_none() {
+        return Err(Failure::message(Exit::Usage, "whose stalls? Neither a server nor a process is named")
+            .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid"));
+    }
     if pace.memory.is_some() && attached.pid().is_none() {
         return Err(Failure::message(Exit::Usage, "whose memory? Neither a server nor a process is named")
             .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid"));

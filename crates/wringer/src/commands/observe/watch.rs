@@ -7,6 +7,7 @@ use crate::commands::run::{Output, RECORDING};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use ::observe::server::witnesses;
+use ::observe::stalls::{Keeper, Options as StallOptions, Recorder};
 use ::observe::{Observer, Options, conditions};
 use attach::{Attached, Group, process};
 use evidence::{
@@ -27,6 +28,8 @@ pub(in crate::commands) struct Pace {
     pub(in crate::commands) interval: Duration,
     /// From one inventory of the server's memory to the next; `None`: none is taken.
     pub(in crate::commands) memory: Option<Duration>,
+    /// How the server's threads are watched for stalls; `None`: they are not.
+    pub(in crate::commands) stalls: Option<StallOptions>,
     /// `None`: until the user stops it.
     pub(in crate::commands) time: Option<Duration>,
 }
@@ -85,16 +88,30 @@ fn watch(
         let sink = OfArm { recording: notes.recording.clone(), arm: arm.name.clone() };
         observers.push(Observer::start(notes.clock, group.readers, sink, options)?);
     }
+    let stalls = pace.stalls.and_then(|options| match watch_stalls(&mut attached, &options, &arm.name, notes) {
+        Ok(recorder) => Some(recorder),
+        Err(why) => {
+            refused.push(format!("stalls are not watched: {why}"));
+            None
+        }
+    });
     let end = wait(&attached, pace.time, stop);
+    let stalls = stalls.and_then(Recorder::stop);
     arm.ended_us = notes.clock.now_us();
+    if let Some(seen) = &stalls {
+        refused.extend(seen.watched.missing.iter().map(|it| format!("stalls: not seen: {}: {}", it.what, it.why)));
+        refused.extend(seen.trouble.iter().map(|why| format!("stalls are lost: {why}")));
+        let share = seen.watched.cost.cpu_share * 100.0;
+        notes.event("observe", format!("watching for stalls took {share:.2} % of a CPU"))?;
+    }
     for note in observers.into_iter().flat_map(|observer| observer.stop().notes) {
         terminal::say(format_args!(" observe  {}", note.text));
         notes.recording.event(&note)?;
     }
     if end != End::Gone {
         arm.witnesses = witnesses("server", &before, &told(attached.counters(), &mut refused));
-        refused.drain(..).try_for_each(|what| notes.event("observe", what))?;
     }
+    refused.drain(..).try_for_each(|what| notes.event("observe", what))?;
     notes.recording.arm(0, &arm)?;
     match (end, attached.pid()) {
         (End::Gone, Some(pid)) => {
@@ -111,10 +128,24 @@ fn watch(
     }
 }
 
+/// Why it cannot, in words.
+fn watch_stalls(
+    attached: &mut Attached,
+    options: &StallOptions,
+    arm: &str,
+    notes: &Notes<'_>,
+) -> Result<Recorder, String> {
+    let options = StallOptions { clock: Some(notes.clock), ..*options };
+    let watcher = attached.stalls(&options).map_err(|error| host::chain(&error))?;
+    let watcher = watcher.ok_or_else(|| "the server's process is not known".to_owned())?;
+    Recorder::start(watcher, Keeper::new(notes.clock, notes.recording.clone(), arm))
+        .map_err(|error| host::chain(&error))
+}
+
 /// What is taken whole belongs to the one arm there is.
-struct OfArm {
-    recording: Recording,
-    arm: String,
+pub(in crate::commands) struct OfArm {
+    pub(in crate::commands) recording: Recording,
+    pub(in crate::commands) arm: String,
 }
 
 impl SampleSink for OfArm {
@@ -137,7 +168,7 @@ impl SampleSink for OfArm {
 }
 
 /// The caveats of the result.
-fn conditions(attached: &Attached, variables: BTreeMap<String, String>) -> Conditions {
+pub(in crate::commands) fn conditions(attached: &Attached, variables: BTreeMap<String, String>) -> Conditions {
     // A server on another host, or an unknown place: nothing is known of its disk.
     let host = conditions::host(&attached.data(&variables).unwrap_or_default());
     let caveats = conditions::caveats(&host);
@@ -164,7 +195,7 @@ fn conditions(attached: &Attached, variables: BTreeMap<String, String>) -> Condi
 }
 
 /// The server's answers; refused questions are added to `refused`.
-fn told<T: Default>(answer: Result<T, ::observe::Error>, refused: &mut Vec<String>) -> T {
+pub(in crate::commands) fn told<T: Default>(answer: Result<T, ::observe::Error>, refused: &mut Vec<String>) -> T {
     answer.unwrap_or_else(|error| {
         refused.push(host::chain(&error));
         T::default()

@@ -7,7 +7,7 @@ mod explain;
 mod inject;
 mod reproduce;
 mod simulate;
-mod watch;
+pub(in crate::commands) mod watch;
 
 use crate::exit::Outcome;
 use clap::Subcommand;

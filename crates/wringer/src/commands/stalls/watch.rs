@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer stalls watch`: the stalls of a server that runs, one by one as they end, and what they cost.
 
+mod kept;
 mod openmetrics;
 mod show;
 
@@ -12,7 +13,9 @@ use ::stalls::Stall;
 use ::stalls::watch::{Missing, Watched};
 use attach::Attached;
 use clap::ValueEnum;
+use host::clock::RunClock;
 use host::places::Places;
+use kept::Kept;
 use observe::stalls::{Options, Watcher};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,11 +32,13 @@ use units::Span;
     sudo wringer stalls watch --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me --fail-on-stall 200ms\n  \
     sudo wringer stalls watch --sandbox shop --for 30s --probes\n  \
     wringer stalls watch --sandbox shop -o json | jq --unbuffered 'select(.kind == \"stall\") | [.cause, .length_us]'\n  \
-    wringer stalls watch --sandbox shop --for 1m -o openmetrics > stalls.prom\n\n\
+    wringer stalls watch --sandbox shop --for 1m -o openmetrics > stalls.prom\n  \
+    wringer stalls watch --sandbox shop --for 10m --to out && wringer stalls explain out\n  \
+    wringer stalls watch --sandbox shop --for 1m --canary\n\n\
     Run it on the server's host, as root or as the user the server runs as. An account with PROCESS (MySQL, MariaDB) or pg_read_all_stats (PostgreSQL)\n  \
     sees what all connections wait for; what it may not see is named once, and the rest goes on.\n\n\
     Exit codes: 0 at the end of --for, by Ctrl-C or SIGTERM; 1 with --fail-on-stall, if there was one so long; 2 usage; 3 no such server or process,\n  \
-    or its threads are not to be seen; 4 the server ended: what was seen until then is printed.\n\n\
+    or its threads are not to be seen; 4 the server ended: what was seen until then is printed, and recorded with --to.\n\n\
     Causes, how each is told, and what cannot be: docs/stalls-watch.md, or `wringer doc stalls-watch`.")]
 pub struct Args {
     /// The server's process; of PostgreSQL the first line of postmaster.pid [default: the one that listens at the socket, or the sandbox's]
@@ -63,6 +68,12 @@ pub struct Args {
     /// How to print: text and json one line for each stall and the summary last (json: its `kind` tells which), openmetrics at the end
     #[arg(short, long, value_enum, default_value_t = Form::Text)]
     output: Form,
+    /// Send a query that needs nothing (SELECT 1) at this pace, 10ms to 10s, on a connection of its own: a stall in which even it waits is the
+    /// whole server's, or its host's. Without a value every 100ms
+    #[arg(long, value_name = "TIME", value_parser = pace, num_args = 0..=1, require_equals = true, default_missing_value = "100ms")]
+    canary: Option<Span>,
+    #[command(flatten)]
+    to: kept::To,
     #[command(flatten)]
     connection: Connection,
 }
@@ -78,11 +89,11 @@ enum Form {
     Openmetrics,
 }
 
-fn interval(text: &str) -> Result<Span, String> {
+pub(in crate::commands) fn interval(text: &str) -> Result<Span, String> {
     between(text, Duration::from_millis(1), Duration::from_secs(1), "1ms to 1s")
 }
 
-fn least(text: &str) -> Result<Span, String> {
+pub(in crate::commands) fn least(text: &str) -> Result<Span, String> {
     between(
         text,
         Duration::from_millis(5),
@@ -91,13 +102,20 @@ fn least(text: &str) -> Result<Span, String> {
     )
 }
 
+fn pace(text: &str) -> Result<Span, String> {
+    between(text, Duration::from_millis(10), Duration::from_secs(10), "10ms to 10s")
+}
+
 fn between(text: &str, low: Duration, high: Duration, words: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error: units::ParseError| error.to_string())?;
     if (low..=high).contains(&span.0) { Ok(span) } else { Err(words.to_owned()) }
 }
 
 pub fn main(args: &Args) -> Outcome {
-    let (mut attached, unasked) = args.connection.attach_or_process(args.pid, &Places::from_environment())?;
+    let places = Places::from_environment();
+    let output = args.to.check(&places)?;
+    let (mut attached, unasked) = args.connection.attach_or_process(args.pid, &places)?;
+    let clock = RunClock::start();
     let least = args.min.map_or(if args.deep { DEEP_LEAST } else { LEAST }, |it| it.0);
     let options = Options {
         interval: args.interval.map(|it| it.0),
@@ -105,19 +123,30 @@ pub fn main(args: &Args) -> Outcome {
         with_values: args.with_values,
         is_deep: args.deep,
         probes: args.probes.then(|| args.min.map_or(PROBED_LEAST, |it| it.0)),
+        canary: args.canary.map(|every| every.0),
+        slow_log: true,
+        clock: Some(clock),
     };
     let watcher = attached.stalls(&options).map_err(refused)?.ok_or_else(|| {
         Failure::message(Exit::Usage, "whose stalls? Neither a server nor a process is named")
             .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid")
     })?;
     let stop = signals::install()?;
+    let mut kept = output.map(|output| Kept::start(output, &mut attached, clock)).transpose()?;
     terminal::say(format_args!("watching {}: stalls of {} and more", attached.describe(), Span(least)));
-    let has_ended = !watch(args, &attached, watcher, unasked, &stop)?;
+    let End { watched, longest_us, has_ended } = watch(args, &attached, watcher, unasked, &stop, &mut kept);
+    kept.map_or(Ok(()), |kept| kept.end(&watched, &mut attached, has_ended))?;
     if has_ended {
         let message = format!("{} ended while it was watched", attached.describe());
         return Err(Failure::message(Exit::Failed, message));
     }
-    Ok(())
+    match args.fail_on_stall {
+        Some(limit) if longest_us >= limit.as_ns() / 1000 => {
+            let message = format!("a stall of {:.1} ms: --fail-on-stall {limit}", longest_us as f64 / 1000.0);
+            Err(Failure::message(Exit::Finding, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn refused(error: observe::Error) -> Failure {
@@ -133,22 +162,39 @@ fn refused(error: observe::Error) -> Failure {
 /// How soon the server's end is noticed, in sweeps.
 const LOOKED_EVERY: u64 = 5;
 
-/// `false`: the server has ended meanwhile.
+struct End {
+    watched: Watched,
+    /// What a client felt.
+    longest_us: u64,
+    /// The server, meanwhile.
+    has_ended: bool,
+}
+
 fn watch(
     args: &Args,
     attached: &Attached,
     mut watcher: Watcher,
     unasked: Option<ledger::Missing>,
     stop: &AtomicBool,
-) -> Result<bool, Failure> {
+    kept: &mut Option<Kept>,
+) -> End {
     let until = args.lasting.map(|lasting| Instant::now() + lasting.0);
     let is_alive = || attached.process().is_none_or(|process| process.is_alive());
     let (mut longest_us, mut is_read, mut rounds) = (0, true, 0_u64);
     let mut lives = true;
+    let mut tell = |stall: &Stall, kept: &mut Option<Kept>| {
+        longest_us = longest_us.max(longest(stall));
+        if let Some(kept) = kept {
+            kept.stall(stall);
+        }
+        told(args.output, stall)
+    };
     while is_read && lives && !stop.load(Ordering::SeqCst) && until.is_none_or(|until| Instant::now() < until) {
         for stall in watcher.round() {
-            longest_us = longest_us.max(longest(&stall));
-            is_read &= told(args.output, &stall);
+            is_read &= tell(&stall, kept);
+        }
+        if let Some(kept) = kept {
+            kept.spans(watcher.spans());
         }
         rounds += 1;
         if rounds.is_multiple_of(LOOKED_EVERY) {
@@ -159,17 +205,10 @@ fn watch(
     lives &= is_alive();
     watched.missing.extend(unasked.map(|ledger::Missing { what, why, remedy }| Missing { what, why, remedy }));
     for stall in last {
-        longest_us = longest_us.max(longest(&stall));
-        told(args.output, &stall);
+        tell(&stall, kept);
     }
     summary(args.output, &watched);
-    match args.fail_on_stall {
-        Some(limit) if lives && longest_us >= limit.as_ns() / 1000 => {
-            let message = format!("a stall of {:.1} ms: --fail-on-stall {limit}", longest_us as f64 / 1000.0);
-            Err(Failure::message(Exit::Finding, message))
-        }
-        _ => Ok(lives),
-    }
+    End { watched, longest_us, has_ended: !lives }
 }
 
 /// The longest wait of one of its victims, which is what a client feels.

@@ -4,6 +4,7 @@
 use super::{Args, unreadable};
 use crate::commands::report::{read, recording_in};
 use crate::exit::{Exit, Failure};
+use ::explain::WatchedArm;
 use ::explain::stalled::{ArmStalls, Wanted, arms};
 use ::stalls::{Explained, Server};
 use capability::Algorithm;
@@ -24,6 +25,9 @@ pub(super) struct OfArm {
     pub(super) arm: String,
     #[serde(flatten)]
     pub(super) explained: Explained,
+    /// Where the server's threads were watched, too: what that took and what it did not see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) watched: Option<WatchedArm>,
 }
 
 pub(super) fn explain(args: &Args, path: &Path, server: Option<Server>) -> Result<OfRecording, Failure> {
@@ -40,8 +44,8 @@ pub(super) fn explain(args: &Args, path: &Path, server: Option<Server>) -> Resul
     })?;
     let arms: Vec<OfArm> = arms(&evidence, &wanted).into_iter().map(|arm| dated(arm, began_us)).collect();
     if arms.is_empty() {
-        let message = format!("{} has no slow statements one by one", path.display());
-        let hint = "the experiment keeps them with load.slow_statements = \"20ms\"";
+        let message = format!("{} has no slow statements one by one, and no watch for stalls", path.display());
+        let hint = "an experiment keeps them with load.slow_statements = \"20ms\", and watches with observe.stalls = true; so does `wringer stalls watch --to`";
         return Err(Failure::message(Exit::Missing, message).hint(hint));
     }
     Ok(OfRecording { schema: 1, run: evidence.run_id, arms })
@@ -55,11 +59,11 @@ fn began_us(evidence: &Evidence) -> Option<i64> {
 }
 
 fn dated(arm: ArmStalls, began_us: i64) -> OfArm {
-    let ArmStalls { arm, mut explained } = arm;
+    let ArmStalls { arm, mut explained, watched } = arm;
     for stall in &mut explained.stalls {
         let victims = stall.victims.iter_mut().map(|victim| &mut victim.started_us);
         let all = victims.chain([&mut stall.started_us]).flatten();
         all.for_each(|started_us| *started_us = started_us.saturating_add(began_us));
     }
-    OfArm { arm, explained }
+    OfArm { arm, explained, watched }
 }

@@ -142,6 +142,10 @@ pub(super) fn summary(watched: &Watched) -> String {
     for note in &watched.notes {
         let _ = writeln!(out, "note: {note}");
     }
+    let skipped: u64 = watched.skipped.iter().map(|part| part.bytes).sum();
+    if skipped > 0 {
+        let _ = writeln!(out, "{skipped} bytes of the server's slow log were not understood: -o json has their places");
+    }
     for missing in &watched.missing {
         let _ = writeln!(out, "not read: {}: {}", missing.what, missing.why);
         if let Some(remedy) = &missing.remedy {

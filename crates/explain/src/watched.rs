@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a watch of the server's threads has left in a recording: its stalls, and its account where it came to its end. Both are joined with the load's own
+//! slow statements, which know how long a client waited, and not for what.
+
+use evidence::{Evidence, STALL, STALL_VICTIM, STALLS_WATCHED, Span};
+use serde_json::Value;
+use stalls::watch::{Part, Parts};
+use stalls::{Account, Cause, ClassOf, Cost, Explained, OfCause, Source, Stall};
+use std::collections::BTreeMap;
+
+/// What a watch was, beside its stalls.
+#[derive(Debug, Clone, Default, serde::Serialize)]
+pub struct WatchedArm {
+    /// Shorter stalls may not have been seen. `None`: the watch was cut off, and says nothing of this, nor of what follows.
+    pub resolution_us: Option<u64>,
+    /// What watching took: `cpu_share` of one CPU, `statements`, ...
+    pub cost: Option<Value>,
+    /// What it could not read, why, and what would help.
+    pub missing: Option<Value>,
+    /// Stalls that it told, and their victims: all.
+    pub stalls: u64,
+    pub victims: u64,
+}
+
+/// What was watched while one arm ran. Times are those of the run's clock.
+#[derive(Debug)]
+pub(crate) struct OfWatch {
+    pub(crate) arm: WatchedArm,
+    /// In the order of their begins.
+    pub(crate) stalls: Vec<Stall>,
+    /// As the watch wrote it; `Null`: it was cut off.
+    said: Value,
+}
+
+/// `None`: nobody watched that arm, or nothing is known of it.
+pub(crate) fn of(evidence: &Evidence, arm: &str) -> Option<OfWatch> {
+    let said = evidence.snapshots.iter().rev().find(|it| it.source == STALLS_WATCHED && it.arm.as_deref() == Some(arm));
+    let said = said.and_then(|it| serde_json::from_str::<Value>(&it.content).ok()).unwrap_or_default();
+    let of_kind = |kind: &'static str| evidence.spans.iter().filter(move |it| it.kind == kind && it.entity == arm);
+    let mut victims: BTreeMap<Option<u64>, Vec<Part>> = BTreeMap::new();
+    for part in of_kind(STALL_VICTIM).map(part) {
+        victims.entry(part.number()).or_default().push(part);
+    }
+    let mut stalls: Vec<Stall> = of_kind(STALL)
+        .map(part)
+        .map(|stall| Parts { victims: victims.remove(&stall.number()).unwrap_or_default(), stall }.stall())
+        .collect();
+    if said.is_null() && stalls.is_empty() {
+        return None;
+    }
+    stalls.sort_by_key(|stall| stall.started_us);
+    let known = |key: &str| said.get(key).filter(|value| !value.is_null()).cloned();
+    let arm = WatchedArm {
+        resolution_us: said["resolution_us"].as_u64(),
+        cost: known("cost"),
+        missing: known("missing"),
+        stalls: stalls.len() as u64,
+        victims: stalls.iter().map(|stall| stall.victim_count).sum(),
+    };
+    Some(OfWatch { arm, stalls, said })
+}
+
+fn part(span: &Span) -> Part {
+    let (started_us, length_us) = (i64::try_from(span.from_us).ok(), span.length_us());
+    Part { started_us, length_us, attributes: span.attributes.clone() }
+}
+
+/// Below this the watch saw a part of the stall at most, in the share of its victims.
+const ENOUGH: f64 = 0.5;
+
+impl OfWatch {
+    /// The stalls alone, where no load kept its statements. `least_us`: the shortest that is wanted.
+    pub(crate) fn explained(&self, least_us: u64, server: Option<String>) -> Explained {
+        let said = &self.said["account"];
+        let stalls: Vec<Stall> = self.stalls.iter().filter(|stall| stall.length_us >= least_us).cloned().collect();
+        let account = Account {
+            wait_free: said["wait_free"].as_u64(),
+            wait_free_by_stalls: said["wait_free_by_stalls"].as_u64(),
+            sleep_overhead_us: said["sleep_overhead_us"].as_f64(),
+            own_work_query_us: said["own_work_query_us"].as_u64().unwrap_or(0),
+            ..account_of(&stalls)
+        };
+        let classes = classes(&stalls);
+        // its classes have the statements that stalled alone: a watch does not see the others
+        let mut notes = Vec::new();
+        if self.said.is_null() {
+            notes.push("the watch was cut off: what it told until then is here, without its cost".to_owned());
+        }
+        let of_watch = self.said["notes"].as_array().into_iter().flatten();
+        notes.extend(of_watch.filter_map(|note| note.as_str().map(str::to_owned)));
+        let least_us = least_us.max(self.arm.resolution_us.unwrap_or(0));
+        Explained {
+            schema: 1,
+            source: Source { format: Some("watch"), server, least_us },
+            cost: Cost { entries: classes.iter().map(|class| class.count).sum(), ..Cost::default() },
+            stalls,
+            stalls_left_out: 0,
+            account,
+            classes,
+            skipped: Vec::new(),
+            counter: None,
+            notes,
+        }
+    }
+
+    /// Gives the load's stalls the causes that the watch saw, where it saw the same waits: of half of a stall's victims or more.
+    pub(crate) fn name_causes(&self, explained: &mut Explained) {
+        let mut is_taken: Vec<Vec<bool>> = self.stalls.iter().map(|stall| vec![false; stall.victims.len()]).collect();
+        let mut has_changed = false;
+        for stall in &mut explained.stalls {
+            has_changed |= self.name_cause(stall, &mut is_taken);
+        }
+        if has_changed {
+            let before = std::mem::take(&mut explained.account);
+            // stalls that are not listed keep what was known of them
+            explained.account =
+                if explained.stalls_left_out == 0 { with_causes_of(before, &explained.stalls) } else { before };
+        }
+    }
+
+    fn name_cause(&self, stall: &mut Stall, is_taken: &mut [Vec<bool>]) -> bool {
+        // how many of its victims each of the watch's stalls has
+        let mut seen: BTreeMap<usize, u64> = BTreeMap::new();
+        for victim in &stall.victims {
+            let best = self
+                .stalls
+                .iter()
+                .enumerate()
+                .flat_map(|(nth, it)| it.victims.iter().enumerate().map(move |(which, wait)| (nth, which, wait)))
+                .filter(|(nth, which, _)| is_taken.get(*nth).and_then(|it| it.get(*which)) == Some(&false))
+                .map(|(nth, which, wait)| (nth, which, shared_us(victim, wait)))
+                .filter(|(_, _, us)| us.saturating_mul(2) >= victim.lost_query_us.max(1))
+                .max_by_key(|(_, _, us)| *us);
+            if let Some((nth, which, _)) = best {
+                *seen.entry(nth).or_default() += 1;
+                if let Some(it) = is_taken.get_mut(nth).and_then(|it| it.get_mut(which)) {
+                    *it = true;
+                }
+            }
+        }
+        let of_cause = |cause: Cause| -> u64 {
+            seen.iter()
+                .filter(|(nth, _)| self.stalls.get(**nth).is_some_and(|it| it.cause == cause))
+                .map(|(_, n)| n)
+                .sum()
+        };
+        let named = seen.iter().filter_map(|(nth, count)| Some((self.stalls.get(*nth)?, *count)));
+        let most = named.filter(|(it, _)| it.cause != Cause::Unknown).max_by_key(|(it, _)| of_cause(it.cause));
+        let Some((of_watch, _)) = most else { return false };
+        let (count, all) = (of_cause(of_watch.cause), stall.victims.len() as u64);
+        if (count as f64) < ENOUGH * all as f64 {
+            return false;
+        }
+        let evidence = &mut stall.evidence;
+        evidence.speaks_for.retain(|_| stall.cause == of_watch.cause);
+        evidence.speaks_for.push(format!(
+            "a watch of the server's threads saw {count} of {all} of these waits: {} ({:.0} %)",
+            of_watch.cause.name(),
+            of_watch.confidence * 100.0
+        ));
+        evidence.speaks_for.extend(of_watch.evidence.speaks_for.iter().cloned());
+        evidence.against = of_watch.evidence.against.clone();
+        if count < all {
+            evidence.against.push(format!("of {} it saw nothing of the kind", all - count));
+        }
+        let was = std::mem::replace(&mut stall.cause, of_watch.cause);
+        stall.confidence = of_watch.confidence;
+        was != of_watch.cause
+    }
+}
+
+/// For how long both went on.
+fn shared_us(one: &stalls::Victim, other: &stalls::Victim) -> u64 {
+    let times = |it: &stalls::Victim| Some((it.started_us?, it.started_us?.saturating_add_unsigned(it.length_us)));
+    let (Some(one), Some(other)) = (times(one), times(other)) else { return 0 };
+    u64::try_from(one.1.min(other.1).saturating_sub(one.0.max(other.0))).unwrap_or(0)
+}
+
+/// The same account, by the causes that the stalls have now.
+fn with_causes_of(before: Account, stalls: &[Stall]) -> Account {
+    let by_cause = account_of(stalls);
+    let is_backoff = by_cause.by_cause.contains_key(&Cause::FreeListBackoff);
+    Account {
+        wait_free: before.wait_free,
+        wait_free_by_stalls: before.wait_free_by_stalls.filter(|_| is_backoff),
+        sleep_overhead_us: before.sleep_overhead_us,
+        own_work_query_us: before.own_work_query_us,
+        ..by_cause
+    }
+}
+
+fn account_of(stalls: &[Stall]) -> Account {
+    let mut account = Account::default();
+    for stall in stalls {
+        let side = match stall.cause {
+            Cause::Unknown => &mut account.unexplained_query_us,
+            _ => &mut account.attributed_query_us,
+        };
+        *side = side.saturating_add(stall.lost_query_us);
+        account.lost_query_us = account.lost_query_us.saturating_add(stall.lost_query_us);
+        let of: &mut OfCause = account.by_cause.entry(stall.cause).or_default();
+        of.stalls += 1;
+        of.victims += stall.victim_count;
+        of.lost_query_us = of.lost_query_us.saturating_add(stall.lost_query_us);
+    }
+    account
+}
+
+/// Of the waits that were seen, as each of them was long.
+fn classes(stalls: &[Stall]) -> Vec<ClassOf> {
+    let mut lengths: BTreeMap<&str, (Vec<u64>, u64)> = BTreeMap::new();
+    for victim in stalls.iter().flat_map(|stall| &stall.victims) {
+        let (of, lost_us) = lengths.entry(&victim.statement).or_default();
+        of.push(victim.length_us);
+        *lost_us = lost_us.saturating_add(victim.lost_query_us);
+    }
+    let class = |(statement, (mut of, lost_query_us)): (&str, (Vec<u64>, u64))| {
+        of.sort_unstable();
+        let at = |share: usize| of.get((of.len() * share / 100).min(of.len().saturating_sub(1))).copied().unwrap_or(0);
+        ClassOf {
+            statement: statement.into(),
+            count: of.len() as u64,
+            sum_us: of.iter().copied().fold(0, u64::saturating_add),
+            max_us: of.last().copied().unwrap_or(0),
+            median_us: at(50),
+            p95_us: at(95),
+            median_outside_stalls_us: None,
+            victims: of.len() as u64,
+            lost_query_us,
+        }
+    };
+    let mut classes: Vec<ClassOf> = lengths.into_iter().map(class).collect();
+    classes.sort_by_key(|class| std::cmp::Reverse(class.lost_query_us));
+    classes
+}
+
+#[cfg(test)]
+#[path = "watched_tests.rs"]
+mod tests;

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Watches the server's threads for stalls while an arm's load runs: what the watch tells is in the recording beside the load's slow statements.
+
+use crate::error::Error;
+use crate::lab::Lab;
+use crate::server::Serving;
+use capability::Flavour;
+use host::process::Identity;
+use observe::Reopening;
+use observe::stalls::{Asked, Keeper, Options, Recorder, Watcher};
+
+impl Lab<'_> {
+    /// `None`: it is not wanted, or cannot be, which is in the events then.
+    ///
+    /// # Errors
+    /// The recording cannot be written.
+    pub(crate) fn watch_stalls(&self, arm: &str) -> Result<Option<Recorder>, Error> {
+        let Some((serving, asked)) = self.serving.as_ref().zip(self.cell.observe.stalls) else { return Ok(None) };
+        let options = Options {
+            is_deep: false,
+            probes: None,
+            interval: asked.interval.map(|interval| interval.0),
+            least: asked.least.0,
+            with_values: false,
+            canary: None,
+            // the load keeps its slow statements itself
+            slow_log: false,
+            clock: Some(self.notes.clock),
+        };
+        let keeper = Keeper::new(self.notes.clock, self.sinks(), arm);
+        match started(serving, &options, keeper) {
+            Ok(recorder) => Ok(Some(recorder)),
+            Err(error) => {
+                self.notes.event("observe", format!("stalls are not watched: {}", host::chain(&error)))?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Ends it, and tells what it took.
+    ///
+    /// # Errors
+    /// The recording cannot be written.
+    pub(crate) fn end_of_stalls(&self, arm: &str, recorder: Option<Recorder>) -> Result<(), Error> {
+        let Some(recorded) = recorder.and_then(Recorder::stop) else { return Ok(()) };
+        let (cost, account) = (recorded.watched.cost, &recorded.watched.account);
+        let stalls: u64 = account.by_cause.values().map(|of| of.stalls).sum();
+        let told = format!(
+            "{arm}: {} seen by their threads, of {:.0} ms and more; watching took {:.2} % of a CPU and {} statements",
+            units::counted(stalls, "stall"),
+            recorded.watched.resolution_us as f64 / 1000.0,
+            cost.cpu_share * 100.0,
+            cost.statements
+        );
+        self.notes.event("observe", told)?;
+        for missing in &recorded.watched.missing {
+            self.notes.event("observe", format!("stalls: not seen: {}: {}", missing.what, missing.why))?;
+        }
+        recorded.trouble.map_or(Ok(()), |why| self.notes.event("observe", format!("stalls are lost: {why}")))
+    }
+}
+
+fn started(serving: &Serving, options: &Options, keeper: Keeper) -> Result<Recorder, Error> {
+    let pid = serving.running.pid;
+    let process = Identity::of(pid).ok_or(observe::Error::Gone { pid })?;
+    let by_process = Flavour::has_process_per_connection(serving.kind.flavour);
+    let asked = Asked {
+        connection: Reopening::new(serving.target().clone()),
+        canary: None,
+        kind: serving.kind.clone(),
+        variables: serving.variables()?,
+        name: format!("{} {}", serving.kind.flavour, serving.running.version),
+    };
+    let watcher = Watcher::start(process, by_process, Some(asked), options)?;
+    Ok(Recorder::start(watcher, keeper)?)
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The slow log of MySQL, MariaDB and Percona Server while it is written: what is added from now on, also behind a rotation. On a thread of its own.
+
+use crate::Error;
+use ::stalls::SkippedPart;
+use ::stalls::watch::{Logged, Missing};
+use host::clock::RunClock;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Cursor, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// From one look at the file to the next.
+const EVERY: Duration = Duration::from_millis(100);
+/// Read at one look, at most: what comes faster is read later.
+const AT_ONCE: u64 = 4 << 20;
+/// An entry that is longer is left out.
+const MOST_PENDING: usize = 16 << 20;
+const MOST_STATEMENT_BYTES: usize = 256;
+/// Stalls are shorter than what a server logs by default, 10 s.
+const LONG_US: f64 = 1.0;
+
+/// What a look has brought.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    pub(super) entries: Vec<Logged>,
+    pub(super) skipped: Vec<SkippedPart>,
+    /// Why it is not read any more.
+    pub(super) lost: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct SlowLog {
+    reads: Receiver<Read>,
+    is_over: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl SlowLog {
+    /// `variables`: the server's settings, by name. Begins at the file's end.
+    ///
+    /// # Errors
+    /// In words: it is off, is no file, or cannot be read; and what would help.
+    pub(super) fn start(variables: &BTreeMap<String, String>, pid: u32, clock: RunClock) -> Result<Self, Missing> {
+        let place = place(variables, pid)?;
+        let tail = Tail::open(&place, true).map_err(|error| unreadable(&place, &error))?;
+        let (tell, reads) = channel();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = is_over.clone();
+        let work = move || follow(tail, clock, &tell, &over);
+        let thread = std::thread::Builder::new().name("slow log".to_owned()).spawn(work);
+        let thread = thread.map_err(|source| unreadable(&place, &io::Error::other(Error::Thread { source })))?;
+        Ok(Self { reads, is_over, thread: Some(thread) })
+    }
+
+    /// Since it was last asked.
+    pub(super) fn reads(&self) -> Vec<Read> {
+        self.reads.try_iter().collect()
+    }
+
+    /// The rest, as far as it is written by now.
+    pub(super) fn end(&mut self) -> Vec<Read> {
+        self.is_over.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.reads()
+    }
+}
+
+impl Drop for SlowLog {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+}
+
+const WHAT: &str = "the server's slow log";
+
+fn unreadable(path: &Path, error: &io::Error) -> Missing {
+    let why = format!("{}: {error}", path.display());
+    Missing { what: WHAT.to_owned(), why, remedy: Some("root, or the user the server runs as".to_owned()) }
+}
+
+/// Where the server writes it.
+fn place(variables: &BTreeMap<String, String>, pid: u32) -> Result<PathBuf, Missing> {
+    let of = |name: &str| variables.get(name).map(String::as_str).unwrap_or_default();
+    let missing = |why: String, remedy: &str| Missing { what: WHAT.to_owned(), why, remedy: Some(remedy.to_owned()) };
+    let is_on = ["ON", "1"].iter().any(|on| of("slow_query_log").eq_ignore_ascii_case(on));
+    if !is_on {
+        let remedy =
+            "SET GLOBAL slow_query_log = ON, long_query_time = 0.05 (new connections take the time; not done here)";
+        return Err(missing("slow_query_log is OFF".to_owned(), remedy));
+    }
+    let output = of("log_output");
+    if !output.is_empty() && !output.to_ascii_uppercase().contains("FILE") {
+        return Err(missing(format!("log_output is {output}"), "SET GLOBAL log_output = 'FILE' (not done here)"));
+    }
+    let file = Path::new(of("slow_query_log_file"));
+    let path = if file.is_absolute() { file.to_owned() } else { Path::new(of("datadir")).join(file) };
+    // a server in a container has a root of its own
+    let inside = PathBuf::from(format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap_or(&path));
+    Ok(if File::open(&inside).is_ok() { inside } else { path })
+}
+
+/// The log is on, and leaves out what lasts less than a stall does.
+pub(super) fn leaves_out(variables: &BTreeMap<String, String>) -> Option<Missing> {
+    let time = variables.get("long_query_time")?;
+    let seconds: f64 = time.parse().ok()?;
+    (seconds >= LONG_US).then(|| Missing {
+        what: format!("what {WHAT} says of shorter statements"),
+        why: format!("long_query_time is {seconds} s"),
+        remedy: Some("SET GLOBAL long_query_time = 0.05 (new connections take it; not done here)".to_owned()),
+    })
+}
+
+fn follow(mut tail: Tail, clock: RunClock, tell: &Sender<Read>, is_over: &AtomicBool) {
+    loop {
+        let is_last = is_over.load(Ordering::SeqCst);
+        let mut read = Read::default();
+        if let Err(error) = tail.look(clock.now_us(), is_last, &mut read) {
+            read.lost = Some(format!("{}: {error}", tail.path.display()));
+        }
+        let is_lost = read.lost.is_some();
+        let is_empty = read.entries.is_empty() && read.skipped.is_empty() && !is_lost;
+        if (!is_empty && tell.send(read).is_err()) || is_last || is_lost {
+            return;
+        }
+        std::thread::sleep(EVERY);
+    }
+}
+
+/// A file that grows.
+#[derive(Debug)]
+struct Tail {
+    path: PathBuf,
+    file: File,
+    inode: u64,
+    /// Where the next byte is.
+    position: u64,
+    /// Read, and not understood yet: the entry may go on.
+    pending: Vec<u8>,
+}
+
+impl Tail {
+    fn open(path: &Path, at_end: bool) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let position = if at_end { file.seek(SeekFrom::End(0))? } else { 0 };
+        let inode = file.metadata()?.ino();
+        Ok(Self { path: path.to_owned(), file, inode, position, pending: Vec::new() })
+    }
+
+    /// `is_last`: what is there is all that comes.
+    fn look(&mut self, now_us: u64, is_last: bool, read: &mut Read) -> io::Result<()> {
+        let length = self.file.metadata()?.len();
+        if length < self.position {
+            read.skipped.push(self.pending_lost("the log was truncated"));
+            self.position = self.file.seek(SeekFrom::Start(0))?;
+        }
+        let grown = self.grow()?;
+        let is_rotated = std::fs::metadata(&self.path).is_ok_and(|now| now.ino() != self.inode);
+        let is_whole = grown == 0 && self.pending.ends_with(b";\n");
+        self.understand(now_us, is_whole || is_last || (is_rotated && grown == 0), read);
+        if is_rotated && grown == 0 {
+            // the old file is read to its end; a new one that cannot be read yet is tried again
+            if let Ok(new) = Self::open(&self.path, false) {
+                *self = new;
+                self.grow()?;
+                self.understand(now_us, is_last, read);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many bytes have come.
+    fn grow(&mut self) -> io::Result<u64> {
+        let grown = (&self.file).take(AT_ONCE).read_to_end(&mut self.pending)? as u64;
+        self.position += grown;
+        Ok(grown)
+    }
+
+    /// All entries that are whole; or all there is.
+    fn understand(&mut self, now_us: u64, is_all: bool, read: &mut Read) {
+        let end = if is_all { self.pending.len() } else { last_begin(&self.pending) };
+        if end == 0 {
+            if self.pending.len() > MOST_PENDING {
+                read.skipped.push(self.pending_lost("an entry longer than 16 MiB"));
+            }
+            return;
+        }
+        let offset = self.position.saturating_sub(self.pending.len() as u64);
+        let whole: Vec<u8> = self.pending.drain(..end).collect();
+        let bytes = whole.len() as u64;
+        let Ok(Some(mut log)) = logs::open_timed(Cursor::new(whole), MOST_STATEMENT_BYTES) else {
+            read.skipped.push(SkippedPart { offset, bytes, why: "no entry of a slow log in it".to_owned() });
+            return;
+        };
+        for entry in log.by_ref().flatten() {
+            if let (Ok(connection), Some(_)) = (entry.session.parse(), entry.figures.took_us) {
+                read.entries.push(Logged { connection, read_us: now_us, figures: entry.figures });
+            }
+        }
+        read.skipped.extend(log.skipped().places.iter().map(|(place, why)| SkippedPart {
+            offset: offset + place.offset,
+            bytes: place.bytes,
+            why: (*why).to_owned(),
+        }));
+    }
+
+    fn pending_lost(&mut self, why: &str) -> SkippedPart {
+        let bytes = self.pending.len() as u64;
+        self.pending.clear();
+        SkippedPart { offset: self.position.saturating_sub(bytes), bytes, why: why.to_owned() }
+    }
+}
+
+/// Where the last entry begins: what is before it is whole. 0: there is but one, or none.
+fn last_begin(text: &[u8]) -> usize {
+    let begins = |at: usize, with: &[u8]| text.get(at..).is_some_and(|rest| rest.starts_with(with));
+    let lines = (0..text.len()).rev().filter(|at| *at == 0 || text.get(at - 1) == Some(&b'\n'));
+    let mut begin = 0;
+    for at in lines {
+        if begins(at, b"# Time: ") || (begins(at, b"# User@Host: ") && begin == 0) {
+            begin = at;
+            if begins(at, b"# Time: ") {
+                break;
+            }
+        } else if begin > 0 {
+            break;
+        }
+    }
+    begin
+}
+
+#[cfg(test)]
+#[path = "slow_log_tests.rs"]
+mod tests;

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is known beside samples and answers: how long a query of our own took that needs nothing, what the server's slow log says of victims, and which
+//! connections are our own. It is added to the evidence of a stall before the stall is told.
+
+use super::sample::Session;
+use crate::cause::Cause;
+use crate::explained::{Stall, Victim};
+use logs::Figures;
+use std::collections::{BTreeSet, VecDeque};
+
+/// An entry of the server's slow log. Times in microseconds since the watch began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logged {
+    pub connection: u64,
+    /// When it was read: up to [`LATE_US`] after its statement had ended.
+    pub read_us: u64,
+    pub figures: Figures,
+}
+
+/// One run of the canary: a statement that needs nothing, on a connection of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Canary {
+    pub from_us: u64,
+    pub took_us: u64,
+}
+
+/// So long after its end a statement of the slow log may be read.
+const LATE_US: u64 = 600_000;
+/// A victim's entry began, or ended, so much inside of the wait that was seen.
+const SLACK_US: u64 = 60_000;
+const MOST_LOGGED: usize = 10_000;
+const MOST_RUNS: usize = 2000;
+/// An answer of the canary's that is no slower than this is a quick one.
+const QUICK_US: u64 = 10_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    logged: VecDeque<Logged>,
+    runs: VecDeque<Canary>,
+    own: BTreeSet<u64>,
+    /// Somebody reads the slow log.
+    has_log: bool,
+}
+
+impl Beside {
+    pub(super) fn follows_log(&mut self) {
+        self.has_log = true;
+    }
+
+    pub(super) fn logged(&mut self, entry: Logged) {
+        keep(&mut self.logged, entry, MOST_LOGGED);
+    }
+
+    pub(super) fn canary(&mut self, run: Canary) {
+        keep(&mut self.runs, run, MOST_RUNS);
+    }
+
+    pub(super) fn own(&mut self, connection: u64) {
+        self.own.insert(connection);
+    }
+
+    pub(super) fn is_own(&self, connection: Option<u64>) -> bool {
+        connection.is_some_and(|it| self.own.contains(&it))
+    }
+
+    /// The server says who holds what was waited for, and it is nobody but ourselves.
+    pub(super) fn is_ours(&self, said: &[Session]) -> bool {
+        let mut holders = said.iter().flat_map(|session| &session.blocked_by).peekable();
+        holders.peek().is_some() && holders.all(|holder| self.own.contains(holder))
+    }
+
+    /// Before a stall is told, what comes late may still come: the entries of its victims.
+    pub(super) fn patience_us(&self) -> u64 {
+        if self.has_log { LATE_US } else { 0 }
+    }
+
+    /// `started_unix_us`: when the watch began.
+    pub(super) fn speaks_of(&self, stall: &mut Stall, started_unix_us: u64) {
+        let since = |us: Option<i64>| us.and_then(|us| u64::try_from(us).ok()?.checked_sub(started_unix_us));
+        self.log_speaks_of(stall, &since);
+        if let Some(from_us) = since(stall.started_us) {
+            self.canary_speaks_of(stall, from_us);
+        }
+    }
+
+    fn log_speaks_of(&self, stall: &mut Stall, since: &dyn Fn(Option<i64>) -> Option<u64>) {
+        let found: Vec<(&Victim, &Logged)> = stall
+            .victims
+            .iter()
+            .filter_map(|victim| Some((victim, self.entry(victim, since(victim.started_us)?)?)))
+            .collect();
+        let Some((victim, longest)) = found.iter().max_by_key(|(_, entry)| entry.figures.took_us).copied() else {
+            return;
+        };
+        let said = said_of(&longest.figures);
+        let told = format!(
+            "the slow log has {} of {}: connection {} took {said}",
+            found.len(),
+            units::counted(stall.victim_count, "victim"),
+            longest.connection
+        );
+        let named = field(&longest.figures, victim.lost_query_us);
+        let is_against = named.is_some_and(|named| stall.cause != Cause::Unknown && !is_like(named, stall.cause));
+        let side = if is_against { &mut stall.evidence.against } else { &mut stall.evidence.speaks_for };
+        side.push(told);
+        // what the server has measured itself is no guess
+        let of_most = |cause: Cause| {
+            let of = found.iter().filter(|(victim, entry)| field(&entry.figures, victim.lost_query_us) == Some(cause));
+            of.count() * 2 >= stall.victims.len()
+        };
+        if let Some(cause) = named.filter(|cause| stall.cause == Cause::Unknown && of_most(*cause)) {
+            stall.cause = cause;
+            stall.confidence = BY_LOG;
+        }
+    }
+
+    fn entry(&self, victim: &Victim, from_us: u64) -> Option<&Logged> {
+        let connection: u64 = victim.connection.as_deref()?.parse().ok()?;
+        let to_us = from_us.saturating_add(victim.length_us);
+        self.logged.iter().rev().find(|entry| {
+            let took_us = entry.figures.took_us.unwrap_or(0);
+            let began_us = entry.read_us.saturating_sub(took_us);
+            entry.connection == connection
+                && took_us.saturating_add(SLACK_US) >= victim.length_us
+                && entry.read_us.saturating_add(SLACK_US) >= to_us
+                && began_us <= from_us.saturating_add(SLACK_US + LATE_US)
+        })
+    }
+
+    fn canary_speaks_of(&self, stall: &mut Stall, from_us: u64) {
+        let to_us = from_us.saturating_add(stall.length_us);
+        let meanwhile = |run: &&Canary| run.from_us < to_us && run.from_us.saturating_add(run.took_us) > from_us;
+        let runs: Vec<&Canary> = self.runs.iter().filter(meanwhile).collect();
+        let Some(slowest) = runs.iter().map(|run| run.took_us).max() else { return };
+        let evidence = &mut stall.evidence;
+        if slowest.saturating_mul(2) >= stall.length_us {
+            let told = format!(
+                "a query of our own that needs nothing took {} meanwhile, and usually {}: the server or its host answered nobody",
+                ms(slowest),
+                ms(self.usual_us())
+            );
+            // who waits for a lock waits alone
+            let is_alone = matches!(stall.cause, Cause::RowLock | Cause::MetadataLock | Cause::Probe);
+            if is_alone { &mut evidence.against } else { &mut evidence.speaks_for }.push(told);
+        } else if slowest <= QUICK_US.max(stall.length_us / 10) {
+            let times = units::counted(runs.len() as u64, "time");
+            let told =
+                format!("a query of our own that needs nothing was answered {times} meanwhile, within {}", ms(slowest));
+            let is_of_all = matches!(stall.cause, Cause::Cpu | Cause::Reclaim);
+            if is_of_all { &mut evidence.against } else { &mut evidence.speaks_for }.push(told);
+        }
+    }
+
+    /// The median.
+    fn usual_us(&self) -> u64 {
+        let mut took: Vec<u64> = self.runs.iter().map(|run| run.took_us).collect();
+        took.sort_unstable();
+        took.get(took.len() / 2).copied().unwrap_or(0)
+    }
+}
+
+/// How sure a cause is that an entry of the log alone names.
+const BY_LOG: f64 = 0.8;
+
+/// The field that explains half of what was lost.
+fn field(figures: &Figures, lost_us: u64) -> Option<Cause> {
+    let is_half = |us: Option<u64>| us.is_some_and(|us| us > 0 && us.saturating_mul(2) >= lost_us);
+    if is_half(figures.row_lock_us) {
+        Some(Cause::RowLock)
+    } else if is_half(figures.read_us) {
+        Some(Cause::DiskReads)
+    } else {
+        None
+    }
+}
+
+fn is_like(named: Cause, cause: Cause) -> bool {
+    named == cause || (named == Cause::RowLock && cause == Cause::Probe)
+}
+
+fn said_of(figures: &Figures) -> String {
+    let time = |name: &str, us: Option<u64>| us.filter(|us| *us > 0).map(|us| format!("{name} {}", ms(us)));
+    let parts = [
+        time("locks", figures.lock_us),
+        time("locks of rows", figures.row_lock_us),
+        time("reads", figures.read_us),
+        time("InnoDB's queue", figures.queue_us),
+        figures.rows_examined.map(|rows| format!("rows examined {rows}")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let took = ms(figures.took_us.unwrap_or(0));
+    if parts.is_empty() { took } else { format!("{took} ({})", parts.join(", ")) }
+}
+
+fn ms(us: u64) -> String {
+    format!("{:.1} ms", us as f64 / 1000.0)
+}
+
+fn keep<T>(kept: &mut VecDeque<T>, one: T, most: usize) {
+    kept.push_back(one);
+    if kept.len() > most {
+        kept.pop_front();
+    }
+}
+
+#[cfg(test)]
+#[path = "beside_tests.rs"]
+mod tests;
