@@ -31,6 +31,12 @@ need_program bpftrace
 need_root "for probes on the function that waits"
 need_wringer
 own_home
+tracer=
+stop_tracer() {
+    [ -z "$tracer" ] || { kill -INT "$tracer" && wait "$tracer"; } 2>/dev/null || true
+    tracer=
+}
+trap 'stop_tracer; clean' EXIT
 trap 'exit 130' INT TERM HUP
 mkdir -p "$(dirname "$json")"
 : >"$json.predictions"
@@ -79,7 +85,7 @@ while read -r depth threads instances mib rate; do
     pid=$("$wringer" sandbox list -o json | jq -r '.sandboxes[] | select(.name == "bench").pid')
     server=$(readlink "/proc/$pid/exe")
     waits_of="$server:_Z22buf_LRU_get_free_blockP10buf_pool_t"
-    bpftrace -B line -o "$home/waits" -e "uprobe:$waits_of /pid == $pid/ { @t[tid] = nsecs; } uretprobe:$waits_of /pid == $pid && @t[tid]/ { \$us = (nsecs - @t[tid]) / 1000; if (\$us >= 20000) { printf(\"wait %llu\\n\", \$us); } delete(@t[tid]); }" >"$home/said.bpftrace" 2>&1 &
+    bpftrace -B line -e "uprobe:$waits_of /pid == $pid/ { @t[tid] = nsecs; } uretprobe:$waits_of /pid == $pid && @t[tid]/ { \$us = (nsecs - @t[tid]) / 1000; if (\$us >= 20000) { printf(\"wait %llu\\n\", \$us); } delete(@t[tid]); }" >"$home/waits" 2>"$home/said.bpftrace" &
     tracer=$!
     load 3 8 0 "$number" >"$home/preheat"
     total=$(status Innodb_buffer_pool_pages_total)
@@ -93,7 +99,8 @@ while read -r depth threads instances mib rate; do
          service_us: ($k * 1e6 / .queries_per_second),
          launch_us: (.started_unix_us + $m.started_us - $launched)}' "$home/legacy")
     sql "SET GLOBAL innodb_empty_free_list_algorithm = backoff" >/dev/null
-    sleep 2
+    # in a quiet time the LRU manager's sleep grows by 50 ms each round, up to the second that it is taken to have
+    sleep 7
     load 3 1 60 $((number + 200)) >"$home/warm" &
     warm=$!
     sleep 0.3
@@ -124,8 +131,7 @@ while read -r depth threads instances mib rate; do
     waits=$(($(status Innodb_buffer_pool_wait_free) - waits))
     sleep 0.3
     lengths=$(tail -n +$((lines + 1)) "$home/waits" | awk '/^wait/ { print $2 }' | jq -sc .)
-    kill -INT $tracer
-    wait $tracer || true
+    stop_tracer
     tail -1 "$json.predictions" | jq -c --argjson lengths "$lengths" --argjson waits "$waits" --argjson late $(( -left )) --slurpfile load "$home/measured" '
         ($lengths | sort) as $l | . + {measured: {queries_per_second: $load[0].queries_per_second, median_us: ($l[($l | length) / 2 | floor] // 0), max_us: ($l[-1] // 0), wait_free: $waits}, stalls: ($l | length), late_us: $late}
         | . as $it | .ratio = (.measured | with_entries(.key as $k | .value as $v | $it.predicted[$k] as $p | .value = (if $v == 0 and $p == 0 then 1 elif $p == 0 then null else $v / $p end)))

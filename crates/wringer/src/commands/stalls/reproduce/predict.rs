@@ -2,6 +2,7 @@
 //! What the simulator expects of each arm, on the article's server and on this one. Nothing in here knows what either of them showed.
 
 use super::article::Figures;
+use super::measured::Measurement;
 use crate::exit::{Exit, Failure};
 use capability::{Algorithm, Flavour, FreeList, free_list};
 use evidence::Arrivals;
@@ -76,11 +77,7 @@ impl Host {
     fn settings(&self, experiment: &Experiment, arm: &Arm) -> Settings {
         let load = &arm.load;
         let server = self.server;
-        let algorithm = match arm.live.get(ALGORITHM).map(String::as_str) {
-            Some("backoff") => Algorithm::Backoff,
-            Some(_) => Algorithm::Legacy,
-            None => server.algorithms.first().copied().unwrap_or(Algorithm::Legacy),
-        };
+        let algorithm = algorithm(server, arm);
         let pool = experiment.pool(arm);
         let larger = |pages: u64| self.pool.map_or(pages, |own| pages.saturating_mul(own.0) / pool.0.max(1));
         let depth = arm.live.get(SCAN_DEPTH).and_then(|text| text.parse().ok()).map(larger);
@@ -117,6 +114,22 @@ impl Host {
             costs: Costs::default(),
         }
     }
+}
+
+pub(super) fn algorithm(server: &FreeList, arm: &Arm) -> Algorithm {
+    match arm.live.get(ALGORITHM).map(String::as_str) {
+        Some("backoff") => Algorithm::Backoff,
+        Some(_) => Algorithm::Legacy,
+        None => server.algorithms.first().copied().unwrap_or(Algorithm::Legacy),
+    }
+}
+
+/// How long a query took in this arm, its reads included, in microseconds. `None`: queries waited for pages in it, or came at times of their own.
+pub(super) fn service_us(arm: &Arm, measured: &Measurement) -> Option<f64> {
+    let is_legacy = arm.live.get(ALGORITHM).is_some_and(|it| it == "legacy");
+    let rate = measured.figures.queries_per_second.filter(|it| it.low > 0.0)?;
+    let middle = f64::midpoint(rate.low, rate.high);
+    (is_legacy && arm.load.arrivals == Arrivals::Closed).then(|| f64::from(arm.load.threads) * 1e6 / middle)
 }
 
 fn row(flavour: Flavour, version: &str) -> Result<&'static FreeList, Failure> {
