@@ -163,7 +163,8 @@ fn predict_again(experiment: &Experiment, ours: Host, rows: &mut [Row]) -> Resul
         return Ok(());
     }
     let service_us = services.iter().sum::<f64>() / services.len() as f64;
-    let host = Host { service: Span(Duration::from_secs_f64(service_us / 1e6)), ..ours };
+    let service_from = Some("clients divided by the queries a second that the arms with legacy had");
+    let host = Host { service: Span(Duration::from_secs_f64(service_us / 1e6)), service_from, ..ours };
     for (arm, row) in experiment.arms.iter().zip(rows) {
         if row.measured.is_some() && predict::algorithm(ours.server, arm) == Algorithm::Backoff {
             row.here_by_legacy = Some(host.predict(experiment, arm)?);

@@ -26,6 +26,8 @@ pub(super) struct Host {
     pub(super) server: &'static FreeList,
     /// Of a query that neither reads nor waits.
     pub(super) service: Span,
+    /// Where `service` is from; `None`: as the simulator's own.
+    pub(super) service_from: Option<&'static str>,
     /// What a sleep takes more than it was asked for.
     pub(super) sleep_overhead: Span,
     /// Pages that a query needs; `None`: what the sizes of table and pool come to.
@@ -47,6 +49,7 @@ impl Host {
         Ok(Self {
             server: row(Flavour::Percona, "8.0.29")?,
             service: Span(std::time::Duration::from_nanos(28_700)),
+            service_from: None,
             sleep_overhead: Span(std::time::Duration::from_micros(60)),
             pages_per_query: Some(0.73),
             pool: Some(Bytes::mib(128)),
@@ -59,7 +62,14 @@ impl Host {
         let server = &experiment.server;
         let flavour = lab::server_request(server)?.flavour;
         let version = server.version.as_deref().unwrap_or_default();
-        Ok(Self { server: row(flavour, version)?, service, sleep_overhead, pages_per_query: None, pool: None })
+        Ok(Self {
+            server: row(flavour, version)?,
+            service,
+            service_from: Some("assumed before the run, or the command line (--service-time)"),
+            sleep_overhead,
+            pages_per_query: None,
+            pool: None,
+        })
     }
 
     /// # Errors
@@ -71,7 +81,14 @@ impl Host {
         if let (Some((load, _)), Some(burst)) = (loads.first(), settings.burst) {
             figures.later_max_us = after_the_first(load, burst);
         }
-        Ok(Prediction { figures, parameters: parameters(&settings, &[]) })
+        let mut parameters = parameters(&settings, &[]);
+        if let Some(from) = self.service_from {
+            parameters.iter_mut().filter(|it| it.name == "service-time").for_each(|it| from.clone_into(&mut it.source));
+            let overhead = "measured by sleeps of 10 ms on this host before the run, or the command line";
+            let of_sleeps = parameters.iter_mut().filter(|it| it.name == "sleep-overhead");
+            of_sleeps.for_each(|it| overhead.clone_into(&mut it.source));
+        }
+        Ok(Prediction { figures, parameters })
     }
 
     fn settings(&self, experiment: &Experiment, arm: &Arm) -> Settings {
