@@ -81,7 +81,9 @@ impl World<'_> {
             }
             Kind::Cleaner { period_ns, .. } => (woke_at + *period_ns).saturating_sub(ready_at),
         };
-        let next = ready_at + rest + (overhead - idle);
+        // without any overhead nothing is late
+        let slack = if overhead > 0 { self.settings.server.sleep.more_slack_us(rest / 1000) * 1000 } else { 0 };
+        let next = ready_at + rest + slack + (overhead - idle);
         self.wake_at(index, next.max(self.now + SHORTEST_ROUND_NS));
     }
 

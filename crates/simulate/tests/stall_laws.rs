@@ -46,6 +46,18 @@ fn steps_of_50_ms_reach_a_second_within_ten_and_a_half() {
     assert_eq!((quiet(server(), 10_500 * MS), quiet(server(), 60 * S)), (1_000_000, 1_000_000));
 }
 
+/// Traced in MariaDB 10.1.23: a sleep of a second takes 1001.1 ms, since its `select` may be late by a thousandth. The same rule sleeps by the clock alone
+/// in 5.7.
+#[test]
+fn a_refiller_that_sleeps_by_select_comes_a_thousandth_later() {
+    let refills = |version| {
+        let settings = Settings { threads: 0, time_ns: 2000 * S, ..of(Flavour::Percona, version, Algorithm::Backoff) };
+        one(&settings).timeline.iter().map(|part| part.refills).sum::<u64>()
+    };
+    // 2000 s by 1000.07 ms, and by 1001.02 ms
+    assert_eq!((refills("5.7.39"), refills("5.6.36")), (1999, 1997));
+}
+
 /// With one client that finds the list empty at once, and a refiller that comes at a known time, its stall ends at a step of the ladder.
 #[test]
 fn a_stall_ends_at_the_first_step_of_the_ladder_after_the_refill() {

@@ -3,7 +3,7 @@
 
 use super::mysql::{SEARCH, SEARCH_5_6};
 use super::percona::{BY_FIFTY, BY_ONE_5_6};
-use super::{Algorithm, BatchLimit, Evidence, FreeList, OnEmpty, Refiller};
+use super::{Algorithm, BatchLimit, Evidence, FreeList, OnEmpty, Refiller, SleepCall};
 use crate::Flavour;
 
 const TOP_UP: Refiller =
@@ -20,6 +20,7 @@ const XTRADB: FreeList = FreeList {
     backoff_wakes: false,
     legacy: OnEmpty::Searches(SEARCH_5_6),
     refillers: &[Refiller::Manager { per_instance: false, adapt: BY_FIFTY }, SECOND],
+    sleep: SleepCall::Select,
     batch: BatchLimit::ChunksOfWrites(100),
     scan_depth: 1024,
     least_in_use: 256,
@@ -35,6 +36,7 @@ const OWN: FreeList = FreeList {
     algorithms: &[Algorithm::Legacy],
     legacy: OnEmpty::WaitsForCleaner { depth: 100, longest_ms: 1000 },
     refillers: &[TOP_UP],
+    sleep: SleepCall::Timed,
     batch: BatchLimit::Pages,
     scan_depth: 1536,
     instances_max: 1,
@@ -74,6 +76,7 @@ pub(super) const ROWS: &[FreeList] = &[
             only_if_active: true,
             keeps_half: false,
         }],
+        sleep: SleepCall::Timed,
         batch: BatchLimit::Pages,
         counters: super::counters::MYSQL,
         evidence: Evidence::Assumed,

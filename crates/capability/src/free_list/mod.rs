@@ -85,6 +85,8 @@ pub struct FreeList {
     pub backoff_wakes: bool,
     pub legacy: OnEmpty,
     pub refillers: &'static [Refiller],
+    /// By which call the refillers sleep.
+    pub sleep: SleepCall,
     pub batch: BatchLimit,
     /// Default of `innodb_lru_scan_depth`: so many free pages an instance is filled up to.
     pub scan_depth: u32,
@@ -182,6 +184,29 @@ pub enum Clock {
     /// Time is read in nanoseconds, and the rest is cut to whole milliseconds: mostly one less.
     TruncatedMs,
 }
+
+/// By which call of the system a server's threads sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SleepCall {
+    /// `select` without files: `os_thread_sleep`, os/os0thread.cc of InnoDB 5.6.
+    Select,
+    /// `nanosleep`, or a wait for an event with a time limit.
+    Timed,
+}
+
+impl SleepCall {
+    /// How much later than after `asked_us` microseconds the kernel may wake the thread, beyond the 50 us of slack that every sleep has. Linux lets a
+    /// `select` be late by a thousandth of its time (`select_estimate_accuracy`, fs/select.c), so that it can put several timers into one interrupt.
+    pub fn more_slack_us(self, asked_us: u64) -> u64 {
+        match self {
+            Self::Select => (asked_us / 1000).saturating_sub(TIMER_SLACK_US),
+            Self::Timed => 0,
+        }
+    }
+}
+
+/// Of a thread that sets none: Linux, `init_task.timer_slack_ns`.
+const TIMER_SLACK_US: u64 = 50;
 
 /// How much one LRU batch of an instance may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

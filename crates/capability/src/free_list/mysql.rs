@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! MySQL: no LRU manager, and no choice of an algorithm.
 
-use super::{Algorithm, BatchLimit, Evidence, FreeList, OnEmpty, Refiller, Search};
+use super::{Algorithm, BatchLimit, Evidence, FreeList, OnEmpty, Refiller, Search, SleepCall};
 use crate::Flavour;
 
 const FIRST_LOOK: u32 = 100;
@@ -35,6 +35,7 @@ const ROW: FreeList = FreeList {
     backoff_wakes: false,
     legacy: OnEmpty::Searches(SEARCH),
     refillers: CLEANER,
+    sleep: SleepCall::Timed,
     batch: BatchLimit::Pages,
     scan_depth: 1024,
     least_in_use: 256,
@@ -65,6 +66,7 @@ pub(super) const ROWS: &[FreeList] = &[
             only_if_active: true,
             keeps_half: false,
         }],
+        sleep: SleepCall::Select,
         batch: BatchLimit::ChunksOfWrites(100),
         source: "MySQL 5.6.41, buf/buf0lru.cc and buf/buf0flu.cc",
         ..ROW

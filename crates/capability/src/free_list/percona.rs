@@ -2,7 +2,9 @@
 //! Percona Server: two algorithms, and LRU managers until 8.3.
 
 use super::mysql::{SEARCH, SEARCH_5_6};
-use super::{Adapt, Algorithm, BatchLimit, Clock, Evidence, FreeList, OnEmpty, Progress, Refiller, Search, Target};
+use super::{
+    Adapt, Algorithm, BatchLimit, Clock, Evidence, FreeList, OnEmpty, Progress, Refiller, Search, SleepCall, Target,
+};
 use crate::Flavour;
 
 /// V2: since percona/percona-server pull requests 1219 and 1220, March 2017.
@@ -36,6 +38,7 @@ const ROW: FreeList = FreeList {
     backoff_wakes: false,
     legacy: LEGACY,
     refillers: &[Refiller::Manager { per_instance: true, adapt: BY_ONE }],
+    sleep: SleepCall::Timed,
     batch: BatchLimit::Pages,
     scan_depth: 1024,
     least_in_use: 256,
@@ -124,6 +127,7 @@ pub(super) const ROWS: &[FreeList] = &[
         legacy: OnEmpty::Searches(SEARCH_5_6),
         counters: super::counters::PERCONA_5_6,
         refillers: &[Refiller::Manager { per_instance: false, adapt: BY_ONE_5_6 }],
+        sleep: SleepCall::Select,
         batch: BatchLimit::ChunksOfWrites(100),
         evidence: Evidence::Read,
         source: "XtraDB 5.6.36-82.0 (storage/xtradb of MariaDB 10.1.25); buf/buf0lru.cc of percona/percona-server @f9015dbb; the page cleaner by a Percona XtraDB \
@@ -136,6 +140,7 @@ pub(super) const ROWS: &[FreeList] = &[
         legacy: OnEmpty::Searches(SEARCH_5_6),
         counters: super::counters::PERCONA_5_6,
         refillers: &[Refiller::Manager { per_instance: false, adapt: BY_FIFTY }],
+        sleep: SleepCall::Select,
         batch: BatchLimit::ChunksOfWrites(100),
         evidence: Evidence::Read,
         source: "XtraDB 5.6.35-80.0, the program of MariaDB 10.1.23 read as machine code; that Percona Server's own has no second refiller is by a Percona XtraDB \

@@ -3,7 +3,9 @@
 
 use super::loads;
 use crate::settings::{Burst, Costs, Settings, Start};
-use capability::{Algorithm, BatchLimit, Clock, Flavour, FreeList, OnEmpty, Progress, Refiller, Target, free_list};
+use capability::{
+    Algorithm, BatchLimit, Clock, Flavour, FreeList, OnEmpty, Progress, Refiller, SleepCall, Target, free_list,
+};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use testkit::naive::{self, Asked, LegacyAsked, ManagerAsked, Seen};
@@ -161,6 +163,7 @@ fn asked(of: &Settings) -> Asked {
         burst: of.burst.map(|it| (it.pages, it.every_ns / US)),
         overhead: of.sleep_overhead_ns / US,
         loop_overhead: of.loop_overhead_ns / US,
+        is_select: of.server.sleep == SleepCall::Select,
         idle: of.costs.idle_ns / US,
         yields: of.costs.yield_ns / US,
         batch_first: of.costs.batch_first_ns / US,

@@ -46,6 +46,8 @@ pub struct Asked {
     pub burst: Option<(u64, u64)>,
     pub overhead: u64,
     pub loop_overhead: u64,
+    /// Refillers sleep by `select`, which may be late by a thousandth; 50 us of it are in the overhead.
+    pub is_select: bool,
     pub idle: u64,
     pub yields: u64,
     pub batch_first: u64,

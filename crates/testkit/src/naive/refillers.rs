@@ -95,6 +95,9 @@ impl All {
                 rest = rest_ms * 1000;
             }
         }
+        if self.asked.is_select && self.asked.loop_overhead > 0 && rest > 50_000 {
+            rest += rest / 1000 - 50;
+        }
         let next = ready + rest + self.asked.loop_overhead - idle;
         thread.asleep = Some(next.max(self.now + 1));
     }

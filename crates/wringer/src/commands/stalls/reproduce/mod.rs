@@ -13,6 +13,7 @@ use crate::commands::run::{Asked, RECORDING, Ready, refuse_missed, show_report};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use article::Figures;
+use capability::Algorithm;
 use experiment::Experiment;
 use file::Annex;
 use host::places::Places;
@@ -22,6 +23,7 @@ use recording::Recording;
 use sandbox::Request;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use units::Span;
 
 /// Of the recording's files.
@@ -59,12 +61,13 @@ pub(super) struct Args {
     /// Write over the results of an earlier run in that folder
     #[arg(long)]
     force: bool,
-    /// For the prediction: a query here that neither reads nor waits
+    /// For the prediction before the run: a query here that waits for no page, its reads included. After the run there is a second one, by what the arms
+    /// with `legacy` took
     #[arg(long, value_name = "TIME", default_value = "60us")]
     service_time: Span,
-    /// For the prediction: what a sleep takes here more than it was asked for
-    #[arg(long, value_name = "TIME", default_value = "150us")]
-    sleep_overhead: Span,
+    /// For the prediction: what a sleep takes here more than it was asked for [default: measured before, by 20 sleeps of 10 ms]
+    #[arg(long, value_name = "TIME")]
+    sleep_overhead: Option<Span>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = terminal::Output::Text)]
     output: terminal::Output,
@@ -78,8 +81,11 @@ struct Row {
     article: Option<Figures>,
     /// Predicted for the article's server and host.
     article_server: Prediction,
-    /// Predicted for this server.
+    /// Predicted for this server, before it ran.
     here: Prediction,
+    /// The same with the time of a query in the arms with `legacy`, and so made after the run; nothing else in it was measured. `None`: they say nothing,
+    /// because the load sends its queries at times of its own.
+    here_by_legacy: Option<Prediction>,
     /// `None`: it did not run.
     measured: Option<Measurement>,
 }
@@ -89,7 +95,8 @@ struct Row {
 pub(super) fn main(args: &Args) -> Outcome {
     let (text, experiment) = file::read(args.annex, args.server.as_ref(), args.quick)?;
     let theirs = Host::of_the_article()?;
-    let ours = Host::here(&experiment, args.service_time, args.sleep_overhead)?;
+    let sleep_overhead = args.sleep_overhead.unwrap_or_else(measured_overhead);
+    let ours = Host::here(&experiment, args.service_time, sleep_overhead)?;
     let mut rows = predicted(&experiment, theirs, ours)?;
     let file = PathBuf::from(format!("{}.toml", args.annex.example()));
     if args.dry_run {
@@ -107,6 +114,7 @@ pub(super) fn main(args: &Args) -> Outcome {
         for row in &mut rows {
             row.measured = measured::of_arm(&evidence, &row.arm);
         }
+        predict_again(&experiment, ours, &mut rows)?;
         why.extend(why::another_server(ours.server, &evidence.conditions.server.version));
     }
     why.extend(why::sentences(theirs.server, ours.server, &rows));
@@ -131,10 +139,38 @@ fn predicted(experiment: &Experiment, theirs: Host, ours: Host) -> Result<Vec<Ro
             article: article::printed(&arm.name),
             article_server: theirs.predict(experiment, arm)?,
             here: ours.predict(experiment, arm)?,
+            here_by_legacy: None,
             measured: None,
         })
     };
     experiment.arms.iter().map(row).collect()
+}
+
+/// The mean of what sleeps of 10 ms take more: most of a stall is spent in these.
+fn measured_overhead() -> Span {
+    const ASKED: Duration = Duration::from_millis(10);
+    const TIMES: u32 = 20;
+    let began = Instant::now();
+    (0..TIMES).for_each(|_| std::thread::sleep(ASKED));
+    Span((began.elapsed() / TIMES).saturating_sub(ASKED))
+}
+
+/// Arms with `backoff` once more, with the time that a query took where nobody waits for a page.
+fn predict_again(experiment: &Experiment, ours: Host, rows: &mut [Row]) -> Result<(), Failure> {
+    let loads = experiment.arms.iter().zip(&*rows);
+    let services: Vec<f64> = loads.filter_map(|(arm, row)| predict::service_us(arm, row.measured.as_ref()?)).collect();
+    if services.is_empty() {
+        return Ok(());
+    }
+    let service_us = services.iter().sum::<f64>() / services.len() as f64;
+    let service_from = Some("clients divided by the queries a second that the arms with legacy had");
+    let host = Host { service: Span(Duration::from_secs_f64(service_us / 1e6)), service_from, ..ours };
+    for (arm, row) in experiment.arms.iter().zip(rows) {
+        if row.measured.is_some() && predict::algorithm(ours.server, arm) == Algorithm::Backoff {
+            row.here_by_legacy = Some(host.predict(experiment, arm)?);
+        }
+    }
+    Ok(())
 }
 
 fn dry_run(args: &Args, file: &Path, experiment: &Experiment, rows: &[Row]) -> Outcome {

@@ -2,6 +2,7 @@
 //! What the simulator expects of each arm, on the article's server and on this one. Nothing in here knows what either of them showed.
 
 use super::article::Figures;
+use super::measured::Measurement;
 use crate::exit::{Exit, Failure};
 use capability::{Algorithm, Flavour, FreeList, free_list};
 use evidence::Arrivals;
@@ -25,6 +26,8 @@ pub(super) struct Host {
     pub(super) server: &'static FreeList,
     /// Of a query that neither reads nor waits.
     pub(super) service: Span,
+    /// Where `service` is from; `None`: as the simulator's own.
+    pub(super) service_from: Option<&'static str>,
     /// What a sleep takes more than it was asked for.
     pub(super) sleep_overhead: Span,
     /// Pages that a query needs; `None`: what the sizes of table and pool come to.
@@ -46,6 +49,7 @@ impl Host {
         Ok(Self {
             server: row(Flavour::Percona, "8.0.29")?,
             service: Span(std::time::Duration::from_nanos(28_700)),
+            service_from: None,
             sleep_overhead: Span(std::time::Duration::from_micros(60)),
             pages_per_query: Some(0.73),
             pool: Some(Bytes::mib(128)),
@@ -58,7 +62,14 @@ impl Host {
         let server = &experiment.server;
         let flavour = lab::server_request(server)?.flavour;
         let version = server.version.as_deref().unwrap_or_default();
-        Ok(Self { server: row(flavour, version)?, service, sleep_overhead, pages_per_query: None, pool: None })
+        Ok(Self {
+            server: row(flavour, version)?,
+            service,
+            service_from: Some("assumed before the run, or the command line (--service-time)"),
+            sleep_overhead,
+            pages_per_query: None,
+            pool: None,
+        })
     }
 
     /// # Errors
@@ -70,17 +81,20 @@ impl Host {
         if let (Some((load, _)), Some(burst)) = (loads.first(), settings.burst) {
             figures.later_max_us = after_the_first(load, burst);
         }
-        Ok(Prediction { figures, parameters: parameters(&settings, &[]) })
+        let mut parameters = parameters(&settings, &[]);
+        if let Some(from) = self.service_from {
+            parameters.iter_mut().filter(|it| it.name == "service-time").for_each(|it| from.clone_into(&mut it.source));
+            let overhead = "measured by sleeps of 10 ms on this host before the run, or the command line";
+            let of_sleeps = parameters.iter_mut().filter(|it| it.name == "sleep-overhead");
+            of_sleeps.for_each(|it| overhead.clone_into(&mut it.source));
+        }
+        Ok(Prediction { figures, parameters })
     }
 
     fn settings(&self, experiment: &Experiment, arm: &Arm) -> Settings {
         let load = &arm.load;
         let server = self.server;
-        let algorithm = match arm.live.get(ALGORITHM).map(String::as_str) {
-            Some("backoff") => Algorithm::Backoff,
-            Some(_) => Algorithm::Legacy,
-            None => server.algorithms.first().copied().unwrap_or(Algorithm::Legacy),
-        };
+        let algorithm = algorithm(server, arm);
         let pool = experiment.pool(arm);
         let larger = |pages: u64| self.pool.map_or(pages, |own| pages.saturating_mul(own.0) / pool.0.max(1));
         let depth = arm.live.get(SCAN_DEPTH).and_then(|text| text.parse().ok()).map(larger);
@@ -117,6 +131,22 @@ impl Host {
             costs: Costs::default(),
         }
     }
+}
+
+pub(super) fn algorithm(server: &FreeList, arm: &Arm) -> Algorithm {
+    match arm.live.get(ALGORITHM).map(String::as_str) {
+        Some("backoff") => Algorithm::Backoff,
+        Some(_) => Algorithm::Legacy,
+        None => server.algorithms.first().copied().unwrap_or(Algorithm::Legacy),
+    }
+}
+
+/// How long a query took in this arm, its reads included, in microseconds. `None`: queries waited for pages in it, or came at times of their own.
+pub(super) fn service_us(arm: &Arm, measured: &Measurement) -> Option<f64> {
+    let is_legacy = arm.live.get(ALGORITHM).is_some_and(|it| it == "legacy");
+    let rate = measured.figures.queries_per_second.filter(|it| it.low > 0.0)?;
+    let middle = f64::midpoint(rate.low, rate.high);
+    (is_legacy && arm.load.arrivals == Arrivals::Closed).then(|| f64::from(arm.load.threads) * 1e6 / middle)
 }
 
 fn row(flavour: Flavour, version: &str) -> Result<&'static FreeList, Failure> {

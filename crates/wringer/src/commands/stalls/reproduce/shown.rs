@@ -16,6 +16,7 @@ pub(super) fn table(rows: &[Row]) -> String {
         lines.extend(row.article.map(|figures| line("the article", figures)));
         lines.push(line("predicted for its server", row.article_server.figures));
         lines.push(line("predicted for this one", row.here.figures));
+        lines.extend(row.here_by_legacy.as_ref().map(|again| line("with legacy's query time", again.figures)));
         lines.extend(row.measured.as_ref().map(|measured| line("measured here", measured.figures)));
     }
     let width = |column: usize| {

@@ -88,7 +88,8 @@ const SHORT_US: f64 = 20_000.0;
 
 /// A measurement outside of its prediction is told, figure by figure, and not explained away.
 fn outside(row: &Row) -> Option<String> {
-    let (got, expected) = (row.measured.as_ref()?.figures, row.here.figures);
+    let expected = row.here_by_legacy.as_ref().unwrap_or(&row.here).figures;
+    let got = row.measured.as_ref()?.figures;
     let number = |value: f64| format!("{value:.0}");
     let figures = [
         told("first load", stall(got.first_max_us, expected.first_max_us), time),
@@ -99,7 +100,7 @@ fn outside(row: &Row) -> Option<String> {
     let figures: Vec<String> = figures.into_iter().flatten().collect();
     (!figures.is_empty()).then(|| {
         format!(
-            "\"{}\" is more than 15 % outside of what was predicted: {}. The inputs of the prediction are assumed, not fitted: see -o json, \
+            "\"{}\" is more than 15 % outside of what was predicted: {}. What went into the prediction is not fitted to it: see -o json, \
              parameters.",
             row.arm,
             figures.join("; ")
