@@ -62,6 +62,31 @@ until_true() { # until_true COMMAND...: waits for it, PATIENCE seconds at most
     done
 }
 
+# An emulated processor takes a second for psql, and many times that for Wringer's program, which is not optimized here.
+postgresql_does() { # postgresql_does STATEMENTS: in the sandbox of this name, from the disk of programs
+    sandbox=$WRINGER_HOME/sandboxes/postgresql tree=$(echo /servers/servers/postgresql-*/tree/usr)
+    LD_LIBRARY_PATH=$tree/lib/x86_64-linux-gnu PGPASSWORD=$(cat "$sandbox/secret") "$(echo "$tree"/lib/postgresql/*/bin/psql)" -X -q -v ON_ERROR_STOP=1 \
+        -h "$sandbox/run" -p "$(sed -n "s/^port = '*\([0-9]*\).*/\1/p" "$sandbox/server.cnf")" -U wringer -d sbtest -c "$1"
+}
+
+answers() { # answers: whether PostgreSQL does
+    postgresql_does "SELECT 1" >/dev/null 2>&1
+}
+
+pool_of() { # pool_of NODE FILE: of the pool of pages of 2 MiB on this NUMA node
+    cat "/sys/devices/system/node/node$1/hugepages/hugepages-2048kB/$2"
+}
+
+set_pool() { # set_pool NODE PAGES
+    echo "$2" >"/sys/devices/system/node/node$1/hugepages/hugepages-2048kB/nr_hugepages"
+}
+
+tells() { # tells KEY VALUES: those of the nodes, the first one's first, in the first list "nodes" that the last `expect` printed as JSON
+    told=$(sed -n '/"nodes": \[/,/\]/p' /tmp/out | sed -n "s/^ *\"$1\": *\([0-9]*\).*/\1/p" | tr '\n' ' ' | sed 's/ $//')
+    [ "$told" = "$2" ] || fail "$1 of the nodes: told '$told', and it is '$2': $(cat /tmp/out)"
+    echo "$1 of the nodes: $2"
+}
+
 ram_is_back() {
     [ "$(meminfo Hugetlb)" = 0 ]
 }

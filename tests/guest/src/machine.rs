@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// kernel does without it.
 const PROCESSOR: &str = "qemu64,-cx16";
 
+/// Among the words: the processors and the RAM are halves of two NUMA nodes.
+const TWO_NODES: &str = "nodes=2";
+
 /// What is to be booted.
 #[derive(Debug)]
 pub struct Machine<'a> {
@@ -58,6 +61,13 @@ impl Machine<'_> {
             "none",
         ]);
         command.args(["-serial", "stdio", "-m", &format!("{}M", self.memory_mib)]);
+        if self.words.split(' ').any(|word| word == TWO_NODES) {
+            for node in 0..2 {
+                let half = self.memory_mib / 2;
+                command.args(["-object", &format!("memory-backend-ram,id=ram{node},size={half}M")]);
+                command.args(["-numa", &format!("node,nodeid={node},cpus={node},memdev=ram{node}")]);
+            }
+        }
         command.arg("-kernel").arg(self.parts.kernel.join("vmlinuz")).arg("-initrd").arg(initramfs);
         // an emulated processor has none of the flaws that the kernel would work around, which takes a tenth of the time
         let words = "console=ttyS0 quiet panic=-1 random.trust_cpu=on mitigations=off";

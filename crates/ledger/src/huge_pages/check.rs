@@ -3,7 +3,7 @@
 
 use super::limits::{self, LimitVerdict};
 use super::parts::{self, Part};
-use super::seen::HugeSeen;
+use super::seen::{HugeSeen, Pool};
 use crate::Missing;
 use crate::class;
 use capability::Flavour;
@@ -26,6 +26,8 @@ pub struct HugeCheck {
     /// What should lie in them and does not.
     pub outside_bytes: u64,
     pub parts: Vec<Part>,
+    /// The kernel's pools that have pages, with the share of each NUMA node.
+    pub pools: Vec<Pool>,
     pub limits: Vec<LimitVerdict>,
     /// A limit will end in SIGBUS.
     pub ends_in_sigbus: bool,
@@ -51,6 +53,7 @@ pub fn check(seen: &HugeSeen, wanted: Option<bool>) -> HugeCheck {
         outside_bytes: found.outside_bytes(),
         is_good: (wanted != Some(true) || in_use == Some(true)) && !ends_in_sigbus,
         parts: found.parts,
+        pools: seen.pools.iter().filter(|pool| pool.total > 0).cloned().collect(),
         limits,
         ends_in_sigbus,
         missing: seen.inventory.missing.iter().cloned().chain(parts::chunks_are_small(seen)).collect(),

@@ -18,6 +18,15 @@ pub struct LimitVerdict {
     pub refuses: bool,
 }
 
+impl LimitVerdict {
+    /// The limit that stops the server, or the one that comes first: its bytes, and the file that it stands in. `None`: there is none.
+    pub fn decisive(&self) -> Option<(u64, &str)> {
+        let touched = self.limit.limit_bytes.map(|bytes| (bytes, self.limit.file.as_str()));
+        let reserved = self.limit.reservation_limit_bytes.map(|bytes| (bytes, self.limit.reservation_file.as_str()));
+        if self.refuses { reserved } else { touched.or(reserved) }
+    }
+}
+
 /// `wanted`: by page size. `mapped`: whether it is mapped already.
 pub(super) fn verdicts(seen: &HugeSeen, wanted: &[(u64, u64)], mapped: bool) -> Vec<LimitVerdict> {
     let of = |page: u64| wanted.iter().filter(|(size, _)| *size == page).map(|(_, bytes)| *bytes).sum();
@@ -28,11 +37,12 @@ fn verdict(limit: &HugeLimit, wanted: u64, seen: &HugeSeen, mapped: bool) -> Lim
     // of what is in use, so much may be the server's own
     let own = if mapped { touched(seen).min(wanted) } else { 0 };
     let others = limit.usage_bytes.unwrap_or(0).saturating_sub(own);
-    let exceeds = |most: Option<u64>, others: u64| wanted > 0 && most.is_some_and(|most| others + wanted > most);
     // what is mapped is reserved already
     let of_others = limit.reservation_usage_bytes.unwrap_or(0);
-    let refuses = !mapped && exceeds(limit.reservation_limit_bytes, of_others);
-    let ends_in_sigbus = !refuses && exceeds(limit.limit_bytes, others);
+    let refuses = !mapped && wanted > 0 && limit.reservation_limit_bytes.is_some_and(|most| of_others + wanted > most);
+    // others have mapped what they have not touched yet, and what several processes share was counted as each one's own
+    let claimed = (others + wanted).max(of_others + if mapped { 0 } else { wanted });
+    let ends_in_sigbus = !refuses && wanted > 0 && limit.limit_bytes.is_some_and(|most| claimed > most);
     LimitVerdict { limit: limit.clone(), wanted_bytes: wanted, ends_in_sigbus, refuses }
 }
 
@@ -74,6 +84,27 @@ mod tests {
         assert!(!of(500, 20, 20) && !of(500, 500, 500), "exactly as much as it has mapped");
         assert!(of(500, 40, 20), "another process in the cgroup has 20 MiB");
         assert!(!of(500, 40, 60), "backends share what they touched");
+    }
+
+    #[test]
+    fn what_others_have_mapped_and_not_touched_counts_too() {
+        let of = |most, reserved, mapped| {
+            let limit = HugeLimit { reservation_usage_bytes: Some(reserved * MIB), ..limit(most, 40) };
+            verdicts(&seen(limit, 60 * MIB), &[(2 * MIB, 500 * MIB)], mapped)[0].ends_in_sigbus
+        };
+        assert!(of(600, 700, true), "another server in the cgroup has mapped 200 MiB");
+        assert!(!of(700, 700, true) && !of(600, 500, true));
+        assert!(of(600, 200, false) && !of(700, 200, false), "before it starts, it is not among them");
+    }
+
+    #[test]
+    fn the_limit_that_stops_is_named() {
+        let (file, reservation_file) = ("max".to_owned(), "rsvd.max".to_owned());
+        let reservation_limit_bytes = Some(300 * MIB);
+        let limit = HugeLimit { file, reservation_file, reservation_limit_bytes, ..limit(400, 0) };
+        let of = |mapped| verdicts(&seen(limit.clone(), 0), &[(2 * MIB, 500 * MIB)], mapped).remove(0);
+        assert_eq!(of(true).decisive(), Some((400 * MIB, "max")), "it is mapped: {:?}", of(true));
+        assert_eq!(of(false).decisive(), Some((300 * MIB, "rsvd.max")), "mmap fails: {:?}", of(false));
     }
 
     #[test]

@@ -66,7 +66,11 @@ pub struct HugeLimit {
     /// For pages that are touched. When it is reached, the process that touches the next page gets SIGBUS. `None`: no limit.
     pub limit_bytes: Option<u64>,
     pub usage_bytes: Option<u64>,
+    /// The file that has `reservation_limit_bytes`; empty in records of before Wringer read it.
+    #[serde(default)]
+    pub reservation_file: String,
     /// For pages that are reserved. When it is reached, mmap(2) fails. `None`: no limit.
     pub reservation_limit_bytes: Option<u64>,
+    /// What all processes in the cgroup have mapped, touched or not.
     pub reservation_usage_bytes: Option<u64>,
 }

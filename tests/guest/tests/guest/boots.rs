@@ -38,3 +38,4 @@ boot!(image, 1024, 900: disk_image);
 boot!(disk, 1536, 2000: disk_delay, disk_killed, dm_delay, dm_refused, dm_killed, disk_fails);
 boot!(clock, 1536, 950: clock_jumps);
 boot!(servers, 2048, 2100, "servers=yes": server_oom, server_disk_killed);
+boot!(server_memory, 2048, 1800, "servers=yes nodes=2": huge_pages_nodes, huge_pages_sigbus, oom_victims);

@@ -61,6 +61,7 @@ fn of_folder(folder: &Path, path: &Path, names: &[&str; 4]) -> Vec<HugeLimit> {
             path: path.display().to_string(),
             file: file(names[0]).display().to_string(),
             page_bytes,
+            reservation_file: file(names[2]).display().to_string(),
             limit_bytes: limit.filter(is_limit),
             usage_bytes: usage,
             reservation_limit_bytes: reservation_limit.filter(is_limit),
@@ -145,6 +146,8 @@ mod tests {
         ];
         let (_root, mount) = hierarchy("cgroup2", "rw", &files);
         let limits = of_mount(&mount, "0::/db/pg\n").unwrap();
+        assert!(limits[0].file.ends_with("db/pg/hugetlb.2MB.max"), "{limits:?}");
+        assert!(limits[0].reservation_file.ends_with("db/pg/hugetlb.2MB.rsvd.max"), "{limits:?}");
         let of = |it: &HugeLimit| (it.page_bytes, it.limit_bytes, it.reservation_limit_bytes);
         assert_eq!(limits.iter().map(of).collect::<Vec<_>>(), [(2 << 20, Some(0), Some(4 << 20))]);
         let (_empty, without) = hierarchy("cgroup2", "rw", &[]);

@@ -116,13 +116,13 @@ fn pools(text: &mut String, sizes: &[PagesBySize]) {
 
 fn limits(text: &mut String, advice: &HugeAdvice) {
     for limit in &advice.limits {
-        let most = limit.limit.limit_bytes.or(limit.limit.reservation_limit_bytes).unwrap_or(0);
+        let Some((most, file)) = limit.decisive() else { continue };
         let what = match (limit.ends_in_sigbus, limit.refuses) {
             (true, _) => "too small: the server would start, and die by SIGBUS when it touches more",
             (_, true) => "too small: the server would get none",
             _ => "large enough",
         };
-        let _ = writeln!(text, "limit of cgroup {}: {}, {what}", limit.limit.path, Bytes(most));
+        let _ = writeln!(text, "limit of cgroup {}: {} ({file}), {what}", limit.limit.path, Bytes(most));
     }
 }
 

@@ -149,6 +149,10 @@ fn show(shown: &Shown<GrantedPages>, output: Output) {
         Bytes(granted.available_before_bytes),
         Bytes(granted.available_after_bytes)
     ));
+    if granted.nodes.len() > 1 {
+        let nodes = granted.nodes.iter().map(|it| format!("node {} gave {}", it.node, it.pages));
+        terminal::data(nodes.collect::<Vec<_>>().join(", "));
+    }
     if let Some(shortage) = &granted.shortage {
         terminal::data(format_args!("fewer than asked: {shortage}"));
         terminal::data(

@@ -72,9 +72,13 @@ fn text(of: &str, check: &HugeCheck) -> String {
         let pages = part.page_bytes.map_or_else(String::new, |bytes| format!("pages of {}", Bytes(bytes)));
         let _ = writeln!(text, "  {:<16} {:<22} {pages}", part.what, format!("{times}{}", Bytes(part.bytes)));
     }
+    for pool in check.pools.iter().filter(|pool| pool.nodes.len() > 1) {
+        let nodes = pool.nodes.iter().map(|it| format!("node {}: {}, {} of them free", it.node, it.total, it.free));
+        let _ = writeln!(text, "the pool of {}: {}", Bytes(pool.page_bytes), nodes.collect::<Vec<_>>().join("; "));
+    }
     for limit in &check.limits {
-        let (most, file) =
-            (limit.limit.limit_bytes.map_or("none".to_owned(), |it| Bytes(it).to_string()), &limit.limit.file);
+        let Some((most, file)) = limit.decisive() else { continue };
+        let most = Bytes(most);
         let end = if limit.ends_in_sigbus { ": too small, it ends in SIGBUS" } else { "" };
         let _ = writeln!(text, "limit of cgroup {}: {most} ({file}){end}", limit.limit.path);
     }
