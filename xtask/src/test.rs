@@ -62,7 +62,7 @@ fn in_three_parts(suite: &Suite<'_>, program: Option<Child>) -> Result<()> {
     std::thread::scope(|scope| {
         let guest = scope.spawn(|| suite.guest_test("guest: "));
         // a test of servers waits for them and for the disk most of its time
-        let host = side_by_side(suite, &first, "2").and(side_by_side(suite, &then, "3"));
+        let host = side_by_side(suite, &first, "2").and(side_by_side(suite, &then, "2"));
         guest.join().map_err(|_| anyhow::anyhow!("the thread of the guest panicked"))?.and(host)
     })?;
     suite.cargo_test("", &[&WORKSPACE, &["--lib", "--bins"], &targets(&alone)])

@@ -100,8 +100,10 @@ fn planted_unknown_memory_is_unexplained() {
     }
     let freed = order("FREE", "FREED");
     expect_near("retained", leaf(&freed, "allocator/retained") - leaf(&with, "allocator/retained"), 64 * MIB, 0.1);
-    // of what was planted: there is little else that nobody names
-    let stayed = unexplained(&freed) - unexplained(&without);
+    // Of what was planted: there is little else that nobody names. When another test's server ends while the account is read, what it shared of the
+    // program is this one's in the sum and not yet in the leaf.
+    let unnamed = |account: &Value| unexplained(account) + leaf(account, "program/text");
+    let stayed = unnamed(&freed) - unnamed(&without);
     assert!(stayed.abs() < 64 * MIB / 20, "{stayed} of it stays unexplained:\n{}", changes(&without, &freed));
 }
 
