@@ -63,7 +63,6 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "own_backups",
         "pgbouncer",
         "replicas",
-        "stalls_inject",
         "which_server",
         "whose_journal",
         "wrappers",
@@ -94,8 +93,6 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "memory_over_time",
         "memory_planted",
         "replay",
-        "stalls_recorded",
-        "stalls_watch",
         "timed_server",
     ],
 ];
