@@ -100,11 +100,15 @@ fn planted_unknown_memory_is_unexplained() {
     }
     let freed = order("FREE", "FREED");
     expect_near("retained", leaf(&freed, "allocator/retained") - leaf(&with, "allocator/retained"), 64 * MIB, 0.1);
-    // Of what was planted: there is little else that nobody names. When another test's server ends while the account is read, what it shared of the
-    // program is this one's in the sum and not yet in the leaf.
-    let unnamed = |account: &Value| unexplained(account) + leaf(account, "program/text");
-    let stayed = unnamed(&freed) - unnamed(&without);
-    assert!(stayed.abs() < 64 * MIB / 20, "{stayed} of it stays unexplained:\n{}", changes(&without, &freed));
+    // Of what was planted: there is little else that nobody names. When another test's server begins or ends while the account is read, what it shares
+    // of the program may be in the sum and not in the leaf, or the other way round.
+    let stayed = unexplained(&freed) - unexplained(&without);
+    let shared = leaf(&freed, "program/text") - leaf(&without, "program/text");
+    assert!(
+        stayed.abs() < 64 * MIB / 20 + shared.abs(),
+        "{stayed} of it stays unexplained:\n{}",
+        changes(&without, &freed)
+    );
 }
 
 /// A session's sort is found in its backend, from outside, and the sum of its contexts is what the backend itself says.
