@@ -16,16 +16,32 @@ missing() { # missing WHAT...: the script cannot run here
     exit 3
 }
 
-# take_flags "NAME..." "$@": each `--NAME VALUE` sets the variable NAME; anything else is wrong
+# take_flags "NAME..." "$@": each `--NAME VALUE` sets the variable NAME, which has _ where the flag has -; anything else is wrong
 take_flags() {
-    local names=" $1 "
+    local names=" $1 " name
     shift
     while [ $# -gt 0 ]; do
         case $1 in --*) ;; *) usage ;; esac
-        [ $# -ge 2 ] && [[ $names == *" ${1#--} "* ]] || usage
-        printf -v "${1#--}" '%s' "$2"
+        name=${1#--} name=${name//-/_}
+        [ $# -ge 2 ] && [[ $names == *" $name "* ]] || usage
+        printf -v "$name" '%s' "$2"
         shift 2
     done
+}
+
+# a folder of its own for sandboxes, of which none is left at the end; the data goes to the file $json
+own_sandboxes() {
+    folder=$(mktemp -d "${TMPDIR:-/tmp}/wringer-bench.XXXXXX")
+    chmod 711 "$folder" # the server of root runs as another user
+    export WRINGER_HOME=$folder/home
+    mkdir -p "$(dirname "$json")"
+    trap leave_sandboxes EXIT
+}
+
+leave_sandboxes() {
+    "$wringer" sandbox delete --all --force >/dev/null 2>&1 || true
+    "$wringer" undo >/dev/null 2>&1 || true
+    rm -rf "$folder"
 }
 
 need_root() { # need_root WHY

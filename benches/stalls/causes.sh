@@ -32,16 +32,7 @@ if [ "$quick" != no ]; then connections=1 count=5; fi
 need_program python3
 need_wringer
 need_root "a slow layer and a CPU cgroup"
-folder=$(mktemp -d "${TMPDIR:-/tmp}/wringer-bench-causes.XXXXXX")
-chmod 711 "$folder" # the server runs as another user
-export WRINGER_HOME=$folder/home
-mkdir -p "$(dirname "$json")"
-leave() {
-    "$wringer" sandbox delete --all --force >/dev/null 2>&1 || true
-    "$wringer" undo >/dev/null 2>&1 || true
-    rm -rf "$folder"
-}
-trap leave EXIT
+own_sandboxes
 python3 - "$wringer" "$servers" "$connections" "$count" "$quick" "$seed" "$json" <<'PYTHON'
 import json, os, signal, statistics, subprocess, sys, time
 

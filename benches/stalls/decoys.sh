@@ -22,22 +22,11 @@ set -euo pipefail
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/../common.sh"
 servers="mysql mariadb@10.11" seconds=60 quiet_seconds=600 quick=no seed=1 json=$target/bench-stalls-decoys.json
-while [ $# -gt 0 ]; do
-    case $1 in --quiet-seconds) quiet_seconds=$2 ;; *) take_flags "servers seconds quick seed json" "$1" "${2-}" ;; esac
-    shift 2
-done
+take_flags "servers seconds quiet_seconds quick seed json" "$@"
 if [ "$quick" != no ]; then seconds=20 quiet_seconds=60; fi
 need_program python3
 need_wringer
-folder=$(mktemp -d "${TMPDIR:-/tmp}/wringer-bench-decoys.XXXXXX")
-chmod 711 "$folder" # the server of root runs as another user
-export WRINGER_HOME=$folder/home
-mkdir -p "$(dirname "$json")"
-leave() {
-    "$wringer" sandbox delete --all --force >/dev/null 2>&1 || true
-    rm -rf "$folder"
-}
-trap leave EXIT
+own_sandboxes
 python3 - "$wringer" "$servers" "$seconds" "$quiet_seconds" "$seed" "$json" <<'PYTHON'
 import json, os, subprocess, sys, threading, time
 

@@ -25,16 +25,7 @@ take_flags "seed servers quick json" "$@"
 need_program python3
 need_wringer
 need_root "a slow layer and a CPU cgroup"
-folder=$(mktemp -d "${TMPDIR:-/tmp}/wringer-bench-inject.XXXXXX")
-chmod 711 "$folder" # the server runs as another user
-export WRINGER_HOME=$folder/home
-mkdir -p "$(dirname "$json")"
-leave() {
-    "$wringer" sandbox delete --all --force >/dev/null 2>&1 || true
-    "$wringer" undo >/dev/null 2>&1 || true
-    rm -rf "$folder"
-}
-trap leave EXIT
+own_sandboxes
 python3 - "$wringer" "$seed" "$quick" "$json" "$servers" <<'PYTHON'
 import json, os, statistics, subprocess, sys, time
 

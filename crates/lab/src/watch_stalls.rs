@@ -16,16 +16,12 @@ impl Lab<'_> {
     /// The recording cannot be written.
     pub(crate) fn watch_stalls(&self, arm: &str) -> Result<Option<Recorder>, Error> {
         let Some((serving, asked)) = self.serving.as_ref().zip(self.cell.observe.stalls) else { return Ok(None) };
+        // no slow log: the load keeps its slow statements itself
         let options = Options {
-            is_deep: false,
-            probes: None,
             interval: asked.interval.map(|interval| interval.0),
             least: asked.least.0,
-            with_values: false,
-            canary: None,
-            // the load keeps its slow statements itself
-            slow_log: false,
             clock: Some(self.notes.clock),
+            ..Options::default()
         };
         let keeper = Keeper::new(self.notes.clock, self.sinks(), arm);
         match started(serving, &options, keeper) {

@@ -58,6 +58,27 @@ pub struct Options {
     pub clock: Option<RunClock>,
 }
 
+impl Options {
+    /// The shortest stall that is told, where nobody says.
+    pub const LEAST: Duration = Duration::from_millis(50);
+}
+
+impl Default for Options {
+    /// The default tier, and nothing else.
+    fn default() -> Self {
+        Self {
+            interval: None,
+            least: Self::LEAST,
+            with_values: false,
+            is_deep: false,
+            probes: None,
+            canary: None,
+            slow_log: false,
+            clock: None,
+        }
+    }
+}
+
 /// The server to ask.
 pub struct Asked {
     pub connection: Reopening,

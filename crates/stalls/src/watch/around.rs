@@ -67,7 +67,3 @@ pub(super) fn unknown(speaks_for: Vec<String>, against: String) -> Verdict {
     let evidence = Evidence { speaks_for, against: vec![against] };
     Verdict::Stall { cause: Cause::Unknown, confidence: 0.0, evidence }
 }
-
-pub(super) fn ms(us: u64) -> String {
-    format!("{:.1} ms", us as f64 / 1000.0)
-}

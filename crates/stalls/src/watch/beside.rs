@@ -3,7 +3,7 @@
 //! connections are our own. It is added to the evidence of a stall before the stall is told.
 
 use super::sample::Session;
-use crate::cause::Cause;
+use crate::cause::{Cause, ms};
 use crate::explained::{Stall, Victim};
 use logs::Figures;
 use std::collections::{BTreeSet, VecDeque};
@@ -190,10 +190,6 @@ fn said_of(figures: &Figures) -> String {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let took = ms(figures.took_us.unwrap_or(0));
     if parts.is_empty() { took } else { format!("{took} ({})", parts.join(", ")) }
-}
-
-fn ms(us: u64) -> String {
-    format!("{:.1} ms", us as f64 / 1000.0)
 }
 
 fn keep<T>(kept: &mut VecDeque<T>, one: T, most: usize) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Waits for a free page of the buffer pool: which evidence names them, in which version.
 
-use super::around::{Around, Verdict, ms, named, unknown};
+use super::around::{Around, Verdict, unknown};
 use super::track::Wait;
-use crate::cause::{Cause, Evidence};
+use crate::cause::{Cause, Evidence, ms};
 use capability::OnEmpty;
 
 /// The list is as good as empty, in pages.
@@ -98,10 +98,11 @@ pub(super) fn blocked(around: &Around<'_>) -> Option<Verdict> {
         }
         OnEmpty::Searches(_) => return None,
     };
-    let Verdict::Stall { mut evidence, .. } = named(cause, confidence, what) else { return None };
-    evidence.speaks_for.insert(0, "waited for another thread, and the server named no lock".to_owned());
-    evidence.speaks_for.push(format!("{free} free pages"));
-    evidence.against.push("a wait for a latch inside the server looks the same: --probes would tell".to_owned());
+    let waited = "waited for another thread, and the server named no lock".to_owned();
+    let evidence = Evidence {
+        speaks_for: vec![waited, what, format!("{free} free pages")],
+        against: vec!["a wait for a latch inside the server looks the same: --probes would tell".to_owned()],
+    };
     Some(Verdict::Stall { cause, confidence, evidence })
 }
 

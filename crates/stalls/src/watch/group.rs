@@ -60,7 +60,7 @@ impl Group {
         let sum: f64 = self.members.iter().map(|it| it.confidence).sum();
         let count = self.members.len();
         if count > 1 {
-            let within = super::around::ms(self.to_us - first_end);
+            let within = crate::cause::ms(self.to_us - first_end);
             evidence.speaks_for.push(format!("{count} connections waited together, and ended within {within}"));
         }
         if self.members.iter().any(|it| it.wait.is_cut) {

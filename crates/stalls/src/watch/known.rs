@@ -213,18 +213,11 @@ impl Known {
         within.filter(tells).filter_map(begun).min()
     }
 
-    /// Between the last reading before the wait and the first one after it.
-    pub(super) fn wait_free_rose(&self, wait: &Wait) -> Option<u64> {
+    /// By how much a counter rose between the last reading before the wait and the first one after it.
+    pub(super) fn rose(&self, wait: &Wait, counter: impl Fn(&Counters) -> Option<u64>) -> Option<u64> {
         let before = self.counted.iter().rev().find(|it| it.answered_us <= wait.from_us).or(self.counted.front())?;
         let after = self.counted.iter().find(|it| it.asked_us >= wait.to_us)?;
-        after.counters.wait_free?.checked_sub(before.counters.wait_free?)
-    }
-
-    /// As [`Known::wait_free_rose`].
-    pub(super) fn lru_flushed_rose(&self, wait: &Wait) -> Option<u64> {
-        let before = self.counted.iter().rev().find(|it| it.answered_us <= wait.from_us).or(self.counted.front())?;
-        let after = self.counted.iter().find(|it| it.asked_us >= wait.to_us)?;
-        after.counters.lru_flushed?.checked_sub(before.counters.lru_flushed?)
+        counter(&after.counters)?.checked_sub(counter(&before.counters)?)
     }
 
     /// The fewest that were read while it lasted: of the instance that had the fewest, where they were asked for one by one.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What one wait was for: how the thread waited, and what the server said meanwhile. What neither tells is [`Cause::Unknown`].
 
-use super::around::{Around, Verdict, ms, named, unknown};
+use super::around::{Around, Verdict, named, unknown};
 use super::free_page;
 use super::meanwhile::DiskTimes;
 use super::sample::{Says, Session};
 use super::track::{QUICK_READ_US, SLACK_QUEUED_US, Wait, Way};
-use crate::cause::{Cause, Evidence};
+use crate::cause::{Cause, Evidence, ms};
 
 /// So many quick reads, one after another, are the statement's own work.
 const MANY_READS: u64 = 20;
@@ -98,8 +98,7 @@ fn faulting(wait: &Wait, around: &Around<'_>, said: &Said) -> Verdict {
     let waited = format!("waited in a page fault for {}", ms(wait.length_us()));
     let (is_short, pressure) = memory(wait, around);
     if is_short {
-        let Verdict::Stall { mut evidence, .. } = named(Cause::Reclaim, 0.8, waited) else { return Verdict::Nothing };
-        evidence.speaks_for.extend(pressure);
+        let evidence = Evidence { speaks_for: std::iter::once(waited).chain(pressure).collect(), against: Vec::new() };
         return Verdict::Stall { cause: Cause::Reclaim, confidence: 0.8, evidence };
     }
     let against = pressure.unwrap_or_else(|| "nothing says whether the host was short of memory".to_owned());
@@ -112,9 +111,7 @@ fn reclaiming(wait: &Wait, around: &Around<'_>) -> Verdict {
         format!("{} samples in the kernel's search for free memory, over {}", wait.samples, ms(wait.length_us()));
     let (is_short, pressure) = memory(wait, around);
     let confidence = if is_short { 0.95 } else { 0.8 };
-    let Verdict::Stall { mut evidence, .. } = named(Cause::Reclaim, confidence, waited) else {
-        return Verdict::Nothing;
-    };
+    let mut evidence = Evidence { speaks_for: vec![waited], against: Vec::new() };
     let side = if is_short { &mut evidence.speaks_for } else { &mut evidence.against };
     side.extend(pressure);
     Verdict::Stall { cause: Cause::Reclaim, confidence, evidence }
@@ -128,11 +125,9 @@ fn memory(wait: &Wait, around: &Around<'_>) -> (bool, Option<String>) {
 
 /// With what the disk of the data directory did meanwhile.
 fn with_disk(verdict: Verdict, around: &Around<'_>, writes: bool) -> Verdict {
-    let (Some(meanwhile), Verdict::Stall { cause, confidence, mut evidence }) = (around.meanwhile, verdict.clone())
-    else {
-        return verdict;
-    };
-    let Some(DiskTimes { reads, read_ms, writes: written, write_ms }) = meanwhile.disk else { return verdict };
+    let Some((meanwhile, disk)) = around.meanwhile.and_then(|it| Some((it, it.disk?))) else { return verdict };
+    let Verdict::Stall { cause, confidence, mut evidence } = verdict else { return verdict };
+    let DiskTimes { reads, read_ms, writes: written, write_ms } = disk;
     let (count, took_ms, what) = if writes { (written, write_ms, "writes") } else { (reads, read_ms, "reads") };
     let over = ms(meanwhile.over_us);
     match took_ms.saturating_mul(1000).checked_div(count) {

@@ -248,6 +248,12 @@ impl Connection {
     }
 }
 
+/// Of a command that needs a server or its process, and was told of neither. `what`: what it is to look at.
+pub fn whose(what: &str) -> Failure {
+    Failure::message(Exit::Usage, format!("whose {what}? Neither a server nor a process is named"))
+        .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid")
+}
+
 fn surroundings(places: &Places) -> Surroundings<'_> {
     Surroundings { places, variable: &attach::variable, say: &|text| terminal::say(format_args!("note: {text}")) }
 }

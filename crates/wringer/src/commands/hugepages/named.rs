@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The server that is asked about: it runs, or it is a sandbox that is stopped.
 
-use crate::commands::connection::Connection;
+use crate::commands::connection::{Connection, whose};
 use crate::exit::{Exit, Failure};
 use host::places::Places;
 use ledger::Missing;
@@ -34,9 +34,7 @@ impl Named {
         }
         let (mut attached, unasked) = self.connection.attach_or_process(self.pid, &places)?;
         if attached.pid().is_none() {
-            let message = "whose huge pages? Neither a server nor a process is named";
-            return Err(Failure::message(Exit::Usage, message)
-                .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid"));
+            return Err(whose("huge pages"));
         }
         let mut seen = attached.huge_pages(false);
         seen.inventory.missing.extend(unasked);

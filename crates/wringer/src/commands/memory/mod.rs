@@ -16,7 +16,7 @@ mod tree;
 mod watch;
 mod worst_case;
 
-use super::connection::Connection;
+use super::connection::{Connection, whose};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use attach::Attached;
@@ -159,9 +159,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         let places = Places::from_environment();
         let (attached, unasked) = self.connection.attach_or_process(self.pid, &places)?;
         if attached.pid().is_none() {
-            let message = "whose memory? Neither a server nor a process is named";
-            return Err(Failure::message(Exit::Usage, message)
-                .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid"));
+            return Err(whose("memory"));
         }
         Ok((attached, unasked))
     }

@@ -3,7 +3,7 @@
 
 use super::change::{changed, signed};
 use super::{account, printable, tree};
-use crate::commands::connection::Connection;
+use crate::commands::connection::{Connection, whose};
 use crate::commands::observe::{check_inventories, seconds};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
@@ -46,10 +46,7 @@ pub(super) struct Args {
 pub(super) fn main(args: &Args) -> Outcome {
     check_inventories(args.interval)?;
     let (attached, unasked) = args.connection.attach_or_process(args.pid, &Places::from_environment())?;
-    let reader = attached.inventories(args.interval).ok_or_else(|| {
-        Failure::message(Exit::Usage, "whose memory? Neither a server nor a process is named")
-            .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid")
-    })?;
+    let reader = attached.inventories(args.interval).ok_or_else(|| whose("memory"))?;
     let stop = signals::install()?;
     let view = View { of: attached.describe(), output: args.output, screen: Screen::of_terminal(), first: None };
     Watching { attached, unasked, reader, view }.until(&stop)

@@ -3,7 +3,7 @@
 
 mod watch;
 
-use super::connection::Connection;
+use super::connection::{Connection, whose};
 use super::run::{self, Output};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
@@ -77,22 +77,15 @@ fn stalls_interval(text: &str) -> Result<Duration, String> {
 impl Args {
     fn stalls(&self) -> Option<StallOptions> {
         let is_wanted = self.stalls || self.stalls_min.is_some() || self.stalls_interval.is_some();
-        let least = self.stalls_min.unwrap_or(STALLS_MIN);
+        let least = self.stalls_min.unwrap_or(StallOptions::LEAST);
         is_wanted.then_some(StallOptions {
             interval: self.stalls_interval,
             least,
-            with_values: false,
-            is_deep: false,
-            probes: None,
-            canary: None,
             slow_log: true,
-            clock: None,
+            ..StallOptions::default()
         })
     }
 }
-
-/// As `wringer stalls watch` has it.
-const STALLS_MIN: Duration = Duration::from_millis(50);
 
 pub fn main(args: &Args) -> Outcome {
     if args.interval < Options::LEAST_INTERVAL {
@@ -143,13 +136,9 @@ pub(super) fn record(
     let id = format!("observe-{}-{:x}", unix_seconds(), std::process::id());
     let output = Output::check(to.folder.as_deref(), to.force, places, &id)?;
     let (attached, refused) = attach()?;
-    if pace.stalls.is_some() && attached.pid().is_none() {
-        return Err(Failure::message(Exit::Usage, "whose stalls? Neither a server nor a process is named")
-            .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid"));
-    }
-    if pace.memory.is_some() && attached.pid().is_none() {
-        return Err(Failure::message(Exit::Usage, "whose memory? Neither a server nor a process is named")
-            .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid"));
+    let needs_process = [(pace.stalls.is_some(), "stalls"), (pace.memory.is_some(), "memory")];
+    if let (None, Some((_, what))) = (attached.pid(), needs_process.iter().find(|(is_wanted, _)| *is_wanted)) {
+        return Err(whose(what));
     }
     let stop = signals::install()?;
     let watched = watch::record(attached, id, refused, pace, &output, &stop);

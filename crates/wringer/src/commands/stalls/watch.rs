@@ -5,7 +5,7 @@ mod kept;
 mod openmetrics;
 mod show;
 
-use crate::commands::connection::Connection;
+use crate::commands::connection::{Connection, whose};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal;
@@ -78,7 +78,6 @@ pub struct Args {
     connection: Connection,
 }
 
-const LEAST: Duration = Duration::from_millis(50);
 const DEEP_LEAST: Duration = Duration::from_millis(20);
 const PROBED_LEAST: Duration = Duration::from_millis(5);
 
@@ -116,7 +115,7 @@ pub fn main(args: &Args) -> Outcome {
     let output = args.to.check(&places)?;
     let (mut attached, unasked) = args.connection.attach_or_process(args.pid, &places)?;
     let clock = RunClock::start();
-    let least = args.min.map_or(if args.deep { DEEP_LEAST } else { LEAST }, |it| it.0);
+    let least = args.min.map_or(if args.deep { DEEP_LEAST } else { Options::LEAST }, |it| it.0);
     let options = Options {
         interval: args.interval.map(|it| it.0),
         least,
@@ -127,10 +126,7 @@ pub fn main(args: &Args) -> Outcome {
         slow_log: true,
         clock: Some(clock),
     };
-    let watcher = attached.stalls(&options).map_err(refused)?.ok_or_else(|| {
-        Failure::message(Exit::Usage, "whose stalls? Neither a server nor a process is named")
-            .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid")
-    })?;
+    let watcher = attached.stalls(&options).map_err(refused)?.ok_or_else(|| whose("stalls"))?;
     let stop = signals::install()?;
     let mut kept = output.map(|output| Kept::start(output, &mut attached, clock)).transpose()?;
     terminal::say(format_args!("watching {}: stalls of {} and more", attached.describe(), Span(least)));
