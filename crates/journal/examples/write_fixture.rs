@@ -15,7 +15,7 @@ use std::path::Path;
 type Writer = fn(&Path);
 
 /// What is added to the format later gets a name of its own here.
-const WRITERS: [(&str, Writer); 9] = [
+const WRITERS: [(&str, Writer); 10] = [
     ("", write_cut),
     ("-kinds", write_kinds),
     ("-taken", write_taken),
@@ -25,6 +25,7 @@ const WRITERS: [(&str, Writer); 9] = [
     ("-computed", write_computed),
     ("-members", write_members),
     ("-readahead", write_read_ahead),
+    ("-nodes", write_nodes),
 ];
 
 fn main() {
@@ -106,7 +107,7 @@ fn write_kinds(path: &Path) {
 /// RAM that no process holds: a pool that was granted a part, and blocks of which one went before the end.
 fn write_taken(path: &Path) {
     let mut journal = Journal::create(path, begin()).unwrap();
-    let (pool, _) = journal.intent(Step::HugePool { before: 8, after: 520 }).unwrap();
+    let (pool, _) = journal.intent(Step::HugePool { before: 8, after: 520, nodes: Vec::new() }).unwrap();
     journal.done(pool, Some("300".into())).unwrap();
     let blocks = Step::MemoryBlocks { kernel: "32-40,50".into(), movable: "60-61".into(), values: vec![] };
     let (blocks_step, _) = journal.intent(blocks.clone()).unwrap();
@@ -147,7 +148,7 @@ fn write_loop(path: &Path) {
 fn write_victim(path: &Path) {
     let mut journal = Journal::create(path, begin()).unwrap();
     for (oom_victim, observed) in [(OomVictim::Server, "520"), (OomVictim::Holder, "264")] {
-        let change = Step::HugePool { before: 8, after: observed.parse().unwrap() };
+        let change = Step::HugePool { before: 8, after: observed.parse().unwrap(), nodes: Vec::new() };
         let (step, _) = journal.intent_with(change, oom_victim).unwrap();
         journal.done(step, Some(observed.into())).unwrap();
         journal.undo(step);
@@ -167,6 +168,14 @@ fn write_computed(path: &Path) {
 }
 
 /// A slow image, with the read-ahead that the free device had before; the kernel gave the image another device, and it is detached already.
+/// A pool of huge pages whose two NUMA nodes had unlike parts of it.
+fn write_nodes(path: &Path) {
+    let mut journal = Journal::create(path, begin()).unwrap();
+    let (pool, _) = journal.intent(Step::HugePool { before: 8, after: 520, nodes: vec![6, 2] }).unwrap();
+    journal.done(pool, Some("520".into())).unwrap();
+    cut(path);
+}
+
 fn write_read_ahead(path: &Path) {
     let mut journal = Journal::create(path, begin()).unwrap();
     let before = Computed { path: "/sys/block/loop3/queue/read_ahead_kb".into(), before: "128".into() };

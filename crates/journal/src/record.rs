@@ -50,7 +50,13 @@ pub enum Step {
     /// A mount in the host's own mount namespace. Undo: unmount it, never lazily.
     Mount { target: PathBuf, source: String, fstype: String },
     /// The pool of huge pages. Undo: `before`, if its size is ours; pages in use are then surplus until they are let go.
-    HugePool { before: u64, after: u64 },
+    HugePool {
+        before: u64,
+        after: u64,
+        /// What each NUMA node had of `before`, in the order of the nodes' numbers. Empty: one node, or the journal is of an earlier release.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        nodes: Vec<u64>,
+    },
     /// Memory blocks that may be taken offline: a list of block numbers for each zone. `observed` of `done` lists the blocks that went offline.
     /// Undo: bring them online in their zone; then put back the values that the kernel has computed anew.
     MemoryBlocks {
@@ -84,7 +90,7 @@ impl fmt::Display for Step {
             Self::Value { path, before, after } => write!(formatter, "{}: {before} -> {after}", path.display()),
             Self::Cgroup { path, .. } => write!(formatter, "cgroup {}", path.display()),
             Self::Mount { target, fstype, .. } => write!(formatter, "mount {fstype} on {}", target.display()),
-            Self::HugePool { before, after } => write!(formatter, "huge pages of the pool: {before} -> {after}"),
+            Self::HugePool { before, after, .. } => write!(formatter, "huge pages of the pool: {before} -> {after}"),
             Self::MemoryBlocks { kernel, movable, .. } => {
                 let comma = if kernel.is_empty() || movable.is_empty() { "" } else { "," };
                 write!(formatter, "memory blocks offline, of {kernel}{comma}{movable}")

@@ -88,11 +88,19 @@ fn every_kind_of_every_version_is_understood() {
 fn ram_that_no_process_holds_is_understood_in_every_version() {
     for Content { state, .. } in of_each_version("-taken") {
         let [pool, went, cut] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
-        assert_eq!((&pool.change, pool.observed.as_deref()), (&Step::HugePool { before: 8, after: 520 }, Some("300")));
+        let grown = Step::HugePool { before: 8, after: 520, nodes: Vec::new() };
+        assert_eq!((&pool.change, pool.observed.as_deref()), (&grown, Some("300")));
         let blocks = Step::MemoryBlocks { kernel: "32-40,50".into(), movable: "60-61".into(), values: vec![] };
         assert_eq!((&went.change, went.observed.as_deref()), (&blocks, Some("40,60")));
         assert_eq!((&cut.change, cut.observed.as_deref(), cut.completed), (&blocks, None, false));
     }
+}
+
+#[test]
+fn the_parts_of_numa_nodes_are_understood() {
+    let state = whole(read_bytes(&stored("v2-nodes.journal"))).state;
+    let [pool] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };
+    assert_eq!(pool.change, Step::HugePool { before: 8, after: 520, nodes: vec![6, 2] });
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn records() -> Vec<Record> {
     ];
     let intent = |change, oom_victim| Record::Intent { step, change, oom_victim };
     records.extend(changes().into_iter().map(|change| intent(change, OomVictim::Holder)));
-    records.push(intent(Step::HugePool { before: 0, after: 1 }, OomVictim::Server));
+    records.push(intent(Step::HugePool { before: 0, after: 1, nodes: vec![0, 0] }, OomVictim::Server));
     records
 }
 
@@ -64,7 +64,7 @@ fn changes() -> Vec<Step> {
     changes.extend([CgroupVersion::V1, CgroupVersion::V2].map(cgroup));
     changes.push(Step::Value { path: "/".into(), before: String::new(), after: String::new() });
     changes.push(Step::Mount { target: "/".into(), source: String::new(), fstype: String::new() });
-    changes.push(Step::HugePool { before: 0, after: 1 });
+    changes.push(Step::HugePool { before: 0, after: 1, nodes: vec![0, 0] });
     changes.push(Step::MemoryBlocks { kernel: String::new(), movable: String::new(), values: vec![computed] });
     changes.push(Step::Mapping { name: String::new(), uuid: String::new(), device: "/".into() });
     changes.push(Step::LoopDevice { name: String::new(), image: "/".into(), read_ahead });

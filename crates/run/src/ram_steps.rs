@@ -11,9 +11,9 @@ use std::path::Path;
 /// `None`: a step that takes no RAM. May be repeated.
 pub(crate) fn give_back(permit: &Permit, step: &StepState) -> Result<Option<Outcome>, host::Error> {
     match &step.change {
-        Step::HugePool { before, after } => {
+        Step::HugePool { before, after, nodes } => {
             let observed = step.observed.as_deref().and_then(|text| text.parse().ok());
-            let shrunk = shrink_pool(permit, *before, *after, observed)?;
+            let shrunk = shrink_pool(permit, *before, *after, observed, nodes)?;
             Ok(Some(pool_outcome(shrunk, *before, observed.unwrap_or(*after))))
         }
         Step::MemoryBlocks { kernel, movable, values } => {

@@ -37,7 +37,7 @@ impl World {
             Step::Mount { target, .. } => drop(self.mounts.insert(target.clone())),
             Step::Process { .. } => drop(self.processes.insert(process)),
             // never all that was asked for
-            Step::HugePool { before, after } => self.pool = (before + after).div_ceil(2),
+            Step::HugePool { before, after, .. } => self.pool = (before + after).div_ceil(2),
             Step::MemoryBlocks { kernel, .. } => self.offline.extend(kernel.parse::<u32>()),
             Step::Mapping { uuid, .. } => drop(self.mappings.insert(uuid.clone())),
             Step::LoopDevice { name, .. } => drop(self.loops.insert(name.clone())),
@@ -202,7 +202,10 @@ fn step_of(planned: &Planned, number: u32, world: &World) -> Step {
         3 => Step::Mount { target: path, source: "w".into(), fstype: "fuse.wringer".into() },
         4 => process(Role::Holder),
         5 => process(if planned.index == 0 { Role::SlowLayer } else { Role::Server }),
-        6 => Step::HugePool { before: world.pool, after: world.pool + u64::from(number) * 10 },
+        6 => {
+            let (before, after) = (world.pool, world.pool + u64::from(number) * 10);
+            Step::HugePool { before, after, nodes: Vec::new() }
+        }
         7 => Step::MemoryBlocks { kernel: (32 + number).to_string(), movable: String::new(), values: vec![] },
         8 => Step::Mapping { name: format!("w-{number}"), uuid: format!("W-{number}"), device: path },
         9 => Step::LoopDevice { name: format!("w-{number}"), image: path, read_ahead: None },

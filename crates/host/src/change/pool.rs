@@ -5,13 +5,34 @@
 use super::value::{read_value, write};
 use crate::Error;
 use crate::permit::Permit;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub const POOL: &str = "/proc/sys/vm/nr_hugepages";
 
 /// The size of the pool, without surplus pages.
 pub fn pool_pages() -> Result<u64, Error> {
     read_pool(Path::new(POOL))
+}
+
+/// What each NUMA node has of the pool, in the order of the nodes' numbers. Empty where there is one node alone: the pool is its own.
+pub fn pool_of_nodes() -> Vec<u64> {
+    let sizes: Option<Vec<u64>> = node_files().iter().map(|path| read_pool(path).ok()).collect();
+    sizes.filter(|sizes| sizes.len() > 1).unwrap_or_default()
+}
+
+/// `nr_hugepages` of each node, of the host's default size (kernel, admin-guide/mm/hugetlbpage.rst).
+fn node_files() -> Vec<PathBuf> {
+    let size = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("Hugepagesize:"))?;
+        line.trim().strip_suffix(" kB").map(str::to_owned)
+    });
+    let Some(size) = size else { return Vec::new() };
+    let nodes = std::fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
+    let number = |name: &str| name.strip_prefix("node")?.parse::<u32>().ok();
+    let mut nodes: Vec<(u32, PathBuf)> =
+        nodes.filter_map(|node| Some((number(node.file_name().to_str()?)?, node.path()))).collect();
+    nodes.sort();
+    nodes.into_iter().map(|(_, node)| node.join(format!("hugepages/hugepages-{size}kB/nr_hugepages"))).collect()
 }
 
 fn read_pool(path: &Path) -> Result<u64, Error> {
@@ -47,18 +68,54 @@ pub enum Shrunk {
     Foreign(u64),
 }
 
-/// Makes the pool `before` again when its size is ours: `observed`, or, when the growing was cut, anything between.
-pub fn shrink_pool(permit: &Permit, before: u64, after: u64, observed: Option<u64>) -> Result<Shrunk, Error> {
-    shrink_at(permit, Path::new(POOL), before, after, observed)
+/// Makes the pool `before` again when its size is ours: `observed`, or, when the growing was cut, anything between. `nodes`: what each node had of
+/// `before`; left alone, the kernel takes pages from the nodes in turn, whichever gave them.
+///
+/// # Errors
+/// The pool cannot be read or written.
+pub fn shrink_pool(
+    permit: &Permit,
+    before: u64,
+    after: u64,
+    observed: Option<u64>,
+    nodes: &[u64],
+) -> Result<Shrunk, Error> {
+    let files = node_files();
+    // a node has come or gone since: whose share is whose is not known
+    let shares =
+        if files.len() == nodes.len() { files.into_iter().zip(nodes.iter().copied()).collect() } else { vec![] };
+    shrink_at(permit, Path::new(POOL), before, after, observed, &shares)
 }
 
-fn shrink_at(_: &Permit, path: &Path, before: u64, after: u64, observed: Option<u64>) -> Result<Shrunk, Error> {
+/// An undo that was killed between two nodes has left one of them with its share, and the pool smaller than it was.
+fn was_cut(shares: &[(PathBuf, u64)]) -> bool {
+    shares.iter().any(|(node, share)| read_pool(node).is_ok_and(|now| now <= *share))
+}
+
+fn shrink_at(
+    _: &Permit,
+    path: &Path,
+    before: u64,
+    after: u64,
+    observed: Option<u64>,
+    shares: &[(PathBuf, u64)],
+) -> Result<Shrunk, Error> {
     let now = read_pool(path)?;
-    let ours = observed.map_or((before..=after).contains(&now), |observed| now == observed);
+    let ours = observed.map_or((before..=after).contains(&now), |observed| {
+        now == observed || ((before..observed).contains(&now) && was_cut(shares))
+    });
     match (now == before, ours) {
         (true, _) => Ok(Shrunk::Already),
         (false, false) => Ok(Shrunk::Foreign(now)),
-        (false, true) => write(path, &before.to_string()).map(|()| Shrunk::Restored),
+        (false, true) => {
+            for (node, share) in shares {
+                // what a node does not give back is taken from the pool as a whole
+                if read_pool(node).is_ok_and(|now| now > *share) {
+                    let _ = write(node, &share.to_string());
+                }
+            }
+            write(path, &before.to_string()).map(|()| Shrunk::Restored)
+        }
     }
 }
 
@@ -75,7 +132,7 @@ mod tests {
     fn check(now: &str, observed: Option<u64>, expected: Shrunk, left: &str) {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), now).expect("writes");
-        let shrunk = shrink_at(&Permit::issue(1), file.path(), 10, 100, observed).expect("looks");
+        let shrunk = shrink_at(&Permit::issue(1), file.path(), 10, 100, observed, &[]).expect("looks");
         assert_eq!((shrunk, read_value(file.path()).expect("reads").as_str()), (expected, left));
     }
 
@@ -91,5 +148,40 @@ mod tests {
         check("77\n", Some(100), Shrunk::Foreign(77), "77");
         check("120\n", None, Shrunk::Foreign(120), "120");
         check("5\n", None, Shrunk::Foreign(5), "5");
+    }
+
+    #[test]
+    fn each_node_is_given_what_it_had_and_no_more() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str, pages: u64| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, pages.to_string()).expect("writes");
+            path
+        };
+        let pool = file("pool", 40);
+        // somebody has made the second one smaller meanwhile
+        let shares = [(file("node0", 31), 7), (file("node1", 9), 12), (folder.path().join("gone"), 1)];
+        let shrunk = shrink_at(&Permit::issue(1), &pool, 10, 40, Some(40), &shares).expect("looks");
+        let left = [&pool, &shares[0].0, &shares[1].0].map(|path| read_value(path).expect("reads"));
+        assert_eq!((shrunk, left), (Shrunk::Restored, ["10", "7", "9"].map(str::to_owned)));
+        let foreign = shrink_at(&Permit::issue(1), &pool, 5, 9, Some(9), &[(file("node2", 8), 1)]).expect("looks");
+        let untouched = read_value(&folder.path().join("node2")).expect("reads");
+        assert_eq!((foreign, untouched.as_str()), (Shrunk::Foreign(10), "8"));
+    }
+    #[test]
+    fn an_undo_that_was_killed_between_two_nodes_goes_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str, pages: u64| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, pages.to_string()).expect("writes");
+            path
+        };
+        let pool = file("pool", 25);
+        let (done, todo) = ((file("node0", 7), 7), (file("node1", 18), 3));
+        let permit = Permit::issue(1);
+        let another = [(file("node2", 12), 7), (file("node3", 13), 3)];
+        assert_eq!(shrink_at(&permit, &pool, 10, 40, Some(40), &another).expect("looks"), Shrunk::Foreign(25));
+        assert_eq!(shrink_at(&permit, &pool, 10, 40, Some(40), &[done, todo]).expect("looks"), Shrunk::Restored);
+        assert_eq!(read_value(&folder.path().join("node1")).expect("reads"), "3");
     }
 }

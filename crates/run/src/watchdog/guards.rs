@@ -237,7 +237,7 @@ mod tests {
         let holder = || Step::Process { role: Role::Holder, program: String::new(), stop_signal: 15, grace_ms: 0 };
         let changes = [
             holder(),
-            Step::HugePool { before: 0, after: 1 },
+            Step::HugePool { before: 0, after: 1, nodes: Vec::new() },
             Step::MemoryBlocks { kernel: "32".into(), movable: String::new(), values: vec![] },
         ];
         for change in changes {

@@ -5,7 +5,7 @@
 use crate::ram::plan::{Options, Plan};
 use crate::ram::taken::{Node, Taken};
 use crate::{Error, Meminfo};
-use host::change::{compact_memory, drop_page_cache, grow_pool, pool_pages};
+use host::change::{compact_memory, drop_page_cache, grow_pool, pool_of_nodes, pool_pages};
 use journal::failpoint;
 use run::{Run, Step, StepId};
 use std::fs;
@@ -35,7 +35,7 @@ pub(crate) fn grow_by(
     let before = pool_pages()?;
     let after = before + pages;
     let mut stopped = None;
-    let (step, now) = run.step(Step::HugePool { before, after }, |permit| {
+    let (step, now) = run.step(Step::HugePool { before, after, nodes: pool_of_nodes() }, |permit| {
         grow_pool(permit, before, after, &mut |_| {
             failpoint("between two requests for huge pages");
             stopped = why_stop();

@@ -48,7 +48,7 @@ pub fn bytes(hiding: &[&FoundRun], meminfo: &Meminfo) -> u64 {
 
 fn of_step(step: &StepState, meminfo: &Meminfo) -> u64 {
     match &step.change {
-        Step::HugePool { before, after } => {
+        Step::HugePool { before, after, .. } => {
             let grown = step.observed.as_deref().and_then(|text| text.parse().ok()).unwrap_or(*after);
             let ours = grown.min(meminfo.huge_total_pages).saturating_sub(*before);
             // Free pages only: a page that a program has taken meanwhile is not hidden.
