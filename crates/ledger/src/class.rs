@@ -320,7 +320,15 @@ fn instances(pool: u64, figures: &Figures<'_>) -> u64 {
 
 /// Whether a mapping in huge pages is one chunk with its descriptors, rounded up: each has a mapping of its own there, which the kernel never merges.
 pub(crate) fn is_huge_chunk(mapped: u64, figures: &Figures<'_>) -> bool {
+    if let Some(pool) = figures.pool_size().filter(|_| is_pool_aligned(figures)) {
+        return mapped >= pool && mapped < pool + 2 * MIB;
+    }
     chunks(figures).is_some_and(|(chunk, _)| mapped >= chunk && mapped <= largest_of(chunk, figures))
+}
+
+/// A MariaDB with this variable allocates the pool in one piece, with its descriptors inside, at an address that 8 MiB divides (`buf_pool_t::create`).
+pub(crate) fn is_pool_aligned(figures: &Figures<'_>) -> bool {
+    figures.flavour == Some(Flavour::Mariadb) && figures.size("innodb_buffer_pool_size_max").is_some()
 }
 
 /// With descriptors, of which a page has less than 1 KiB (392 bytes in MySQL 5.7, 369 in 9.7).

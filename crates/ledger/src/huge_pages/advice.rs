@@ -10,6 +10,7 @@ use super::seen::{HugeSeen, Pool};
 use crate::Missing;
 use capability::Flavour;
 use serde::Serialize;
+use units::Bytes;
 
 /// What a server needs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -91,6 +92,10 @@ fn notes(seen: &HugeSeen) -> Vec<String> {
     if seen.inventory.flavour == Some(Flavour::Mariadb) && has_larger {
         notes.push("MariaDB 10.5 and later tries the largest pages first: it will take free pages of 1 GiB for what is as large".into());
     }
+    notes.extend(parts::alignment(seen).map(|part| {
+        let most = Bytes(part.bytes);
+        format!("MariaDB maps up to {most} beside its buffer pool, to align it: how much, differs from start to start, so the pages for it may stay free")
+    }));
     notes
 }
 

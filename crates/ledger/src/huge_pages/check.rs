@@ -242,6 +242,40 @@ mod tests {
         }
     }
 
+    /// MariaDB 10.11.19 maps up to 6 MiB more than its pool, before and behind it, in the same file of huge pages.
+    #[test]
+    fn a_pool_that_is_aligned_may_need_more() {
+        let whole = [("innodb_buffer_pool_size_max", 256 * MIB)];
+        let mappings = |is_aligned: bool| {
+            let pages: &[(u64, u64)] = &[(1, 128), (2, 8), (3, 8), (4, 53), (5, 62), (1, 2), (1, 1)];
+            let of_server = if is_aligned { &pages[..5] } else { pages };
+            let mapped = |(inode, pages): &(u64, u64)| mapping(*inode, pages * 2 * MIB, true);
+            of_server.iter().map(mapped).collect::<Vec<_>>()
+        };
+        for (is_aligned, pages) in [(true, 259), (false, 262)] {
+            let seen = of("10.11.19-MariaDB", &whole, mappings(is_aligned));
+            let check = check(&seen, None);
+            assert_eq!((check.is_good, check.mapped_bytes), (true, pages * 2 * MIB), "{check:#?}");
+            assert!(check.parts.iter().all(|part| part.what != "not told apart"), "{check:#?}");
+            let advice = crate::huge_pages::advise(&seen);
+            assert_eq!(advice.pages_needed, Some(262), "for any start: {advice:#?}");
+        }
+        let stopped = HugeSeen {
+            inventory: Inventory { processes: Vec::new(), ..of("10.11.19-MariaDB", &whole, vec![]).inventory },
+            ..HugeSeen::default()
+        };
+        assert_eq!(crate::huge_pages::advise(&stopped).pages_needed, Some(262));
+    }
+
+    /// Its key cache is about as large as a pool of 101 MiB, and is no second one.
+    #[test]
+    fn a_cache_as_large_as_the_pool_is_no_pool() {
+        let variables = [("innodb_buffer_pool_size", 101 * MIB), ("innodb_buffer_pool_size_max", 101 * MIB)];
+        let huge = (1..).zip([52, 8, 8, 53, 62]).map(|(nth, pages)| mapping(nth, pages * 2 * MIB, true));
+        let check = check(&of("10.11.19-MariaDB", &variables, huge.collect()), None);
+        assert_eq!((check.is_good, check.outside_bytes), (true, 0), "{check:#?}");
+    }
+
     /// MariaDB 11.4.5 has 64 chunks: of 64 MiB they are smaller than a page. Its log buffers in huge pages are no pool.
     #[test]
     fn a_pool_of_small_chunks() {

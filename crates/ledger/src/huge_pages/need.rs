@@ -106,9 +106,12 @@ fn allocated(seen: &HugeSeen) -> Option<u64> {
 fn of_others(seen: &HugeSeen) -> Option<Need> {
     let mapped = parts::seen(seen);
     let smallest = parts::smallest(seen);
-    let mapped: Vec<Part> = mapped.into_iter().filter(|part| part.is_counted(smallest)).collect();
+    // the next start may need more for the alignment than this one did
+    let is_lasting = |part: &Part| part.is_counted(smallest) && part.what != parts::ALIGNMENT;
+    let mapped: Vec<Part> = mapped.into_iter().filter(is_lasting).collect();
     let by_settings: Vec<Part> =
         parts::by_settings(seen).into_iter().filter_map(|part| unseen(part, &mapped)).collect();
+    let alignment = parts::alignment(seen);
     // without a process, the pool of MySQL has descriptors that the settings do not tell
     let is_known = mapped.iter().chain(&by_settings).any(|part| part.what == "buffer pool");
     let is_told = seen.inventory.flavour == Some(Flavour::Mariadb) || mapped.iter().any(|it| it.what == "buffer pool");
@@ -122,7 +125,7 @@ fn of_others(seen: &HugeSeen) -> Option<Need> {
             ("mapping", format!("its mappings, and its settings for {}, each rounded up by itself", names.join(", ")))
         }
     };
-    let parts: Vec<Part> = mapped.into_iter().chain(by_settings).collect();
+    let parts: Vec<Part> = mapped.into_iter().chain(by_settings).chain(alignment).collect();
     let taken = parts.iter().filter(|part| part.bytes >= smallest);
     let bytes = Some(taken.map(Part::all_bytes).fold(0, u64::saturating_add));
     Some(Need { basis, source, bytes, told: None, parts, page_or_more: smallest > 0 })

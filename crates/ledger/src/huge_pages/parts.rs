@@ -11,6 +11,9 @@ use serde::Serialize;
 use units::Bytes;
 
 const POOL: &str = "buffer pool";
+pub(super) const ALIGNMENT: &str = "pool alignment";
+/// `innodb_buffer_pool_extent_size`, storage/innobase of MariaDB 10.11.19.
+const POOL_EXTENT: u64 = 8 << 20;
 const ARIA_LOG: &str = "Aria log cache";
 /// `TRANSLOG_PAGECACHE_SIZE`, storage/maria/ma_loghandler.h.
 const ARIA_LOG_CACHE: u64 = 2 << 20;
@@ -18,7 +21,7 @@ const ARIA_LOG_CACHE: u64 = 2 << 20;
 /// One allocation, or several of the same size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// `shared memory`, `buffer pool`, `log buffer`, `key cache`, `Aria cache`.
+    /// `shared memory`, `buffer pool`, `pool alignment`, `log buffer`, `key cache`, `Aria cache`.
     pub what: String,
     pub count: u64,
     /// Of each.
@@ -55,8 +58,16 @@ pub(super) fn seen(seen: &HugeSeen) -> Vec<Part> {
     let figures = Figures::of(inventory);
     let classes = class::of_process(first, &figures);
     let mappings = first.mappings.iter().flatten().zip(classes);
-    let own: Vec<Part> = mappings.flat_map(|(mapping, class)| of_mapping(mapping, class, seen, &figures)).collect();
-    own.into_iter().fold(Vec::new(), joined)
+    let around = files_of_pool(first.mappings.iter().flatten(), &figures);
+    let own = mappings.flat_map(|(mapping, class)| of_mapping(mapping, class, seen, &figures, &around));
+    own.fold(Vec::new(), joined)
+}
+
+/// The anonymous files of huge pages that the pool lies in, where the server maps more than the pool to align it.
+fn files_of_pool<'a>(mappings: impl Iterator<Item = &'a Mapping>, figures: &Figures<'_>) -> Vec<u64> {
+    let is_pool =
+        |it: &&Mapping| class::is_hugetlb(it) && it.inode != 0 && class::is_huge_chunk(class::length(it), figures);
+    if class::is_pool_aligned(figures) { mappings.filter(is_pool).map(|it| it.inode).collect() } else { Vec::new() }
 }
 
 /// Alike ones are told once.
@@ -69,10 +80,18 @@ fn joined(mut parts: Vec<Part>, part: Part) -> Vec<Part> {
     parts
 }
 
-fn of_mapping(mapping: &Mapping, class: Class, seen: &HugeSeen, figures: &Figures<'_>) -> Vec<Part> {
+fn of_mapping(
+    mapping: &Mapping,
+    class: Class,
+    seen: &HugeSeen,
+    figures: &Figures<'_>,
+    files_of_pool: &[u64],
+) -> Vec<Part> {
     let length = class::length(mapping);
     if class == Class::HugePages {
-        return vec![in_huge_pages(mapping, seen, figures)];
+        let part = in_huge_pages(mapping, seen, figures);
+        let is_around = part.what != POOL && files_of_pool.contains(&mapping.inode);
+        return vec![if is_around { Part { what: ALIGNMENT.into(), ..part } } else { part }];
     }
     let page_bytes = Some(mapping.kernel_page_bytes.max(seen.inventory.page_bytes));
     let part =
@@ -156,6 +175,14 @@ pub(super) fn by_settings(seen: &HugeSeen) -> Vec<Part> {
     let found = users(seen).iter().filter_map(|word| by_word(word, seen, &figures));
     let smallest = smallest(seen);
     found.filter(|part| part.is_counted(smallest)).collect()
+}
+
+/// What the server maps beside its pool at the most, to begin it at an address that 8 MiB divides. How much it is at one start depends on the
+/// address that the kernel gives, which is random: nothing to 6 MiB in pages of 2 MiB.
+pub(super) fn alignment(seen: &HugeSeen) -> Option<Part> {
+    let is_aligned = class::is_pool_aligned(&Figures::of(&seen.inventory));
+    let most = POOL_EXTENT.saturating_sub(default_page(seen));
+    (is_aligned && most > 0).then(|| Part::by_settings(ALIGNMENT, 1, most))
 }
 
 /// Why the pool stays outside whatever the kernel has: MariaDB allocates it in chunks, and leaves what is smaller than a page in ordinary ones.

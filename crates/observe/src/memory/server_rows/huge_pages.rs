@@ -5,11 +5,12 @@ use super::{Asking, number, pairs};
 use capability::Flavour;
 use ledger::{ServerSeen, SharedAllocation};
 
-const MYSQL: [&str; 10] = [
+const MYSQL: [&str; 11] = [
     "aria_pagecache_buffer_size",
     "innodb_buffer_pool_chunk_size",
     "innodb_buffer_pool_instances",
     "innodb_buffer_pool_size",
+    "innodb_buffer_pool_size_max",
     "innodb_log_buffer_size",
     "innodb_page_size",
     "key_buffer_size",
