@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which functions hold how much, and which of them grew from one tree to another.
+
+use crate::frame::{Frame, Label};
+use crate::subsystem;
+use crate::tree::{Tree, TreeNode};
+use crate::wrappers::is_wrapper;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
+
+/// What one function holds at one time. It is charged with what it, or a function that only passes on ([`crate::Holdings`]), has allocated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Held {
+    /// With its arguments; `???` without a symbol.
+    pub function: String,
+    /// The largest path to it: from the function to its callers, with their places.
+    pub path: Vec<String>,
+    /// The part of the server, by the first name of the path that tells one.
+    pub subsystem: Option<&'static str>,
+    pub bytes: u64,
+}
+
+/// Who holds the heap at one time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Holdings {
+    pub functions: Vec<Held>,
+    /// What the profiler has summed up as below its threshold, so that any function may have a part of it.
+    pub hidden_bytes: u64,
+    pub total_bytes: u64,
+}
+
+/// By how much a function's part of the heap changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Growth {
+    pub function: String,
+    pub path: Vec<String>,
+    pub subsystem: Option<&'static str>,
+    pub growth_bytes: i128,
+    /// It grew by so much at the least and at the most, whatever the profiler hides below its threshold.
+    pub low_bytes: i128,
+    pub high_bytes: i128,
+    pub before_bytes: u64,
+    pub after_bytes: u64,
+}
+
+impl Holdings {
+    /// Walks the tree from the allocation functions outwards: each branch is charged to its first function that does not only pass on.
+    pub fn of(tree: &Tree) -> Self {
+        let mut holdings = Self { total_bytes: tree.nodes.first().map_or(0, |root| root.bytes), ..Self::default() };
+        let mut found: BTreeMap<String, (Held, u64)> = BTreeMap::new();
+        let ends = ends(tree);
+        // above this depth all callers pass on; what is below a charged node is its path
+        let mut charged_at: Option<usize> = None;
+        for (place, node) in tree.nodes.iter().enumerate() {
+            if charged_at.is_some_and(|depth| node.depth > depth) {
+                continue;
+            }
+            charged_at = None;
+            match &node.label {
+                Label::Root(_) => {}
+                Label::Hidden { .. } => holdings.hidden_bytes = holdings.hidden_bytes.saturating_add(node.bytes),
+                Label::Frame(frame) if is_wrapper(frame.name()) && has_callers(tree, place) => {}
+                Label::Frame(frame) => {
+                    charged_at = Some(node.depth);
+                    charge(&mut found, frame, node, &largest_path(tree, &ends, place));
+                }
+            }
+        }
+        holdings.functions = found.into_values().map(|(held, _)| held).collect();
+        holdings.functions.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.function.cmp(&b.function)));
+        holdings
+    }
+
+    /// Bytes of each part of the server, the largest first; `None`: of functions whose names tell none.
+    pub fn subsystems(&self) -> Vec<(Option<&'static str>, u64)> {
+        let mut sums: BTreeMap<Option<&'static str>, u64> = BTreeMap::new();
+        for held in &self.functions {
+            *sums.entry(held.subsystem).or_default() += held.bytes;
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        sums
+    }
+
+    fn held(&self) -> BTreeMap<&str, &Held> {
+        self.functions.iter().map(|held| (held.function.as_str(), held)).collect()
+    }
+}
+
+fn has_callers(tree: &Tree, place: usize) -> bool {
+    let depth = |place: usize| tree.nodes.get(place).map(|node| node.depth);
+    depth(place + 1) > depth(place)
+}
+
+fn charge(found: &mut BTreeMap<String, (Held, u64)>, frame: &Frame, node: &TreeNode, path: &[&Frame]) {
+    let part = || path.iter().find_map(|it| subsystem::of(it.name()));
+    let written = || path.iter().map(|it| written(it)).collect();
+    let (held, largest) = found
+        .entry(frame.function.clone())
+        .or_insert_with(|| (Held { function: frame.function.clone(), path: Vec::new(), subsystem: None, bytes: 0 }, 0));
+    held.bytes = held.bytes.saturating_add(node.bytes);
+    if node.bytes >= *largest {
+        (*largest, held.path, held.subsystem) = (node.bytes, written(), part());
+    }
+}
+
+fn written(frame: &Frame) -> String {
+    match &frame.place {
+        Some(place) => format!("{} ({place})", frame.function),
+        None => frame.function.clone(),
+    }
+}
+
+/// From this node on, always the caller with the most bytes. `ends`: where the branch of each node ends.
+fn largest_path<'a>(tree: &'a Tree, ends: &[usize], place: usize) -> Vec<&'a Frame> {
+    let node = |place: usize| tree.nodes.get(place);
+    let end = |place: usize| ends.get(place).copied().unwrap_or(usize::MAX);
+    let mut path: Vec<&Frame> = Vec::new();
+    let mut next = Some(place);
+    while let Some(at) = next {
+        path.extend(node(at).and_then(frame_of));
+        let siblings = iter::successors(Some(at + 1), |it| Some(end(*it))).take_while(|it| *it < end(at));
+        let named = siblings.filter_map(|it| Some((it, node(it).filter(|node| frame_of(node).is_some())?.bytes)));
+        // of several with as many bytes, the first
+        next = named.reduce(|most, it| if it.1 > most.1 { it } else { most }).map(|(place, _)| place);
+    }
+    path
+}
+
+/// For each node: the place behind all that is below it.
+fn ends(tree: &Tree) -> Vec<usize> {
+    let mut ends = vec![tree.nodes.len(); tree.nodes.len()];
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    for (place, node) in tree.nodes.iter().enumerate() {
+        while let Some((before, _)) = open.pop_if(|(_, depth)| *depth >= node.depth) {
+            ends.get_mut(before).into_iter().for_each(|end| *end = place);
+        }
+        open.push((place, node.depth));
+    }
+    ends
+}
+
+fn frame_of(node: &TreeNode) -> Option<&Frame> {
+    match &node.label {
+        Label::Frame(frame) => Some(frame),
+        Label::Hidden { .. } | Label::Root(_) => None,
+    }
+}
+
+/// Each function that either tree names, the one that grew most first. Functions are the same by name, whatever their addresses.
+pub fn growth(before: &Holdings, after: &Holdings) -> Vec<Growth> {
+    let (first, last) = (before.held(), after.held());
+    let names: BTreeSet<&str> = first.keys().chain(last.keys()).copied().collect();
+    let mut grown: Vec<Growth> = names
+        .into_iter()
+        .filter_map(|name| {
+            let (from, to) = (first.get(name), last.get(name));
+            let told = to.or(from)?;
+            let (before_bytes, after_bytes) = (from.map_or(0, |it| it.bytes), to.map_or(0, |it| it.bytes));
+            let growth_bytes = i128::from(after_bytes) - i128::from(before_bytes);
+            Some(Growth {
+                function: name.to_owned(),
+                path: told.path.clone(),
+                subsystem: told.subsystem,
+                growth_bytes,
+                low_bytes: growth_bytes - i128::from(before.hidden_bytes),
+                high_bytes: growth_bytes + i128::from(after.hidden_bytes),
+                before_bytes,
+                after_bytes,
+            })
+        })
+        .collect();
+    grown.sort_by(|a, b| b.growth_bytes.cmp(&a.growth_bytes).then_with(|| a.function.cmp(&b.function)));
+    grown
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Lines of a file as bytes, with their place, none longer than a bound. A line is looked at where it was read to; it is not copied.
+
+use crate::damage::{Damage, Error};
+use std::io::{ErrorKind, Read};
+use std::ops::Range;
+
+/// A longer line is damage. The longest names of C++ templates have some tens of thousands of bytes.
+pub const MOST_BYTES: usize = 1 << 20;
+const FIRST_BYTES: usize = 256 << 10;
+
+pub(crate) struct Lines<R> {
+    input: R,
+    buffer: Vec<u8>,
+    /// Up to here the buffer has been read to.
+    filled: usize,
+    line: Range<usize>,
+    /// Where the next line begins in the buffer.
+    next: usize,
+    /// Where the buffer begins in the file.
+    at_byte: u64,
+    number: u64,
+}
+
+impl<R: Read> Lines<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Self { input, buffer: vec![0; FIRST_BYTES], filled: 0, line: 0..0, next: 0, at_byte: 0, number: 0 }
+    }
+
+    /// The next line without its end. `false`: there is none.
+    pub(crate) fn advance(&mut self) -> Result<bool, Error> {
+        self.number += 1;
+        let mut searched = self.next;
+        loop {
+            let unsearched = self.buffer.get(searched..self.filled).unwrap_or_default();
+            if let Some(end) = memchr::memchr(b'\n', unsearched) {
+                self.line = self.next..searched + end;
+                self.next = searched + end + 1;
+                return Ok(true);
+            }
+            searched = self.filled;
+            if searched - self.next > MOST_BYTES {
+                self.line = self.next..self.next;
+                return Err(self.damage(format!("a line of more than {MOST_BYTES} bytes")).into());
+            }
+            let moved = self.make_room();
+            searched -= moved;
+            if self.fill()? == 0 {
+                self.line = self.next..self.filled;
+                self.next = self.filled;
+                return Ok(!self.line.is_empty());
+            }
+        }
+    }
+
+    /// The line that has begun goes to the beginning of the buffer, by so many bytes; a buffer that it fills is made larger.
+    fn make_room(&mut self) -> usize {
+        let moved = self.next;
+        self.buffer.copy_within(self.next..self.filled, 0);
+        (self.filled, self.next) = (self.filled - moved, 0);
+        self.at_byte += moved as u64;
+        if self.filled == self.buffer.len() {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+        moved
+    }
+
+    fn fill(&mut self) -> Result<usize, Error> {
+        loop {
+            match self.input.read(self.buffer.get_mut(self.filled..).unwrap_or_default()) {
+                Ok(read) => {
+                    self.filled += read;
+                    return Ok(read);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    pub(crate) fn text(&self) -> &[u8] {
+        self.buffer.get(self.line.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn damage(&self, what: impl Into<String>) -> Damage {
+        let at_byte = self.at_byte + self.line.start as u64;
+        Damage { at_byte, line: self.number, what: what.into(), is_end: false }
+    }
+
+    pub(crate) fn end(&self, expected: &str) -> Damage {
+        Damage { is_end: true, ..self.damage(format!("the file ends where {expected} must follow")) }
+    }
+}

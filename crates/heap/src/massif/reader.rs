@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From lines to snapshots and nodes.
+
+use super::{Event, Header, Kind, Node, Snapshot, TimeUnit};
+use crate::damage::Error;
+use crate::lines::Lines;
+use std::io::Read;
+
+/// What a `#` begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remarks {
+    /// A line that begins with it says nothing: as Massif writes its separators. Names of functions may hold one.
+    Lines,
+    /// All behind it says nothing, wherever it stands: as `ms_print` reads, which so cuts names off.
+    Anywhere,
+}
+
+/// Reads one file from its beginning.
+pub struct Reader<R> {
+    lines: Lines<R>,
+    remarks: Remarks,
+    header: Header,
+    /// How much of the line is no remark.
+    length: usize,
+    /// Of each node on the way from the root: how many of its children have not come yet.
+    awaited: Vec<u64>,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// [`Damage`](crate::Damage): it is no output of Massif.
+    pub fn new(input: R, remarks: Remarks) -> Result<Self, Error> {
+        let header = Header::default();
+        let mut reader = Self { lines: Lines::new(input), remarks, header, length: 0, awaited: Vec::new() };
+        while reader.must_advance("desc: or cmd:")? {
+            let Some(arguments) = reader.text().strip_prefix(b"desc:") else { break };
+            let arguments = arguments.to_vec();
+            reader.header.arguments.push(arguments);
+        }
+        reader.header.command = reader.behind("cmd:")?;
+        reader.must_advance("time_unit:")?;
+        let unit = reader.behind("time_unit:")?;
+        let is_unknown = || reader.lines.damage("time_unit is none of i, ms and B");
+        reader.header.time_unit = TimeUnit::of(&unit).ok_or_else(is_unknown)?;
+        Ok(reader)
+    }
+
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What follows; `None` at the end.
+    ///
+    /// # Errors
+    /// [`Damage`](crate::Damage): what follows is neither a snapshot nor a node where one must stand.
+    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, Error> {
+        while self.awaited.last() == Some(&0) {
+            self.awaited.pop();
+        }
+        if !self.awaited.is_empty() {
+            return self.node().map(Some);
+        }
+        if !self.advance()? {
+            return Ok(None);
+        }
+        self.snapshot().map(|it| Some(Event::Snapshot(it)))
+    }
+
+    /// The last snapshot has a tree of which nodes are missing.
+    pub fn is_in_tree(&self) -> bool {
+        self.awaited.iter().any(|it| *it > 0)
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, Error> {
+        let number = self.number("snapshot=")?;
+        let mut next = |name| {
+            self.must_advance(name)?;
+            self.number(name)
+        };
+        let (time, heap_bytes) = (next("time=")?, next("mem_heap_B=")?);
+        let (extra_bytes, stacks_bytes) = (next("mem_heap_extra_B=")?, next("mem_stacks_B=")?);
+        self.must_advance("heap_tree=")?;
+        let kind = match self.text().strip_prefix(b"heap_tree=").map(<[u8]>::trim_ascii_end) {
+            Some(b"empty") => Kind::Normal,
+            Some(b"detailed") => Kind::Detailed,
+            Some(b"peak") => Kind::Peak,
+            _ => return Err(self.lines.damage("heap_tree= is none of empty, detailed and peak").into()),
+        };
+        let snapshot = Snapshot { number, time, heap_bytes, extra_bytes, stacks_bytes, kind };
+        if snapshot.total_bytes().is_none() {
+            return Err(self.lines.damage("the sizes of the snapshot have no sum in 64 bits").into());
+        }
+        if kind != Kind::Normal {
+            self.awaited.push(1);
+        }
+        Ok(snapshot)
+    }
+
+    fn node(&mut self) -> Result<Event<'_>, Error> {
+        self.must_advance("a node of the tree")?;
+        let depth = self.awaited.len() - 1;
+        let Some((children, bytes, at)) = node_of(self.text()) else {
+            return Err(self.lines.damage("no node of a tree, such as `n1: 1024 LABEL`").into());
+        };
+        if let Some(awaited) = self.awaited.last_mut() {
+            *awaited -= 1;
+        }
+        self.awaited.push(children);
+        Ok(Event::Node(Node { depth, children, bytes, label: self.text().get(at..).unwrap_or_default() }))
+    }
+
+    /// The next line that says something.
+    fn advance(&mut self) -> Result<bool, Error> {
+        while self.lines.advance()? {
+            let line = self.lines.text();
+            let remark = match self.remarks {
+                Remarks::Lines => line.starts_with(b"#").then_some(0),
+                Remarks::Anywhere => memchr::memchr(b'#', line),
+            };
+            self.length = remark.unwrap_or(line.len());
+            if self.text().iter().any(|byte| !byte.is_ascii_whitespace()) {
+                return Ok(true);
+            }
+        }
+        self.length = 0;
+        Ok(false)
+    }
+
+    fn must_advance(&mut self, expected: &str) -> Result<bool, Error> {
+        if self.advance()? { Ok(true) } else { Err(self.lines.end(expected).into()) }
+    }
+
+    fn text(&self) -> &[u8] {
+        self.lines.text().get(..self.length).unwrap_or_default()
+    }
+
+    fn behind(&self, name: &str) -> Result<Vec<u8>, Error> {
+        let text = self.text().strip_prefix(name.as_bytes());
+        let missing = || self.lines.damage(format!("no {name} where it must stand"));
+        Ok(text.ok_or_else(missing)?.trim_ascii_start().to_vec())
+    }
+
+    fn number(&self, name: &str) -> Result<u64, Error> {
+        let digits = self.text().strip_prefix(name.as_bytes()).map(<[u8]>::trim_ascii);
+        let (number, rest) = digits.and_then(leading_number).unzip();
+        let is_all = rest == digits.map(<[u8]>::len);
+        let missing = || self.lines.damage(format!("no {name} with a number where it must stand"));
+        Ok(number.filter(|_| is_all).ok_or_else(missing)?)
+    }
+}
+
+/// Children, bytes, and where the label begins.
+fn node_of(line: &[u8]) -> Option<(u64, u64, usize)> {
+    let text = line.trim_ascii_start().strip_prefix(b"n")?;
+    let (children, used) = leading_number(text)?;
+    let text = text.get(used..)?.strip_prefix(b":")?.trim_ascii_start();
+    let (bytes, used) = leading_number(text)?;
+    Some((children, bytes, line.len() - text.len() + used))
+}
+
+/// The number that the text begins with, and how many digits it has. `None`: none, or more than 64 bits hold.
+fn leading_number(text: &[u8]) -> Option<(u64, usize)> {
+    let digits = text.iter().take_while(|it| it.is_ascii_digit()).count();
+    let number = text
+        .iter()
+        .take(digits)
+        .try_fold(0_u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))?;
+    (digits > 0).then_some((number, digits))
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! To which part of a server a function belongs, by its name.
+
+/// Parts of a server, and how the names of their functions begin. The first that fits counts.
+const BEGINNINGS: [(&str, &str); 11] = [
+    (
+        "replication",
+        "Log_event Rows_log_event Query_log_event Relay_log rpl_ Rpl_ handle_slave Binlog_ MYSQL_BIN_LOG Master_info Gtid_  \
+         binlog_ ReplicationSlot WalSnd logicalrep_ ReorderBuffer",
+    ),
+    (
+        "InnoDB",
+        "innobase_ innodb_ ha_innobase buf_ btr_ trx_ dict_ fil_ fsp_ lock_ log_ recv_ srv_ row_ ibuf_ mtr_ rec_ que_ fts_ os_aio  \
+         os_thread sync_ AIO hash0 hash_create ha_create ib_ ibt_ page_ purge_ read_view pars_ Log_sys log_t dblwr  \
+         Double_write",
+    ),
+    ("performance schema", "pfs_ PFS_ init_instruments pfs:: initialize_performance_schema find_or_create_"),
+    (
+        "key cache and Aria",
+        "init_key_cache ha_init_key_cache init_pagecache multi_init_pagecache pagecache_ ma_ maria_ mi_ _ma_ _mi_ ha_maria  \
+         ha_myisam translog_ heap_ hp_",
+    ),
+    (
+        "optimizer and execution",
+        "JOIN Item make_join create_tmp_table Unique filesort Sort_param SEL_ SQL_SELECT QUICK_ Explain_ SELECT_LEX st_select_lex  \
+         opt_ Filesort ExecInit Exec tuplesort_ tuplestore_ hash_ create_plan planner standard_planner query_planner build_",
+    ),
+    ("parser", "MYSQLparse Lex_ lex_ LEX:: raw_parser base_yyparse parse_analyze transform pg_parse_query"),
+    (
+        "tables and dictionary",
+        "open_table TABLE_SHARE alloc_table_share TDC_ tdc_ tc_ Table_cache dd:: Field_ TABLE:: RelationBuildDesc RelationCache  \
+         RelCache SearchCatCache CatalogCache InitCatCache load_relcache",
+    ),
+    ("accounts and plug-ins", "acl_ plugin_ Sys_var sys_var mysql_rm servers_ grant_ my_once_alloc udf_"),
+    (
+        "connections and threads",
+        "THD:: thd_ Connection_handler handle_one_connection handle_connection create_thread my_net_ net_ vio_ Protocol  \
+         connection_ thread_ tp_ pthread_create allocate_dtv _dl_allocate_tls PostmasterMain BackendStartup InitProcess pq_",
+    ),
+    (
+        "character sets",
+        "my_once_ init_available_charsets get_charset add_collation my_uca my_coll init_state_maps create_fromuni",
+    ),
+    (
+        "start of the program",
+        "mysqld_main init_server_components init_common_variables _dl_ dl_ call_init  _GLOBAL__sub __static_init  \
+         my_init OPENSSL_ CRYPTO_ OSSL_",
+    ),
+];
+
+/// `name`: without arguments. `None`: it tells no part.
+pub(crate) fn of(name: &str) -> Option<&'static str> {
+    let fits = |beginning: &str| name.starts_with(beginning);
+    BEGINNINGS.iter().find(|(_, beginnings)| beginnings.split_whitespace().any(fits)).map(|(part, _)| *part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_its_part() {
+        assert_eq!(of("buf_pool_t::create"), Some("InnoDB"));
+        assert_eq!(of("Log_event::read_log_event"), Some("replication"));
+        assert_eq!([of("main"), of("???")], [None, None], "every path begins with main");
+    }
+}

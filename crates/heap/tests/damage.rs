@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Files that broke off, were damaged, or are meant to do harm: they are read up to the damage, in bounded memory, without a panic.
+#![allow(clippy::unwrap_used)]
+
+use heap::{Error, Holdings, Label, Outline, growth, ms_print, trees};
+use proptest::prelude::*;
+
+const HEADER: &str = "desc: --time-unit=B\ncmd: ./program\ntime_unit: B\n";
+
+fn snapshot(number: u64, bytes: u64, tree: &str) -> String {
+    let rule = "#-----------";
+    let kind = if tree.is_empty() { "empty\n" } else { "detailed\n" };
+    format!(
+        "{rule}\nsnapshot={number}\n{rule}\ntime={}\nmem_heap_B={bytes}\nmem_heap_extra_B=8\nmem_stacks_B=0\nheap_tree={kind}{tree}",
+        number * 1000
+    )
+}
+
+const TREE: &str = "n2: 900 (heap allocation functions) malloc/new/new[], --alloc-fns, etc.
+ n1: 800 0x4E3F: my_malloc (my_malloc.c:88)
+  n1: 800 0x5A: ??? (in /usr/sbin/mariadbd)
+   n0: 800 0x5A: grow(char const*, int#1) (grow.cc:7)
+ n0: 100 in 3 places, below massif's threshold (1.00%)
+";
+
+fn whole() -> Vec<u8> {
+    format!("{HEADER}{}{}{}", snapshot(0, 0, ""), snapshot(1, 900, TREE), snapshot(2, 1200, "")).into_bytes()
+}
+
+/// All readers; the trees of all snapshots.
+fn read_all(bytes: &[u8]) -> Result<usize, Error> {
+    let mut written = Vec::new();
+    let _ = ms_print::print(bytes, || Ok(bytes), &ms_print::Options::default(), &mut written);
+    let outline = Outline::read(bytes)?;
+    let places: Vec<usize> = outline.with_trees().collect();
+    let trees = trees(bytes, &places)?;
+    let holdings: Vec<Holdings> = trees.iter().map(Holdings::of).collect();
+    for tree in &trees {
+        heap::folded::write(tree, &mut std::io::sink())?;
+    }
+    holdings.windows(2).for_each(|pair| drop(growth(&pair[0], &pair[1])));
+    Ok(outline.snapshots.len())
+}
+
+#[test]
+fn a_file_that_broke_off_is_read_up_to_there() {
+    let whole = whole();
+    assert_eq!(read_all(&whole).unwrap(), 3);
+    let mut before = 0;
+    for end in HEADER.len()..whole.len() {
+        let found = read_all(&whole[..end]).unwrap();
+        assert!(found >= before && found - before <= 1, "{found} snapshots of {end} bytes, {before} of fewer");
+        before = found;
+    }
+    let last_line = "heap_tree=empty\n".len();
+    let cut = Outline::read(&whole[..whole.len() - last_line]).unwrap();
+    assert!(cut.damage.is_some_and(|damage| damage.is_end && damage.line > 20), "a line is missing");
+}
+
+#[test]
+fn a_name_with_a_number_sign_is_whole() {
+    let tree = &trees(whole().as_slice(), &[1]).unwrap()[0];
+    assert!(matches!(&tree.nodes[3].label, Label::Frame(frame) if frame.function == "grow(char const*, int#1)"));
+    let holdings = Holdings::of(tree);
+    assert_eq!(
+        (holdings.functions[0].bytes, holdings.hidden_bytes),
+        (800, 100),
+        "charged past the wrapper and what has no name"
+    );
+    assert_eq!(holdings.functions[0].function, "grow(char const*, int#1)");
+}
+
+#[test]
+fn numbers_that_are_too_large_are_damage() {
+    for (from, to) in
+        [("mem_heap_B=900", "mem_heap_B=99999999999999999999"), ("mem_heap_B=900", "mem_heap_B=18446744073709551615")]
+    {
+        let text = String::from_utf8(whole()).unwrap().replace(from, to);
+        let outline = Outline::read(text.as_bytes()).unwrap();
+        assert_eq!((outline.snapshots.len(), outline.damage.is_some()), (1, true), "{to}");
+    }
+    let children = String::from_utf8(whole()).unwrap().replace("n2: 900", "n18446744073709551615: 900");
+    assert!(Outline::read(children.as_bytes()).unwrap().damage.is_some());
+}
+
+#[test]
+fn a_tree_of_a_hundred_thousand_callers_is_read() {
+    use std::fmt::Write as _;
+    let depth = 100_000;
+    let mut tree = "n1: 5 (heap allocation functions) malloc\n".to_owned();
+    for nth in 1..=depth {
+        writeln!(tree, " n{}: 5 0x{nth:X}: f{nth} (f.c:1)", u8::from(nth < depth)).unwrap();
+    }
+    let text = format!("{HEADER}{}", snapshot(0, 5, &tree));
+    let outline = Outline::read(text.as_bytes()).unwrap();
+    assert_eq!((outline.snapshots.len(), outline.damage), (1, None));
+    let holdings = Holdings::of(&trees(text.as_bytes(), &[0]).unwrap()[0]);
+    assert_eq!(holdings.functions[0].function, "f1");
+}
+
+#[test]
+fn a_line_without_an_end_is_damage() {
+    let text = format!("{HEADER}{}", "x".repeat(heap::MOST_BYTES + 1));
+    let damage = Outline::read(text.as_bytes()).unwrap().damage.unwrap();
+    assert!(damage.what.contains("1048576 bytes"), "{damage}");
+}
+
+#[test]
+fn what_is_no_profile_is_told() {
+    for text in ["", "\n\n", "MZ\0\0", "desc: a\n", "desc: a\ncmd: b\ntime_unit: fortnights\n"] {
+        assert!(matches!(Outline::read(text.as_bytes()), Err(Error::Damage(_))), "{text:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_change_of_some_bytes_makes_it_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
+        let mut bytes = whole();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let _ = read_all(&bytes);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), behind in any::<bool>()) {
+        let bytes = if behind { [HEADER.as_bytes(), &bytes].concat() } else { bytes };
+        let _ = read_all(&bytes);
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two times of the heap beside each other, as text.
+
+use heap::{Growth, Holdings};
+use std::fmt::Write as _;
+use units::Bytes;
+
+/// A signed size.
+pub(super) fn signed(bytes: i128) -> String {
+    let size = Bytes(u64::try_from(bytes.unsigned_abs()).unwrap_or(u64::MAX));
+    match bytes {
+        0 => "0 B".to_owned(),
+        ..0 => format!("-{size}"),
+        _ => format!("+{size}"),
+    }
+}
+
+pub(super) fn table(grown: &[Growth], top: usize) -> String {
+    let mut text = String::new();
+    let _ =
+        writeln!(text, "{:>12}  {:>24}  {:>11}  {:>11}  function", "growth", "at least to at most", "before", "after");
+    let (shown, rest) = grown.split_at(grown.len().min(top));
+    for it in shown {
+        let bounds = format!("{} to {}", signed(it.low_bytes), signed(it.high_bytes));
+        let (before, after) = (Bytes(it.before_bytes).to_string(), Bytes(it.after_bytes).to_string());
+        let part = it.subsystem.map_or_else(String::new, |part| format!("  [{part}]"));
+        let _ = writeln!(
+            text,
+            "{:>12}  {bounds:>24}  {before:>11}  {after:>11}  {}{part}",
+            signed(it.growth_bytes),
+            it.function
+        );
+    }
+    if !rest.is_empty() {
+        let sum: i128 = rest.iter().map(|it| it.growth_bytes).sum();
+        let _ = writeln!(
+            text,
+            "{:>12}  {:>24}  {:>11}  {:>11}  {} more functions (--top)",
+            signed(sum),
+            "",
+            "",
+            "",
+            rest.len()
+        );
+    }
+    text
+}
+
+/// Parts of the server, the largest first.
+pub(super) fn parts(holdings: &Holdings) -> String {
+    let mut text = String::new();
+    let total = holdings.total_bytes.max(1) as f64;
+    let mut line = |name: &str, bytes: u64| {
+        let share = 100.0 * bytes as f64 / total;
+        let _ = writeln!(text, "  {share:5.1} %  {:>11}  {name}", Bytes(bytes).to_string());
+    };
+    for (part, bytes) in holdings.subsystems() {
+        line(part.unwrap_or("functions whose names tell no part"), bytes);
+    }
+    if holdings.hidden_bytes > 0 {
+        line("below the profiler's threshold, which names no function", holdings.hidden_bytes);
+    }
+    text
+}
