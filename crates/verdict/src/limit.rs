@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a comparison is held to: `p99>1.05x`.
+
+use crate::judged::{Compared, Judged, Verdict};
+use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
+
+/// Fails where a figure is shown to be so much higher, or lower, on the second side.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limit {
+    /// As it was written.
+    text: String,
+    name: String,
+    verdict: Verdict,
+    ratio: f64,
+}
+
+/// Why a text is no limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitError(String);
+
+/// What a comparison says of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Held {
+    /// The difference is shown, and the typical ratio is beyond the limit.
+    Shown,
+    /// Not so; a ratio at the limit would have been seen.
+    NotShown,
+    /// Not so; but a ratio at the limit could have been there without being seen: the detectable ratio is beyond it.
+    Unseen,
+    /// The figure has no verdict.
+    CannotTell,
+}
+
+impl Limit {
+    /// The figure's name.
+    pub fn figure(&self) -> &str {
+        &self.name
+    }
+
+    pub fn check(&self, judged: &Judged) -> Held {
+        judged.figure(&self.name).map_or(Held::CannotTell, |figure| self.of(figure))
+    }
+
+    fn of(&self, figure: &Compared) -> Held {
+        let Some(verdict) = figure.verdict else { return Held::CannotTell };
+        let is_beyond = match (self.verdict, figure.ratio) {
+            (Verdict::Higher, ratio) => ratio.is_none_or(|ratio| ratio > self.ratio),
+            (_, ratio) => ratio.is_some_and(|ratio| ratio < self.ratio),
+        };
+        if verdict == self.verdict && is_beyond {
+            return Held::Shown;
+        }
+        let asked = self.ratio.max(1.0 / self.ratio);
+        match figure.detectable_ratio {
+            Some(detectable) if detectable <= asked => Held::NotShown,
+            _ => Held::Unseen,
+        }
+    }
+}
+
+impl FromStr for Limit {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        let wrong = |why: &str| LimitError(format!("{text:?}: {why}"));
+        let at = text.find(['>', '<']).ok_or_else(|| wrong("there is no > or < in it"))?;
+        let (name, rest) = text.split_at(at);
+        let verdict = if rest.starts_with('>') { Verdict::Higher } else { Verdict::Lower };
+        let name = name.trim();
+        let number = rest.get(1..).unwrap_or_default().trim();
+        let ratio =
+            number.strip_suffix('x').ok_or_else(|| wrong("the limit is a ratio with an x behind it, such as 1.05x"))?;
+        let ratio: f64 = ratio.trim().parse().map_err(|_| wrong("what stands before the x is no number"))?;
+        let fits = match verdict {
+            Verdict::Higher => ratio.is_finite() && ratio >= 1.0,
+            _ => ratio > 0.0 && ratio <= 1.0,
+        };
+        match (name.is_empty(), fits) {
+            (true, _) => Err(wrong("no figure is named")),
+            (_, false) => Err(wrong("behind > stands a ratio of 1 or more, behind < one of 1 or less and above 0")),
+            _ => Ok(Self { text: text.to_owned(), name: name.to_owned(), verdict, ratio }),
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)
+    }
+}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "{}\n  a limit is FIGURE>RATIOx or FIGURE<RATIOx, for example 'p99>1.05x' or 'throughput<0.95x'",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for LimitError {}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer compare`: two sides of runs, one verdict for each figure.
+
+mod table;
+
+use super::report::{read, recording_in};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal::{self, Output};
+use evidence::Evidence;
+use explain::sides::{Sides, Wanted, compare};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use verdict::{Held, Limit};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A repeat is one run of its own: a fresh server on fresh data. Below three runs of each side there is no verdict.\n\
+    All intervals of a comparison hold together with a confidence of 95 %. What differs between the runs is listed first; what --across\n\
+    does not allow makes them not comparable. `wringer doc compare` says how a verdict is made.\n\n\
+    Examples:\n  \
+      wringer compare before after                                   two runs: in what they differ; no verdict yet\n  \
+      wringer compare --a old-1 old-2 old-3 --b new-1 new-2 new-3     three repeats of each side\n  \
+      wringer compare --a old-* --b new-* --paired --across server.version --fail-if 'p99>1.05x'\n\n\
+    Exit codes: 0 compared, nothing asked for is shown; 1 a --fail-if is shown; 2 wrong usage; 3 it cannot be told (not comparable, too few\n\
+    repeats), or a recording is missing; 4 a recording cannot be read."
+)]
+pub struct Args {
+    /// The recording of the first side, or its folder
+    #[arg(value_name = "A", required_unless_present = "a", conflicts_with_all = ["a", "b"], requires = "second")]
+    first: Option<PathBuf>,
+    /// That of the second side
+    #[arg(value_name = "B")]
+    second: Option<PathBuf>,
+    /// Recordings of the first side, each a repeat
+    #[arg(long, num_args = 1.., value_name = "RECORDING", requires = "b")]
+    a: Vec<PathBuf>,
+    /// Recordings of the second side, each a repeat
+    #[arg(long, num_args = 1.., value_name = "RECORDING", requires = "a")]
+    b: Vec<PathBuf>,
+    /// The first run of one side ran beside the first run of the other, the second beside the second, and so on
+    #[arg(long)]
+    paired: bool,
+    /// A condition that may differ: a key of the list (server.version), the beginning of several (host), or a variable's name
+    #[arg(long, value_name = "KEY")]
+    across: Vec<String>,
+    /// Compare this arm only
+    #[arg(long, value_name = "NAME")]
+    arm: Option<String>,
+    /// Exit code 1 when a figure is shown to be so much higher or lower on the second side: 'p99>1.05x', 'throughput<0.95x'
+    #[arg(long, value_name = "LIMIT")]
+    fail_if: Vec<Limit>,
+    /// How to print the comparison
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+/// One limit with one comparison.
+#[derive(Debug, Serialize)]
+struct Checked {
+    limit: String,
+    /// The arm of the first side; `None`: nothing could be compared.
+    arm: Option<String>,
+    held: Held,
+    /// One sentence for people.
+    statement: String,
+}
+
+/// # Errors
+/// Exit codes 1 and 3: a limit is shown, or cannot be told. 2 and 3: the runs cannot stand beside each other. 4: a recording cannot be read.
+pub fn main(args: Args) -> Outcome {
+    let (a, b) = match (args.first, args.second) {
+        (Some(a), Some(b)) => (vec![a], vec![b]),
+        _ => (args.a, args.b),
+    };
+    let (a, b) = (all(&a)?, all(&b)?);
+    let wanted = Wanted { across: args.across, arm: args.arm, paired: args.paired };
+    let sides = compare(&a, &b, &wanted).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let checked: Vec<Checked> = args.fail_if.iter().flat_map(|limit| check(limit, &sides)).collect();
+    match args.output {
+        Output::Text => {
+            terminal::data(table::text(&sides, checked.iter().map(|one| one.statement.as_str())).trim_end())
+        }
+        Output::Json => terminal::json(&document(&sides, &checked)),
+    }
+    end(&checked)
+}
+
+fn all(paths: &[PathBuf]) -> Result<Vec<Evidence>, Failure> {
+    paths.iter().map(|path| read(&recording_in(path), explain::needs)).collect()
+}
+
+fn document(sides: &Sides, checked: &[Checked]) -> Value {
+    let figures = match sides.comparisons.as_slice() {
+        [one] => Some(&one.judged.figures),
+        _ => None,
+    };
+    json!({
+        "schema": report::SCHEMA,
+        "differs": sides.differs,
+        "verdict": if sides.not_comparable.is_empty() { "compared" } else { "not_comparable" },
+        "not_comparable": sides.not_comparable,
+        "figures": figures,
+        "comparisons": sides.comparisons,
+        "fail_if": checked,
+    })
+}
+
+fn check(limit: &Limit, sides: &Sides) -> Vec<Checked> {
+    if sides.comparisons.is_empty() {
+        let statement = format!("{limit}: it cannot be told, because the two sides are not comparable.");
+        return vec![Checked { limit: limit.to_string(), arm: None, held: Held::CannotTell, statement }];
+    }
+    let of = sides.comparisons.iter().map(|one| {
+        let held = limit.check(&one.judged);
+        let figure = one.judged.figure(limit.figure());
+        let detectable = figure.and_then(|figure| figure.detectable_ratio);
+        let what = match held {
+            Held::Shown => "it is shown.".to_owned(),
+            Held::NotShown => "it is not shown, and would have been.".to_owned(),
+            Held::Unseen => match detectable {
+                Some(ratio) if ratio > 10.0 => {
+                    "it is not shown. But these repeats lie so far apart that they show hardly any difference: more repeats, or longer ones, \
+                     would tell."
+                        .to_owned()
+                }
+                Some(ratio) => format!(
+                    "it is not shown. But these repeats show only what is {ratio:.2} times as much or more (or as much less): more repeats, \
+                     or longer ones, would tell."
+                ),
+                None => "it is not shown, and nothing says how large a difference would have been.".to_owned(),
+            },
+            Held::CannotTell => match figure.and_then(|figure| figure.told.first()) {
+                Some(why) => format!("it cannot be told: {why}."),
+                None => "it cannot be told: no run has this figure.".to_owned(),
+            },
+        };
+        Checked { limit: limit.to_string(), arm: Some(one.a.clone()), held, statement: format!("{limit}, \"{}\": {what}", one.a) }
+    });
+    of.collect()
+}
+
+/// What is shown comes before what cannot be told.
+fn end(checked: &[Checked]) -> Outcome {
+    let first = |held: Held| checked.iter().find(|one| one.held == held);
+    let failure = match (first(Held::Shown), first(Held::CannotTell)) {
+        (Some(shown), _) => Failure::message(Exit::Finding, &shown.statement),
+        (None, Some(untold)) => Failure::message(Exit::Missing, &untold.statement)
+            .hint("a verdict needs three runs of each side, and each condition that differs named with --across"),
+        (None, None) => return Ok(()),
+    };
+    Err(failure)
+}

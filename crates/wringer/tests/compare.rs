@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer compare` on recordings made by hand: no server is needed.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // prepares files
+
+#[path = "../../report/tests/common/mod.rs"]
+mod common;
+
+use evidence::Evidence;
+use recording::{Recording, Start};
+use serde_json::Value;
+use std::fs;
+use testkit::{Lab, Ran};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+/// A recording of the arm "no delay" alone, so many thousandths of its time long.
+fn record(lab: &Lab, name: &str, thousandths: u64, change: impl Fn(&mut Evidence)) -> String {
+    let mut evidence = common::sample().evidence;
+    evidence.run_id = format!("w-{name}");
+    evidence.arms.truncate(1);
+    evidence.arms[0].broke_off = None;
+    let phase = &mut evidence.arms[0].load.as_mut().unwrap().measured;
+    phase.elapsed_us = phase.elapsed_us * thousandths / 1000;
+    change(&mut evidence);
+    let folder = lab.home().join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let (run_id, started, experiment) = (evidence.run_id, evidence.started, evidence.experiment);
+    let start = Start { run_id, started, experiment, files: Vec::new() };
+    let recording = Recording::create(&folder.join("recording.sqlite"), &start).unwrap();
+    recording.conditions(&evidence.conditions).unwrap();
+    (0..).zip(&evidence.arms).for_each(|(position, arm)| recording.arm(position, arm).unwrap());
+    recording.finish(evidence.elapsed_us).unwrap();
+    folder.to_str().unwrap().to_owned()
+}
+
+/// Runs with these lengths.
+fn side(lab: &Lab, name: &str, lengths: &[u64], change: fn(&mut Evidence)) -> Vec<String> {
+    (1..)
+        .zip(lengths)
+        .map(|(number, length): (usize, _)| record(lab, &format!("{name}-{number}"), *length, change))
+        .collect()
+}
+
+fn compare(lab: &Lab, a: &[String], b: &[String], more: &[&str]) -> Ran {
+    let words = ["compare", "--a"].into_iter().chain(a.iter().map(String::as_str));
+    let words = words.chain(["--b"]).chain(b.iter().map(String::as_str)).chain(more.iter().copied());
+    lab.run(words)
+}
+
+fn json(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+const STEADY: [u64; 4] = [1000, 1010, 995, 1003];
+
+#[test]
+fn a_throughput_that_fell_is_shown_and_fails() {
+    let lab = Lab::new(WRINGER);
+    let (a, b) = (side(&lab, "a", &STEADY, |_| ()), side(&lab, "b", &[1250, 1260, 1245, 1252], |_| ()));
+    let ran = compare(&lab, &a, &b, &["-o", "json", "--fail-if", "throughput<0.95x"]).expect_code(1);
+    let result = json(&ran);
+    let throughput = &result["figures"][0];
+    assert_eq!((&throughput["name"], &throughput["verdict"]), (&"throughput".into(), &"lower".into()), "{result:#}");
+    assert!((throughput["ratio"].as_f64().unwrap() - 0.8).abs() < 0.01, "{throughput:#}");
+    assert_eq!((&result["fail_if"][0]["held"], &result["differs"]), (&"shown".into(), &Value::Array(Vec::new())));
+    let text = compare(&lab, &a, &b, &["--paired", "--fail-if", "throughput<0.5x"]).expect_code(0).stdout;
+    assert!(text.contains("same conditions") && text.contains("lower") && text.contains("would have been"), "{text}");
+}
+
+#[test]
+fn what_could_be_hidden_is_said_in_a_sentence() {
+    let lab = Lab::new(WRINGER);
+    let (a, b) = (side(&lab, "a", &[1000, 1200, 900], |_| ()), side(&lab, "b", &[1010, 880, 1180], |_| ()));
+    let ran = compare(&lab, &a, &b, &["--fail-if", "throughput<0.95x"]).expect_code(0);
+    assert!(ran.stdout.contains("it is not shown. But these repeats show only what is"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("no difference shown"), "{}", ran.stdout);
+}
+
+#[test]
+fn too_few_repeats_have_no_verdict_and_say_what_to_do() {
+    let lab = Lab::new(WRINGER);
+    let (a, b) = (record(&lab, "a", 1000, |_| ()), record(&lab, "b", 1300, |_| ()));
+    let ran = lab.run(["compare", &a, &b]).expect_code(0);
+    assert!(
+        ran.stdout.contains("no verdict") && ran.stdout.contains("until there are three runs of each"),
+        "{}",
+        ran.stdout
+    );
+    lab.run(["compare", &a, &b, "--fail-if", "p99>1.05x"]).expect_code(3).expect_said(&["3 repeats of each side"]);
+}
+
+#[test]
+fn what_differs_comes_first_and_is_allowed_by_its_key() {
+    let lab = Lab::new(WRINGER);
+    let other = |evidence: &mut Evidence| {
+        evidence.conditions.host.kernel = "9.9.9".into();
+        evidence.conditions.tool.version = "0.0.1".into();
+        evidence.conditions.server.variables.insert("innodb_buffer_pool_size".into(), "1".into());
+    };
+    let (a, b) = (side(&lab, "a", &STEADY, |_| ()), side(&lab, "b", &STEADY, other));
+    let ran = compare(&lab, &a, &b, &["-o", "json", "--fail-if", "p99>1.05x", "--across", "host"]).expect_code(3);
+    let result = json(&ran);
+    assert_eq!((&result["verdict"], &result["comparisons"]), (&"not_comparable".into(), &Value::Array(Vec::new())));
+    let rows = result["differs"].as_array().unwrap();
+    let allowed: Vec<(&str, bool)> =
+        rows.iter().map(|row| (row["key"].as_str().unwrap(), row["allowed"].as_bool().unwrap())).collect();
+    let variable = "server.variables.innodb_buffer_pool_size";
+    assert_eq!(allowed, [("host.kernel", true), (variable, false), ("tool.version", true)]);
+    let all =
+        ["-o", "json", "--fail-if", "p99>1.05x", "--across", "host.kernel", "--across", "innodb_buffer_pool_size"];
+    assert_eq!(json(&compare(&lab, &a, &b, &all).expect_code(0))["verdict"], "compared");
+    compare(&lab, &a, &b, &["--across", "host.kernle"]).expect_code(2).expect_said(&["host.kernle"]);
+}
+
+/// Names and values are those of two sandboxes of one MariaDB 10.11.19, of MySQL 9.7.4 and of PostgreSQL 15.
+#[test]
+fn what_is_another_in_each_sandbox_is_no_difference() {
+    let lab = Lab::new(WRINGER);
+    let other = |suffix: &'static str| {
+        move |run: &mut Evidence| {
+            let own = [
+                ("server_uid", format!("mKPL9QfctvawiELoKat6LJnQYt{suffix}=")),
+                ("gtid_binlog_pos", format!("0-1-{suffix}")),
+                ("hostname", format!("vm{suffix}")),
+                ("general_log_file", format!("vm{suffix}.log")),
+                ("log_slow_query_file", format!("vm{suffix}-slow.log")),
+                ("wsrep_node_name", format!("vm{suffix}")),
+                ("port", format!("2886{suffix}")),
+                ("server_uuid", format!("0f7{suffix}")),
+                ("data_directory", format!("/var/tmp/{suffix}/data")),
+                ("unix_socket_directories", format!("/var/tmp/{suffix}")),
+            ];
+            own.into_iter().for_each(|(name, value)| {
+                run.conditions.server.variables.insert(name.into(), value);
+            });
+        }
+    };
+    let (a, b) = (record(&lab, "a", 1000, other("1")), record(&lab, "b", 1000, other("2")));
+    let text = lab.run(["compare", &a, &b]).expect_code(0).stdout;
+    assert!(text.contains("same conditions"), "{text}");
+    let renamed = |run: &mut Evidence| {
+        other("2")(run);
+        run.conditions.server.variables.insert("log_bin".into(), "ON".into());
+    };
+    let text = lab.run(["compare", &a, &record(&lab, "c", 1000, renamed)]).expect_code(0).stdout;
+    assert!(text.contains("add: --across 'server.variables.log_bin'") && !text.contains("vm2"), "{text}");
+}
+
+#[test]
+fn unlike_workloads_and_broken_arms_are_not_comparable() {
+    let lab = Lab::new(WRINGER);
+    let a = side(&lab, "a", &STEADY, |_| ());
+    let other = side(&lab, "other", &STEADY, |run| run.arms[0].load.as_mut().unwrap().workload = "oltp_insert".into());
+    let text = compare(&lab, &a, &other, &[]).expect_code(0).stdout;
+    assert!(text.contains("Not comparable: arm.load.workload") && !text.contains("B / A"), "{text}");
+    let broken = side(&lab, "broken", &STEADY, |run| run.arms[0].broke_off = Some("the server ended by itself".into()));
+    let text = compare(&lab, &a, &broken, &[]).expect_code(0).stdout;
+    assert!(text.contains("broke off: the server ended by itself"), "{text}");
+    let text = compare(&lab, &a, &other, &["--arm", "none such"]).expect_code(0).stdout;
+    assert!(text.contains("no arm \"none such\""), "{text}");
+}
+
+#[test]
+fn bad_recordings_and_words_are_refused() {
+    let lab = Lab::new(WRINGER);
+    let a = record(&lab, "a", 1000, |_| ());
+    lab.run(["compare", &a, "none-such"]).expect_code(3).expect_said(&["none-such", "does not exist"]);
+    let damaged = lab.home().join("damaged.sqlite");
+    fs::write(&damaged, "SQLite format 3\0 and then nothing").unwrap();
+    lab.run(["compare", &a, damaged.to_str().unwrap()]).expect_code(4);
+    lab.run(["compare", &a, &a]).expect_code(2).expect_said(&["given twice"]);
+    lab.run(["compare", &a]).expect_code(2);
+    lab.run(["compare", &a, &a, "--fail-if", "p99>5ms"]).expect_code(2).expect_said(&["'p99>1.05x'"]);
+    let b = side(&lab, "b", &STEADY, |_| ());
+    compare(&lab, &[a], &b, &["--paired"]).expect_code(2).expect_said(&["1 and 4"]);
+}
