@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What to deploy.
@@ -26,6 +27,8 @@ pub struct Spec {
     pub options: Vec<ServerOption>,
     /// Data to begin with; none: an empty database.
     pub origin: Option<Origin>,
+    /// Kept data of [`filled_key`](crate::filled_key) with the same installation and options, to be cloned; not with `origin`.
+    pub filled: Option<Arc<fills::Entry>>,
     /// The run that deletes it when it ends.
     pub run: Option<String>,
     /// A run of the caller holds the sandbox already: a start of its server meanwhile does not lock it again.
@@ -53,6 +56,7 @@ impl Spec {
             port: None,
             options: Vec::new(),
             origin: None,
+            filled: None,
             run: None,
             held: false,
             replicas: 0,
@@ -113,9 +117,10 @@ impl Sandbox {
         }
         progress.doing(&format!("deploy sandbox {}", spec.name));
         let (sandbox, lock) = register(&spec, &user, places, spec.member())?;
-        let filled = match &spec.origin {
-            None => sandbox.fill(),
-            Some(origin) => sandbox.fill_from(origin, spec.held, places, progress),
+        let filled = match (&spec.origin, &spec.filled) {
+            (None, None) => sandbox.fill(),
+            (None, Some(entry)) => sandbox.fill_with_clone(entry, progress),
+            (Some(origin), _) => sandbox.fill_from(origin, spec.held, places, progress),
         };
         match filled.and_then(|filled| filled.complete(&spec, &user, places, progress)) {
             Ok(ready) => Ok(ready),
@@ -148,7 +153,7 @@ impl Sandbox {
         Ok(self.clone())
     }
 
-    fn make_replication_secret(&self) -> Result<(), Error> {
+    pub(crate) fn make_replication_secret(&self) -> Result<(), Error> {
         match self.manifest.member {
             Some(Member::Primary { .. }) => replication::new_secret(self, &new_password()?),
             _ => Ok(()),
@@ -161,7 +166,7 @@ impl Sandbox {
         self.copy_from(primary)
     }
 
-    fn make_folders_and_files(&self, password: &str) -> Result<(), Error> {
+    pub(crate) fn make_folders_and_files(&self, password: &str) -> Result<(), Error> {
         self.make_folders()?;
         self.manifest.user.check_reach(&self.data())?;
         files::write_atomic(&self.folder.join("secret"), format!("{password}\n").as_bytes(), 0o600)?;

@@ -11,6 +11,8 @@ pub enum Error {
     Host(#[from] host::Error),
     #[error(transparent)]
     Run(#[from] run::Error),
+    #[error(transparent)]
+    Fills(fills::Error),
     #[error("talk to sandbox '{name}'")]
     Talk {
         name: String,
@@ -139,6 +141,18 @@ pub enum Error {
     Interrupted,
 }
 
+impl From<fills::Error> for Error {
+    fn from(error: fills::Error) -> Self {
+        match error {
+            fills::Error::Interrupted => Self::Interrupted,
+            fills::Error::Host(host::Error::Interrupted) => Self::Interrupted,
+            fills::Error::Host(error) => Self::Host(error),
+            fills::Error::Path { operation, path, source } => Self::Path { operation, path, source },
+            other => Self::Fills(other),
+        }
+    }
+}
+
 impl From<capability::Error> for Error {
     fn from(error: capability::Error) -> Self {
         Self::Request { word: error.word, why: error.why }
@@ -184,6 +198,7 @@ impl Error {
             | Self::Unreachable { .. }
             | Self::Origin { .. }
             | Self::NoUser { .. } => true,
+            Self::Fills(error) => matches!(error, fills::Error::NoRoom { .. } | fills::Error::Changed { .. }),
             Self::Path { source, .. } => is_in_the_way(source.raw_os_error()),
             Self::Host(host::Error::Path { operation: "make folder" | "use folder", .. }) => true,
             Self::Host(error) => is_in_the_way(error.errno()),
@@ -211,7 +226,7 @@ impl Error {
                 | Self::ServerOption { .. }
                 | Self::PoolOption { .. }
                 | Self::PoolerFlavour { .. }
-        )
+        ) || matches!(self, Self::Fills(error) if error.is_usage())
     }
 
     /// What would help, in one line.
@@ -267,6 +282,7 @@ impl Error {
                     .into(),
             ),
             Self::Origin { hint, .. } => Some(hint.clone()).filter(|hint| !hint.is_empty()),
+            Self::Fills(error) => error.hint(),
             Self::NoUser { .. } => Some("run as an ordinary user, or through sudo".into()),
             _ => None,
         }

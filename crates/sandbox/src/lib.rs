@@ -5,6 +5,7 @@
 //! - [`locate`]: a server program on this machine, or fetched without installing it.
 //! - [`Sandbox::deploy`], [`Sandbox::open`], [`Sandbox::list`], [`Sandbox::delete`].
 //! - [`Origin`]: a data directory, a backup or a dump of somebody's, from which a sandbox is made.
+//! - [`filled_key`]: what a filled data directory depends on; crate `fills` keeps such directories, [`Spec::filled`] takes a clone.
 //! - [`Sandbox::members`], [`Sandbox::lag`]: a primary with replicas.
 //! - [`Pooler`]: pgBouncer in front of PostgreSQL; [`Sandbox::pools`].
 //! - [`Sandbox::settings_before_start`]: what settings a server would have, by its program.
@@ -25,6 +26,7 @@ mod deploy;
 mod elf;
 mod error;
 mod fetch;
+mod filled;
 mod huge_need;
 mod init;
 mod installation;
@@ -55,6 +57,7 @@ pub use capability_check::Asked;
 pub use deploy::Spec;
 pub use error::Error;
 pub use fetch::{Archive, Offer, fetch, newest, offers, unpack};
+pub use filled::{LEFT_OUT, Taken, filled_key};
 pub use huge_need::shared_memory_bytes;
 pub use installation::{Installation, Source, installed};
 pub use joint_needs::check_before_start_of;

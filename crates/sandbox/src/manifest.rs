@@ -18,6 +18,7 @@
 //! Root writes nothing below a folder that the server's user owns: that user could have put a link there.
 
 use crate::account::{DATABASE, USER};
+use crate::filled::Taken;
 use crate::pooler::Pooler;
 use crate::{Error, Flavour, Imported, Installation, ServerOption, ServerUser};
 use host::files;
@@ -74,6 +75,9 @@ pub struct Manifest {
     /// The data it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Imported>,
+    /// The kept data that it began with a clone of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filled: Option<Taken>,
     /// The run that deletes it when it ends; none: it stays until somebody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
@@ -135,6 +139,7 @@ impl Manifest {
             options: Vec::new(),
             created: host::clock::unix_seconds(),
             origin: None,
+            filled: None,
             run: None,
             member: None,
             pooler: None,

@@ -33,10 +33,26 @@ pub fn copy(
     owner: Option<(u32, u32)>,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Copied, Error> {
-    let reading = |errno: Errno| Error::path("read", from, errno);
     // O_NONBLOCK: a FIFO in a file's place does not hold us up
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let source = File::from(rustix::fs::open(from, flags, Mode::empty()).map_err(reading)?);
+    let source = rustix::fs::open(from, flags, Mode::empty()).map_err(|errno| Error::path("read", from, errno))?;
+    let (copied, target) = copy_opened(&File::from(source), from, to, mode, owner, progress)?;
+    target.sync_all().map_err(|source| Error::path("sync", to, source))?;
+    Ok(copied)
+}
+
+/// As [`copy`], of a file that is open already; `from` is its name for messages. The new file is not on the disk yet: it is returned.
+///
+/// # Errors
+/// As [`copy`].
+pub fn copy_opened(
+    source: &File,
+    from: &Path,
+    to: &Path,
+    mode: u32,
+    owner: Option<(u32, u32)>,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<(Copied, File), Error> {
     let metadata = source.metadata().map_err(|source| Error::path("look at", from, source))?;
     if !metadata.is_file() {
         return Err(Error::path("copy", from, Errno::INVAL));
@@ -45,10 +61,10 @@ pub fn copy(
     let target =
         rustix::fs::open(to, flags, Mode::from_raw_mode(0o600)).map_err(|errno| Error::path("make", to, errno))?;
     let target = File::from(target);
-    let copied = match ioctl_ficlone(&target, &source) {
+    let copied = match ioctl_ficlone(&target, source) {
         Ok(()) => Copied::Shared,
         Err(_) => {
-            Copied::Bytes(copy_data(&source, &target, metadata.len(), progress).map_err(|failed| match failed {
+            Copied::Bytes(copy_data(source, &target, metadata.len(), progress).map_err(|failed| match failed {
                 Errno::INTR => Error::Interrupted,
                 errno => Error::path("write", to, errno),
             })?)
@@ -66,8 +82,7 @@ pub fn copy(
         rustix::fs::fchown(&target, Some(uid), Some(gid))
             .map_err(|errno| Error::path("change the owner of", to, errno))?;
     }
-    target.sync_all().map_err(|source| Error::path("sync", to, source))?;
-    Ok(copied)
+    Ok((copied, target))
 }
 
 /// From data to data, hole after hole.

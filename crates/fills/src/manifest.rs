@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an entry's files were when they were kept. Reading all of them for their checksums would cost what a clone saves; sizes, inodes and
+//! times of change tell every writing that went through the kernel, and the checksums are there for `--verify`.
+
+use crate::Error;
+use crate::copying::in_parallel;
+use crate::tree::{Node, Root};
+use serde::{Deserialize, Serialize};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Bytes read at a time for a checksum.
+const BUFFER_BYTES: usize = 1 << 20;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    /// Below `data/`.
+    pub path: PathBuf,
+    /// Else a regular file.
+    pub is_folder: bool,
+    /// The bits of permission: a clone has them, too.
+    pub mode: u32,
+    pub size_bytes: u64,
+    pub inode: u64,
+    /// Seconds and nanoseconds since 1970.
+    pub modified: (i64, i64),
+    pub changed: (i64, i64),
+    /// CRC-32C of the content; of a folder 0.
+    pub crc32c: u32,
+}
+
+/// The rows for the files below `data`, each read once for its checksum.
+pub(crate) fn of(data: &Path, stop: &(dyn Fn() -> bool + Sync)) -> Result<Vec<Row>, Error> {
+    let root = Root::open(data)?;
+    let nodes = root.nodes()?;
+    let sums = in_parallel(&nodes, |node| checksum(&root, node, stop))?;
+    let rows = nodes.into_iter().zip(sums).map(|(node, crc32c)| Row {
+        path: node.path,
+        is_folder: node.is_folder,
+        mode: node.mode,
+        // a folder's size and times belong to the file system, not to its content
+        size_bytes: if node.is_folder { 0 } else { node.size_bytes },
+        inode: node.inode,
+        modified: node.modified,
+        changed: node.changed,
+        crc32c,
+    });
+    Ok(rows.collect())
+}
+
+fn checksum(root: &Root, node: &Node, stop: &(dyn Fn() -> bool + Sync)) -> Result<u32, Error> {
+    if node.is_folder {
+        return Ok(0);
+    }
+    let mut file = root.file(&node.path)?;
+    let (mut sum, mut buffer) = (0, vec![0; BUFFER_BYTES]);
+    loop {
+        let count = file.read(&mut buffer).map_err(|source| Error::path("read", &node.path, source))?;
+        let Some(read) = buffer.get(..count).filter(|read| !read.is_empty()) else { break };
+        sum = crc32c::crc32c_append(sum, read);
+        if stop() {
+            return Err(Error::Interrupted);
+        }
+    }
+    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+    Ok(sum)
+}
+
+/// What differs between the files below `data` and their rows, in words; `None`: nothing.
+pub(crate) fn difference(data: &Path, rows: &[Row]) -> Result<Option<String>, Error> {
+    let nodes = match Root::open(data).and_then(|root| root.nodes()) {
+        Ok(nodes) => nodes,
+        Err(Error::Unfit { path, why }) => return Ok(Some(format!("{}: {why}", path.display()))),
+        Err(Error::Path { path, source, .. }) => return Ok(Some(format!("{}: {source}", path.display()))),
+        Err(other) => return Err(other),
+    };
+    let mut there = nodes.iter();
+    for row in rows {
+        let Some(node) = there.next().filter(|node| node.path == row.path) else {
+            return Ok(Some(format!("{} is not where it was, or a file is new before it", row.path.display())));
+        };
+        if let Some(what) = difference_of(node, row) {
+            return Ok(Some(format!("{} {what}", row.path.display())));
+        }
+    }
+    Ok(there.next().map(|node| format!("{} is new", node.path.display())))
+}
+
+fn difference_of(node: &Node, row: &Row) -> Option<&'static str> {
+    let differs = [
+        (node.is_folder != row.is_folder, "is of another kind"),
+        (!node.is_folder && node.size_bytes != row.size_bytes, "has another size"),
+        (node.inode != row.inode, "is another file (inode)"),
+        (node.modified != row.modified, "was written since"),
+        (node.mode != row.mode, "has another mode"),
+        (node.changed != row.changed, "was changed since"),
+    ];
+    differs.into_iter().find_map(|(differs, what)| differs.then_some(what))
+}
+
+/// Reads every file: what has another checksum than when it was kept.
+pub(crate) fn difference_in_content(
+    data: &Path,
+    rows: &[Row],
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<String>, Error> {
+    let now = of(data, stop)?;
+    let other = rows.iter().zip(&now).find(|(row, now)| row.path != now.path || row.crc32c != now.crc32c);
+    Ok(other.map(|(row, _)| format!("{} has another checksum", row.path.display())))
+}

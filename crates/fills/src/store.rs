@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The folder of all kept directories. One process at a time adds or removes; an entry that somebody reads is not removed.
+
+use crate::copying::{Copying, require_room};
+use crate::entry::{DATA, Entry, LOCK, RECORD, Record, SECRET, USED};
+use crate::tree::Root;
+use crate::{Error, Key, limit, manifest};
+use host::files;
+use host::places::Places;
+use rustix::fs::{FlockOperation, flock};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Free on the disk after a directory was kept.
+const KEEP_FREE_BYTES: u64 = 256 << 20;
+/// Names of what is being made, and of what is being removed.
+const NEW: &str = ".new-";
+const OLD: &str = ".old-";
+
+/// `<cache>/fills`, 0700.
+#[derive(Debug, Clone)]
+pub struct Store {
+    folder: PathBuf,
+    limit: Option<u64>,
+}
+
+/// What there is for a key.
+#[derive(Debug)]
+pub enum Looked {
+    Here(Box<Entry>),
+    Nothing,
+    /// There was one whose files were changed: it is gone, for this reason.
+    ThrownAway(String),
+    /// The user has set the limit to 0.
+    Off,
+}
+
+/// A filled directory whose server was stopped cleanly.
+pub struct ToKeep<'a> {
+    pub key: Key,
+    pub data: &'a Path,
+    /// The password of the account in it.
+    pub secret: &'a str,
+    /// Given back with each clone.
+    pub note: Value,
+    /// Names at the top that are the server's identity, or a sign of a running server.
+    pub leave_out: &'a [&'a str],
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// What became of a directory that was to be kept.
+#[derive(Debug)]
+pub enum Kept {
+    /// In so many bytes; these entries went for it, as those that nobody had used for longest.
+    Yes { id: String, bytes: u64, gone: Vec<String> },
+    /// Somebody else has kept the same meanwhile.
+    Already,
+    /// Why not.
+    No(String),
+}
+
+/// One entry, for a list.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    pub id: String,
+    pub key: Key,
+    /// What it takes on the disk, shared blocks counted.
+    pub taken_bytes: u64,
+    /// Seconds since 1970.
+    pub made: u64,
+    pub used: u64,
+    /// Somebody reads it now.
+    pub in_use: bool,
+}
+
+/// What a purge has removed.
+#[derive(Debug, Clone, Default)]
+pub struct Purged {
+    pub removed: Vec<Listed>,
+    /// Entries that somebody reads now.
+    pub left: Vec<Listed>,
+    /// Leftovers of processes that were killed.
+    pub debris: u64,
+}
+
+impl Store {
+    /// Makes nothing.
+    ///
+    /// # Errors
+    /// The limit in the environment is no size.
+    pub fn open(places: &Places) -> Result<Self, Error> {
+        Ok(Self { folder: places.cache.join("fills"), limit: limit::asked()? })
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether the user wants nothing kept.
+    pub fn is_off(&self) -> bool {
+        self.limit == Some(0)
+    }
+
+    /// What all entries together may take.
+    ///
+    /// # Errors
+    /// The disk cannot be asked.
+    pub fn limit_bytes(&self) -> Result<u64, Error> {
+        let kept = self.list().iter().map(|entry| entry.taken_bytes).sum();
+        let there = self.folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+        limit::bytes(self.limit, there, kept)
+    }
+
+    /// The entry of this key, when its files are as they were kept. `verify`: reads all of them.
+    ///
+    /// # Errors
+    /// The folder is not the caller's alone; a file cannot be read; interrupted.
+    pub fn find(&self, key: &Key, verify: bool, stop: &(dyn Fn() -> bool + Sync)) -> Result<Looked, Error> {
+        if self.is_off() {
+            return Ok(Looked::Off);
+        }
+        if files::safe_folder(&self.folder)?.is_none() {
+            return Ok(Looked::Nothing);
+        }
+        let folder = self.folder.join(key.id());
+        let Some(lock) = open_entry(&folder)? else { return Ok(Looked::Nothing) };
+        let (record, secret) = (Record::read(&folder), read_secret(&folder));
+        let (Some(record), Some(secret)) = (record, secret) else {
+            return self.throw_away(&folder, lock, "its description cannot be read".into());
+        };
+        let entry = Entry { folder, record, secret, _lock: lock };
+        let mut changed = match entry.record.key == *key {
+            true => manifest::difference(&entry.folder.join(DATA), &entry.record.files)?,
+            false => Some("its description is that of other data".into()),
+        };
+        if changed.is_none() && verify {
+            changed = entry.verify(stop)?;
+        }
+        match changed {
+            Some(why) => {
+                let Entry { folder, _lock: lock, .. } = entry;
+                self.throw_away(&folder, lock, why)
+            }
+            None => {
+                note_use(&entry.folder)?;
+                Ok(Looked::Here(Box::new(entry)))
+            }
+        }
+    }
+
+    /// One that others read now stays until the next look: nobody clones it, because each looks first.
+    fn throw_away(&self, folder: &Path, lock: File, why: String) -> Result<Looked, Error> {
+        drop(lock);
+        if let Some(_ours) = self.lock_there()? {
+            self.remove(folder)?;
+        }
+        Ok(Looked::ThrownAway(why))
+    }
+
+    /// Removes the entry of this key, unless somebody reads it now: then the next one to be kept is not taken.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn forget(&self, key: &Key) -> Result<(), Error> {
+        let folder = self.folder.join(key.id());
+        if let Some(_ours) = self.lock_there()? {
+            self.remove(&folder)?;
+        }
+        Ok(())
+    }
+
+    /// Copies a filled directory into the store.
+    ///
+    /// # Errors
+    /// It cannot be read, or the store not be written; interrupted. Nothing is left then. A want of room is [`Kept::No`].
+    pub fn keep(&self, wanted: &ToKeep<'_>) -> Result<Kept, Error> {
+        if self.is_off() {
+            return Ok(Kept::No(format!("{} is 0", limit::LIMIT_VARIABLE)));
+        }
+        if let Some(cache) = self.folder.parent() {
+            files::private_dir(cache, 0o755)?;
+        }
+        files::own_folder(&self.folder, 0o700)?;
+        let Some(_lock) = self.lock(wanted.stop)? else { return Err(Error::Interrupted) };
+        self.clear_debris()?;
+        let id = wanted.key.id();
+        let entry = self.folder.join(&id);
+        if entry.exists() {
+            return Ok(Kept::Already);
+        }
+        let bytes = taken_bytes(wanted.data, wanted.leave_out)?;
+        let limit = limit::bytes(self.limit, &self.folder, self.list().iter().map(|it| it.taken_bytes).sum())?;
+        if bytes > limit {
+            let (bytes, limit) = (units::Bytes(bytes), units::Bytes(limit));
+            return Ok(Kept::No(format!(
+                "it takes {bytes}, and all kept data together may take {limit} ({} names another limit)",
+                limit::LIMIT_VARIABLE
+            )));
+        }
+        let gone = self.make_way(limit.saturating_sub(bytes))?;
+        let new = self.folder.join(format!("{NEW}{id}-{}", std::process::id()));
+        match self.fill_entry(&new, wanted, bytes) {
+            Ok(()) => {}
+            Err(Error::NoRoom { need_bytes, free_bytes, .. }) => {
+                files::remove_tree(&new)?;
+                let (need, free) = (units::Bytes(need_bytes), units::Bytes(free_bytes));
+                let folder = self.folder.display();
+                return Ok(Kept::No(format!("that needs {need} on the disk of {folder}, and {free} are free")));
+            }
+            Err(error) => {
+                let _ = files::remove_tree(&new);
+                return Err(error);
+            }
+        }
+        files::rename(&new, &entry)?;
+        Ok(Kept::Yes { id, bytes, gone })
+    }
+
+    fn fill_entry(&self, new: &Path, wanted: &ToKeep<'_>, bytes: u64) -> Result<(), Error> {
+        files::new_private_dir(new)?;
+        let data = new.join(DATA);
+        files::new_private_dir(&data)?;
+        let what = "a kept copy of the data";
+        let (from, to, leave_out, stop) = (wanted.data, data.as_path(), wanted.leave_out, wanted.stop);
+        Copying { what, from, to, owner: None, leave_out, keep_free_bytes: KEEP_FREE_BYTES, stop }.run()?;
+        // also where blocks are shared: whoever writes the original needs room for its own
+        require_room(what, &self.folder, KEEP_FREE_BYTES)?;
+        let rows = manifest::of(&data, stop)?;
+        let record = Record::new(wanted.key.clone(), bytes, wanted.note.clone(), rows);
+        let text = serde_json::to_string(&record).map_err(|error| Error::path("write", new, error))?;
+        files::write_atomic(&new.join(SECRET), format!("{}\n", wanted.secret).as_bytes(), 0o600)?;
+        files::open_lock(&new.join(LOCK))?;
+        note_use(new)?;
+        Ok(files::write_atomic(&new.join(RECORD), format!("{text}\n").as_bytes(), 0o600)?)
+    }
+
+    /// The entries, those used last first.
+    pub fn list(&self) -> Vec<Listed> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let visible = entries.filter(|path| !is_hidden(path));
+        let mut listed: Vec<Listed> = visible.filter_map(|folder| listed(&folder)).collect();
+        listed.sort_by(|one, other| other.used.cmp(&one.used).then(one.id.cmp(&other.id)));
+        listed
+    }
+
+    /// Removes all entries that nobody reads, and what killed processes left. `pretend`: says what would go.
+    ///
+    /// # Errors
+    /// The folder is not the caller's alone; an entry cannot be removed.
+    pub fn purge(&self, pretend: bool, stop: &(dyn Fn() -> bool + Sync)) -> Result<Purged, Error> {
+        let mut purged = Purged::default();
+        if files::safe_folder(&self.folder)?.is_none() {
+            return Ok(purged);
+        }
+        let Some(_lock) = self.lock(stop)? else { return Err(Error::Interrupted) };
+        if !pretend {
+            purged.debris = self.clear_debris()?;
+        }
+        for entry in self.list() {
+            let is_gone = !entry.in_use && (pretend || self.remove(&self.folder.join(&entry.id))?);
+            if is_gone { purged.removed.push(entry) } else { purged.left.push(entry) }
+        }
+        Ok(purged)
+    }
+
+    /// Removes entries, those unused for longest first, until the others take at most `limit` bytes.
+    fn make_way(&self, limit: u64) -> Result<Vec<String>, Error> {
+        let listed = self.list();
+        let mut taken: u64 = listed.iter().map(|entry| entry.taken_bytes).sum();
+        let mut gone = Vec::new();
+        for entry in listed.into_iter().rev() {
+            if taken <= limit {
+                break;
+            }
+            if self.remove(&self.folder.join(&entry.id))? {
+                taken = taken.saturating_sub(entry.taken_bytes);
+                gone.push(entry.id);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Whether it is gone: one that somebody reads stays. Its name goes first, so that a kill leaves no half entry.
+    fn remove(&self, folder: &Path) -> Result<bool, Error> {
+        if !folder.exists() {
+            return Ok(false);
+        }
+        let lock = files::open_lock(&folder.join(LOCK))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(false);
+        }
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let old = self.folder.join(format!("{OLD}{name}-{}", std::process::id()));
+        files::remove_tree(&old)?;
+        files::rename(folder, &old)?;
+        files::remove_tree(&old)?;
+        Ok(true)
+    }
+
+    /// As [`Self::lock`], tried once; `None` also where the store is not there yet.
+    fn lock_there(&self) -> Result<Option<File>, Error> {
+        if files::safe_folder(&self.folder)?.is_none() {
+            return Ok(None);
+        }
+        self.lock(&|| true)
+    }
+
+    /// Held until dropped; waited for. `None`: `stop` came first.
+    fn lock(&self, stop: &dyn Fn() -> bool) -> Result<Option<File>, Error> {
+        let path = self.folder.join(".lock");
+        let lock = files::open_lock(&path)?;
+        loop {
+            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Some(lock)),
+                Err(rustix::io::Errno::WOULDBLOCK) if stop() => return Ok(None),
+                Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(50)),
+                Err(errno) => return Err(Error::path("lock", &path, errno)),
+            }
+        }
+    }
+
+    /// What killed processes left, under the store's lock: nobody else makes or removes anything now.
+    fn clear_debris(&self) -> Result<u64, Error> {
+        let mut cleared: u64 = 0;
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with(NEW) || name.starts_with(OLD) {
+                files::remove_tree(&entry.path())?;
+                cleared = cleared.saturating_add(1);
+            }
+        }
+        Ok(cleared)
+    }
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'))
+}
+
+/// Its lock, shared; `None`: it is not there, or is being removed.
+fn open_entry(folder: &Path) -> Result<Option<File>, Error> {
+    if !folder.join(RECORD).exists() {
+        return Ok(None);
+    }
+    files::safe_folder(folder)?;
+    let Ok(lock) = File::open(folder.join(LOCK)) else { return Ok(None) };
+    if flock(&lock, FlockOperation::NonBlockingLockShared).is_err() {
+        return Ok(None);
+    }
+    // removed between the two
+    Ok(folder.join(RECORD).exists().then_some(lock))
+}
+
+fn read_secret(folder: &Path) -> Option<String> {
+    let mut text = String::new();
+    files::open_safe(&folder.join(SECRET), false).ok()?.read_to_string(&mut text).ok()?;
+    Some(text.trim().to_owned())
+}
+
+fn note_use(folder: &Path) -> Result<(), Error> {
+    Ok(files::write_atomic(&folder.join(USED), format!("{}\n", host::clock::unix_seconds()).as_bytes(), 0o600)?)
+}
+
+fn listed(folder: &Path) -> Option<Listed> {
+    if !folder.is_dir() {
+        return None;
+    }
+    // one whose description was damaged is shown, and purged, as well
+    let record = Record::read(folder).unwrap_or_else(|| Record::new(Key::new(), 0, Value::Null, Vec::new()));
+    let Record { key, made, taken_bytes, .. } = record;
+    let id = folder.file_name()?.to_string_lossy().into_owned();
+    let used = fs::read_to_string(folder.join(USED)).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(made);
+    let lock = File::open(folder.join(LOCK));
+    let in_use = lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err());
+    Some(Listed { id, key, taken_bytes, made, used, in_use })
+}
+
+fn taken_bytes(data: &Path, leave_out: &[&str]) -> Result<u64, Error> {
+    let nodes = Root::open(data)?.nodes()?;
+    let kept = nodes.iter().filter(|node| !leave_out.iter().any(|name| node.path == Path::new(name)));
+    Ok(kept.map(|node| node.taken_bytes).sum())
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The cell's data from the cache, where they were filled before; and into it, once they are filled.
+
+use crate::cell::{Cell, KeptFills, Phase};
+use crate::error::Error;
+use crate::lab::Lab;
+use evidence::{Data, DataHow};
+use experiment::Fill;
+use fills::{Entry, Kept, Key, Looked, Store, ToKeep};
+use host::clock::{rfc3339, unix_seconds};
+use host::places::Places;
+use load::fill::FillReport;
+use sandbox::{Installation, LEFT_OUT, Sandbox, ServerOption, filled_key};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::sync::Arc;
+use units::Bytes;
+
+/// What a fill came to: kept beside the data, so that a run with a clone tells the same.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Note {
+    pub(crate) report: Option<FillReport>,
+    pub(crate) pgbench: Option<String>,
+}
+
+/// What is known of the cell's data in the cache.
+#[derive(Debug, Default)]
+pub(crate) struct FromCache {
+    /// `None`: they are neither used nor kept.
+    store: Option<(Store, Key)>,
+    pub(crate) entry: Option<Arc<Entry>>,
+}
+
+/// The key of what a cell's fill makes in a new sandbox; `None`: it is not to be kept. A data directory of the user's own is never kept.
+///
+/// # Errors
+/// The server's program cannot be looked at.
+pub(crate) fn key(
+    fill: &Fill,
+    seed: u64,
+    options: &[ServerOption],
+    pool: Option<Bytes>,
+    installation: &Installation,
+) -> Result<Option<Key>, Error> {
+    if fill.from.is_some() || (fill.size.is_none() && fill.pgbench.is_none()) {
+        return Ok(None);
+    }
+    // of a size in multiples of the pool, the pool's size is part
+    let pool = pool.filter(|_| matches!(fill.size, Some(experiment::FillSize::TimesPool(_))));
+    let key = filled_key(installation, options)?;
+    Ok(Some(key.with("fill", json!(fill)).with("seed", seed).with("pool_bytes", json!(pool.map(|pool| pool.0)))))
+}
+
+fn key_of(cell: &Cell, first: &Phase, installation: &Installation) -> Result<Option<Key>, Error> {
+    if cell.origin.is_some() || cell.kept_fills == KeptFills::Off {
+        return Ok(None);
+    }
+    key(&cell.fill, first.load.seed, &first.server_options, Some(first.pool), installation)
+}
+
+impl Lab<'_> {
+    /// Looks for the cell's data in the cache, and says what came of it.
+    pub(crate) fn look_for_kept(&self, installation: &Installation, places: &Places) -> Result<FromCache, Error> {
+        let Some(key) = key_of(self.cell, &self.cell.phases[0], installation)? else { return Ok(FromCache::default()) };
+        let store = Store::open(places).map_err(sandbox::Error::from)?;
+        let verify = self.cell.kept_fills == KeptFills::Verify;
+        let found = match self.cell.kept_fills {
+            KeptFills::Fresh => {
+                store.forget(&key).map_err(sandbox::Error::from)?;
+                Looked::Nothing
+            }
+            _ => store.find(&key, verify, &host::interrupt::requested).map_err(sandbox::Error::from)?,
+        };
+        let entry = match found {
+            Looked::Off => return Ok(FromCache::default()),
+            Looked::Nothing => None,
+            Looked::Here(entry) => Some(Arc::from(entry)),
+            Looked::ThrownAway(why) => {
+                self.notes.event("fill", format!("kept data were thrown away: {why}; filling anew"))?;
+                None
+            }
+        };
+        Ok(FromCache { store: Some((store, key)), entry })
+    }
+
+    /// After the deployment of a clone: what its fill had come to.
+    pub(crate) fn take_clone(&mut self, entry: &Entry, began_us: u64) -> Result<(), Error> {
+        let Some(taken) = self.sandbox.as_ref().and_then(|sandbox| sandbox.manifest.filled.clone()) else {
+            return Err(Error::NoServer);
+        };
+        let note: Note = serde_json::from_value(entry.note().clone())?;
+        let made = rfc3339(taken.made);
+        let seconds = taken.elapsed_us as f64 / 1e6;
+        self.notes.event(
+            "fill",
+            format!(
+                "a clone of data that were filled {made} ({}), {} by {} in {seconds:.1} s; --fresh-fill fills anew",
+                taken.key,
+                Bytes(taken.bytes),
+                taken.mechanism
+            ),
+        )?;
+        self.span("fill.clone", "", began_us, &[("mechanism", taken.mechanism.clone()), ("key", taken.key.clone())])?;
+        if let Some(report) = &note.report {
+            self.rows_per_table = report.rows_per_table;
+            self.notes.event("fill", format!("when they were filled: {report}"))?;
+            for measured in report.measured(self.notes.clock.now_us()) {
+                self.notes.measured(&measured)?;
+            }
+        }
+        if let Some(report) = note.pgbench {
+            self.notes.event("fill", format!("when they were filled: {report}"))?;
+        }
+        self.data = Some(Data {
+            how: DataHow::Cloned,
+            key: taken.key,
+            made,
+            mechanism: Some(taken.mechanism),
+            elapsed_us: self.notes.clock.now_us().saturating_sub(began_us),
+            kept: None,
+        });
+        Ok(())
+    }
+
+    /// After a fill whose server was stopped cleanly. That data are not kept ends no run.
+    pub(crate) fn keep_filled(&mut self, kept: &FromCache, note: &Note, elapsed_us: u64) -> Result<(), Error> {
+        let Some(sandbox) = self.sandbox.clone() else { return Ok(()) };
+        let mut data = Data { how: DataHow::Filled, made: rfc3339(unix_seconds()), elapsed_us, ..Data::default() };
+        if let Some((store, key)) = &kept.store {
+            let said = match keep(store, key.clone(), &sandbox, note) {
+                Err(sandbox::Error::Interrupted) => return self.check_stop(),
+                Err(error) => format!("not kept: {}", host::chain(&error)),
+                Ok(said) => said,
+            };
+            self.notes.event("fill", format!("the filled data: {said}"))?;
+            data.key = key.id();
+            data.kept = Some(said);
+        }
+        self.data = Some(data);
+        self.record_data()
+    }
+}
+
+/// Keeps the data of a sandbox whose server is stopped; what became of it, in words.
+pub(crate) fn keep(store: &Store, key: Key, sandbox: &Sandbox, note: &Note) -> Result<String, sandbox::Error> {
+    let note = serde_json::to_value(note).unwrap_or_default();
+    let (data, secret) = (sandbox.data(), sandbox.password()?);
+    let stop = &host::interrupt::requested;
+    let kept = store.keep(&ToKeep { key, data: &data, secret: &secret, note, leave_out: &LEFT_OUT, stop })?;
+    Ok(match kept {
+        Kept::Yes { id, bytes, gone } => {
+            let gone = match gone.len() {
+                0 => String::new(),
+                count => format!("; {} went for it", units::counted(count as u64, "older kept fill")),
+            };
+            format!("kept for the next run as {id}, {}{gone}", Bytes(bytes))
+        }
+        Kept::Already => "kept by another process meanwhile".into(),
+        Kept::No(why) => format!("not kept: {why}"),
+    })
+}

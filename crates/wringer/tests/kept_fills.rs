@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer run --kept-fill`: a run that begins with a clone of an earlier fill has the same rows, says that it has, and notices what was
+//! changed since; `wringer purge`.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use testkit::{Lab, Ran, own_uid, shared_cache};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+/// A home with a cache of its own: what is kept and purged in it is this test's. Fetched servers are linked from the shared one.
+struct Home {
+    lab: Lab,
+    cache: PathBuf,
+}
+
+/// A run that has ended: what it wrote and said, and the sandbox that it left.
+struct Finished {
+    data: Value,
+    ran: Ran,
+    sandbox: String,
+}
+
+impl Home {
+    fn new() -> Self {
+        let lab = Lab::new(WRINGER);
+        let (cache, servers) = (lab.home().join("cache"), shared_cache(own_uid()).join("servers"));
+        fs::create_dir(&cache).unwrap();
+        if servers.exists() {
+            // who fetches into the shared one has come to an end
+            let lock = File::open(servers.join(".lock")).ok();
+            lock.iter().for_each(|lock| lock.lock().unwrap());
+            assert!(Command::new("cp").arg("-al").args([&servers, &cache]).status().unwrap().success());
+        }
+        Self { lab, cache }
+    }
+
+    fn wringer(&self, args: &[&str]) -> Ran {
+        Ran::of(self.lab.command(args).env("WRINGER_CACHE", &self.cache))
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        serde_json::from_str(&self.wringer(&[args, &["-o", "json"]].concat()).expect_code(0).stdout).unwrap()
+    }
+
+    fn experiment(&self, flavour: &str, rows: u32) -> String {
+        let text = format!(
+            "schema = 1\nname = \"kept\"\n[server]\nflavour = \"{flavour}\"\n[fill]\nrows = {rows}\ntables = 2\nsecondary = true\n\
+             [load]\nworkload = \"oltp_point_select\"\ntime = \"200ms\"\n[[arm]]\nname = \"one\"\n"
+        );
+        self.lab.write(&format!("{flavour}-{rows}.toml"), &text).into_os_string().into_string().unwrap()
+    }
+
+    fn sandboxes(&self) -> Vec<String> {
+        let folders = fs::read_dir(self.lab.home().join("sandboxes")).into_iter().flatten().flatten();
+        let names = folders.map(|folder| folder.file_name().into_string().unwrap());
+        names.filter(|name| !name.starts_with('.')).collect()
+    }
+
+    fn run(&self, file: &str, flags: &[&str]) -> Finished {
+        let before = self.sandboxes();
+        let ran = self.wringer(&[&["run", file, "--keep", "--to", "out", "--force"], flags].concat()).expect_code(0);
+        let sandbox = self.sandboxes().into_iter().find(|name| !before.contains(name)).unwrap();
+        let result = fs::read_to_string(self.lab.home().join("out/result.json")).unwrap();
+        let result: Value = serde_json::from_str(&result).unwrap();
+        assert!(result["arms"][0]["load"]["measured"]["transactions"].as_u64().unwrap() > 0, "{}", result["arms"][0]);
+        Finished { data: result["conditions"]["data"].clone(), ran, sandbox }
+    }
+
+    fn rows(&self, sandbox: &str, statement: &str) -> Value {
+        self.json(&["sandbox", "use", sandbox, statement])["rows"].clone()
+    }
+
+    /// Starts the run's sandbox, asks each statement, deletes it.
+    fn asked(&self, run: &Finished, statements: &[&str]) -> Vec<Value> {
+        self.wringer(&["sandbox", "start", &run.sandbox, "--for", "5m"]).expect_code(0);
+        let answers = statements.iter().map(|statement| self.rows(&run.sandbox, statement)).collect();
+        self.wringer(&["sandbox", "delete", &run.sandbox, "--force"]).expect_code(0);
+        answers
+    }
+
+    fn delete(&self, run: &Finished) {
+        self.wringer(&["sandbox", "delete", &run.sandbox, "--force"]).expect_code(0);
+    }
+
+    /// A byte of the largest file of an entry, in place.
+    fn tamper(&self, key: &str) {
+        let data = self.cache.join("fills").join(key).join("data");
+        let largest = files(&data).into_iter().max_by_key(|file| file.metadata().unwrap().len()).unwrap();
+        let modified = largest.metadata().unwrap().modified().unwrap();
+        let file = File::options().write(true).open(&largest).unwrap();
+        file.write_all_at(b"!", 5000).unwrap();
+        file.set_modified(modified).unwrap();
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[track_caller]
+fn expect_filled(run: &Finished) -> String {
+    assert_eq!(run.data["how"], "filled", "{}", run.data);
+    assert!(run.data["kept"].as_str().unwrap().starts_with("kept for the next run"), "{}", run.data);
+    assert!(!run.ran.stdout.contains("data: a clone"), "{}", run.ran.stdout);
+    run.data["key"].as_str().unwrap().to_owned()
+}
+
+#[track_caller]
+fn expect_cloned(run: &Finished, key: &str) {
+    assert_eq!((&run.data["how"], &run.data["key"]), (&"cloned".into(), &key.into()), "{}", run.data);
+    assert!(["reflink", "copy"].contains(&run.data["mechanism"].as_str().unwrap()), "{}", run.data);
+    assert!(run.ran.stderr.contains("a clone of data that were filled"), "{}", run.ran.stderr);
+    assert!(run.ran.stdout.contains("data: a clone by"), "{}", run.ran.stdout);
+}
+
+/// Fills, clones, tampers and fills anew; the answers of the two servers to `sums` are the same, and those of the clone to `checks`
+/// are `sound`.
+fn goes_through(home: &Home, flavour: &str, sums: &[&str], checks: &[&str], sound: &[Value]) -> String {
+    let file = home.experiment(flavour, 3000);
+    let filled = home.run(&file, &["--kept-fill"]);
+    let key = expect_filled(&filled);
+    let cloned = home.run(&file, &["--kept-fill"]);
+    expect_cloned(&cloned, &key);
+    let of_fill = home.asked(&filled, sums);
+    let of_clone = home.asked(&cloned, &[sums, checks].concat());
+    let (of_clone, checked) = of_clone.split_at(sums.len());
+    assert_eq!(of_fill, of_clone, "rows of the fill and of its clone");
+    let is_whole = |row: &Value| row.as_array().is_some_and(|cells| cells.iter().all(|cell| !cell.is_null()));
+    assert!(of_fill.iter().all(|rows| rows.as_array().unwrap().iter().all(is_whole)), "{of_fill:?}");
+    assert_eq!(checked, sound, "the server's own check of the clone");
+
+    home.tamper(&key);
+    let anew = home.run(&file, &["--kept-fill"]);
+    assert_eq!(expect_filled(&anew), key);
+    assert!(anew.ran.stderr.contains("kept data were thrown away"), "{}", anew.ran.stderr);
+    assert_eq!(home.asked(&anew, sums), of_fill, "the rows of a seed are always the same");
+    key
+}
+
+#[test]
+fn mariadb_begins_with_a_clone_of_an_earlier_fill() {
+    let home = Home::new();
+    let sums = [
+        "CHECKSUM TABLE sbtest.sbtest1, sbtest.sbtest2",
+        "SELECT count(*), sum(crc32(concat_ws('|', id, k, c, pad))) FROM sbtest.sbtest1",
+    ];
+    let check = ["CHECK TABLE sbtest.sbtest1, sbtest.sbtest2 EXTENDED"];
+    let ok = |table: &str| serde_json::json!([table, "check", "status", "OK"]);
+    let sound = [Value::from(vec![ok("sbtest.sbtest1"), ok("sbtest.sbtest2")])];
+    let key = goes_through(&home, "mariadb", &sums, &check, &sound);
+
+    // what is asked for is done, and what was kept anew is used
+    let file = home.experiment("mariadb", 3000);
+    let verified = home.run(&file, &["--kept-fill", "--verify"]);
+    expect_cloned(&verified, &key);
+    home.delete(&verified);
+    let fresh = home.run(&file, &["--kept-fill", "--fresh-fill"]);
+    assert_eq!(expect_filled(&fresh), key);
+    home.delete(&fresh);
+    let other = home.run(&home.experiment("mariadb", 2000), &["--kept-fill"]);
+    assert_ne!(expect_filled(&other), key, "other rows are other data");
+    home.delete(&other);
+    let plain = home.run(&file, &[]);
+    assert_eq!((&plain.data["how"], plain.data.get("kept")), (&"filled".into(), None), "nothing is kept unasked");
+    home.delete(&plain);
+    purges(&home, &key);
+}
+
+#[test]
+fn postgresql_begins_with_a_clone_of_an_earlier_fill() {
+    let home = Home::new();
+    let sums = [
+        "SELECT md5(string_agg(t::text, ',' ORDER BY id)), count(*) FROM sbtest1 t",
+        "SELECT md5(string_agg(t::text, ',' ORDER BY id)), count(*) FROM sbtest2 t",
+    ];
+    let checks = [
+        "CREATE EXTENSION amcheck",
+        "SELECT count(*)::text FROM verify_heapam('sbtest1')",
+        "SELECT count(bt_index_parent_check(indexrelid, true, true)::text)::text FROM pg_index WHERE indrelid = 'sbtest1'::regclass",
+        "SELECT system_identifier > 0 FROM pg_control_system()",
+    ];
+    let sound = [
+        Value::from(Vec::<Value>::new()),
+        serde_json::json!([["0"]]),
+        serde_json::json!([["2"]]),
+        serde_json::json!([["t"]]),
+    ];
+    goes_through(&home, "postgresql", &sums, &checks, &sound);
+}
+
+/// Two kept fills: a dry run names both and leaves them, a purge frees them, and the second one has nothing left to do.
+fn purges(home: &Home, key: &str) {
+    let folder = home.cache.join("fills");
+    let would = home.json(&["purge", "--dry-run"]);
+    let named = would["removed"].as_array().unwrap();
+    assert!(named.len() == 2 && named.iter().any(|entry| entry["key"] == key), "{would:#}");
+    assert!(folder.join(key).join("data").exists(), "a dry run has removed it");
+    let taken = would["freed_bytes"].as_u64().unwrap();
+    assert!(taken > 1 << 20, "{would:#}");
+    let said = home.wringer(&["purge"]).expect_code(0).stdout;
+    assert!(said.contains(key) && said.contains("freed ") && said.contains("2 kept fills"), "{said}");
+    assert!(!folder.join(key).exists());
+    let again = home.json(&["purge"]);
+    assert_eq!((again["freed_bytes"].as_u64(), again["removed"].as_array().map(Vec::len)), (Some(0), Some(0)));
+}
