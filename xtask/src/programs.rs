@@ -15,15 +15,18 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 31] = [
+const WITHOUT_A_RUN: [&str; 36] = [
     "allocation",
     "annex_5",
     "any_input",
     "chromium",
+    "compare",
     "corpus",
     "damage",
     "explained",
     "faults_page",
+    "heap",
+    "kept_directories",
     "limits",
     "memory",
     "memory_growth",
@@ -47,6 +50,8 @@ const WITHOUT_A_RUN: [&str; 31] = [
     "stalls_simulate",
     "stored",
     "together",
+    "verdicts",
+    "within",
 ];
 
 /// Then these, most of them with real servers in homes of their own: in lanes that take about as long as each other.
@@ -56,6 +61,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "cell",
         "drivers",
         "habits",
+        "kept_fills",
         "load",
         "load_file",
         "load_pgbench",
@@ -98,14 +104,16 @@ const WITH_SERVERS: [&[&str]; 3] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 30] = [
+const QUICK: [&str; 34] = [
     "allocation",
     "annex_5",
     "any_input",
+    "compare",
     "corpus",
     "damage",
     "explained",
     "faults_page",
+    "kept_directories",
     "limits",
     "memory",
     "memory_growth",
@@ -129,6 +137,8 @@ const QUICK: [&str; 30] = [
     "stop",
     "stored",
     "together",
+    "verdicts",
+    "within",
 ];
 
 pub(crate) fn quick() -> Result<Vec<String>> {

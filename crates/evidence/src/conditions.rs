@@ -13,8 +13,37 @@ pub struct Conditions {
     /// In what a squeeze by its mechanism differs from the same by others: `ram` -> `mem_total_shrinks` -> false.
     #[serde(default)]
     pub traits: BTreeMap<String, BTreeMap<String, bool>>,
+    /// How the server's data came to be; `None`: nothing was filled, or the recording is from before this was written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Data>,
     /// What could weaken the result on this host, in words.
     pub caveats: Vec<String>,
+}
+
+/// Whether the data were filled for this run, or are a clone of a fill that was made before.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Data {
+    pub how: DataHow,
+    /// Names the fill: server build, options that shape files, `[fill]`, seed. Empty: data of the user's.
+    pub key: String,
+    /// When the rows were written, by RFC 3339.
+    pub made: String,
+    /// Of a clone: `reflink`, whose blocks are shared with the kept data, or `copy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mechanism: Option<String>,
+    /// From the sandbox's beginning until its data were there, without the server's first start of a clone.
+    pub elapsed_us: u64,
+    /// Of a fill: what became of it in the cache, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DataHow {
+    #[default]
+    Filled,
+    Cloned,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -19,14 +19,14 @@ mod seen;
 mod squeeze;
 mod verdict;
 
-pub use conditions::{Conditions, Host, Server, Tool};
+pub use conditions::{Conditions, Data, DataHow, Host, Server, Tool};
 pub use driven::{Driven, Output};
 pub use histogram::{Bucket, LatencyHistogram};
 pub use load::{
     Arrivals, Fairness, Latencies, LoadResult, Phase, SlowStatement, SlowStatements, Statement, TimelinePoint,
 };
 pub use measured::{Looks, Measured, Quantity, Unit};
-pub use run::{Arm, Delay, DelayMode, ENDED_EARLY, Event, Evidence, Witness};
+pub use run::{Arm, ArmOutcome, Delay, DelayMode, ENDED_EARLY, Event, Evidence, Witness};
 pub use samples::{Point, SampleSink, Series, SinkError};
 pub use seen::{
     CANARY, Format, INVENTORY, LOGGED, PLANTED, SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED, Snapshot, Span,

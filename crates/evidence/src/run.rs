@@ -59,8 +59,49 @@ pub struct Arm {
     /// Why it did not get to its end, in one line; all else is what was measured until then. `None`: it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broke_off: Option<String>,
+    /// What it came to. [`ArmOutcome::Measured`] exactly when [`Self::broke_off`] is `None`.
+    #[serde(default)]
+    pub outcome: ArmOutcome,
     pub started_us: u64,
     pub ended_us: u64,
+}
+
+/// What an arm came to, as one word. All but [`Self::Measured`] have a reason in [`Arm::broke_off`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArmOutcome {
+    /// It came to its end.
+    #[default]
+    Measured,
+    /// It was not measured, because its squeeze did not come on. The arms after it ran.
+    Missed,
+    /// The kernel killed the server because RAM ran out: that of its cgroup, or of the host. The arms after it ran on a server that was
+    /// started anew.
+    OutOfMemory,
+    /// The server did not become ready with what the arm starts it with. The arms after it ran.
+    CannotStart,
+    /// Anything else; the run ended with it.
+    BrokeOff,
+}
+
+impl ArmOutcome {
+    pub const ALL: [Self; 5] = [Self::Measured, Self::Missed, Self::OutOfMemory, Self::CannotStart, Self::BrokeOff];
+
+    /// As it stands in recordings and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Missed => "missed",
+            Self::OutOfMemory => "out_of_memory",
+            Self::CannotStart => "cannot_start",
+            Self::BrokeOff => "broke_off",
+        }
+    }
+
+    /// `None`: a word of a later version, or none of these.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.name() == name)
+    }
 }
 
 fn first() -> u32 {
@@ -91,6 +132,7 @@ impl Arm {
             layer_reads: None,
             verdicts: Vec::new(),
             broke_off: None,
+            outcome: ArmOutcome::Measured,
             started_us,
             ended_us: 0,
         }

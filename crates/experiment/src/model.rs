@@ -22,6 +22,8 @@ pub struct Experiment {
     pub name: String,
     pub description: String,
     pub question: Question,
+    /// The article whose figures it measures again, 1 to 5; the finding `article.figures` then has both.
+    pub article: Option<u32>,
     /// How often the whole list of arms is run, at least 1: arm 1, 2, 3, then 1, 2, 3 again.
     pub repeat: u32,
     pub server: Server,
@@ -271,6 +273,11 @@ pub struct Load {
     pub before: Vec<String>,
     /// Nothing happens for so long, when everything else is ready, before [`Self::before`] and the load. Zero: it begins at once.
     pub pause: Span,
+    /// Before the load so many random reads of the largest data file, each cold and warm, past the page cache and through it, and scans of
+    /// it; `None`: nothing is read.
+    pub probe: Option<u64>,
+    /// How long the server is looked at after the load, when its connections are closed. Zero: not at all.
+    pub idle: Span,
     /// Statements beside the measured phase, at moments of it.
     pub at: Vec<At>,
     /// Statements of the measured phase that last so long or longer are kept one by one; `None`: none is.

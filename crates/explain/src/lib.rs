@@ -2,7 +2,8 @@
 //! What a recording shows: summaries of the arms, and findings with evidence and doubt.
 //!
 //! In: an [`evidence::Evidence`]. Out: an [`Explained`]. Also here, and usable on any histogram: the mode finder [`modes`], and
-//! [`histograms`], which reads what other tools write; [`driven`] reads the reports of other load programs.
+//! [`histograms`], which reads what other tools write; [`driven`] reads the reports of other load programs;
+//! [`sides`] compares two sides of runs, with [`figures`] of each.
 //!
 //! What it is not: it shows nothing and stores nothing; `report` and `recording` do. No I/O, no clock, no randomness, so that the
 //! same recording is always explained the same way by the same build.
@@ -11,7 +12,9 @@
 //! only checks its answer. What cannot be said is `null` with a reason, never a guess.
 
 pub mod busy;
+mod conditions;
 pub mod driven;
+pub mod figures;
 pub mod findings;
 mod growth;
 pub mod histograms;
@@ -21,6 +24,7 @@ mod memory;
 pub mod modes;
 mod reads;
 mod series;
+pub mod sides;
 pub mod stalled;
 mod summary;
 mod trend;

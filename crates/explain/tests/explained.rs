@@ -425,3 +425,15 @@ fn whose_work_a_host_did_is_told_and_is_the_first_doubt_when_it_is_much() {
     assert!(finding.statement.contains("other programs used 40.0 % of the CPU time in arm \"10 ms\""), "{finding:?}");
     assert!(finding.doubts[1].text.contains("5.0 %"), "{finding:?}");
 }
+
+#[test]
+fn an_article_is_held_to_its_laws_only_where_the_experiment_names_it() {
+    let mut evidence = run("mariadb", vec![arm("10 ms", 10_000, 1.0)]);
+    assert!(explain(&evidence).findings.iter().all(|finding| finding.id() != "article.figures"));
+    evidence.experiment = "article = 2".into();
+    let explained = explain(&evidence);
+    let told = figures(one(&explained.findings, "article.figures"));
+    let each = told["figures"].as_array().unwrap();
+    assert_eq!(each.len(), 2);
+    assert!(each.iter().all(|figure| figure["agrees"] == true), "{each:#?}");
+}

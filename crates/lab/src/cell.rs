@@ -14,6 +14,19 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use units::Bytes;
 
+/// Whether data that were filled before are used, and new ones kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeptFills {
+    /// Filled anew, and not kept.
+    #[default]
+    Off,
+    /// Filled anew and kept, in place of what is there.
+    Fresh,
+    Use,
+    /// Used after every file was read and its checksum compared.
+    Verify,
+}
+
 /// A server, its data, what is looked at, and what happens to it one after the other.
 #[derive(Debug)]
 pub struct Cell {
@@ -23,6 +36,8 @@ pub struct Cell {
     /// What the server begins with, when that is somebody's own data.
     pub origin: Option<Origin>,
     pub fill: Fill,
+    /// Whether data that were filled before are used.
+    pub kept_fills: KeptFills,
     pub observe: Observe,
     /// In the order they run; never empty.
     pub phases: Vec<Phase>,
@@ -139,6 +154,7 @@ impl Cell {
             server: server_request(&experiment.server)?,
             origin,
             fill: experiment.fill.clone(),
+            kept_fills: KeptFills::Off,
             observe: experiment.observe,
             phases,
             disk,

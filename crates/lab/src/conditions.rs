@@ -25,6 +25,13 @@ impl Lab<'_> {
         Ok(())
     }
 
+    /// How the data came to be, once that is known.
+    pub(crate) fn record_data(&mut self) -> Result<(), Error> {
+        let Some(conditions) = &mut self.conditions else { return Ok(()) };
+        conditions.data.clone_from(&self.data);
+        Ok(self.notes.recording.conditions(conditions)?)
+    }
+
     pub(crate) fn record_conditions(&mut self) -> Result<(), Error> {
         let (Some(sandbox), Some(serving)) = (&self.sandbox, &self.serving) else { return Ok(()) };
         let data = sandbox.data();
@@ -49,6 +56,7 @@ impl Lab<'_> {
             },
             mechanisms: mechanisms(self.cell, &sandbox.options_under_a_library()?),
             traits: BTreeMap::new(),
+            data: self.data.clone(),
             caveats,
         };
         self.notes.recording.conditions(&conditions)?;

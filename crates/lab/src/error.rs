@@ -28,6 +28,8 @@ pub enum Error {
     #[error(transparent)]
     Recording(#[from] recording::Error),
     #[error(transparent)]
+    Probe(#[from] probe::Error),
+    #[error(transparent)]
     Host(#[from] host::Error),
     #[error(transparent)]
     Json(#[from] serde_json::Error),
@@ -120,6 +122,7 @@ impl Error {
             Self::Fill(error) => error,
             Self::Observe(error) => error,
             Self::Recording(error) => error,
+            Self::Probe(error) => error,
             Self::Host(error) => error,
             Self::Json(error) => error,
             _ => return None,
@@ -131,6 +134,15 @@ impl Error {
         match self {
             Self::ServerEnded { end, .. } => matches!(**end, sandbox::Error::Ended { status: Some(KILLED), .. }),
             Self::Squeeze(error) => matches!(error, squeeze::Error::HolderDied),
+            _ => false,
+        }
+    }
+
+    /// Whether the server did not become ready with what it was started with; nothing of it runs.
+    pub(crate) fn is_no_start(&self) -> bool {
+        use sandbox::Error::{Died, NotAsAsked, NotReady};
+        match self {
+            Self::Sandbox(error) => matches!(**error, Died { .. } | NotReady { .. } | NotAsAsked { .. }),
             _ => false,
         }
     }

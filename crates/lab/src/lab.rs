@@ -8,7 +8,7 @@ use crate::notes::Notes;
 use crate::outcome::Missed;
 use crate::server::Serving;
 use crate::squeezes::Squeezes;
-use evidence::Conditions;
+use evidence::{ArmOutcome, Conditions};
 use run::Run;
 use sandbox::Sandbox;
 use squeeze::huge_pool::HugePool;
@@ -30,6 +30,8 @@ pub(crate) struct Lab<'a> {
     /// The phase that ended the walk, and its position, as they stand in the recording.
     pub(crate) broken: Option<(u32, evidence::Arm)>,
     pub(crate) conditions: Option<Conditions>,
+    /// How the server's data came to be; `None`: they are not there yet.
+    pub(crate) data: Option<evidence::Data>,
     /// Phases that were not measured, and why.
     pub(crate) missed: Vec<Missed>,
     /// The arm that snapshots belong to.
@@ -58,6 +60,7 @@ impl<'a> Lab<'a> {
             stop,
             broken: None,
             conditions: None,
+            data: None,
             missed: Vec::new(),
             arm: CurrentArm::default(),
             samples,
@@ -70,10 +73,21 @@ impl<'a> Lab<'a> {
         if self.run.neutralised().is_some() {
             return Err(self.stopped());
         }
-        let missed = Missed { phase: phase.name.clone(), why: why.to_owned() };
+        self.note_result("squeeze", phase, ArmOutcome::Missed, why)
+    }
+
+    /// What a phase came to that has no whole measurement, and after which the walk goes on.
+    pub(crate) fn note_result(
+        &mut self,
+        station: &str,
+        phase: &Phase,
+        outcome: ArmOutcome,
+        why: &str,
+    ) -> Result<(), Error> {
+        let missed = Missed { phase: phase.name.clone(), outcome, why: why.to_owned() };
         let text = missed.to_string();
         self.missed.push(missed);
-        self.notes.event("squeeze", text)
+        self.notes.event(station, text)
     }
 
     /// Fails once somebody asked us to stop, or the watchdog did.

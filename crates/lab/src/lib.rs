@@ -10,9 +10,12 @@
 //! | `walk` | sandbox, fill, then phase after phase; gives the host back, whatever happened |
 //! | `phase` | one squeeze and one load, with the witnesses at both ends of what is measured |
 //! | `beside` | clients with accounts of their own, beside the load |
+//! | `kept_fill` | data from the cache in place of a fill, and into it after one |
 //! | `live` | variables that are set while the server runs, and the pause before a load |
+//! | `probed`, `idle` | reads of a data file before the load, and a rest of the server after it |
 //! | `moments` | statements beside the load at moments of it |
 //! | `drivers` | other programs as the load: sysbench, pgbench, any command |
+//! | `oom` | whether the kernel has killed for want of RAM: the server's cgroup says it, else the host |
 //! | `server_start`, `huge_room` | what the server is started with: huge pages, malloc, pgBouncer; and what came of it |
 //! | `processes_at_end` | the memory of the server's processes when an arm's load has ended |
 //! | `squeezes` | the squeezes that are in force, and changing them from phase to phase |
@@ -24,7 +27,8 @@
 //! and has looked for programs and files before.
 //!
 //! Invariants: storage and limits are never changed under a live server. Whatever ends a walk, the host is given back and the recording
-//! is closed. A phase whose squeeze did not come on is not measured, and the others are.
+//! is closed. A phase whose squeeze did not come on is not measured, and the others are. So it is with a phase whose
+//! server does not start, or is killed by the kernel for want of RAM.
 
 mod beside;
 mod cell;
@@ -33,6 +37,8 @@ mod drivers;
 mod error;
 mod hooks;
 mod huge_room;
+mod idle;
+mod kept_fill;
 mod lab;
 mod layer_reader;
 mod live;
@@ -40,9 +46,11 @@ mod load_cpus;
 mod meaning;
 mod moments;
 mod notes;
+mod oom;
 mod outcome;
 mod own_data;
 mod phase;
+mod probed;
 mod processes_at_end;
 mod server;
 mod server_start;
@@ -57,7 +65,7 @@ mod workload_from_file;
 
 pub mod problems;
 
-pub use cell::{Cell, Found, Phase, Program, server_options, server_request};
+pub use cell::{Cell, Found, KeptFills, Phase, Program, server_options, server_request};
 pub use error::{Error, meaning};
 pub use hooks::{Bar, Hooks, Progress, SecondSink, Silent};
 pub use meaning::{BUSY, Kind, Meaning};

@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use crate::meaning::Kind;
+use evidence::ArmOutcome;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -21,13 +22,13 @@ pub struct Ended {
 pub enum Outcome {
     /// Every phase was measured.
     Done,
-    /// The squeezes of these phases did not come on; the others were measured.
+    /// These phases have no whole measurement, for a reason that is theirs alone; the others were measured.
     Missed(Vec<Missed>),
     /// Somebody asked for the end.
     Interrupted(Error),
     /// The first phase did not begin: no server could be had or started, or its tables could not be filled.
     CannotStart(Error),
-    /// The server or the holder of hidden RAM was killed while the kernel killed for want of RAM.
+    /// The holder of hidden RAM was killed while the kernel killed for want of RAM. Of a server it ends one phase: [`Outcome::Missed`].
     OutOfMemory(Error),
     /// A phase broke off: the server ended, a squeeze died or could not be made, a load failed, the watchdog intervened.
     BrokeOff(Error),
@@ -35,17 +36,36 @@ pub enum Outcome {
     NotRestored(Error),
 }
 
-/// A phase that was not measured.
+/// A phase that was not measured, or not to its end, while those after it ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missed {
     pub phase: String,
+    /// Never [`ArmOutcome::Measured`] nor [`ArmOutcome::BrokeOff`].
+    pub outcome: ArmOutcome,
     pub why: String,
 }
 
 impl fmt::Display for Missed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { phase, why } = self;
-        write!(f, "arm '{phase}' was not measured, for its squeeze did not come on: {why}")
+        let Self { phase, why, outcome } = self;
+        match outcome {
+            ArmOutcome::OutOfMemory => {
+                write!(f, "in arm '{phase}' the kernel killed the server for want of RAM: {why}")
+            }
+            ArmOutcome::CannotStart => write!(f, "the server does not start with what arm '{phase}' asks for: {why}"),
+            _ => write!(f, "arm '{phase}' was not measured, for its squeeze did not come on: {why}"),
+        }
+    }
+}
+
+/// The end of the server as a phase's own result. `None`: what happened ends the walk. `out_of_memory`: the kernel has killed for want of RAM
+/// since the phase began.
+pub(crate) fn of_phase(error: &Error, out_of_memory: bool) -> Option<ArmOutcome> {
+    match error {
+        Error::ServerEnded { .. } => (out_of_memory && error.is_a_death()).then_some(ArmOutcome::OutOfMemory),
+        error if error.is_no_start() && out_of_memory => Some(ArmOutcome::OutOfMemory),
+        error if error.is_no_start() => Some(ArmOutcome::CannotStart),
+        _ => None,
     }
 }
 
@@ -98,8 +118,24 @@ mod tests {
         assert!(matches!(of(holder(), true, false), Outcome::BrokeOff(_)));
         assert!(matches!(of(Error::NoServer, true, true), Outcome::BrokeOff(_)));
         assert!(matches!(of(Error::NoServer, false, false), Outcome::CannotStart(_)));
-        let missed = vec![Missed { phase: "a".into(), why: "b".into() }];
+        let missed = vec![Missed { phase: "a".into(), outcome: ArmOutcome::Missed, why: "b".into() }];
         assert!(matches!(Outcome::of(Ok(()), missed, true, false), Outcome::Missed(it) if it.len() == 1));
         assert!(matches!(Outcome::of(Ok(()), Vec::new(), true, false), Outcome::Done));
+    }
+
+    #[test]
+    fn only_the_end_of_the_server_is_a_result_of_its_phase() {
+        let ended = |status| Error::ServerEnded {
+            why: "x".into(),
+            end: Box::new(sandbox::Error::Ended { status: Some(status), log: Vec::new() }),
+        };
+        assert_eq!(of_phase(&ended(137), true), Some(ArmOutcome::OutOfMemory));
+        assert_eq!(of_phase(&ended(137), false), None, "somebody else killed it");
+        assert_eq!(of_phase(&ended(134), true), None, "it crashed, and something else was killed for RAM");
+        let died = || Error::from(sandbox::Error::Died { name: "s".into(), log: Vec::new() });
+        assert_eq!(of_phase(&died(), false), Some(ArmOutcome::CannotStart));
+        assert_eq!(of_phase(&died(), true), Some(ArmOutcome::OutOfMemory));
+        assert_eq!(of_phase(&Error::from(squeeze::Error::HolderDied), true), None);
+        assert_eq!(of_phase(&Error::Interrupted, true), None);
     }
 }

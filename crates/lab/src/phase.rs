@@ -11,7 +11,7 @@ use crate::meaning::Kind;
 use crate::moments::Moments;
 use crate::translate;
 use crate::witnesses::Counts;
-use evidence::{Arm as ArmEvidence, LoadResult};
+use evidence::{Arm as ArmEvidence, ArmOutcome, LoadResult};
 use explain::busy;
 use load::engine::{self, LoadSpec, PhaseEdge};
 use observe::busy::Look;
@@ -23,12 +23,7 @@ use std::time::Duration;
 
 /// Sets the squeeze, runs the load, keeps what came of it: also of a phase that was cut short.
 pub(crate) fn run(lab: &mut Lab<'_>, phase: &Phase, position: u32) -> Result<(), Error> {
-    let mut evidence = ArmEvidence {
-        cell: phase.arm.clone(),
-        repeat: phase.repetition + 1,
-        settings: phase.settings.clone(),
-        ..ArmEvidence::begun(&phase.name, lab.notes.clock.now_us())
-    };
+    let mut evidence = begun(lab, phase);
     lab.goes_on(Some(&phase.name));
     let look = Look::on_behalf_of(std::process::id(), lab.sandbox.as_ref().map(Sandbox::data).as_deref());
     let before = look.counters();
@@ -40,12 +35,27 @@ pub(crate) fn run(lab: &mut Lab<'_>, phase: &Phase, position: u32) -> Result<(),
     });
     evidence.witnesses.extend(witnesses(busy::HOST, &before, &look.counters()));
     evidence.ended_us = lab.notes.clock.now_us();
+    evidence.outcome = match (&outcome, &missed) {
+        (Err(_), _) => ArmOutcome::BrokeOff,
+        (Ok(()), Some(_)) => ArmOutcome::Missed,
+        (Ok(()), None) => ArmOutcome::Measured,
+    };
     evidence.broke_off = outcome.as_ref().err().map(reason).or(missed);
     lab.goes_on(None);
     lab.notes.recording.arm(position, &evidence)?;
     let told = lab.load_spans(&evidence);
     lab.broken = outcome.is_err().then_some((position, evidence));
     outcome.and(told)
+}
+
+/// Nothing is measured of it yet.
+pub(crate) fn begun(lab: &Lab<'_>, phase: &Phase) -> ArmEvidence {
+    ArmEvidence {
+        cell: phase.arm.clone(),
+        repeat: phase.repetition + 1,
+        settings: phase.settings.clone(),
+        ..ArmEvidence::begun(&phase.name, lab.notes.clock.now_us())
+    }
 }
 
 /// Why a phase broke off, in one line: the end of a log that may follow stands in the events.
@@ -70,6 +80,7 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
     if delayed.missed.is_some() {
         return Ok(delayed.missed);
     }
+    lab.probe(phase)?;
     lab.look_at_cache();
     lab.set_live(phase)?;
     lab.pause(phase)?;
@@ -96,6 +107,7 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
     lab.squeezes.after_arm(&evidence.name, server, usage.as_ref(), &lab.notes)?;
     lab.innodb_status()?;
     lab.processes_at_end(&evidence.name)?;
+    lab.idle(phase)?;
     lab.check_stop().map(|()| None)
 }
 

@@ -16,7 +16,7 @@ use squeeze::disk::SlowLayer;
 use squeeze::foreign_cache::{self, ForeignCache};
 use squeeze::limits::{self, Asked, Limits, OptionNames, Usage};
 use squeeze::ram::{self, Hidden, Traits};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use units::Bytes;
 
 /// A phase's delay.
@@ -92,6 +92,13 @@ impl Squeezes {
             notes.measured(&cost)?;
         }
         Ok(())
+    }
+
+    /// The memory cgroup that the server was started in, and how many processes the kernel has killed in it for want of RAM. `None`: it has none,
+    /// or the kernel does not count there.
+    pub(crate) fn oom_kills(&self) -> Option<(PathBuf, u64)> {
+        let limits = self.limits.as_ref()?;
+        Some((limits.memory_folder()?.to_owned(), limits.account().memory?.oom_kills?))
     }
 
     /// New cgroups when the limits differ; the server is stopped.

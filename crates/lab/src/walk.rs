@@ -4,10 +4,12 @@
 use crate::cell::{Cell, Phase};
 use crate::error::Error;
 use crate::hooks::Hooks;
+use crate::kept_fill::{FromCache, Note};
 use crate::lab::Lab;
 use crate::meaning::Kind;
 use crate::notes::Notes;
-use crate::outcome::{Ended, Outcome};
+use crate::oom::{self, Kills};
+use crate::outcome::{self, Ended, Outcome};
 use crate::own_data;
 use crate::phase;
 use crate::server::{Serving, Watch};
@@ -26,7 +28,6 @@ use run::{Begin, Kind as RunKind, Resource, Run};
 use sandbox::{PoolerSpec, Pooling, Sandbox, Spec, StartOptions};
 use squeeze::disk::SlowLayer;
 use squeeze::preloaded;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -59,7 +60,7 @@ pub fn begin<'a>(cell: &'a Cell, places: &Places, hooks: Hooks<'a>) -> Result<Be
 impl Begun<'_> {
     /// Sandbox, fill, every phase, and everything given back; what was seen is in the recording, also when it broke off.
     pub fn walk(self, recording: &Path) -> Ended {
-        let killed_before = oom_kills();
+        let killed_before = oom::on_host();
         let mut walk = match Walk::new(self, recording) {
             Ok(walk) => walk,
             Err(error) => return Ended { outcome: Outcome::CannotStart(error), kept: None, left_alone: Vec::new() },
@@ -68,7 +69,7 @@ impl Begun<'_> {
         let (missed, began) = (std::mem::take(&mut walk.lab.missed), walk.phases_begun > 0);
         let (kept, mut left_alone) = (walk.sandbox_to_keep(), Vec::new());
         let ended = walk.end(walked, &mut left_alone);
-        let outcome = Outcome::of(ended, missed, began, oom_kills() > killed_before);
+        let outcome = Outcome::of(ended, missed, began, oom::on_host() > killed_before);
         Ended { outcome, kept, left_alone }
     }
 }
@@ -82,6 +83,10 @@ struct Walk<'a> {
     host_observer: Option<Observer>,
     sandbox_name: String,
     phases_begun: u32,
+    /// What there is of the data in the cache.
+    from_cache: FromCache,
+    /// Where the run's clock was when the sandbox was begun.
+    deployed_us: u64,
 }
 
 impl<'a> Walk<'a> {
@@ -96,7 +101,16 @@ impl<'a> Walk<'a> {
         let recording = Recording::create(recording, &start)?;
         let notes = Notes { recording, clock, progress: hooks.progress };
         let lab = Lab::new(cell, notes, run, hooks.stop, hooks.samples);
-        Ok(Self { lab, places, database: None, host_observer: None, sandbox_name, phases_begun: 0 })
+        Ok(Self {
+            lab,
+            places,
+            database: None,
+            host_observer: None,
+            sandbox_name,
+            phases_begun: 0,
+            from_cache: FromCache::default(),
+            deployed_us: 0,
+        })
     }
 
     /// Sandbox, fill, then every phase.
@@ -104,16 +118,54 @@ impl<'a> Walk<'a> {
         self.deploy()?;
         self.observe_host()?;
         self.fill()?;
-        for phase in &self.lab.cell.phases {
+        for (position, phase) in (0..).zip(&self.lab.cell.phases) {
             self.lab.check_stop()?;
-            if self.phases_begun == 0 || phase.restart {
-                self.restart_server(phase)?;
+            let killed_before = Kills::now(&self.lab.squeezes);
+            if let Err(error) = self.one_phase(phase, position) {
+                self.result_of_phase(phase, position, error, &killed_before)?;
             }
-            let position = self.phases_begun;
-            self.phases_begun += 1;
-            phase::run(&mut self.lab, phase, position)?;
         }
         Ok(())
+    }
+
+    fn one_phase(&mut self, phase: &Phase, position: u32) -> Result<(), Error> {
+        if position == 0 || phase.restart || self.lab.serving.is_none() {
+            self.restart_server(phase)?;
+        }
+        self.phases_begun += 1;
+        phase::run(&mut self.lab, phase, position)
+    }
+
+    /// Keeps the end of the server as the result of the phase, where it is one: then the phases after it run, on a server that is started anew.
+    /// Hidden RAM is given back before, for a new server is filled before RAM is hidden.
+    ///
+    /// # Errors
+    /// `error`, as the end of the server explains it, where it ends the walk.
+    fn result_of_phase(
+        &mut self,
+        phase: &Phase,
+        position: u32,
+        error: Error,
+        killed_before: &Kills,
+    ) -> Result<(), Error> {
+        if self.lab.stop.load(Ordering::SeqCst) || self.lab.run.neutralised().is_some() {
+            return Err(error);
+        }
+        let error = self.explained_by_server(error);
+        let is_killed = Kills::now(&self.lab.squeezes).since(killed_before);
+        let Some(outcome) = outcome::of_phase(&error, is_killed) else { return Err(error) };
+        self.lab.squeezes.check()?;
+        let why = phase::reason(&error);
+        let broken = self.lab.broken.take().map(|(_, arm)| arm);
+        let mut arm = broken.unwrap_or_else(|| phase::begun(&self.lab, phase));
+        arm.ended_us = self.lab.notes.clock.now_us();
+        (arm.outcome, arm.broke_off) = (outcome, Some(why.clone()));
+        self.lab.notes.recording.arm(position, &arm)?;
+        self.lab.note_result("sandbox", phase, outcome, &why)?;
+        if let Some((_, log)) = error.to_string().split_once('\n') {
+            self.lab.notes.event("sandbox", format!("{}: the server's end; the end of its log:\n{log}", phase.name))?;
+        }
+        self.lab.squeezes.give_ram_back(&mut self.lab.run)
     }
 
     fn sandbox_to_keep(&self) -> Option<String> {
@@ -185,6 +237,9 @@ impl<'a> Walk<'a> {
         spec.run = (!self.lab.cell.keep).then(|| self.lab.run.id().to_string());
         spec.origin = self.lab.cell.origin.clone();
         spec.held = true;
+        self.deployed_us = self.lab.notes.clock.now_us();
+        self.from_cache = self.lab.look_for_kept(&spec.installation, &self.places)?;
+        spec.filled.clone_from(&self.from_cache.entry);
         if let Some(pgbouncer) = self.lab.cell.pgbouncer() {
             let program = sandbox::locate_pooler(&self.places, &mut progress)?;
             spec.pooler = Some(PoolerSpec { program, settings: pool_settings(pgbouncer)? });
@@ -214,25 +269,61 @@ impl<'a> Walk<'a> {
     }
 
     /// On the disk as it is, without any squeeze; then the server is stopped, so that the layer can go under it.
+    /// A clone of data that were filled before is there already.
     fn fill(&mut self) -> Result<(), Error> {
-        let first = &self.lab.cell.phases[0];
-        self.start_server(first, StartOptions { pooling: Pooling::Without, ..StartOptions::default() })?;
+        // held no longer than it is needed
+        if let Some(entry) = self.from_cache.entry.take() {
+            return self.lab.take_clone(&entry, self.deployed_us);
+        }
+        self.start_for_fill()?;
         self.lab.record_conditions()?;
         let Some(serving) = &self.lab.serving else { return Ok(()) };
         let target = serving.target().clone();
+        let mut note = Note::default();
         match self.lab.cell.fill.size {
-            Some(size) => self.fill_tables(size, first.load.seed, &target)?,
+            Some(size) => note.report = Some(self.fill_tables(size, self.lab.cell.phases[0].load.seed, &target)?),
             None => self.lab.rows_per_table = own_data::rows(&target),
         }
         if let Some(scale) = self.lab.cell.fill.pgbench {
             let report = pgbench::fill(&target, scale, false, &self.lab.stop, &mut |_, _| {})?;
             self.lab.notes.event("fill", report.to_string())?;
+            note.pgbench = Some(report.to_string());
         }
         self.lab.check_stop()?;
-        self.stop_server()
+        self.stop_server()?;
+        let elapsed_us = self.lab.notes.clock.now_us().saturating_sub(self.deployed_us);
+        self.lab.keep_filled(&self.from_cache, &note, elapsed_us)
     }
 
-    fn fill_tables(&mut self, size: FillSize, seed: u64, target: &load::Target) -> Result<(), Error> {
+    /// With the variables of the first phase with which it starts: one with which it does not is the result of its own phase alone.
+    fn start_for_fill(&mut self) -> Result<(), Error> {
+        let mut refused: Option<(&Phase, Error)> = None;
+        for (index, phase) in self.lab.cell.phases.iter().enumerate() {
+            let before = &self.lab.cell.phases[..index];
+            if before.iter().any(|earlier| earlier.server_options == phase.server_options) {
+                continue;
+            }
+            match self.start_server(phase, StartOptions { pooling: Pooling::Without, ..StartOptions::default() }) {
+                Err(error) if error.is_no_start() => {
+                    refused.get_or_insert((phase, error));
+                }
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    let Some((first, _)) = refused else { return Ok(()) };
+                    // the key of kept data is made of the first phase's variables
+                    self.from_cache = FromCache::default();
+                    let said = format!(
+                        "filled as in arm '{}': with the variables of '{}' it does not start",
+                        phase.name, first.name
+                    );
+                    return self.lab.notes.event("fill", said);
+                }
+            }
+        }
+        refused.map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    fn fill_tables(&mut self, size: FillSize, seed: u64, target: &load::Target) -> Result<FillReport, Error> {
         let facts = ServerFacts::read(target)?;
         let spec = translate::fill_spec(&self.lab.cell.fill, size, seed)?;
         let plan = fill::plan(&spec, &facts)?;
@@ -244,7 +335,7 @@ impl<'a> Walk<'a> {
         for measured in report.measured(self.lab.notes.clock.now_us()) {
             self.lab.notes.measured(&measured)?;
         }
-        Ok(())
+        Ok(report)
     }
 
     /// Stop, switch, start: never storage or limits under a live server. The page cache of the server is filled before any delay is on.
@@ -263,6 +354,9 @@ impl<'a> Walk<'a> {
         let seeing = SlowLayer::for_programs(&layer);
         let start = self.start_with(phase)?.seeing(seeing);
         self.start_server(phase, start)?;
+        if self.lab.conditions.is_none() {
+            self.lab.record_conditions()?;
+        }
         self.lab.squeezes.refuse_not_loaded()?;
         self.lab.squeezes.probe(&mut self.lab.run, &data, &self.lab.notes)?;
         phase::preheat(&mut self.lab, phase)
@@ -327,13 +421,6 @@ impl<'a> Walk<'a> {
         });
         Ok(report?)
     }
-}
-
-/// Processes that the kernel has killed on this host for want of RAM, in a cgroup or in all of it.
-fn oom_kills() -> u64 {
-    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
-    let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
-    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
 fn release(run: Run) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 //! A cell on a real server, walked without the program: what the caller gets of it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
-use evidence::{Point, SampleSink, Series, Snapshot, Span};
+use evidence::{ArmOutcome, Point, SampleSink, Series, Snapshot, Span};
 use experiment::Experiment;
 use host::places::Places;
 use lab::{Bar, Cell, Ended, Found, Hooks, Outcome, Progress, Silent};
@@ -198,4 +198,79 @@ fn a_server_that_does_not_start_is_an_outcome() {
     let Outcome::CannotStart(error) = ended.outcome else { panic!("{:?}", ended.outcome) };
     assert!(error.to_string().contains("ended before it was ready"), "{error}");
     assert_eq!(home.left(), Vec::<String>::new());
+}
+
+/// More rows than any limit of this test holds, in memory.
+const TAKES_ALL: &str = "CREATE TABLE much (c VARCHAR(16000) CHARACTER SET latin1) ENGINE=MEMORY SELECT REPEAT('x', 16000) AS c FROM sbtest1 a, sbtest1 b";
+
+/// The first arm's server does not start, the second one's is killed by the kernel: the third is measured all the same.
+#[test]
+fn the_end_of_a_server_is_the_result_of_its_arm_and_the_next_arm_has_a_new_one() {
+    let home = Home::new();
+    refuse_without_server!(home);
+    let limits = "[[arm]]\nname = \"killed\"\nsqueeze.server_ram = \"400M\"\n\
+        server.options = { max_heap_table_size = \"4G\", tmp_table_size = \"4G\" }\n\
+        load = { time = \"20s\", at = [{ time = \"1s\", sql = \"TAKES_ALL\" }] }\n"
+        .replace("TAKES_ALL", TAKES_ALL);
+    let is_limited = may_limit_memory();
+    let killed = if is_limited { limits.as_str() } else { "" };
+    let arms = format!(
+        "[[arm]]\nname = \"refused\"\nserver.options.no_such_variable = \"1\"\n{killed}[[arm]]\nname = \"after\"\nload = {{ probe = 64, idle = \"500ms\" }}\n"
+    );
+    let cell = cell(&(small_experiment("2s", "") + &arms));
+    let hooks = Hooks { progress: &Silent, samples: None, stop: Arc::default() };
+    let ended = lab::begin(&cell, &home.places, hooks).unwrap().walk(&home.recording());
+    let Outcome::Missed(missed) = ended.outcome else { panic!("{:?}", ended.outcome) };
+    assert_eq!(home.left(), Vec::<String>::new());
+    let evidence = Recording::read(&home.recording()).unwrap();
+    let came_to: Vec<_> = evidence.arms.iter().map(|arm| (arm.name.as_str(), arm.outcome)).collect();
+    let with_limits =
+        [("refused", ArmOutcome::CannotStart), ("killed", ArmOutcome::OutOfMemory), ("after", ArmOutcome::Measured)];
+    let expected = with_limits.into_iter().filter(|(name, _)| is_limited || *name != "killed");
+    let planted: Vec<_> = evidence.spans.iter().filter(|span| span.kind == "planted").collect();
+    assert_eq!(came_to, expected.clone().collect::<Vec<_>>(), "{planted:#?} {:#?}", evidence.events);
+    let told: Vec<_> = missed.iter().map(|missed| (missed.phase.as_str(), missed.outcome)).collect();
+    assert_eq!(told, expected.filter(|(name, _)| *name != "after").collect::<Vec<_>>());
+    for arm in &evidence.arms {
+        assert_eq!(arm.broke_off.is_none(), arm.outcome == ArmOutcome::Measured, "{}: {:?}", arm.name, arm.broke_off);
+    }
+    let [refused, .., after] = evidence.arms.as_slice() else { panic!("{came_to:?}") };
+    assert!(refused.broke_off.as_ref().unwrap().contains("ended before it was ready") && refused.load.is_none());
+    assert!(after.load.as_ref().unwrap().measured.transactions > 0);
+    expect_looked_at_before_and_after(&evidence);
+    let log = evidence.events.iter().any(|event| event.text.contains("no_such_variable"));
+    assert!(log, "the end of the server's log is in the events: {:#?}", evidence.events);
+    if let Some(killed) = evidence.arms.iter().find(|arm| arm.name == "killed") {
+        assert!(killed.load.as_ref().unwrap().measured.transactions > 0, "what it measured until then is kept");
+        assert!(killed.broke_off.as_ref().unwrap().contains("killed by signal 9"), "{:?}", killed.broke_off);
+    }
+}
+
+/// Whether this user can put a server into a memory cgroup.
+fn may_limit_memory() -> bool {
+    let asked = squeeze::limits::Asked { ram: Some(units::Bytes::mib(400)), ..squeeze::limits::Asked::default() };
+    squeeze::limits::plan(&asked, squeeze::limits::OptionNames::EXPERIMENT).is_ok()
+}
+
+/// The arm `after` has 64 reads of each kind before its load, and half a second of rest after it.
+fn expect_looked_at_before_and_after(evidence: &evidence::Evidence) {
+    let got = |what: &str| {
+        let found = evidence.measured.iter().find(|it| it.what == what && it.arm.as_deref() == Some("after"));
+        found.and_then(|it| it.got).unwrap_or_else(|| panic!("no {what}: {:#?}", evidence.measured)).value
+    };
+    for series in ["direct.cold", "cached.cold", "cached.warm", "direct.warm"] {
+        assert_eq!(got(&format!("probe.read.{series}.reads")), 64.0, "{series}");
+        assert!(got(&format!("probe.read.{series}.rate")) > 0.0, "{series}");
+    }
+    assert!(got("probe.read.cached.warm") < got("probe.read.direct.warm"), "the page cache is faster than the disk");
+    assert!(
+        got("probe.scan.cold.cached") < 0.1 && got("probe.scan.warm.cached") > 0.9,
+        "the first scan fills the cache"
+    );
+    assert!(got("probe.scan.warm") > 0.0 && got("idle.rss.begin") > 1e6 && got("idle.vsz.end") >= got("idle.rss.end"));
+    let span = |kind: &str| evidence.spans.iter().find(|span| span.kind == kind).unwrap_or_else(|| panic!("no {kind}"));
+    let of_after = |span: &&Span| span.kind == "load.measured" && span.entity == "after";
+    let load = evidence.spans.iter().find(of_after).unwrap();
+    assert!(span("load.probe").to_us <= load.from_us && span("load.idle").length_us() >= 500_000);
+    assert!(span("load.idle").from_us >= load.to_us);
 }

@@ -6,8 +6,8 @@ use crate::cell::{Counter, value_or_nan};
 use crate::reader::{Reader, counter};
 use crate::snapshots;
 use evidence::{
-    Arm, Conditions, Driven, Event, Evidence, Host, Measured, Output, Point, Series, Server, Snapshot, Span, Tool,
-    Verdict, Witness,
+    Arm, ArmOutcome, Conditions, Driven, Event, Evidence, Host, Measured, Output, Point, Series, Server, Snapshot,
+    Span, Tool, Verdict, Witness,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -56,6 +56,7 @@ impl Reader<'_> {
                 server: Server::default(),
                 mechanisms: BTreeMap::new(),
                 traits: BTreeMap::new(),
+                data: None,
                 caveats: vec!["the recording was cut off before its conditions were written".into()],
             }),
         }
@@ -92,6 +93,7 @@ impl Reader<'_> {
         .into_iter()
         .map(|raw| {
             let (cell, repeat) = raw.turn.unwrap_or_else(|| turn_in(&raw.name));
+            let (broke_off, outcome) = broken.remove(&raw.position).unzip();
             Ok(Arm {
                 cell,
                 repeat,
@@ -102,7 +104,8 @@ impl Reader<'_> {
                 layer_reads: self.optional_json(raw.layer_reads)?,
                 witnesses: witnesses.remove(&raw.position).unwrap_or_default(),
                 verdicts: verdicts.remove(&raw.position).unwrap_or_default(),
-                broke_off: broken.remove(&raw.position),
+                broke_off,
+                outcome: outcome.unwrap_or_default(),
                 name: raw.name,
                 started_us: raw.started_us,
                 ended_us: raw.ended_us,
@@ -127,12 +130,18 @@ impl Reader<'_> {
         Ok(verdicts)
     }
 
-    /// Why arms did not get to their end, by the arm's position.
-    fn broken(&self) -> Result<BTreeMap<i64, String>, Error> {
+    /// Why arms did not get to their end, and what they came to instead, by the arm's position.
+    fn broken(&self) -> Result<BTreeMap<i64, (String, ArmOutcome)>, Error> {
         if !self.has_table("broken")? {
             return Ok(BTreeMap::new());
         }
-        let found = self.rows("SELECT arm, reason FROM broken", |row| Ok((row.get(0)?, row.get(1)?)))?;
+        // recordings of before do not say what an arm came to
+        let outcome = if self.has_column("broken", "outcome")? { "outcome" } else { "NULL" };
+        let found = self.rows(&format!("SELECT arm, reason, {outcome} FROM broken"), |row| {
+            let outcome: Option<String> = row.get(2)?;
+            let outcome = outcome.as_deref().and_then(ArmOutcome::from_name).unwrap_or(ArmOutcome::BrokeOff);
+            Ok((row.get(0)?, (row.get(1)?, outcome)))
+        })?;
         Ok(found.into_iter().collect())
     }
 

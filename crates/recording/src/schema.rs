@@ -21,7 +21,7 @@ CREATE TABLE witness (
     arm INTEGER NOT NULL REFERENCES arm (position), of TEXT NOT NULL, counter TEXT NOT NULL, before NOT NULL, after NOT NULL);
 CREATE TABLE assertion (
     arm INTEGER NOT NULL REFERENCES arm (position), text TEXT NOT NULL, passed INTEGER NOT NULL, asked TEXT NOT NULL, measured REAL);
-CREATE TABLE broken (arm INTEGER PRIMARY KEY REFERENCES arm (position), reason TEXT NOT NULL);
+CREATE TABLE broken (arm INTEGER PRIMARY KEY REFERENCES arm (position), reason TEXT NOT NULL, outcome TEXT);
 CREATE TABLE measured (
     at_us INTEGER NOT NULL, arm TEXT, what TEXT NOT NULL, mechanism TEXT NOT NULL, asked TEXT, predicted TEXT, got TEXT,
     witness TEXT NOT NULL, within_tolerance INTEGER, tolerance TEXT, looks TEXT, came_on REAL);

@@ -104,7 +104,8 @@ impl Recording {
             }
             transaction.execute("DELETE FROM broken WHERE arm = ?1", [position])?;
             if let Some(reason) = &arm.broke_off {
-                transaction.execute("INSERT INTO broken VALUES (?1, ?2)", params![position, reason])?;
+                let outcome = arm.outcome.name();
+                transaction.execute("INSERT INTO broken VALUES (?1, ?2, ?3)", params![position, reason, outcome])?;
             }
             insert_verdicts(transaction, position, &arm.verdicts, &asked)?;
             insert_witnesses(transaction, position, &arm.witnesses)

@@ -90,6 +90,7 @@ fn arm() -> Arm {
             Verdict { assertion: "errors=0".into(), passed: false, asked: Quantity::count(0.0), measured: None },
         ],
         broke_off: Some("the server ended by itself, killed by signal 9".into()),
+        outcome: evidence::ArmOutcome::OutOfMemory,
         started_us: 4,
         ended_us: 2_000_000,
     }
@@ -152,6 +153,7 @@ fn conditions() -> Conditions {
         server: Server::default(),
         mechanisms: BTreeMap::from([("ram".into(), "none".into())]),
         traits: BTreeMap::from([("ram".into(), BTreeMap::from([("whole_host".into(), true)]))]),
+        data: Some(evidence::Data { how: evidence::DataHow::Cloned, ..evidence::Data::default() }),
         caveats: vec!["a".into()],
     }
 }
@@ -258,7 +260,10 @@ fn an_older_recording_without_drivers_and_assertions_is_readable() {
         .expect("drops");
     drop(connection);
     let evidence = Recording::read(&path).expect("reads");
-    assert_eq!(evidence.arms, [Arm { driven: None, verdicts: Vec::new(), broke_off: None, ..arm() }]);
+    assert_eq!(
+        evidence.arms,
+        [Arm { driven: None, verdicts: Vec::new(), broke_off: None, outcome: evidence::ArmOutcome::Measured, ..arm() }]
+    );
 }
 
 #[test]

@@ -48,6 +48,9 @@ pub fn json(context: &Context<'_>) -> Value {
         "findings": context.findings,
         "events": context.events,
     });
+    if let Some(data) = &conditions.data {
+        result["conditions"]["data"] = json!(data);
+    }
     // without inventories there is no such key, and an old result stays the same
     if !context.memory.is_empty() {
         result["memory"] = json!(context.memory.iter().map(memory).collect::<Vec<_>>());
@@ -83,6 +86,7 @@ fn arm(view: &ArmView<'_>) -> Value {
         "delay": arm.delay.map(delay),
         "started_us": arm.started_us,
         "ended_us": arm.ended_us,
+        "outcome": arm.outcome.name(),
         "broke_off": arm.broke_off.as_deref().map(redact::text),
         "modes": view.modes().iter().map(mode).collect::<Vec<_>>(),
         "modes_reason": view.reason(),

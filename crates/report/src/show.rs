@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figures as people read them: three significant digits, a unit, a comma between thousands.
 
+use evidence::{Data, DataHow};
 use evidence::{Driven, LatencyHistogram, Quantity, Unit};
 use explain::busy::Busy;
 
@@ -177,6 +178,14 @@ pub(crate) fn busiest(context: &crate::Context<'_>) -> Option<String> {
     let (name, worst) = seen.max_by(|(_, one), (_, other)| of(one).total_cmp(&of(other)))?;
     let among = if context.arms.len() > 1 { ", the most disturbed arm" } else { "" };
     Some(format!("in \"{name}\"{among}: {}", busy(&worst)))
+}
+
+/// Whether the data are a clone of a fill that was made before; `None`: they were filled for this run.
+pub(crate) fn data(data: &Data) -> Option<String> {
+    let mechanism = data.mechanism.as_deref().unwrap_or_default();
+    let (made, took) = (date(&data.made), micros(data.elapsed_us as f64));
+    (data.how == DataHow::Cloned)
+        .then(|| format!("a clone by {mechanism}, in {took}, of what was filled {made} ({})", data.key))
 }
 
 pub(crate) fn or_nothing<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {

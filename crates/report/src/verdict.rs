@@ -98,6 +98,7 @@ const LIMITS: u8 = 2;
 fn rank(context: &Context<'_>, finding: &Finding) -> u8 {
     match &finding.evidence {
         FindingEvidence::LatencyModes(_) if context.asks_for_reads => 0,
+        FindingEvidence::ArticleFigures(_) => 0,
         FindingEvidence::ArmsCompare(_) => 1,
         FindingEvidence::LimitBy(_) => LIMITS,
         FindingEvidence::LatencyModes(_) => 8,

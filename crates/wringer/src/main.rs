@@ -45,6 +45,8 @@ enum Command {
     Plan(commands::plan::Args),
     /// Explain a recording anew
     Explain(commands::explain::Args),
+    /// Say whether two sides of runs differ, figure by figure, and how large a difference would have been seen
+    Compare(Box<commands::compare::Args>),
     /// Write the report of a recording
     Report(commands::report::Args),
     /// Say what this machine can do, and what is missing for what
@@ -63,6 +65,8 @@ enum Command {
     Status(commands::status::Args),
     /// Put everything back, also after a crash
     Undo(commands::undo::Args),
+    /// Free what filled data take in the cache
+    Purge(commands::purge::Args),
     /// Make tables of a given size and shape
     #[command(alias = "prepare")]
     Fill(Box<commands::fill::Args>),
@@ -80,6 +84,8 @@ enum Command {
     Hugepages(Box<commands::hugepages::Args>),
     /// Stalls: what they waited for and cost, and which to expect
     Stalls(Box<commands::stalls::Args>),
+    /// Read heap profiles: who held the heap, and which functions grew
+    Heap(commands::heap::Args),
     /// Find the humps in a latency histogram
     Modes(commands::modes::Args),
     /// The manual
@@ -151,6 +157,7 @@ fn run(command: Command) -> exit::Outcome {
         Command::Run(args) => commands::run::main(args),
         Command::Plan(args) => commands::plan::main(args),
         Command::Explain(args) => commands::explain::main(args),
+        Command::Compare(args) => commands::compare::main(*args),
         Command::Report(args) => commands::report::main(args),
         Command::Doctor(args) => commands::doctor::main(args),
         Command::Sandbox(args) => commands::sandbox::main(*args),
@@ -160,6 +167,7 @@ fn run(command: Command) -> exit::Outcome {
         Command::Probe(args) => commands::probe::main(args),
         Command::Status(args) => commands::status::main(args),
         Command::Undo(args) => commands::undo::main(args),
+        Command::Purge(args) => commands::purge::main(&args),
         Command::Fill(args) => commands::fill::main(*args),
         Command::Load(args) => commands::load::main(*args),
         Command::Replay(args) => commands::replay::main(*args),
@@ -168,6 +176,7 @@ fn run(command: Command) -> exit::Outcome {
         Command::Connections(args) => commands::connections::main(*args),
         Command::Hugepages(args) => commands::hugepages::main(*args),
         Command::Stalls(args) => commands::stalls::main(*args),
+        Command::Heap(args) => commands::heap::main(&args),
         Command::Modes(args) => commands::modes::main(args),
         Command::Doc(args) => commands::doc::main(&args),
         Command::Examples(args) => commands::examples::main(&args),

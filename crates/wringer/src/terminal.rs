@@ -52,6 +52,43 @@ pub fn json(value: &impl Serialize) {
     }
 }
 
+/// Prints what `write` writes, piece by piece. When nobody reads it any more, `write` is told by an error, and that is no failure of the command.
+///
+/// # Errors
+/// Those of `write` that are not of the output.
+pub fn stream<E>(write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<(), E> {
+    SHOWN.store(true, Ordering::Relaxed);
+    let mut output = Watched { inner: io::BufWriter::with_capacity(64 << 10, io::stdout().lock()), failed: None };
+    let result = write(&mut output);
+    let flushed = output.inner.flush();
+    if let Some(error) = output.failed {
+        note(Err(error));
+        return Ok(());
+    }
+    note(flushed);
+    result
+}
+
+/// Remembers that writing failed.
+struct Watched<W> {
+    inner: W,
+    failed: Option<io::Error>,
+}
+
+impl<W: Write> Write for Watched<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.inner.write(bytes).map_err(|error| {
+            let kind = error.kind();
+            self.failed.get_or_insert(error);
+            kind.into()
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
 /// Prints one line of data that others follow, at once. `false`: nobody reads it any more, or it could not be written.
 pub fn line(text: impl Display) -> bool {
     SHOWN.store(true, Ordering::Relaxed);

@@ -71,6 +71,12 @@ fn pgbench_bytes(scale: Option<u32>) -> u64 {
     u64::from(scale.unwrap_or_default()) * 15 * Bytes::MIB
 }
 
+/// Of each read, on a disk that takes half a millisecond; four series of them, and two scans at 100 MiB a second.
+pub(super) fn probe_seconds(experiment: &Experiment, reads: u64) -> f64 {
+    let scans = 2.0 * fill_bytes(experiment).0 as f64 / f64::from(experiment.fill.tables.max(1));
+    4.0 * reads as f64 * 0.0005 + scans / (100.0 * 1024.0 * 1024.0)
+}
+
 pub(super) fn fetch_seconds(host: &HostFacts) -> f64 {
     if host.server_binary.is_some() { 0.0 } else { FETCH_SECONDS }
 }

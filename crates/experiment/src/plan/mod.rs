@@ -4,6 +4,7 @@
 //! Seconds, disk and RAM are estimates for deciding whether to start; the recording holds what was measured. The facts are
 //! those of one moment, so each station checks again before it touches anything.
 
+mod around;
 mod blockers;
 mod estimate;
 mod steps;

@@ -28,14 +28,14 @@ pub(super) fn steps(experiment: &Experiment, host: &HostFacts) -> Vec<Step> {
     list.steps
 }
 
-struct List<'a> {
-    experiment: &'a Experiment,
+pub(super) struct List<'a> {
+    pub(super) experiment: &'a Experiment,
     host: &'a HostFacts,
     steps: Vec<Step>,
 }
 
 impl List<'_> {
-    fn add(&mut self, station: &str, seconds: f64, text: impl Into<String>) -> &mut Step {
+    pub(super) fn add(&mut self, station: &str, seconds: f64, text: impl Into<String>) -> &mut Step {
         let number = self.steps.len() + 1;
         let (station, text) = (station.to_owned(), text.into());
         self.steps.push(Step { number, station, arm: None, text, change: None, undo: None, seconds });
@@ -118,8 +118,10 @@ impl List<'_> {
         if let Some(disk) = &arm.squeeze.disk {
             self.delay(disk);
         }
+        self.probe(arm);
         self.live(arm);
         self.load(arm);
+        self.idle(arm);
         self.assertions(arm);
         let name = if self.experiment.repeat == 1 { arm.name.clone() } else { format!("{} #{turn}", arm.name) };
         self.steps[from..].iter_mut().for_each(|step| step.arm = Some(name.clone()));
@@ -299,19 +301,6 @@ impl List<'_> {
         }
     }
 
-    fn live(&mut self, arm: &Arm) {
-        for (name, value) in &arm.live {
-            self.add("load", 0.1, format!("set {name} to {value} while the server runs; read it back"));
-        }
-        if !arm.load.pause.is_zero() {
-            self.add(
-                "load",
-                estimate::seconds(arm.load.pause),
-                format!("wait for {}, with nothing to do", arm.load.pause),
-            );
-        }
-    }
-
     fn load(&mut self, arm: &Arm) {
         let load = &arm.load;
         self.beside(load);
@@ -435,7 +424,7 @@ impl List<'_> {
 }
 
 impl Step {
-    fn does(&mut self, change: &str, undo: &str) {
+    pub(super) fn does(&mut self, change: &str, undo: &str) {
         self.change = Some(change.to_owned());
         self.undo = Some(undo.to_owned());
     }

@@ -2,7 +2,7 @@
 //! `[load]` of an arm whose load is a program of somebody else's: sysbench, pgbench, any command.
 
 use super::load_keys::{cpuset, too_long};
-use super::{beside, moments};
+use super::{around, beside, moments};
 use crate::model::{Arm, Driver, DriverProgram, Fill, Flavour, Load};
 use crate::section::Section;
 use crate::tree::Value;
@@ -58,6 +58,7 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
     let cpuset = cpuset(&section);
     let (beside, before) = (beside::read(&section), beside::before(&section));
     let pause = moments::pause(&section);
+    let (probe, idle) = (around::probe(&section), around::idle(&section));
     refuse_ours(&section, program);
     moments::refuse_with_driver(&section);
     let Some(program) = program else {
@@ -90,6 +91,8 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
         beside,
         before,
         pause,
+        probe,
+        idle,
         at: Vec::new(),
         slow_statements: None,
     })

@@ -2,7 +2,7 @@
 //! `[load]`, as it is in force in one arm.
 
 use super::load_keys::{cpuset, too_long};
-use super::{beside, driver, moments};
+use super::{around, beside, driver, moments};
 use crate::model::{Flavour, Load, Preheat};
 use crate::section::Section;
 use crate::tree::Value;
@@ -38,6 +38,8 @@ pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> 
         beside: beside::read(&section),
         before: beside::before(&section),
         pause: moments::pause(&section),
+        probe: around::probe(&section),
+        idle: around::idle(&section),
         at: moments::at(&section),
         slow_statements: moments::slow_statements(&section),
         workload: workload.unwrap_or_default(),

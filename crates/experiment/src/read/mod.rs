@@ -2,6 +2,7 @@
 //! From text to [`Experiment`]: sections, then arms laid over them, then what contradicts what.
 
 mod arms;
+mod around;
 mod assertions;
 mod beside;
 mod driver;
@@ -51,6 +52,7 @@ fn read(table: &Table, problems: &Problems) -> Option<Experiment> {
     let description = top.text("description").map_or_else(String::new, |text| text.value);
     let question = top.choice("question", &Question::ALL.map(Question::name));
     let question = question.and_then(|asked| Question::ALL.into_iter().find(|it| it.name() == asked.value));
+    let article = top.integer("article", 1..=5u32).map(|number| number.value);
     let repeat = top.integer("repeat", 1..=1000u32).map_or(1, |number| number.value);
     let server = server::read(&top);
     let fill = fill::read(&top, server.as_ref());
@@ -68,6 +70,7 @@ fn read(table: &Table, problems: &Problems) -> Option<Experiment> {
         name: name?,
         description,
         question,
+        article,
         repeat,
         server: server?,
         fill: fill?,

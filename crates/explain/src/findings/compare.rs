@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `arms.compare`: each arm against the first, with an interval, and "no difference shown" where that is so.
+//! `arms.compare`: each arm, all its turns together, against the first, with an interval, and "no difference shown" where that is so. The turns of
+//! one run are no repeats: the interval says what varied while the arms ran, and nothing of what another run would give.
 
 use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::Percentiles;
-use crate::summary::ArmSummary;
-use evidence::{Arm, Evidence};
+use evidence::{Arm, Evidence, LatencyHistogram, LoadResult};
 use serde::{Deserialize, Serialize};
+use verdict::within::{self, Batches};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmsCompare {
@@ -17,10 +18,19 @@ pub struct ArmsCompare {
 /// One arm against another; ratios are its own over the other's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ComparedArm {
+    /// All turns of the arm together.
     pub arm: String,
     pub throughput_ratio: f64,
     /// Half the width of the interval around the ratio; `None`: too short a run.
     pub margin: Option<f64>,
+    /// Lower end of the interval of the ratio.
+    #[serde(default)]
+    pub low: Option<f64>,
+    #[serde(default)]
+    pub high: Option<f64>,
+    /// A true ratio of so much, or of 1 over so much, would have been shown in 9 of 10 such runs; `None` for arms of several runs.
+    #[serde(default)]
+    pub detectable_ratio: Option<f64>,
     /// The interval leaves 1 out.
     pub difference_shown: bool,
     pub p50_ratio: Option<f64>,
@@ -29,38 +39,67 @@ pub struct ComparedArm {
     pub statement: String,
 }
 
-/// Slots of the timeline are joined to batches, at least this many: their means are nearly independent.
-const BATCHES: u64 = 10;
-/// A longer batch gives no better interval.
-const LONGEST_BATCH_US: u64 = 1_000_000;
-/// Fewer batches give no interval worth the name.
-const FEWEST_BATCHES: usize = 5;
-/// Two-sided 95 % of Student's t with 4 to 9 degrees of freedom is 2.3 to 2.8; the arms also differ by what the host did meanwhile.
-const DEVIATIONS: f64 = 2.8;
+/// How often equal arms may be told apart in one run, all comparisons of the run together.
+const CHANCE: f64 = 0.05;
 
-/// What is compared: an arm, or all turns of a cell together.
+/// What is compared: all turns of a cell together.
 pub(super) struct Side {
     pub(super) name: String,
     /// Transactions a second.
     pub(super) rate: f64,
-    /// Standard error of the rate over the rate; `None`: too short a run.
-    pub(super) error: Option<f64>,
     pub(super) response: Option<Percentiles>,
     /// Another program's load.
     pub(super) driven: bool,
 }
 
-impl Side {
+/// What chance makes of a ratio: factors around it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Interval {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) detectable_ratio: Option<f64>,
+}
+
+/// All turns of a cell, and what they did while they ran.
+struct Cell {
+    side: Side,
+    /// `None`: too short a run.
+    batches: Option<Batches>,
+}
+
+impl Cell {
     /// `None` without a throughput.
-    fn of(arm: &Arm, summary: &ArmSummary) -> Option<Self> {
-        Some(Self {
-            name: summary.name.clone(),
-            rate: summary.transactions_per_second?,
-            error: relative_error(arm),
-            response: summary.response,
-            driven: arm.driven.is_some(),
+    fn of(name: &str, turns: &[&Arm]) -> Option<Self> {
+        let phases = || turns.iter().filter_map(|arm| arm.load.as_ref()).map(|load| &load.measured);
+        let elapsed_us: u64 = phases().map(|phase| phase.elapsed_us).sum();
+        let transactions: u64 = phases().map(|phase| phase.transactions).sum();
+        let mut response = LatencyHistogram::new();
+        phases().for_each(|phase| response.merge(&phase.transaction.response));
+        let rates: Vec<Vec<f64>> = turns.iter().filter_map(|arm| arm.load.as_ref()).map(slots).collect();
+        let rates: Vec<&[f64]> = rates.iter().map(Vec::as_slice).collect();
+        (transactions > 0 && elapsed_us > 0).then(|| Self {
+            side: Side {
+                name: name.to_owned(),
+                rate: transactions as f64 * 1e6 / elapsed_us as f64,
+                response: Percentiles::of(&response),
+                driven: turns.iter().any(|arm| arm.driven.is_some()),
+            },
+            batches: within::batches(&rates),
         })
     }
+}
+
+/// Transactions a second in each slot; a last one that the end of the phase cut short is left out.
+fn slots(load: &LoadResult) -> Vec<f64> {
+    let points = &load.measured.timeline;
+    let length_us = points.iter().map(|point| point.length_us).max().unwrap_or(1);
+    let mut whole = points.as_slice();
+    if let [all_but_last @ .., last] = whole
+        && last.length_us < length_us
+    {
+        whole = all_but_last;
+    }
+    whole.iter().map(|point| point.transactions as f64 * 1e6 / point.length_us.max(1) as f64).collect()
 }
 
 pub(super) struct Comparison {
@@ -68,8 +107,8 @@ pub(super) struct Comparison {
     /// Transactions a second.
     rate: f64,
     ratio: f64,
-    /// Half the width of the interval around the ratio; `None`: too short a run.
-    margin: Option<f64>,
+    /// `None`: too short a run.
+    interval: Option<Interval>,
     p50_ratio: Option<f64>,
     p99_ratio: Option<f64>,
     /// Its own.
@@ -85,7 +124,10 @@ impl Comparison {
         ComparedArm {
             arm: self.arm.clone(),
             throughput_ratio: self.ratio,
-            margin: self.margin,
+            margin: self.margin(),
+            low: self.interval.map(|interval| self.ratio * interval.low),
+            high: self.interval.map(|interval| self.ratio * interval.high),
+            detectable_ratio: self.interval.and_then(|interval| interval.detectable_ratio),
             difference_shown: self.shown(),
             p50_ratio: self.p50_ratio,
             p99_ratio: self.p99_ratio,
@@ -93,33 +135,54 @@ impl Comparison {
         }
     }
 
+    fn margin(&self) -> Option<f64> {
+        self.interval.map(|interval| self.ratio * (interval.high - interval.low) / 2.0)
+    }
+
     /// Whether the interval leaves 1 out.
     fn shown(&self) -> bool {
-        self.margin.is_some_and(|margin| (self.ratio - 1.0).abs() > margin)
+        self.interval.is_some_and(|interval| self.ratio * interval.low > 1.0 || self.ratio * interval.high < 1.0)
     }
 }
 
-pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Finding> {
-    let mut loaded = evidence.arms.iter().zip(arms).filter(|(_, summary)| summary.transactions > 0);
-    let (arm, summary) = loaded.next()?;
-    let base = Side::of(arm, summary)?;
-    let others = loaded.filter_map(|(arm, summary)| Side::of(arm, summary));
-    let compared: Vec<Comparison> = others.filter_map(|side| compare(&base, &side)).collect();
+pub(super) fn finding(evidence: &Evidence) -> Option<Finding> {
+    let mut cells = loaded(evidence).into_iter();
+    let base = cells.next()?;
+    let others: Vec<Cell> = cells.collect();
+    let chance = CHANCE / others.len().max(1) as f64;
+    let interval = |one: &Cell| {
+        let within = within::compare(base.batches.as_ref()?, one.batches.as_ref()?, chance)?;
+        let (low, high) = (within.low / within.ratio, within.high / within.ratio);
+        Some(Interval { low, high, detectable_ratio: Some(within.detectable_ratio) })
+    };
+    let compared: Vec<Comparison> =
+        others.iter().filter_map(|one| compare(&base.side, &one.side, interval(one))).collect();
     if compared.is_empty() {
         return None;
     }
-    let arms: Vec<ComparedArm> = compared.iter().map(|one| one.figures(&base)).collect();
+    let arms: Vec<ComparedArm> = compared.iter().map(|one| one.figures(&base.side)).collect();
     Some(Finding {
         arm: None,
         statement: arms.iter().map(|one| one.statement.as_str()).collect::<Vec<_>>().join(" "),
-        evidence: FindingEvidence::ArmsCompare(ArmsCompare { baseline: base.name, arms }),
+        evidence: FindingEvidence::ArmsCompare(ArmsCompare { baseline: base.side.name, arms }),
         doubts: doubts(evidence, &compared),
     })
 }
 
-pub(super) fn compare(base: &Side, side: &Side) -> Option<Comparison> {
+/// In the order in which they first ran; those with a load that came to something.
+fn loaded(evidence: &Evidence) -> Vec<Cell> {
+    let mut turns: Vec<(&str, Vec<&Arm>)> = Vec::new();
+    for arm in evidence.arms.iter().filter(|arm| arm.load.is_some()) {
+        match turns.iter_mut().find(|(cell, _)| *cell == arm.cell) {
+            Some((_, turns)) => turns.push(arm),
+            None => turns.push((&arm.cell, vec![arm])),
+        }
+    }
+    turns.iter().filter_map(|(cell, turns)| Cell::of(cell, turns)).collect()
+}
+
+pub(super) fn compare(base: &Side, side: &Side, interval: Option<Interval>) -> Option<Comparison> {
     let ratio = side.rate / Some(base.rate).filter(|rate| *rate > 0.0)?;
-    let relative = base.error.zip(side.error).map(|(a, b)| a.hypot(b));
     let of = |percentile: fn(&Percentiles) -> f64| {
         let (base, own) = (base.response.as_ref()?, side.response.as_ref()?);
         (percentile(base) > 0.0).then(|| percentile(own) / percentile(base))
@@ -129,31 +192,13 @@ pub(super) fn compare(base: &Side, side: &Side) -> Option<Comparison> {
         arm: side.name.clone(),
         rate: side.rate,
         ratio,
-        margin: relative.map(|relative| DEVIATIONS * relative * ratio),
+        interval,
         p50_ratio: of(|percentiles| percentiles.p50_us),
         p99_ratio: of(|percentiles| percentiles.p99_us),
         p50_us: own(|percentiles| percentiles.p50_us),
         p99_us: own(|percentiles| percentiles.p99_us),
         driven: base.driven || side.driven,
     })
-}
-
-/// Standard error of the throughput over its mean, from batch means.
-pub(super) fn relative_error(arm: &Arm) -> Option<f64> {
-    let points = &arm.load.as_ref()?.measured.timeline;
-    let slot_us = points.first()?.length_us.max(1);
-    let batch_us = (slot_us * points.len() as u64 / BATCHES).min(LONGEST_BATCH_US);
-    let per_batch = usize::try_from(batch_us / slot_us).ok()?.max(1);
-    // the last batch may be cut short by the end of the phase
-    let batches: Vec<f64> =
-        points.chunks_exact(per_batch).map(|batch| batch.iter().map(|point| point.transactions as f64).sum()).collect();
-    if batches.len() < FEWEST_BATCHES {
-        return None;
-    }
-    let count = batches.len() as f64;
-    let mean = batches.iter().sum::<f64>() / count;
-    let variance = batches.iter().map(|batch| (batch - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    (mean > 0.0).then(|| (variance / count).sqrt() / mean)
 }
 
 /// One arm against the first, for people.
@@ -179,7 +224,7 @@ fn sentence(base: &Side, one: &Comparison) -> String {
 fn unshown(one: &Comparison) -> String {
     let more = as_many(one.ratio);
     let more = more.strip_suffix(" than").or(more.strip_suffix(" as")).unwrap_or(&more);
-    match one.margin {
+    match one.margin() {
         Some(margin) => format!("{more} transactions a second, where chance alone makes up to {}", percent(margin)),
         None if one.driven => format!("{more} transactions a second, and nothing says how much of that is chance"),
         None => "the run was too short to tell".to_owned(),
@@ -226,9 +271,13 @@ fn doubts(evidence: &Evidence, compared: &[Comparison]) -> Vec<Doubt> {
     if once {
         let text = "each arm ran only once: a part of the difference may be what else happened on this host meanwhile";
         doubts.push(doubt("compare.once", text, Some("repeat = 3 runs all arms in turn, three times")));
+    } else {
+        let text = "the turns of an arm are no repeats: they share the server's data and what earlier turns left, so another run may differ by more";
+        let hint = "three runs of each side, each with one arm's settings: wringer compare --a A1 A2 A3 --b B1 B2 B3";
+        doubts.push(doubt("compare.turns", text, Some(hint)));
     }
     if compared.iter().any(|one| one.driven) {
-        let text = match compared.iter().any(|one| one.driven && one.margin.is_none()) {
+        let text = match compared.iter().any(|one| one.driven && one.interval.is_none()) {
             true => {
                 "the other program printed too few interim figures of its run (too few slots): nothing says how much of the difference is chance"
             }
@@ -244,11 +293,13 @@ fn doubts(evidence: &Evidence, compared: &[Comparison]) -> Vec<Doubt> {
         let text = format!("{} broke off: the comparison is with what it did until then", broken.join(", "));
         doubts.push(doubt("compare.broke_off", text, Some("run again what broke off, before the arms are compared")));
     }
-    let short = compared.iter().filter(|one| one.margin.is_none() && !one.driven);
+    let short = compared.iter().filter(|one| one.interval.is_none() && !one.driven);
     let short: Vec<&str> = short.map(|one| one.arm.as_str()).collect();
     if !short.is_empty() {
-        let text =
-            format!("the first arm, or {}, ran for too short a time: no interval can be given", short.join(", "));
+        let text = format!(
+            "the first arm, or {}, ran for too short a time for what varied in it: no interval can be given",
+            short.join(", ")
+        );
         doubts.push(doubt("compare.short", text, Some("measure for longer: load.time")));
     }
     doubts

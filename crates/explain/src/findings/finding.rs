@@ -2,8 +2,9 @@
 //! What a finding is.
 
 use super::{
-    ArmsCompare, HostBusy, LatencyModes, LoadErrors, LoadOverload, MemoryGrowth, ObserveCost, ObserveJoined,
-    ObserveServer, RunsCompare, RunsConditions, SqueezeForeignCache, SqueezeGot, StallsAccount, StallsEvents,
+    ArmsCompare, ArticleFigures, HostBusy, LatencyModes, LoadErrors, LoadOverload, MemoryGrowth, ObserveCost,
+    ObserveJoined, ObserveServer, RunsCompare, RunsConditions, SqueezeForeignCache, SqueezeGot, StallsAccount,
+    StallsEvents,
 };
 use crate::limits::Limits;
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,7 @@ findings! {
     "stalls.account" => StallsAccount(StallsAccount),
     "memory.growth" => MemoryGrowth(MemoryGrowth),
     "observe.cost" => ObserveCost(ObserveCost),
+    "article.figures" => ArticleFigures(ArticleFigures),
 }
 
 #[cfg(test)]

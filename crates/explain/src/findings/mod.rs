@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The findings, each with its evidence and its doubts, one module for each topic. `docs/findings.md` says what each id means.
 
+mod article;
 mod busy;
 mod compare;
 mod finding;
@@ -19,6 +20,7 @@ use crate::stalled::ArmStalls;
 use crate::summary::ArmSummary;
 use evidence::Evidence;
 
+pub use article::{ArticleFigure, ArticleFigures};
 pub use busy::{BusyArm, HostBusy};
 pub use compare::{ArmsCompare, ComparedArm};
 pub use finding::{Doubt, Finding, FindingEvidence};
@@ -39,7 +41,7 @@ pub(crate) fn all(
     stalled: &[ArmStalls],
 ) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
-    findings.extend(compare::finding(evidence, arms));
+    findings.extend(compare::finding(evidence));
     findings.extend(limits::findings(evidence, arms));
     findings.extend(latency_modes::finding(arms));
     findings.extend(squeeze::findings(evidence));
@@ -50,6 +52,7 @@ pub(crate) fn all(
     findings.extend(stalls::findings(evidence, stalled));
     findings.extend(memory::findings(memory));
     findings.extend(observe::finding(evidence));
+    findings.extend(article::finding(evidence, arms));
     findings
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `runs.compare`: each cell of the later runs against the same cell of the first. `runs.conditions`: in what else the runs differ.
 
-use super::compare::{ComparedArm, Side, compare, relative_error};
+use super::compare::{ComparedArm, Interval, Side, compare};
 use super::{Doubt, Finding, FindingEvidence, doubt};
-use crate::Percentiles;
-use evidence::{Arm, Conditions, Evidence, LatencyHistogram};
+use crate::{Percentiles, conditions};
+use evidence::{Arm, Evidence, LatencyHistogram};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use units::counted;
 
@@ -41,17 +41,22 @@ pub struct DifferentCondition {
     pub values: Vec<Value>,
 }
 
+/// Slots of the timeline are joined to batches, at least this many: their means are nearly independent.
+const BATCHES: u64 = 10;
+/// A longer batch gives no better interval.
+const LONGEST_BATCH_US: u64 = 1_000_000;
+/// Fewer batches give no interval worth the name.
+const FEWEST_BATCHES: usize = 5;
+/// Two-sided 95 % of Student's t with 4 to 9 degrees of freedom is 2.3 to 2.8; the runs also differ by what the host did meanwhile.
+const DEVIATIONS: f64 = 2.8;
+
 /// More are counted, not named, in a sentence.
 const NAMED: usize = 4;
-
-/// Variables that are another's in every sandbox.
-const OWN: [&str; 8] =
-    ["gtid_executed", "hostname", "port", "report_port", "mysqlx_port", "server_id", "server_uuid", "timestamp"];
 
 pub(crate) fn findings(runs: &[&Evidence]) -> Vec<Finding> {
     let different = different(runs);
     let compared = compared(runs, &different);
-    compared.into_iter().chain((runs.len() > 1).then(|| conditions(&different))).collect()
+    compared.into_iter().chain((runs.len() > 1).then(|| in_conditions(&different))).collect()
 }
 
 /// `10 ms, run 2`: runs are counted from 1.
@@ -66,8 +71,9 @@ fn compared(runs: &[&Evidence], different: &BTreeMap<String, Vec<Value>>) -> Opt
     for cell in cells(first) {
         let Some(base) = side(first, cell, 0) else { continue };
         for (run, evidence) in (1..).zip(later) {
-            let Some(one) = side(evidence, cell, run).and_then(|side| compare(&base, &side)) else { continue };
-            figures.push(ComparedCell { cell: cell.to_owned(), run: run + 1, compared: one.figures(&base) });
+            let of = |(side, error): (Side, Option<f64>)| compare(&base.0, &side, interval(base.1, error));
+            let Some(one) = side(evidence, cell, run).and_then(of) else { continue };
+            figures.push(ComparedCell { cell: cell.to_owned(), run: run + 1, compared: one.figures(&base.0) });
             once |= turns(first, cell).count() < 2 || turns(evidence, cell).count() < 2;
         }
     }
@@ -102,7 +108,7 @@ fn doubts(once: bool, different: &BTreeMap<String, Vec<Value>>) -> Vec<Doubt> {
     others.into_iter().chain(once).collect()
 }
 
-fn conditions(different: &BTreeMap<String, Vec<Value>>) -> Finding {
+fn in_conditions(different: &BTreeMap<String, Vec<Value>>) -> Finding {
     let statement = match different.len() {
         0 => "The runs were made under the same conditions, as far as those are recorded.".to_owned(),
         count => format!("The runs differ in {}: {}.", counted(count as u64, "condition"), names(different)),
@@ -137,8 +143,14 @@ fn turns<'e>(run: &'e Evidence, cell: &'e str) -> impl Iterator<Item = &'e Arm> 
     run.arms.iter().filter(move |arm| arm.cell == cell).filter(loaded)
 }
 
-/// All turns of a cell together.
-fn side(run: &Evidence, cell: &str, number: usize) -> Option<Side> {
+/// Around a ratio of two rates, each with its relative standard error.
+fn interval(base: Option<f64>, own: Option<f64>) -> Option<Interval> {
+    let half = DEVIATIONS * base?.hypot(own?);
+    Some(Interval { low: 1.0 - half, high: 1.0 + half, detectable_ratio: None })
+}
+
+/// All turns of a cell together, with the standard error of their rate over the rate; `None`: too short a run.
+fn side(run: &Evidence, cell: &str, number: usize) -> Option<(Side, Option<f64>)> {
     let turns: Vec<&Arm> = turns(run, cell).collect();
     let phases = || turns.iter().filter_map(|arm| arm.load.as_ref()).map(|load| &load.measured);
     let rates: Vec<f64> = phases().filter_map(|phase| phase.transactions_per_second()).collect();
@@ -146,13 +158,10 @@ fn side(run: &Evidence, cell: &str, number: usize) -> Option<Side> {
     let rate = rates.iter().sum::<f64>() / count;
     let mut response = LatencyHistogram::new();
     phases().for_each(|phase| response.merge(&phase.transaction.response));
-    (rate > 0.0).then(|| Side {
-        name: named(cell, number),
-        rate,
-        error: error(&turns, &rates, rate),
-        response: Percentiles::of(&response),
-        driven: turns.iter().any(|arm| arm.driven.is_some()),
-    })
+    let driven = turns.iter().any(|arm| arm.driven.is_some());
+    let error = error(&turns, &rates, rate);
+    (rate > 0.0)
+        .then(|| (Side { name: named(cell, number), rate, response: Percentiles::of(&response), driven }, error))
 }
 
 /// Of the mean of the turns: from within them, or from how far they lie apart, whichever is more.
@@ -167,6 +176,24 @@ fn error(turns: &[&Arm], rates: &[f64], mean: f64) -> Option<f64> {
     within.into_iter().chain(apart).reduce(f64::max)
 }
 
+/// Standard error of the throughput over its mean, from batch means.
+fn relative_error(arm: &Arm) -> Option<f64> {
+    let points = &arm.load.as_ref()?.measured.timeline;
+    let slot_us = points.first()?.length_us.max(1);
+    let batch_us = (slot_us * points.len() as u64 / BATCHES).min(LONGEST_BATCH_US);
+    let per_batch = usize::try_from(batch_us / slot_us).ok()?.max(1);
+    // the last batch may be cut short by the end of the phase
+    let batches: Vec<f64> =
+        points.chunks_exact(per_batch).map(|batch| batch.iter().map(|point| point.transactions as f64).sum()).collect();
+    if batches.len() < FEWEST_BATCHES {
+        return None;
+    }
+    let count = batches.len() as f64;
+    let mean = batches.iter().sum::<f64>() / count;
+    let variance = batches.iter().map(|batch| (batch - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    (mean > 0.0).then(|| (variance / count).sqrt() / mean)
+}
+
 /// What is not the same in all runs, with its value in each; `null` where a run has none.
 fn different(runs: &[&Evidence]) -> BTreeMap<String, Vec<Value>> {
     let told: Vec<BTreeMap<String, Value>> = runs.iter().map(|run| all_conditions(run)).collect();
@@ -178,39 +205,10 @@ fn different(runs: &[&Evidence]) -> BTreeMap<String, Vec<Value>> {
 }
 
 fn all_conditions(run: &Evidence) -> BTreeMap<String, Value> {
-    let Conditions { tool, host, server, mechanisms, traits, .. } = &run.conditions;
-    let is_own = |name: &String, value: &String| OWN.contains(&name.as_str()) || value.contains('/');
-    let variables: BTreeMap<_, _> = server.variables.iter().filter(|(name, value)| !is_own(name, value)).collect();
-    let server = json!({ "flavour": server.flavour, "version": server.version, "source": server.source, "variables": variables });
-    let tool = json!({ "version": tool.version, "as_root": tool.as_root });
-    let mut flat = BTreeMap::new();
-    flatten(
-        "",
-        json!({ "tool": tool, "host": host, "server": server, "mechanisms": mechanisms, "traits": traits }),
-        &mut flat,
-    );
+    let mut flat = conditions::of_run(run);
     for cell in cells(run) {
         let Some(arm) = turns(run, cell).next() else { continue };
-        let load = arm.load.as_ref().map(|load| {
-            json!({
-                "workload": load.workload, "driver": load.driver, "connections": load.connections,
-                "arrivals": load.arrivals, "distribution": load.distribution,
-            })
-        });
-        let prefix = format!("arm \"{cell}\"");
-        flatten(&prefix, json!({ "load": load, "delay": arm.delay, "settings": arm.settings }), &mut flat);
+        conditions::of_arm(arm, &format!("arm \"{cell}\""), &mut flat);
     }
     flat
-}
-
-/// `host.kernel`: objects only; a list is one value.
-fn flatten(prefix: &str, value: Value, into: &mut BTreeMap<String, Value>) {
-    match value {
-        Value::Object(map) => map.into_iter().for_each(|(key, value)| {
-            let name = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
-            flatten(&name, value, into);
-        }),
-        Value::Null => {}
-        value => drop(into.insert(prefix.to_owned(), value)),
-    }
 }

@@ -201,6 +201,9 @@ fn conditions(context: &Context<'_>) -> String {
     if let Some(busy) = show::busiest(context) {
         push_wrapped(&mut part, "busy: ", &busy);
     }
+    if let Some(data) = context.conditions.data.as_ref().and_then(show::data) {
+        push_wrapped(&mut part, "data: ", &data);
+    }
     for (squeeze, mechanism) in &context.conditions.mechanisms {
         push_wrapped(&mut part, &format!("{squeeze}: "), mechanism);
     }

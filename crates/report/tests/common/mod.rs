@@ -155,6 +155,7 @@ pub fn empty() -> Sample {
         server: Server::default(),
         mechanisms: BTreeMap::new(),
         traits: BTreeMap::new(),
+        data: None,
         caveats: Vec::new(),
     };
     Sample::of(sample.evidence)
@@ -191,6 +192,7 @@ fn arm(spec: &Spec) -> Arm {
         layer_reads: None,
         verdicts: verdicts(spec),
         broke_off: None,
+        outcome: evidence::ArmOutcome::Measured,
         started_us: spec.started_s * SECOND,
         ended_us: (spec.started_s + spec.measured_s + 7) * SECOND,
     }

@@ -49,6 +49,7 @@ pub(super) fn conditions() -> Conditions {
             ("disk".into(), "fuse layer over the data directory, in a private mount namespace".into()),
         ]),
         traits: BTreeMap::from([("ram".into(), BTreeMap::from([("mem_total_shrinks".into(), false)]))]),
+        data: None,
         caveats: vec!["the host is a virtual machine: what its own host does is not seen".into()],
     }
 }

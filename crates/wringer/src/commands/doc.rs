@@ -35,15 +35,18 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "experiment",
     "report",
     "findings",
+    "compare",
     "glossary",
     "sandbox",
     "fill",
+    "fills",
     "load",
     "workloads",
     "replay",
     "observe",
     "memory",
     "connections",
+    "heap",
     "hugepages",
     "modes",
     "stalls",
@@ -67,7 +70,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 37;
+const PAGE_COUNT: usize = 40;
 
 /// # Errors
 /// Exit code 2: there is no such page.

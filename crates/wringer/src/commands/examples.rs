@@ -20,12 +20,15 @@ macro_rules! examples {
     };
 }
 
-static EXAMPLES: [(&str, &str); 11] = examples![
+static EXAMPLES: [(&str, &str); 14] = examples![
     "quick",
     "one-read-or-two",
     "cloud-disks",
     "postgresql-small-memory",
     "beside-sysbench",
+    "article-1-less-ram",
+    "article-2-slow-disk",
+    "article-3-memory",
     "article-4-annex-3",
     "article-4-annex-5",
     "article-5-huge-pages",

@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1, help = "Number of tables")]
     tables: u32,
     /// Rows in each table [default: 10000, unless a size is given]
-    #[arg(long, alias = "table_size", value_name = "ROWS", group = "amount")]
+    #[arg(long, visible_alias = "rows", alias = "table_size", value_name = "ROWS", group = "amount")]
     table_size: Option<u64>,
     /// Size of all tables together with their indexes, such as 192M or 2G
     #[arg(long, value_name = "SIZE", group = "amount")]

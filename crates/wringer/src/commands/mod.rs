@@ -2,6 +2,7 @@
 //! One module per command: `Args`, `main(args)`.
 
 pub mod chart;
+pub mod compare;
 pub mod connection;
 pub mod connections;
 pub mod disk;
@@ -15,6 +16,7 @@ mod fill_failure;
 mod fill_keys;
 mod fill_pgbench;
 mod fill_space;
+pub mod heap;
 pub mod hidden;
 pub mod hugepages;
 pub mod limits;
@@ -25,6 +27,7 @@ pub mod modes;
 pub mod observe;
 pub mod plan;
 pub mod probe;
+pub mod purge;
 pub mod ram;
 mod rand_numbers;
 pub mod replay;

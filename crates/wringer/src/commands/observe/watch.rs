@@ -190,6 +190,7 @@ pub(in crate::commands) fn conditions(attached: &Attached, variables: BTreeMap<S
         },
         mechanisms: BTreeMap::new(),
         traits: BTreeMap::new(),
+        data: None,
         caveats,
     }
 }

@@ -13,10 +13,10 @@ use super::ram::ask_consent;
 use super::{command_line, disk, plan, verdicts};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
-use evidence::Arm;
+use evidence::{Arm, ArmOutcome};
 use experiment::{Experiment, Load};
 use host::places::Places;
-use lab::{Cell, Ended, Found, Hooks, Missed, refuse_limits, refuse_ram};
+use lab::{Cell, Ended, Found, Hooks, KeptFills, Missed, refuse_limits, refuse_ram};
 pub use output::{Output, RECORDING};
 use output::{REPORT, RESULT};
 use recording::Recording;
@@ -51,6 +51,15 @@ pub struct Args {
     /// Squeeze the host's RAM even beside a running database that is not Wringer's
     #[arg(long)]
     yes: bool,
+    /// Begin with a clone of the same fill of an earlier run, where there is one, and keep a new fill for the next run
+    #[arg(long)]
+    kept_fill: bool,
+    /// With --kept-fill: fill anew, and keep that in place of what is there
+    #[arg(long, requires = "kept_fill")]
+    fresh_fill: bool,
+    /// With --kept-fill: read every kept file and compare its checksum before it is used
+    #[arg(long, requires = "kept_fill", conflicts_with = "fresh_fill")]
+    verify: bool,
     #[command(flatten)]
     require: Require,
     /// How to print the summary
@@ -81,7 +90,13 @@ impl From<terminal::Output> for Format {
 pub fn main(args: Args) -> Outcome {
     let (text, mut experiment) = read(&args.file)?;
     args.require.of(&mut experiment)?;
-    let asked = Asked { to: args.to.as_deref(), force: args.force, keep: args.keep, yes: args.yes };
+    let kept_fills = match (args.kept_fill, args.fresh_fill, args.verify) {
+        (false, ..) => KeptFills::Off,
+        (true, true, _) => KeptFills::Fresh,
+        (true, false, true) => KeptFills::Verify,
+        (true, false, false) => KeptFills::Use,
+    };
+    let asked = Asked { to: args.to.as_deref(), force: args.force, keep: args.keep, yes: args.yes, kept_fills };
     let ready = Ready::look(&args.file, text, &experiment, &asked)?;
     let walked = ready.walk();
     let shown = show(&ready.output, args.output);
@@ -102,6 +117,7 @@ pub struct Asked<'a> {
     pub force: bool,
     pub keep: bool,
     pub yes: bool,
+    pub kept_fills: KeptFills,
 }
 
 /// A run for which everything is there; nothing is changed yet.
@@ -143,6 +159,7 @@ impl Ready {
         let cell = Cell {
             left_out: plan.left_out,
             keep: asked.keep,
+            kept_fills: asked.kept_fills,
             command: command_line(),
             text,
             ..Cell::of(experiment, found, &mut disk::flags::read_bins)?
@@ -187,13 +204,19 @@ fn walk(cell: &Cell, places: &Places, stop: Arc<AtomicBool>, output: &Output) ->
 const CANNOT_OR_BUSY: &str = "`wringer doctor` tells whether this host is busy: then try again when it is not. A quiet host cannot do \
     what was asked: ask for a slower disk, or for less RAM to be hidden";
 
+/// The hint for a server that the kernel killed, or that did not start.
+const SERVERS_END: &str = "the other arms were measured: result.json says of each what it came to (`arms[].outcome`), and the end of the \
+    server's log stands in its events";
+
 /// The other arms have been measured, and are shown.
 pub fn refuse_missed(missed: &[Missed]) -> Outcome {
     if missed.is_empty() {
         return Ok(());
     }
     let each: Vec<String> = missed.iter().map(Missed::to_string).collect();
-    Err(Failure::message(Exit::Failed, each.join("; ")).hint(CANNOT_OR_BUSY))
+    let is_squeeze = |missed: &Missed| missed.outcome == ArmOutcome::Missed;
+    let hint = if missed.iter().any(is_squeeze) { CANNOT_OR_BUSY } else { SERVERS_END };
+    Err(Failure::message(Exit::Failed, each.join("; ")).hint(hint))
 }
 
 /// Explains the recording, also an unfinished one, and writes the report. Returns the recorded arms.

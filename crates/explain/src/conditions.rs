@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a run's figures are only true under, flat: `host.kernel`, `server.variables.innodb_buffer_pool_size`.
+
+use evidence::{Arm, Conditions, Evidence};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Variables that are another's in every sandbox: ids, ports, and how many statements its binary log has.
+const OWN: [&str; 15] = [
+    "gtid_binlog_pos",
+    "gtid_binlog_state",
+    "gtid_current_pos",
+    "gtid_executed",
+    "gtid_purged",
+    "gtid_slave_pos",
+    "hostname",
+    "mysqlx_port",
+    "port",
+    "report_port",
+    "server_id",
+    "server_uid",
+    "server_uuid",
+    "timestamp",
+    "wsrep_node_incoming_address",
+];
+
+/// Paths, and what is called after the host (`vm-slow.log`), are not the server's behaviour either.
+fn is_own(name: &str, value: &str, hostname: Option<&String>) -> bool {
+    let is_of_host = |hostname: &String| {
+        !hostname.is_empty()
+            && value.strip_prefix(hostname.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
+    };
+    OWN.contains(&name) || value.contains('/') || hostname.is_some_and(is_of_host)
+}
+
+/// Of the whole run: tool, host, server and its variables, mechanisms.
+pub(crate) fn of_run(run: &Evidence) -> BTreeMap<String, Value> {
+    let Conditions { tool, host, server, mechanisms, traits, .. } = &run.conditions;
+    let hostname = server.variables.get("hostname");
+    let variables: BTreeMap<_, _> =
+        server.variables.iter().filter(|(name, value)| !is_own(name, value, hostname)).collect();
+    let server = json!({ "flavour": server.flavour, "version": server.version, "source": server.source, "variables": variables });
+    let tool = json!({ "version": tool.version, "as_root": tool.as_root });
+    let mut flat = BTreeMap::new();
+    let all = json!({ "tool": tool, "host": host, "server": server, "mechanisms": mechanisms, "traits": traits });
+    flatten("", all, &mut flat);
+    flat
+}
+
+/// Of one arm: its load, its delay, what it sets. `prefix`: what the keys begin with.
+pub(crate) fn of_arm(arm: &Arm, prefix: &str, into: &mut BTreeMap<String, Value>) {
+    let load = arm.load.as_ref().map(|load| {
+        json!({
+            "workload": load.workload, "driver": load.driver, "connections": load.connections,
+            "arrivals": load.arrivals, "distribution": load.distribution,
+        })
+    });
+    flatten(prefix, json!({ "load": load, "delay": arm.delay, "settings": arm.settings }), into);
+}
+
+/// Objects only; a list is one value.
+fn flatten(prefix: &str, value: Value, into: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(map) => map.into_iter().for_each(|(key, value)| {
+            let name = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
+            flatten(&name, value, into);
+        }),
+        Value::Null => {}
+        value => drop(into.insert(prefix.to_owned(), value)),
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The figures of one arm that a verdict is made of.
+
+use crate::summary;
+use evidence::{Arm, Evidence, LatencyHistogram};
+use verdict::{Figure, THROUGHPUT};
+
+/// A latency is kept within 0.1 % of it.
+const RESOLUTION: f64 = 0.001;
+const PERCENTILES: [(&str, f64); 4] = [("p50", 50.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9)];
+
+/// Throughput (`transactions/s`), `p50`, `p95`, `p99`, `p99.9` (response time, `us`), `reads a query` (by the humps, else by the server), and
+/// of each hump that stands for a whole number of reads `N reads: place` (its median, `us`) and `N reads: share`. Humps that nobody can name
+/// are no figures: the second hump of one run need not be that of another. Empty without a load.
+pub fn of_arm(evidence: &Evidence, arm: &Arm) -> Vec<Figure> {
+    let Some(load) = &arm.load else { return Vec::new() };
+    let summary = summary::of(arm, &evidence.conditions, &evidence.measured);
+    let throughput = load.measured.transactions_per_second();
+    let mut figures: Vec<Figure> =
+        throughput.map(|rate| Figure::new(THROUGHPUT, "transactions/s", rate)).into_iter().collect();
+    figures.extend(of_times(&load.measured.transaction.response));
+    let reads = summary.reads.as_ref().and_then(|reads| reads.by_modes.or(reads.by_server));
+    figures.extend(reads.map(|reads| Figure::new("reads a query", "reads", reads)));
+    for mode in summary.modes.iter().flat_map(|modes| &modes.modes) {
+        let Some(reads) = mode.reads.filter(|reads| reads.fract().abs() < 1e-9) else { continue };
+        let name = |of: &str| format!("{reads:.0} reads: {of}");
+        figures.push(Figure { resolution: RESOLUTION, ..Figure::new(name("place"), "us", mode.center_us) });
+        figures.push(Figure::new(name("share"), "share", mode.share));
+    }
+    figures
+}
+
+fn of_times(times: &LatencyHistogram) -> Vec<Figure> {
+    if times.is_empty() {
+        return Vec::new();
+    }
+    let at = |(name, percentile): (&str, f64)| Figure {
+        resolution: RESOLUTION,
+        ..Figure::new(name, "us", times.percentile_ns(percentile) as f64 / 1e3)
+    };
+    PERCENTILES.map(at).to_vec()
+}
+
+/// Of several turns of one arm in one run, which are one repeat: of each figure that all turns have, the mean.
+pub(crate) fn of_turns(evidence: &Evidence, turns: &[&Arm]) -> Vec<Figure> {
+    let all: Vec<Vec<Figure>> = turns.iter().map(|arm| of_arm(evidence, arm)).collect();
+    let Some((first, others)) = all.split_first() else { return Vec::new() };
+    let mean = |figure: &Figure| {
+        let same = |turn: &Vec<Figure>| turn.iter().find(|other| other.name == figure.name).map(|other| other.value);
+        let values: Option<Vec<f64>> = others.iter().map(same).collect();
+        let sum = figure.value + values?.iter().sum::<f64>();
+        Some(Figure { value: sum / all.len() as f64, ..figure.clone() })
+    };
+    first.iter().filter_map(mean).collect()
+}

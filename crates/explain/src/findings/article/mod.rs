@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `article.figures`: an experiment that says which article it reproduces, beside what the article printed.
+
+mod laws;
+mod measured;
+
+use super::{Finding, FindingEvidence, doubt};
+use crate::summary::ArmSummary;
+use evidence::Evidence;
+use laws::LAWS;
+use measured::Seen;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArticleFigures {
+    /// From 1 to 5, as `docs/articles.md` counts them.
+    pub article: u32,
+    pub title: String,
+    pub figures: Vec<ArticleFigure>,
+}
+
+/// One figure of the article, and the same of this run. They are not compared with each other, for the machines differ: both are held
+/// to what should be so at any scale.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArticleFigure {
+    pub name: String,
+    /// As the article printed it, or computed from what it printed. `None`: it prints no such figure.
+    pub article: Option<f64>,
+    /// `None`: this run has not measured it.
+    pub ours: Option<f64>,
+    pub unit: String,
+    /// What should be so on any machine. `None`: there is no law, the two figures stand beside each other.
+    pub law: Option<String>,
+    /// Whether `ours` keeps the law; `None`: it was not measured, or there is no law.
+    pub agrees: Option<bool>,
+    /// Where `agrees` is false: what else the recording has that speaks of it, or that it has nothing.
+    pub because: Option<String>,
+    /// What `ours` was computed from.
+    pub from: Option<String>,
+}
+
+/// `None`: the experiment names no article, or no figure of that article was measured.
+pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Finding> {
+    let article = named(&evidence.experiment)?;
+    let seen = Seen { evidence, arms };
+    let laws = LAWS.iter().filter(|law| law.article == article);
+    let figures: Vec<ArticleFigure> = laws
+        .map(|law| {
+            let ours = (law.of)(&seen);
+            let keeps =
+                |(value, _): &(f64, String)| Some((law.holds.as_ref()?.low..=law.holds.as_ref()?.high).contains(value));
+            let agrees = ours.as_ref().and_then(keeps);
+            ArticleFigure {
+                name: law.name.to_owned(),
+                article: law.printed,
+                ours: ours.as_ref().map(|(value, _)| *value),
+                unit: law.unit.to_owned(),
+                law: law.holds.as_ref().map(|holds| holds.says.to_owned()),
+                agrees,
+                because: (agrees == Some(false)).then(|| because(evidence)),
+                from: ours.map(|(_, from)| from),
+            }
+        })
+        .collect();
+    let missing = figures.iter().filter(|figure| figure.ours.is_none()).count();
+    if missing == figures.len() {
+        return None;
+    }
+    let held: Vec<bool> = figures.iter().filter_map(|figure| figure.agrees).collect();
+    let against: Vec<&str> =
+        figures.iter().filter(|figure| figure.agrees == Some(false)).map(|figure| figure.name.as_str()).collect();
+    let agree = held.iter().filter(|agrees| **agrees).count();
+    let title = laws::title(article);
+    let mut statement =
+        format!("Article {article}, “{title}”: {agree} of {} figures that have a law keep it here", held.len());
+    if !against.is_empty() {
+        statement.push_str(&format!("; not so: {}", against.join(", ")));
+    }
+    statement.push('.');
+    let mut doubts = Vec::new();
+    if missing > 0 {
+        let text = format!("{missing} of the article's figures were not measured by this run");
+        let hint = "another experiment of the same article may have them, or this host does not allow a squeeze";
+        doubts.push(doubt("article.not_measured", text, Some(hint)));
+    }
+    let figures = ArticleFigures { article, title: title.to_owned(), figures };
+    Some(Finding { arm: None, statement, evidence: FindingEvidence::ArticleFigures(figures), doubts })
+}
+
+/// What else in the recording speaks of a law that was not kept: arms without a whole measurement, and figures out of their tolerance. Whether
+/// one of them is the reason is for the reader.
+fn because(evidence: &Evidence) -> String {
+    let broken = evidence.arms.iter().filter_map(|arm| {
+        let why = arm.broke_off.as_ref()?;
+        Some(format!("arm “{}” has no whole measurement ({why})", arm.name))
+    });
+    let off = evidence.measured.iter().filter(|it| it.within_tolerance == Some(false)).map(|it| match &it.arm {
+        Some(arm) => format!("{} in arm “{arm}” is out of its tolerance", it.what),
+        None => format!("{} is out of its tolerance", it.what),
+    });
+    let found: Vec<String> = broken.chain(off).collect();
+    match found.as_slice() {
+        [] => "the recording has no evidence of the reason".to_owned(),
+        found => format!("not shown to be the reason, but in the recording: {}", found.join("; ")),
+    }
+}
+
+/// The key `article` of the experiment's file.
+fn named(experiment: &str) -> Option<u32> {
+    let table: toml::Table = experiment.parse().ok()?;
+    table.get("article")?.as_integer().and_then(|number| u32::try_from(number).ok())
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two sides of runs: in what they differ, whether they can be compared, and the verdict on each figure.
+//!
+//! A run is one repeat of each of its arms: all turns of an arm in one run share what the run was made on.
+
+use crate::{conditions, figures};
+use evidence::{Arm, Evidence};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use verdict::{Judged, Repeat, judge};
+
+/// What is told, and may always differ.
+const TOLD_ONLY: [&str; 2] = ["tool.version", "tool.as_root"];
+/// Sizes of a host's memory that are closer are the same: a kernel takes a little more or less of it at each start.
+const SAME_SIZE: f64 = 0.01;
+
+/// How two sides are compared.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Conditions that may differ: a key (`server.version`), the beginning of several (`host`), or a variable's own name.
+    pub across: Vec<String>,
+    /// Only this arm.
+    pub arm: Option<String>,
+    /// The first run of one side ran beside the first run of the other, and so on.
+    pub paired: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sides {
+    /// In what the runs differ.
+    pub differs: Vec<Differs>,
+    /// Why there is no comparison; empty: there is one.
+    pub not_comparable: Vec<String>,
+    /// One for each arm that both sides have; empty where they cannot be compared.
+    pub comparisons: Vec<ComparedArms>,
+}
+
+/// One condition that is not the same in all runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Differs {
+    pub key: String,
+    /// The values of the first side's runs, each once; `null` where a run has none.
+    pub a: Vec<Value>,
+    pub b: Vec<Value>,
+    /// It may: it was asked for, or it is only told.
+    pub allowed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ComparedArms {
+    /// The arm of the first side.
+    pub a: String,
+    pub b: String,
+    #[serde(flatten)]
+    pub judged: Judged,
+}
+
+/// Why nothing can be compared at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SidesError {
+    #[error("run {0} is given twice: it is one repeat, of one side")]
+    Twice(String),
+    #[error("--paired needs as many runs of one side as of the other: there are {0} and {1}")]
+    Unpaired(usize, usize),
+    #[error("no run has a condition {0:?}")]
+    NoCondition(String),
+}
+
+/// # Errors
+/// A run is given twice, pairs do not come out, or a condition that may differ is none.
+pub fn compare(a: &[Evidence], b: &[Evidence], wanted: &Wanted) -> Result<Sides, SidesError> {
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = a.iter().chain(b).find(|run| !seen.insert(run.run_id.as_str())) {
+        return Err(SidesError::Twice(twice.run_id.clone()));
+    }
+    if wanted.paired && a.len() != b.len() {
+        return Err(SidesError::Unpaired(a.len(), b.len()));
+    }
+    let arms = matched(a, b, wanted.arm.as_deref());
+    let (of_a, of_b) = (told(a, &arms, |pair| &pair.0), told(b, &arms, |pair| &pair.1));
+    let keys: BTreeSet<&String> = of_a.iter().chain(&of_b).flat_map(BTreeMap::keys).collect();
+    let unknown = wanted.across.iter().find(|across| !keys.iter().any(|key| covers(across, key)));
+    if let Some(unknown) = unknown {
+        return Err(SidesError::NoCondition(unknown.clone()));
+    }
+    let differs: Vec<Differs> =
+        keys.into_iter().filter_map(|key| differing(key, &of_a, &of_b, &wanted.across)).collect();
+    let mut reasons = hindrances(a, b, &arms, wanted);
+    let forbidden = differs.iter().filter(|one| !one.allowed);
+    reasons
+        .extend(forbidden.map(|one| format!("{} is not the same: {} and {}", one.key, values(&one.a), values(&one.b))));
+    let comparisons = match reasons.is_empty() {
+        true => arms.iter().map(|pair| of_pair(a, b, pair, wanted.paired)).collect(),
+        false => Vec::new(),
+    };
+    Ok(Sides { differs, not_comparable: reasons, comparisons })
+}
+
+type Pair = (String, String);
+
+/// The arms of both sides that have the same name; where each side has one arm only, these.
+fn matched(a: &[Evidence], b: &[Evidence], wanted: Option<&str>) -> Vec<Pair> {
+    let (of_a, of_b) = (cells(a), cells(b));
+    let is_wanted = |cell: &&String| wanted.is_none_or(|wanted| wanted == cell.as_str());
+    let same: Vec<Pair> = of_a
+        .iter()
+        .filter(is_wanted)
+        .filter(|cell| of_b.contains(cell))
+        .map(|cell| (cell.clone(), cell.clone()))
+        .collect();
+    match (same.as_slice(), of_a.as_slice(), of_b.as_slice()) {
+        ([], [a], [b]) if wanted.is_none() => vec![(a.clone(), b.clone())],
+        _ => same,
+    }
+}
+
+/// In the order in which they first ran; only those that had a load.
+fn cells(side: &[Evidence]) -> Vec<String> {
+    let mut cells: Vec<String> = Vec::new();
+    for arm in side.iter().flat_map(|run| &run.arms).filter(|arm| arm.load.is_some()) {
+        if !cells.contains(&arm.cell) {
+            cells.push(arm.cell.clone());
+        }
+    }
+    cells
+}
+
+fn turns<'e>(run: &'e Evidence, cell: &str) -> Vec<&'e Arm> {
+    run.arms.iter().filter(|arm| arm.cell == cell && arm.load.is_some()).collect()
+}
+
+/// The conditions of each run. Several arms are told apart by their names.
+fn told(side: &[Evidence], arms: &[Pair], own: fn(&Pair) -> &String) -> Vec<BTreeMap<String, Value>> {
+    let of = |run: &Evidence| {
+        let mut flat = conditions::of_run(run);
+        for pair in arms {
+            let prefix = if arms.len() == 1 { "arm".to_owned() } else { format!("arm \"{}\"", pair.0) };
+            if let Some(arm) = turns(run, own(pair)).first() {
+                conditions::of_arm(arm, &prefix, &mut flat);
+            }
+        }
+        flat
+    };
+    side.iter().map(of).collect()
+}
+
+/// `None`: it is the same in all runs.
+fn differing(
+    key: &String,
+    a: &[BTreeMap<String, Value>],
+    b: &[BTreeMap<String, Value>],
+    across: &[String],
+) -> Option<Differs> {
+    let values = |side: &[BTreeMap<String, Value>]| {
+        let mut values: Vec<Value> = Vec::new();
+        for value in side.iter().map(|run| run.get(key).cloned().unwrap_or(Value::Null)) {
+            if !values.iter().any(|other| is_same(key, other, &value)) {
+                values.push(value);
+            }
+        }
+        values
+    };
+    let (a, b) = (values(a), values(b));
+    let is_one = match (a.as_slice(), b.as_slice()) {
+        ([a], [b]) => is_same(key, a, b),
+        _ => false,
+    };
+    let allowed = TOLD_ONLY.contains(&key.as_str()) || across.iter().any(|across| covers(across, key));
+    (!is_one).then(|| Differs { key: key.clone(), a, b, allowed })
+}
+
+fn is_same(key: &str, a: &Value, b: &Value) -> bool {
+    match (key.starts_with("host.") && key.ends_with("_bytes"), a.as_f64(), b.as_f64()) {
+        (true, Some(a), Some(b)) => (a - b).abs() <= SAME_SIZE * a.max(b),
+        _ => a == b,
+    }
+}
+
+/// `host` covers `host.kernel`; `innodb_buffer_pool_size` covers `server.variables.innodb_buffer_pool_size`.
+fn covers(across: &str, key: &str) -> bool {
+    let begins = key.strip_prefix(across).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    begins || key.strip_prefix("server.variables.").is_some_and(|name| name == across)
+}
+
+fn hindrances(a: &[Evidence], b: &[Evidence], arms: &[Pair], wanted: &Wanted) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if arms.is_empty() {
+        let names = |side: &[Evidence]| cells(side).join(", ");
+        let arm = wanted.arm.as_ref().map(|arm| format!(" {arm:?}")).unwrap_or_default();
+        reasons.push(format!(
+            "no arm{arm} with a load is on both sides: one has [{}], the other [{}]",
+            names(a),
+            names(b)
+        ));
+    }
+    for (run, arm) in a.iter().chain(b).flat_map(|run| run.arms.iter().map(move |arm| (run, arm))) {
+        let is_compared = arms.iter().any(|(a, b)| [a, b].contains(&&arm.cell));
+        if let Some(why) = arm.broke_off.as_ref().filter(|_| is_compared) {
+            reasons.push(format!("\"{}\" of run {} broke off: {why}", arm.name, run.run_id));
+        }
+    }
+    reasons
+}
+
+fn of_pair(a: &[Evidence], b: &[Evidence], pair: &Pair, paired: bool) -> ComparedArms {
+    let repeats = |side: &[Evidence], cell: &str| -> Vec<Repeat> {
+        let numbered = (0..).zip(side).map(|(number, run)| (number, run, turns(run, cell)));
+        let loaded = numbered.filter(|(_, _, turns)| !turns.is_empty());
+        loaded
+            .map(|(number, run, turns)| Repeat {
+                block: paired.then_some(number),
+                figures: figures::of_turns(run, &turns),
+            })
+            .collect()
+    };
+    ComparedArms { a: pair.0.clone(), b: pair.1.clone(), judged: judge(&repeats(a, &pair.0), &repeats(b, &pair.1)) }
+}
+
+fn values(values: &[Value]) -> String {
+    let told = |value: &Value| match value {
+        Value::Null => "nothing".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    values.iter().map(told).collect::<Vec<_>>().join(" or ")
+}
