@@ -29,6 +29,8 @@ pub struct Matrix {
     pub budget: Budget,
     /// The keys that vary, as whole paths, in the order of the file; then those that follow them.
     pub keys: Vec<String>,
+    /// The same, those together that change together.
+    pub groups: Vec<Vec<String>>,
     /// In the order of the file; never empty.
     pub settings: Vec<Setting>,
     /// How many settings the rules of exclusion left out.
@@ -90,6 +92,13 @@ impl Matrix {
     }
 }
 
+impl Setting {
+    /// The id of what it runs with these files, of which the experiment has only the names: each with its content.
+    pub fn id_with(&self, files: &[(String, String)]) -> String {
+        variant::id_with(&self.id, files)
+    }
+}
+
 /// `None` only with a problem reported.
 fn build(table: &Table, problems: &Problems) -> Option<Matrix> {
     let mut base = table.clone();
@@ -122,6 +131,7 @@ fn build(table: &Table, problems: &Problems) -> Option<Matrix> {
         seed: section.seed,
         budget: section.budget,
         keys,
+        groups: section.varied.iter().map(|varied| varied.keys().map(|(path, _)| path.to_owned()).collect()).collect(),
         settings,
         excluded,
     })

@@ -57,12 +57,13 @@ impl Varied {
     }
 
     /// Each key with its place.
-    fn keys(&self) -> Vec<(&str, &At)> {
-        match self {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (&str, &At)> {
+        let keys: Vec<(&str, &At)> = match self {
             Self::Crossed(axis) => vec![(&axis.path, &axis.key_at)],
             Self::Paired(axes) => axes.iter().map(|axis| (axis.path.as_str(), &axis.key_at)).collect(),
             Self::Sampled { keys, .. } => keys.iter().map(|key| (key.path.as_str(), &key.key_at)).collect(),
-        }
+        };
+        keys.into_iter()
     }
 }
 

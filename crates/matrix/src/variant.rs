@@ -31,7 +31,16 @@ pub(crate) fn id(file: &Table) -> String {
     WORDS.iter().for_each(|word| {
         content.remove(*word);
     });
-    let digest = Sha256::digest(Json::Object(content).to_string().as_bytes());
+    hashed(Json::Object(content).to_string().as_bytes())
+}
+
+/// The id of a setting that also names files: another one when one of them says something else.
+pub(crate) fn id_with(id: &str, files: &[(String, String)]) -> String {
+    if files.is_empty() { id.to_owned() } else { hashed(serde_json::json!([id, files]).to_string().as_bytes()) }
+}
+
+fn hashed(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
     let mut id = String::new();
     digest.iter().take(ID_DIGITS / 2).for_each(|byte| {
         let _ = write!(id, "{byte:02x}");

@@ -65,7 +65,12 @@ impl Error {
     pub fn is_in_the_way(&self) -> bool {
         matches!(
             self,
-            Self::Busy { .. } | Self::Measured { .. } | Self::Hot { .. } | Self::Unknown { .. } | Self::NoSuchRun { .. } | Self::Refused { .. }
+            Self::Busy { .. }
+                | Self::Measured { .. }
+                | Self::Hot { .. }
+                | Self::Unknown { .. }
+                | Self::NoSuchRun { .. }
+                | Self::Refused { .. }
         ) || self.untrusted().is_some()
     }
 

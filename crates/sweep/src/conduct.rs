@@ -246,6 +246,7 @@ impl<'a> Sweep<'a> {
                 let begun_busy = attempt.begun_busy.iter().map(|busy| format!("when it began: {busy}"));
                 cell.told = begun_busy.chain(seen.busy).chain(seen.unsteady).chain(reasons(outcome)).collect();
                 (cell.outcomes, cell.figures) = (seen.outcomes, seen.figures);
+                cell.failed_assertions = seen.failed_assertions;
             }
         }
     }
@@ -258,14 +259,19 @@ impl<'a> Sweep<'a> {
             #[allow(clippy::cast_possible_truncation)] // some hours
             let next_us = remaining::one(&self.state, cell).unwrap_or_default().max(0.0) as u64;
             if self.state.spent_us >= time_us || self.state.spent_us.saturating_add(next_us) > time_us {
-                return Some(format!("the budget of time is used up ({}): {done}", Span(Duration::from_micros(time_us))));
+                return Some(format!(
+                    "the budget of time is used up ({}): {done}",
+                    Span(Duration::from_micros(time_us))
+                ));
             }
         }
         if let Some(disk_bytes) = self.plan.budget.disk_bytes {
             let used = size(&self.store.folder).saturating_add(self.needed(index));
             if used > disk_bytes {
                 let (used, budget) = (Bytes(used), Bytes(disk_bytes));
-                return Some(format!("the budget of disk is used up ({budget}): with the next cell it would be {used}; {done}"));
+                return Some(format!(
+                    "the budget of disk is used up ({budget}): with the next cell it would be {used}; {done}"
+                ));
             }
         }
         None

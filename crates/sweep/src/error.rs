@@ -62,7 +62,9 @@ impl Error {
     /// What would help.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Run(run::Error::Measured { .. }) => "wait for its end: two that measure would disturb each other".into(),
+            Self::Run(run::Error::Measured { .. }) => {
+                "wait for its end: two that measure would disturb each other".into()
+            }
             Self::Busy { .. } => "wait for it; `wringer matrix status FOLDER` shows how far it is".into(),
             Self::Damaged { path, .. } => {
                 format!("name another folder with --to; the recordings beside {} can still be read", path.display())
@@ -70,7 +72,8 @@ impl Error {
             Self::Newer { .. } => "use that version, or name another folder with --to".into(),
             Self::Another { .. } | Self::NotEmpty { .. } => "name another folder with --to".into(),
             Self::NoRoom { .. } => {
-                "make room (`wringer purge` frees kept fills), and give the same command again: it goes on from here".into()
+                "make room (`wringer purge` frees kept fills), and give the same command again: it goes on from here"
+                    .into()
             }
             Self::NotUndone { .. } | Self::NotRestored { .. } => {
                 "`wringer undo` puts the host back; `wringer status` shows what is changed".into()

@@ -8,7 +8,8 @@ use crate::state::{Attempt, AttemptEnd, Cell, CellState, Remaining, State};
 
 /// `None`: nothing is done yet, or nothing is left.
 pub(crate) fn of(state: &State) -> Option<Remaining> {
-    let left: Vec<&Cell> = state.planned().filter(|cell| cell.state != CellState::Done && cell.state != CellState::Failed).collect();
+    let left: Vec<&Cell> =
+        state.planned().filter(|cell| cell.state != CellState::Done && cell.state != CellState::Failed).collect();
     if left.is_empty() {
         return None;
     }
@@ -20,13 +21,13 @@ pub(crate) fn of(state: &State) -> Option<Remaining> {
 
 /// How long one more cell takes. `None`: nobody knows yet.
 pub(crate) fn one(state: &State, cell: &Cell) -> Option<f64> {
-    let ended: Vec<(&Cell, &Attempt)> = state.planned().flat_map(|cell| cell.attempts.iter().map(move |it| (cell, it))).collect();
+    let ended: Vec<(&Cell, &Attempt)> =
+        state.planned().flat_map(|cell| cell.attempts.iter().map(move |it| (cell, it))).collect();
     let counted: Vec<(&Cell, &Attempt)> = ended.iter().copied().filter(|(_, attempt)| has_a_result(attempt)).collect();
     let own = counted.iter().filter(|(other, _)| other.setting == cell.setting).map(|(_, attempt)| work(attempt));
     let work = mean(own).or_else(|| mean(counted.iter().map(|(_, attempt)| work(attempt))))?;
-    let data = |cloned: bool| {
-        mean(counted.iter().filter(|(_, it)| it.cloned == cloned).map(|(_, it)| it.data_us as f64))
-    };
+    let data =
+        |cloned: bool| mean(counted.iter().filter(|(_, it)| it.cloned == cloned).map(|(_, it)| it.data_us as f64));
     let data = data(true).or_else(|| data(false)).unwrap_or_default();
     let waited = mean(ended.iter().map(|(_, it)| it.waited_us as f64)).unwrap_or_default();
     // those that run twice

@@ -16,6 +16,7 @@ pub(crate) struct Seen {
     pub(crate) busy: Vec<String>,
     /// Arms whose halves do not agree, in words.
     pub(crate) unsteady: Vec<String>,
+    pub(crate) failed_assertions: Vec<String>,
     pub(crate) data_us: u64,
     pub(crate) cloned: bool,
 }
@@ -23,14 +24,15 @@ pub(crate) struct Seen {
 impl Seen {
     pub(crate) fn of(evidence: &Evidence) -> Self {
         let data = evidence.conditions.data.as_ref();
-        let figures = figures::by_arm(evidence).into_iter().flat_map(|(arm, figures)| {
-            figures.into_iter().map(move |figure| FigureOf { arm: arm.clone(), figure })
-        });
+        let figures = figures::by_arm(evidence)
+            .into_iter()
+            .flat_map(|(arm, figures)| figures.into_iter().map(move |figure| FigureOf { arm: arm.clone(), figure }));
         Self {
             outcomes: outcomes(evidence),
             figures: figures.collect(),
             busy: busy(evidence),
             unsteady: unsteady(evidence),
+            failed_assertions: failed_assertions(evidence),
             data_us: data.map_or(0, |data| data.elapsed_us),
             cloned: data.is_some_and(|data| data.how == DataHow::Cloned),
         }
@@ -60,6 +62,12 @@ fn busy(evidence: &Evidence) -> Vec<String> {
         }));
     }
     told
+}
+
+fn failed_assertions(evidence: &Evidence) -> Vec<String> {
+    let verdicts = evidence.arms.iter().flat_map(|arm| arm.verdicts.iter().map(move |verdict| (arm, verdict)));
+    let failed = verdicts.filter(|(_, verdict)| !verdict.passed);
+    failed.map(|(arm, it)| format!("{} in arm \"{}\": it is {}", it.assertion, arm.name, it.measured_text())).collect()
 }
 
 fn unsteady(evidence: &Evidence) -> Vec<String> {

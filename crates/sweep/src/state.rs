@@ -71,6 +71,9 @@ pub struct Cell {
     #[serde(default)]
     pub told: Vec<String>,
     pub figures: Vec<FigureOf>,
+    /// Assertions of the attempt that counts that did not hold, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_assertions: Vec<String>,
     /// The plan no longer has its setting, or its block. What was measured stays.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dropped: bool,

@@ -30,7 +30,9 @@ impl Store {
         let is_ours = |name: &String| {
             name == STATE_FILE || name == CELLS || OTHERS.contains(&name.as_str()) || name.starts_with(".sweep.json.")
         };
-        if !names.iter().all(is_ours) || (!names.is_empty() && !names.iter().any(|name| name == STATE_FILE || name.starts_with('.'))) {
+        if !names.iter().all(is_ours)
+            || (!names.is_empty() && !names.iter().any(|name| name == STATE_FILE || name.starts_with('.')))
+        {
             return Err(Error::NotEmpty { folder: folder.to_owned() });
         }
         files::private_dir(folder, 0o755)?;

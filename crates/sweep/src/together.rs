@@ -113,7 +113,10 @@ fn told(a: &[&Cell], b: &[&Cell]) -> Vec<String> {
     for (side, cells) in [("first", a), ("second", b)] {
         let without = cells.iter().filter(|cell| cell.figures.is_empty()).count();
         if without > 0 {
-            told.push(format!("{without} of {} cells of the {side} setting measured nothing, and are not in the verdict", cells.len()));
+            told.push(format!(
+                "{without} of {} cells of the {side} setting measured nothing, and are not in the verdict",
+                cells.len()
+            ));
         }
     }
     let disturbed = a.iter().chain(b).filter(|cell| cell.disturbed).count();
@@ -170,7 +173,8 @@ mod tests {
         let one = &state.settings[0].figures[0];
         assert_eq!((one.repeats, state.settings[0].outcomes["measured"]), (5, 5));
         assert!(one.lowest < 21.0 && one.highest > 99.0, "{one:?}");
-        let verdicts: Vec<_> = state.comparisons.iter().map(|it| (it.a.as_str(), it.b.as_str(), it.figures[0].verdict)).collect();
+        let verdicts: Vec<_> =
+            state.comparisons.iter().map(|it| (it.a.as_str(), it.b.as_str(), it.figures[0].verdict)).collect();
         // the blocks differ fivefold, and hide nothing
         assert_eq!(verdicts[0], ("s000", "s001", Some(Verdict::Lower)));
         assert_eq!(state.comparisons.len(), 3);
