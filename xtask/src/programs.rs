@@ -15,12 +15,13 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 36] = [
+const WITHOUT_A_RUN: [&str; 38] = [
     "allocation",
     "annex_5",
     "any_input",
     "chromium",
     "compare",
+    "conduct",
     "corpus",
     "damage",
     "explained",
@@ -42,6 +43,7 @@ const WITHOUT_A_RUN: [&str; 36] = [
     "report",
     "round_trip",
     "same_limits",
+    "settings",
     "spec",
     "stall_article",
     "stall_laws",
@@ -104,11 +106,12 @@ const WITH_SERVERS: [&[&str]; 3] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 34] = [
+const QUICK: [&str; 36] = [
     "allocation",
     "annex_5",
     "any_input",
     "compare",
+    "conduct",
     "corpus",
     "damage",
     "explained",

@@ -20,6 +20,7 @@
 //! Invariants: a `Matrix` has at least one setting; no two are the same; the text of each is read by `Experiment::parse`.
 
 mod axis;
+mod budget;
 mod draw;
 mod exclude;
 mod follow;
@@ -31,5 +32,6 @@ mod read;
 mod sample;
 mod variant;
 
-pub use matrix::{Budget, MOST_CELLS, Matrix, Setting, is_matrix};
+pub use budget::Budget;
+pub use matrix::{MOST_CELLS, Matrix, Setting, is_matrix};
 pub use order::order;

@@ -2,6 +2,7 @@
 //! A whole matrix: from the text of a file to its settings.
 
 use crate::axis::{self, Choices, Set};
+use crate::budget::Budget;
 use crate::exclude;
 use crate::follow;
 use crate::order::order;
@@ -11,9 +12,7 @@ use crate::sample;
 use crate::variant;
 use experiment::{Experiment, problems_in};
 use keyfile::{Problem, Problems, Table, tree};
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use units::{Bytes, Span};
 
 /// More cells than anybody waits for: at ten seconds a cell it is more than a day. Beyond it the file is refused, before anything is made of it.
 pub const MOST_CELLS: u64 = 10_000;
@@ -35,15 +34,6 @@ pub struct Matrix {
     pub settings: Vec<Setting>,
     /// How many settings the rules of exclusion left out.
     pub excluded: usize,
-}
-
-/// What all cells together may use.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Budget {
-    /// The cells' own time, in all calls together.
-    pub time: Option<Span>,
-    /// What the results take, with the data of the cell that runs.
-    pub disk: Option<Bytes>,
 }
 
 /// One setting of a matrix: an experiment of its own.

@@ -2,9 +2,9 @@
 //! The section `[matrix]` as it is written, and what is wrong with it by itself.
 
 use crate::axis::Axis;
+use crate::budget::Budget;
 use crate::exclude::{self, Rule};
 use crate::follow::{self, Follow};
-use crate::matrix::Budget;
 use crate::path;
 use crate::sample::{self, Drawn, From};
 use keyfile::{At, Node, Problems, Table, Value};

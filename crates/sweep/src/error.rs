@@ -63,7 +63,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Run(run::Error::Measured { .. }) => {
-                "wait for its end: two that measure would disturb each other".into()
+                "--in-turn waits for its end: two that measure would disturb each other".into()
             }
             Self::Busy { .. } => "wait for it; `wringer matrix status FOLDER` shows how far it is".into(),
             Self::Damaged { path, .. } => {

@@ -101,6 +101,9 @@ pub struct RunArgs {
     /// How long a busy host is waited for before each cell; 0s: not at all
     #[arg(long, value_name = "TIME", default_value_t = LONGEST_WAIT, value_parser = wait)]
     pub wait: Span,
+    /// Where another matrix runs on this host, wait for its end
+    #[arg(long)]
+    pub in_turn: bool,
     #[command(flatten)]
     pub require: Require,
     /// How to print what it came to

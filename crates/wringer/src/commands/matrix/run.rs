@@ -12,7 +12,10 @@ use crate::signals;
 use crate::terminal::{self, Output};
 use host::places::Places;
 use lab::KeptFills;
-use sweep::{CellState, Ended, State, Sweep, Wish};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use sweep::{CellState, Ended, Error, State, Sweep, Wish};
 
 pub(super) fn main(args: RunArgs) -> Outcome {
     let text = read_text(&args.file)?;
@@ -37,7 +40,7 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
     }
     let stop = signals::install()?;
     let folder = folder(args.to.as_deref(), &ready.plan.name, &places);
-    let mut sweep = Sweep::open(&folder, &ready.plan, &places).map_err(failure)?;
+    let mut sweep = open(&folder, &ready.plan, &places, args.in_turn.then_some(&*stop))?;
     let (total, done) = (sweep.state().planned().count(), sweep.state().count(CellState::Done));
     terminal::say(format_args!(
         "{}: {} settings x {} blocks = {total} cells, {} done; results in {}",
@@ -61,6 +64,28 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
     }
     terminal::say(format_args!("\nstate      {}", sweep.path().display()));
     end(ended.map_err(failure)?, state)
+}
+
+/// `in_turn`: where somebody else measures, his end is waited for, until this is set.
+fn open<'a>(
+    folder: &Path,
+    plan: &'a sweep::Plan,
+    places: &'a Places,
+    in_turn: Option<&AtomicBool>,
+) -> Result<Sweep<'a>, Failure> {
+    let mut is_told = false;
+    loop {
+        match (Sweep::open(folder, plan, places), in_turn) {
+            (Err(Error::Run(error @ ::run::Error::Measured { .. })), Some(stop)) if !stop.load(Ordering::SeqCst) => {
+                if !is_told {
+                    terminal::say(format_args!("waiting: {error}"));
+                }
+                is_told = true;
+                std::thread::sleep(Duration::from_millis(500));
+            }
+            (opened, _) => return opened.map_err(failure),
+        }
+    }
 }
 
 /// What is worst comes first.

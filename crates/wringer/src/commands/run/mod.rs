@@ -134,6 +134,7 @@ fn matrix_of(args: Args) -> Result<matrix::RunArgs, Failure> {
             yes: args.yes,
             verify: args.verify,
             wait: matrix::LONGEST_WAIT,
+            in_turn: false,
             require: args.require,
             output,
         }),

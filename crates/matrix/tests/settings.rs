@@ -342,3 +342,22 @@ fn everything_wrong_is_told_at_once() {
             .contains("wringer matrix plan")
     );
 }
+
+#[test]
+fn every_ready_file_with_a_matrix_is_read() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut seen = 0;
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let is_named_so = path.file_stem().unwrap().to_string_lossy().starts_with("matrix-");
+        assert_eq!(is_matrix(&text), is_named_so, "{}", path.display());
+        if is_named_so {
+            let matrix = Matrix::parse(&text).unwrap_or_else(|problems| panic!("{}: {problems:#?}", path.display()));
+            assert_eq!(matrix.name, path.file_stem().unwrap().to_string_lossy());
+            assert!(matrix.blocks >= 3 && matrix.settings.len() >= 2, "{}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 0);
+}
