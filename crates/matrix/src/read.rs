@@ -70,7 +70,12 @@ impl Varied {
 /// `base`: the file without it. `None`: it is no table.
 pub(crate) fn section(table: &Table, base: &Table, problems: &Problems) -> Option<Section> {
     let top = keyfile::Section::top(table, problems);
-    let node = top.node("matrix")?;
+    let Some(node) = top.node("matrix") else {
+        let hint =
+            "write [matrix.cross] with keys and their values; `wringer run` and `wringer plan` take a file without it";
+        problems.add(&(0..0), "the file has no section [matrix]", Some(hint.into()));
+        return None;
+    };
     let matrix = keyfile::Section::at("matrix".into(), node, problems)?;
     let budget = matrix.section("budget");
     let limits = Budget {

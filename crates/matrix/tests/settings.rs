@@ -220,6 +220,7 @@ fn a_value_that_no_key_takes_stands_at_its_place() {
         "blocks = 0",
         &["it goes from 1 to 1000"],
     );
+    check_refused("", "schema = 1", &["no section [matrix]"]);
     check_refused("[matrix]\n", "[matrix]", &["varies no key"]);
     check_refused("[matrix.cross]\n\"name\" = [\"a\", \"b\"]\n", "name", &["name cannot vary"]);
     check_refused("[matrix.cross]\n\"arm.x\" = [\"a\", \"b\"]\n", "arm.x", &["arm cannot vary", "in every arm"]);
