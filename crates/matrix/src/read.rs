@@ -109,6 +109,7 @@ fn crossed(matrix: &keyfile::Section<'_>, problems: &Problems) -> Vec<Varied> {
     let cross = matrix.section("cross");
     let mut axes = Vec::new();
     cross.entries().for_each(|(key, entry)| axes_of(key, &entry.key_at, &entry.node, problems, &mut axes));
+    axes.iter().for_each(|axis| refuse_twice(&axis.path, &axis.values, problems));
     axes.into_iter().map(Varied::Crossed).collect()
 }
 
@@ -166,6 +167,9 @@ fn drawn(path: &str, key_at: &At, node: &Node, problems: &Problems, found: &mut 
         Value::Table(_) => sample::range(&path::plain(path), node, problems),
         _ => values(path, node, problems).map(From::Values),
     };
+    if let Some(From::Values(values)) = &from {
+        refuse_twice(path, values, problems);
+    }
     found.extend(from.map(|from| Drawn { path: path::plain(path), key_at: key_at.clone(), from }));
 }
 
@@ -179,7 +183,7 @@ fn axes_of(path: &str, key_at: &At, node: &Node, problems: &Problems, found: &mu
     found.extend(values(path, node, problems).map(axis));
 }
 
-/// A list of values, each different.
+/// A list of values.
 fn values(path: &str, node: &Node, problems: &Problems) -> Option<Vec<Node>> {
     let Value::List(items) = &node.value else {
         let hint = format!("write its values as a list: [{}]", path::written(&node.value));
@@ -191,17 +195,21 @@ fn values(path: &str, node: &Node, problems: &Problems) -> Option<Vec<Node>> {
         problems.add(&node.at, format!("{path} has no value"), hint);
         return None;
     }
-    for (index, item) in items.iter().enumerate() {
+    for item in items.iter().filter(|item| matches!(item.value, Value::Date)) {
+        problems.add(&item.at, format!("{path} has a date among its values"), Some("no key takes one".into()));
+    }
+    Some(items.clone())
+}
+
+/// Keys of a pair may have one value several times: what counts is what they are together.
+fn refuse_twice(path: &str, values: &[Node], problems: &Problems) {
+    for (index, item) in values.iter().enumerate() {
         let written = path::written(&item.value);
-        if matches!(item.value, Value::Date) {
-            problems.add(&item.at, format!("{path} has a date among its values"), Some("no key takes one".into()));
-        }
-        if items[..index].iter().any(|earlier| path::written(&earlier.value) == written) {
+        if values[..index].iter().any(|earlier| path::written(&earlier.value) == written) {
             let message = format!("{path} has the value {written} twice");
             problems.add(&item.at, message, Some("write each value once; blocks = N repeats all settings".into()));
         }
     }
-    Some(items.clone())
 }
 
 /// Keys that cannot vary, that are said twice, or that would not reach every arm.

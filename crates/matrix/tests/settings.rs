@@ -84,6 +84,14 @@ seed = 4
 }
 
 #[test]
+fn a_value_may_come_again_beside_another_one() {
+    let matrix = of("[matrix.pair]\n\"load.threads\" = [1, 8, 8]\n\"load.seed\" = [1, 1, 2]\n");
+    assert_eq!(values(&matrix, "load.threads"), ["1", "8", "8"]);
+    let twice = "[matrix.pair]\n\"load.threads\" = [1, 8, 8]\n\"load.seed\" = [1, 2, 2]\n";
+    check_refused(twice, "load.seed", &["two settings run the same: load.threads = 8, load.seed = 2"]);
+}
+
+#[test]
 fn a_key_may_be_written_below_sections_and_a_value_be_a_table() {
     let matrix = of(r#"
 [matrix.cross]

@@ -27,7 +27,10 @@ pub(super) fn verdict(view: &SweepView, out: &mut dyn Write) -> io::Result<()> {
 }
 
 pub(super) fn settings(view: &SweepView, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "<section id=\"settings\"><h2>Settings</h2>\n<p class=\"lead\">Typical values of the cells that are done, from the lowest to the highest.</p>")?;
+    writeln!(
+        out,
+        "<section id=\"settings\"><h2>Settings</h2>\n<p class=\"lead\">Typical values of the cells that are done, from the lowest to the highest.</p>"
+    )?;
     for arm in arms(view) {
         if arms(view).len() > 1 {
             writeln!(out, "<h3>Arm {}</h3>", Text(arm))?;

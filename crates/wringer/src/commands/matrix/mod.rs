@@ -2,6 +2,7 @@
 //! `wringer matrix`: many settings of one experiment file, each run many times.
 
 mod bench;
+mod page;
 mod plan;
 mod ready;
 mod run;
@@ -74,7 +75,7 @@ pub struct PlanArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Leaves sweep.json in the folder, and below cells/ a recording, a result and a report of each attempt.\n\n\
+    after_help = "Leaves sweep.json and report.html in the folder, and below cells/ a recording, a result and a report of each attempt.\n\n\
     The same command goes on where it was: after Ctrl-C, a kill, a crash of the host. A cell that is done is never run again; of a changed file\n\
     only those cells run whose setting has changed. Before a cell the host is waited for until it is quiet. A cell during which the host had other\n\
     work is run once more, and then that one counts, whatever it gives.\n\n\

@@ -3,10 +3,11 @@
 
 use super::bench::Runner;
 use super::ready::Ready;
-use super::show;
 use super::{RunArgs, failure, folder};
+use super::{page, show};
 use crate::commands::experiment_file::read_text;
 use crate::commands::ram::ask_consent;
+use crate::commands::run::REPORT;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal::{self, Output};
@@ -62,7 +63,10 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
         Output::Json => terminal::json(state),
         Output::Text => terminal::data(show::text(state).trim_end()),
     }
-    terminal::say(format_args!("\nstate      {}", sweep.path().display()));
+    let page = folder.join(REPORT);
+    page::write_page(state, &page)?;
+    terminal::say(format_args!("\nreport     {}", page.display()));
+    terminal::say(format_args!("state      {}", sweep.path().display()));
     end(ended.map_err(failure)?, state)
 }
 

@@ -70,7 +70,7 @@ fn value(of: &FigureOf) -> String {
     number(of.figure.value, &of.figure.unit)
 }
 
-fn number(value: f64, unit: &str) -> String {
+pub(super) fn number(value: f64, unit: &str) -> String {
     match unit {
         "us" => Span(Duration::from_nanos(nanos(value))).to_string(),
         "transactions/s" if value >= 100.0 => format!("{value:.0} tps"),

@@ -17,8 +17,8 @@ use evidence::{Arm, ArmOutcome};
 use experiment::{Experiment, Load};
 use host::places::Places;
 use lab::{Cell, Ended, Found, Hooks, KeptFills, Missed, refuse_limits, refuse_ram};
-pub use output::{Output, RECORDING};
-use output::{REPORT, RESULT};
+use output::RESULT;
+pub use output::{Output, RECORDING, REPORT};
 use recording::Recording;
 use std::fs::File;
 use std::io::BufWriter;
@@ -300,7 +300,11 @@ pub fn write_files(folder: &Path, context: &report::Context<'_>) -> Result<serde
     Ok(json)
 }
 
-fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>) -> Outcome {
+/// A file of results, written by `fill`.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>) -> Outcome {
     let failed = |error: anyhow::Error| Failure::new(Exit::Failed, error.context(format!("write {}", path.display())));
     let file = host::files::create(path).map_err(|error| failed(error.into()))?;
     let mut file = BufWriter::new(file);
