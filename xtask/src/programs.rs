@@ -15,7 +15,7 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 38] = [
+const WITHOUT_A_RUN: [&str; 39] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -51,6 +51,7 @@ const WITHOUT_A_RUN: [&str; 38] = [
     "stalls_explain",
     "stalls_simulate",
     "stored",
+    "sweep_page",
     "together",
     "verdicts",
     "within",
@@ -66,6 +67,7 @@ const WITH_SERVERS: [&[&str]; 4] = [
         "load",
         "load_file",
         "load_pgbench",
+        "matrix",
         "mysql",
         "which_server",
         "whose_journal",
