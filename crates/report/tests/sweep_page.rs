@@ -99,6 +99,8 @@ fn check(name: &str, view: &SweepView, figures: u64, links: u64) -> Option<()> {
             assert_eq!(drawn, Value::from(figures), "{name}, {place}");
             let led = browser.evaluate("document.querySelectorAll('.plot svg a[href$=\"report.html\"]').length");
             assert_eq!(led, Value::from(links), "{name}, {place}: points lead to their runs");
+            let ground = browser.evaluate("getComputedStyle(document.body).backgroundColor").to_string();
+            assert_eq!(ground.contains("251"), page.scheme == "light", "{ground} in {}", page.scheme);
             let cut = "[...document.querySelectorAll('svg text')].filter(t => { const box = t.getBoundingClientRect(), \
                        svg = t.closest('svg').getBoundingClientRect(); return box.width > 0 && (box.left < svg.left - 1 || box.right > svg.right + 1); })\
                        .map(t => t.textContent).join(' | ')";
