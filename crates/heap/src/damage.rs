@@ -30,7 +30,7 @@ pub enum Error {
 pub(crate) fn of_input(error: io::Error, damage: impl FnOnce(String) -> Damage) -> Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Damage { is_end: true, ..damage(format!("the file ends here: {error}")) }.into(),
-        io::ErrorKind::InvalidData => damage(format!("cannot be decompressed: {error}")).into(),
+        io::ErrorKind::InvalidData => damage(format!("cannot be read on: {error}")).into(),
         _ => error.into(),
     }
 }

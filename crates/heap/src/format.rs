@@ -32,7 +32,7 @@ impl Format {
     pub fn of(beginning: &[u8]) -> Option<Self> {
         let text = beginning.trim_ascii_start();
         let holds = |word: &[u8]| memchr::memmem::find(text, word).is_some();
-        if text.starts_with(b"desc:") || text.starts_with(b"cmd:") {
+        if [b"desc:".as_slice(), b"cmd:", b"#---"].iter().any(|it| text.starts_with(it)) {
             return Some(Self::Massif);
         }
         if text.starts_with(b"heap_v2/") {

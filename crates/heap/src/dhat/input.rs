@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes for the JSON reader, counted, and refused where one string would need too much memory.
+//! Bytes for the JSON reader, counted, and refused where one string or nesting would need too much memory.
 
 use crate::lines::MOST_BYTES;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -13,16 +13,32 @@ pub(super) struct Input<R> {
     /// Of the string that is open: its bytes.
     string: Option<usize>,
     is_escaped: bool,
+    /// Arrays and objects that are open.
+    depth: u32,
 }
+
+/// DHAT's files have 4.
+const MOST_DEPTH: u32 = 100;
 
 impl<R: Read> Input<R> {
     pub(super) fn new(input: R) -> Self {
-        Self { input: BufReader::with_capacity(256 << 10, input), at_byte: 0, line: 1, string: None, is_escaped: false }
+        Self { input: BufReader::with_capacity(256 << 10, input), at_byte: 0, line: 1, string: None, is_escaped: false, depth: 0 }
     }
 
     fn count(&mut self, byte: u8) -> io::Result<()> {
         self.at_byte += 1;
         self.line += u64::from(byte == b'\n');
+        if self.string.is_none() {
+            self.depth = match byte {
+                b'[' | b'{' => self.depth + 1,
+                b']' | b'}' => self.depth.saturating_sub(1),
+                _ => self.depth,
+            };
+            if self.depth > MOST_DEPTH {
+                let what = format!("arrays and objects in each other, more than {MOST_DEPTH} deep");
+                return Err(io::Error::new(ErrorKind::InvalidData, what));
+            }
+        }
         self.string = match (self.string, byte) {
             (None, b'"') => Some(0),
             (None, _) => None,

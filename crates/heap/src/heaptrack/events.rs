@@ -160,8 +160,9 @@ fn add(tables: &mut Tables, kind: u8, text: &[u8]) -> Result<(), String> {
             must("an address")?;
             let mut address = Address { module: small(must("the module")?)?, functions: Vec::new() };
             while let Some(function) = next("a function") {
-                let (function, file) = (small(function?)?, next("a file").ok_or_else(|| missing("a file"))??);
-                let line = next("a line").ok_or_else(|| missing("a line of the source"))??;
+                // without debug information the function stands alone
+                let (function, file) = (small(function?)?, next("a file").transpose()?.unwrap_or(0));
+                let line = next("a line").transpose()?.unwrap_or(0);
                 address.functions.push((function, small(file)?, line));
             }
             tables.add_address(&address)

@@ -42,6 +42,10 @@ impl<R: Read> Reader<R> {
             let arguments = arguments.to_vec();
             reader.header.arguments.push(arguments);
         }
+        if reader.text().starts_with(b"snapshot=") {
+            let what = "snapshots without a header: heaptrack_print 1.4 exports so, and without any names; the file that heaptrack wrote itself has them";
+            return Err(reader.lines.damage(what).into());
+        }
         reader.header.command = reader.behind("cmd:")?;
         reader.must_advance("time_unit:")?;
         let unit = reader.behind("time_unit:")?;
