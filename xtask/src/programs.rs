@@ -15,7 +15,7 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 36] = [
+const WITHOUT_A_RUN: [&str; 38] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -26,6 +26,7 @@ const WITHOUT_A_RUN: [&str; 36] = [
     "explained",
     "faults_page",
     "heap",
+    "heap_profilers",
     "kept_directories",
     "limits",
     "memory",
@@ -35,6 +36,7 @@ const WITHOUT_A_RUN: [&str; 36] = [
     "page",
     "parsers",
     "plan_asks",
+    "profiles",
     "published",
     "published_histograms",
     "ready_files",
@@ -104,7 +106,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 34] = [
+const QUICK: [&str; 35] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -123,6 +125,7 @@ const QUICK: [&str; 34] = [
     "page",
     "parsers",
     "patience",
+    "profiles",
     "published",
     "published_histograms",
     "ready_files",

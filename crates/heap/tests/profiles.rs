@@ -226,6 +226,17 @@ fn names_that_are_no_utf_8() {
     assert!(names(&broken(&heaptrack, b"hold7")).contains(&"\u{fffd}old7".to_owned()));
 }
 
+/// The same bytes again and again.
+struct Endless(Vec<u8>, usize);
+
+impl Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.0[self.1..].as_ref().read(buffer)?;
+        self.1 = (self.1 + read) % self.0.len();
+        Ok(read)
+    }
+}
+
 #[test]
 fn what_is_deep_or_endless_is_bounded() {
     // a call that comes from a call, a hundred thousand times
@@ -247,16 +258,8 @@ fn what_is_deep_or_endless_is_bounded() {
         assert!(outline.damage.unwrap().what.contains("1048576 bytes"));
     }
     // a table without an end
-    struct Endless(u64);
-    impl Read for Endless {
-        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-            let line: &[u8] = if self.0 == 0 { b"v 10400 3\n" } else { b"a 1 0\na 1 0\na 1 0\na 1 0\n" };
-            self.0 += 1;
-            buffer[..line.len()].copy_from_slice(line);
-            Ok(line.len())
-        }
-    }
-    let outline = Outline::read(Endless(0)).unwrap();
+    let endless = "v 10400 3\n".as_bytes().chain(Endless(b"a 1 0\n".repeat(1 << 16), 0));
+    let outline = Outline::read(endless).unwrap();
     assert!(outline.damage.unwrap().what.contains("512 MiB"));
 }
 
