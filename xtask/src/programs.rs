@@ -15,7 +15,7 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 38] = [
+const WITHOUT_A_RUN: [&str; 39] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -26,6 +26,7 @@ const WITHOUT_A_RUN: [&str; 38] = [
     "explained",
     "faults_page",
     "heap",
+    "heap_page",
     "heap_profilers",
     "kept_directories",
     "limits",
