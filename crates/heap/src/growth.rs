@@ -163,7 +163,7 @@ fn frame_of(node: &TreeNode) -> Option<&Frame> {
     }
 }
 
-/// Each function that either tree names, the one that grew most first. Functions are the same by name, whatever their addresses.
+/// Each function that either tree names, the one that grew most first, of several the one that holds more. Functions are the same by name, whatever their addresses.
 pub fn growth(before: &Holdings, after: &Holdings) -> Vec<Growth> {
     let (first, last) = (before.held(), after.held());
     let names: BTreeSet<&str> = first.keys().chain(last.keys()).copied().collect();
@@ -186,6 +186,7 @@ pub fn growth(before: &Holdings, after: &Holdings) -> Vec<Growth> {
             })
         })
         .collect();
-    grown.sort_by(|a, b| b.growth_bytes.cmp(&a.growth_bytes).then_with(|| a.function.cmp(&b.function)));
+    let order = |it: &Growth| (std::cmp::Reverse(it.growth_bytes), std::cmp::Reverse(it.after_bytes));
+    grown.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.function.cmp(&b.function)));
     grown
 }

@@ -55,7 +55,7 @@ pub(crate) struct HeapLayer {
 }
 
 impl HeapProfile {
-    /// The largest functions at any time, then the others together, then what is hidden; in each of `held`.
+    /// The largest functions at any time, and those that grew most, then the others together, then what is hidden; in each of `held`.
     pub(crate) fn layers(&self) -> Vec<HeapLayer> {
         let mut most: BTreeMap<&str, u64> = BTreeMap::new();
         for function in self.held.iter().flat_map(|it| &it.holdings.functions) {
@@ -64,6 +64,9 @@ impl HeapProfile {
         }
         let mut names: Vec<(&str, u64)> = most.into_iter().collect();
         names.sort_by_key(|(name, bytes)| (std::cmp::Reverse(*bytes), *name));
+        // what the page says of growth must be seen, though others hold more
+        let grown = |name: &str| self.growth.iter().take(2).any(|it| it.function == name && it.growth_bytes > 0);
+        names.sort_by_key(|(name, _)| !grown(name));
         names.truncate(MOST_LAYERS);
         let own: BTreeSet<&str> = names.iter().map(|(name, _)| *name).collect();
         let each = |bytes: &dyn Fn(&Holdings) -> u64| self.held.iter().map(|it| bytes(&it.holdings)).collect::<Vec<_>>();

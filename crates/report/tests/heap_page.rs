@@ -66,7 +66,7 @@ fn layers_flames_and_a_table() {
             let page = browser.open(&path, size, scheme);
             browser.save_screenshot(&format!("heap-{place}-{scheme}"));
             let at = format!("{place}, {scheme}");
-            assert_eq!((page.problems.clone(), page.requests), (Vec::<String>::new(), 1), "{at}");
+            assert_eq!((page.problems.clone(), page.requests), (Vec::<String>::new(), 1), "{at}, {}", page.scheme);
             assert_eq!(browser.evaluate("document.documentElement.scrollWidth"), Value::from(size.0), "{at}: sideways");
             let layers = "document.querySelectorAll('figure[data-chart=heap-0] path.layer').length";
             assert_eq!(browser.evaluate(layers), Value::from(7), "{at}: six functions and the others");

@@ -5,7 +5,7 @@ use crate::debug_file;
 use crate::elf::Elf;
 use addr2line::Loader;
 use heap::{Frame, Mapping, Symbols};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// A file whose functions have no names.
@@ -26,8 +26,9 @@ pub struct Binaries {
 
 struct Opened {
     file: Result<Binary, String>,
-    named: u64,
-    unnamed: u64,
+    /// Places in the file, each once, however often it was asked for.
+    named: BTreeSet<u64>,
+    unnamed: BTreeSet<u64>,
 }
 
 struct Binary {
@@ -45,7 +46,9 @@ impl Binaries {
 
     /// How many addresses had a name, and how many had none.
     pub fn counts(&self) -> (u64, u64) {
-        self.opened.values().fold((0, 0), |(named, unnamed), it| (named + it.named, unnamed + it.unnamed))
+        let count = |places: &BTreeSet<u64>| places.len() as u64;
+        let add = |(named, unnamed), it: &Opened| (named + count(&it.named), unnamed + count(&it.unnamed));
+        self.opened.values().fold((0, 0), add)
     }
 
     /// The files with addresses that have no name, those with the most first.
@@ -54,9 +57,9 @@ impl Binaries {
             Err(why) => why.clone(),
             Ok(file) => file.why_unnamed(),
         };
-        let unnamed = self.opened.iter().filter(|(_, it)| it.unnamed > 0);
+        let unnamed = self.opened.iter().filter(|(_, it)| !it.unnamed.is_empty());
         let mut missing: Vec<Missing> = unnamed
-            .map(|(path, it)| Missing { path: path.clone(), why: why(&it.file), addresses: it.unnamed })
+            .map(|(path, it)| Missing { path: path.clone(), why: why(&it.file), addresses: it.unnamed.len() as u64 })
             .collect();
         missing.sort_by_key(|it| std::cmp::Reverse(it.addresses));
         missing
@@ -68,13 +71,15 @@ impl Symbols for Binaries {
         let folders = &self.folders;
         let opened = self.opened.entry(mapping.path.clone()).or_insert_with(|| Opened {
             file: Binary::open(mapping, folders),
-            named: 0,
-            unnamed: 0,
+            named: BTreeSet::new(),
+            unnamed: BTreeSet::new(),
         });
-        let offset = address.checked_sub(mapping.start).and_then(|it| it.checked_add(mapping.offset));
-        let found = opened.file.as_ref().ok().zip(offset).map(|(file, offset)| file.functions(offset));
-        let found = found.unwrap_or_default();
-        *if found.is_empty() { &mut opened.unnamed } else { &mut opened.named } += 1;
+        let Some(offset) = address.checked_sub(mapping.start).and_then(|it| it.checked_add(mapping.offset)) else {
+            return Vec::new();
+        };
+        let found = opened.file.as_ref().map_or_else(|_| Vec::new(), |file| file.functions(offset));
+        let counted = if found.is_empty() { &mut opened.unnamed } else { &mut opened.named };
+        counted.insert(offset);
         found
     }
 }

@@ -126,6 +126,10 @@ fn notes(profile: &Profile) -> Vec<String> {
             Bytes(every)
         ));
     }
+    if profile.outline.format == heap::Format::Dhat {
+        let what = "DHAT tells two moments: when the heap was largest, and the end. How it came there is not known: the lines between are drawn straight.";
+        notes.push(what.to_owned());
+    }
     let (named, unnamed) = profile.symbols.counts();
     if unnamed > 0 {
         let missing = profile.symbols.missing();

@@ -26,7 +26,11 @@ pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
             total_bytes: shown.total_bytes,
         };
         text += &grown::parts(&after);
-        text += &format!("\nFunctions from snapshot {from} to {to}, the one that grew most first\n");
+        text += &if from == to {
+            "\nFunctions, the one that holds most first; one moment tells no growth\n".to_owned()
+        } else {
+            format!("\nFunctions from snapshot {from} to {to}, the one that grew most first\n")
+        };
         text += &grown::table(&shown.growth, top);
         if let Some(most) = shown.growth.first().filter(|it| it.growth_bytes > 0) {
             text += &format!(
