@@ -2,7 +2,7 @@
 //! A file of any format: its outline, and its trees.
 
 use crate::addresses::Symbols;
-use crate::damage::{Damage, Error};
+use crate::damage::{Damage, Error, of_input};
 use crate::format::{BEGINNING, Format};
 use crate::outline::Outline;
 use crate::tree::Tree;
@@ -40,6 +40,10 @@ fn beginning(input: &mut impl Read) -> Result<Vec<u8>, Error> {
     let mut beginning = Vec::new();
     match input.take(BEGINNING as u64).read_to_end(&mut beginning) {
         Ok(_) => Ok(beginning),
+        Err(error) if beginning.is_empty() => {
+            let none = |what| Damage { at_byte: 0, line: 1, what, is_end: false };
+            Err(of_input(error, none))
+        }
         Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData) => Ok(beginning),
         Err(error) => Err(error.into()),
     }
