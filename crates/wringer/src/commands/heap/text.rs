@@ -81,9 +81,10 @@ fn over_time(snapshots: &[Snapshot], unit: Option<TimeUnit>) -> String {
         None if count == 1 => format!("one moment: {largest}\n"),
         None => format!("{count} snapshots; the heap was largest at snapshot {}: {largest}\n|{bars}|\n", peak.number),
         Some(unit) => format!(
-            "{count} snapshots over {}; the heap was largest at {}: {largest}\n|{bars}|\n",
+            "{count} snapshots over {}; the heap was largest at {} (snapshot {}): {largest}\n|{bars}|\n",
             time(end, unit),
-            time(peak.time, unit)
+            time(peak.time, unit),
+            peak.number
         ),
     }
 }
