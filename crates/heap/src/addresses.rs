@@ -56,7 +56,13 @@ impl Moment {
     pub(crate) fn tree(&mut self, snapshot: Snapshot, symbols: &mut dyn Symbols) -> Tree {
         self.paths.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         self.mappings.sort_by_key(|it| it.start);
-        let mut names = Names { mappings: &self.mappings, symbols, frames: Vec::new(), known: HashMap::new(), by_frame: HashMap::new() };
+        let mut names = Names {
+            mappings: &self.mappings,
+            symbols,
+            frames: Vec::new(),
+            known: HashMap::new(),
+            by_frame: HashMap::new(),
+        };
         let paths: Vec<Vec<u32>> =
             self.paths.iter().map(|(path, _)| path.iter().flat_map(|it| names.of(*it)).collect()).collect();
         let mut tree = Paths::new(&names.frames);
@@ -131,7 +137,9 @@ mod tests {
     #[test]
     fn lines_of_maps() {
         let of = |line: &str| Mapping::of_line(line.as_bytes());
-        let found = of("7f7d712bb000-7f7d712e1000 r-xp 00001000 fe:00 325835                     /usr/lib/ld linux.so.2\n").unwrap();
+        let found =
+            of("7f7d712bb000-7f7d712e1000 r-xp 00001000 fe:00 325835                     /usr/lib/ld linux.so.2\n")
+                .unwrap();
         assert_eq!((found.start, found.end, found.offset), (0x7f7d_712b_b000, 0x7f7d_712e_1000, 0x1000));
         assert_eq!(found.path, "/usr/lib/ld linux.so.2");
         assert_eq!(of("7ffcf0cf9000-7ffcf0d1a000 rw-p 00000000 00:00 0                          [stack]"), None);

@@ -82,7 +82,9 @@ impl Calls {
             if place == next {
                 self.nodes.push(Node { word, bytes: 0, callees: Vec::new() });
                 match at {
-                    Some(caller) => self.nodes.get_mut(caller).into_iter().for_each(|it: &mut Node| it.callees.push(next)),
+                    Some(caller) => {
+                        self.nodes.get_mut(caller).into_iter().for_each(|it: &mut Node| it.callees.push(next))
+                    }
                     None => self.outermost.push(next),
                 }
             }

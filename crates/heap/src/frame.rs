@@ -58,7 +58,9 @@ impl Label {
             return Self::Hidden { places };
         }
         match text.strip_prefix("0x").and_then(|it| it.split_once(": ")) {
-            Some((address, rest)) if address.bytes().all(|it| it.is_ascii_hexdigit()) => Self::Frame(Arc::new(frame(rest))),
+            Some((address, rest)) if address.bytes().all(|it| it.is_ascii_hexdigit()) => {
+                Self::Frame(Arc::new(frame(rest)))
+            }
             _ => Self::Root(text.to_owned()),
         }
     }

@@ -138,7 +138,10 @@ fn largest_path<'a>(tree: &'a Tree, ends: &[usize], place: usize) -> Vec<&'a Fra
         path.extend(tree.nodes.get(at).and_then(frame_of));
         let named = callers(tree, ends, at).filter(|(_, node)| frame_of(node).is_some());
         // of several with as many bytes, the first
-        next = named.map(|(at, node)| (at, node.bytes)).reduce(|most, it| if it.1 > most.1 { it } else { most }).map(|(at, _)| at);
+        next = named
+            .map(|(at, node)| (at, node.bytes))
+            .reduce(|most, it| if it.1 > most.1 { it } else { most })
+            .map(|(at, _)| at);
     }
     path
 }

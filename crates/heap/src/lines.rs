@@ -26,7 +26,16 @@ pub(crate) struct Lines<R> {
 
 impl<R: Read> Lines<R> {
     pub(crate) fn new(input: R) -> Self {
-        Self { input, buffer: vec![0; FIRST_BYTES], filled: 0, line: 0..0, is_whole: true, next: 0, at_byte: 0, number: 0 }
+        Self {
+            input,
+            buffer: vec![0; FIRST_BYTES],
+            filled: 0,
+            line: 0..0,
+            is_whole: true,
+            next: 0,
+            at_byte: 0,
+            number: 0,
+        }
     }
 
     /// The next line without its end. `false`: there is none.

@@ -87,7 +87,8 @@ impl<'a> Paths<'a> {
 
     /// The smallest first: what is pushed last is popped first.
     fn callers_of(&mut self, place: u32) -> Vec<u32> {
-        let mut callers = self.nodes.get_mut(place as usize).map(|it| std::mem::take(&mut it.callers)).unwrap_or_default();
+        let mut callers =
+            self.nodes.get_mut(place as usize).map(|it| std::mem::take(&mut it.callers)).unwrap_or_default();
         let size = |it: &u32| self.nodes.get(*it as usize).map_or(0, |node| node.bytes);
         callers.sort_by_key(|it| (size(it), Reverse(*it)));
         callers

@@ -20,8 +20,14 @@ fn unpacked(bytes: &[u8]) -> Vec<u8> {
     all
 }
 
-const ALL: [&str; 6] =
-    ["dhat.out", "heaptrack.growing.zst", "gperftools.1.heap", "gperftools.2.heap", "jemalloc.2.heap", "jemalloc.sampled.heap"];
+const ALL: [&str; 6] = [
+    "dhat.out",
+    "heaptrack.growing.zst",
+    "gperftools.1.heap",
+    "gperftools.2.heap",
+    "jemalloc.2.heap",
+    "jemalloc.sampled.heap",
+];
 
 /// All that can be asked of a file.
 fn read_all(bytes: &[u8]) -> Result<(Outline, Vec<Holdings>), Error> {
@@ -109,7 +115,11 @@ fn addresses_are_looked_up_where_they_were_mapped() {
     for (name, bytes_at_end) in [("gperftools.2.heap", 655_360 + 40_960), ("jemalloc.2.heap", 655_360 + 40_960)] {
         let bytes = fixture(name);
         let outline = Outline::read(bytes.as_slice()).unwrap();
-        assert_eq!((outline.time_unit, outline.command.as_ref(), outline.damage.as_ref()), (None, None, None), "{name}");
+        assert_eq!(
+            (outline.time_unit, outline.command.as_ref(), outline.damage.as_ref()),
+            (None, None, None),
+            "{name}"
+        );
         let trees = heap::trees(bytes.as_slice(), &outline, &[0], &mut ByOffset).unwrap();
         let holdings = Holdings::of(&trees[0]);
         // my_malloc, which all go through, is at one place: it has no name that tells that it passes on

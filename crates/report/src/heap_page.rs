@@ -69,7 +69,8 @@ impl HeapProfile {
         names.sort_by_key(|(name, _)| !grown(name));
         names.truncate(MOST_LAYERS);
         let own: BTreeSet<&str> = names.iter().map(|(name, _)| *name).collect();
-        let each = |bytes: &dyn Fn(&Holdings) -> u64| self.held.iter().map(|it| bytes(&it.holdings)).collect::<Vec<_>>();
+        let each =
+            |bytes: &dyn Fn(&Holdings) -> u64| self.held.iter().map(|it| bytes(&it.holdings)).collect::<Vec<_>>();
         let sum = |holdings: &Holdings, is_in: &dyn Fn(&str) -> bool| {
             let functions = holdings.functions.iter().filter(|it| is_in(&it.function));
             functions.fold(0_u64, |sum, it| sum.saturating_add(it.bytes))

@@ -76,7 +76,10 @@ fn layers_flames_and_a_table() {
                        return box.width > 0 && (box.left < svg.left - 1 || box.right > svg.right + 1); }).map(t => t.textContent).join(' | ')";
             assert_eq!(browser.evaluate(cut), Value::from(""), "{at}");
             assert_ne!(browser.evaluate("document.title"), Value::from("broken out"));
-            assert_eq!(browser.evaluate("document.querySelectorAll('img').length + document.scripts.length"), Value::from(1));
+            assert_eq!(
+                browser.evaluate("document.querySelectorAll('img').length + document.scripts.length"),
+                Value::from(1)
+            );
         }
     }
 }

@@ -93,7 +93,9 @@ impl Binary {
         let path = copies.chain([path.to_owned()]).find(|it| it.is_file()).ok_or("the file is not on this machine")?;
         let elf = Elf::read(&path)?;
         if !elf.fits(mapping.offset, mapping.end - mapping.start) {
-            return Err("the file on this machine is not the one that was profiled: its segments lie elsewhere".to_owned());
+            return Err(
+                "the file on this machine is not the one that was profiled: its segments lie elsewhere".to_owned()
+            );
         }
         let debug_path = elf.build_id.as_ref().and_then(|id| debug_file::of_build(id, folders));
         let debug = debug_path.as_ref().and_then(|it| Some((it, Elf::read(it).ok()?)));

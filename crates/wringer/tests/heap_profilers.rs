@@ -29,7 +29,10 @@ fn has(program: &str) -> bool {
 fn library(name: &str) -> Option<PathBuf> {
     let own = std::env::var_os("WRINGER_TEST_LIBRARIES").map(PathBuf::from);
     let machine = Path::new("/usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH));
-    own.into_iter().chain([machine, "/usr/lib64".into(), "/usr/lib".into()]).map(|it| it.join(name)).find(|it| it.exists())
+    own.into_iter()
+        .chain([machine, "/usr/lib64".into(), "/usr/lib".into()])
+        .map(|it| it.join(name))
+        .find(|it| it.exists())
 }
 
 fn run(command: &mut Command) {
@@ -170,7 +173,8 @@ fn jemalloc() {
     }
     assert_eq!(files.len(), 2);
     is_first(&json(&["show"], &files), GROWTH);
-    let files = if files[0].to_string_lossy().contains(".m0.") { files } else { vec![files[1].clone(), files[0].clone()] };
+    let files =
+        if files[0].to_string_lossy().contains(".m0.") { files } else { vec![files[1].clone(), files[0].clone()] };
     is_in_all_outputs(&files, "jemalloc");
     is_named_by_the_file(folder.path(), &program, &files);
 }

@@ -22,7 +22,14 @@ const MOST_DEPTH: u32 = 100;
 
 impl<R: Read> Input<R> {
     pub(super) fn new(input: R) -> Self {
-        Self { input: BufReader::with_capacity(256 << 10, input), at_byte: 0, line: 1, string: None, is_escaped: false, depth: 0 }
+        Self {
+            input: BufReader::with_capacity(256 << 10, input),
+            at_byte: 0,
+            line: 1,
+            string: None,
+            is_escaped: false,
+            depth: 0,
+        }
     }
 
     fn count(&mut self, byte: u8) -> io::Result<()> {
@@ -44,7 +51,10 @@ impl<R: Read> Input<R> {
             (None, _) => None,
             (Some(_), b'"') if !self.is_escaped => None,
             (Some(length), _) if length >= MOST_BYTES => {
-                return Err(io::Error::new(ErrorKind::InvalidData, format!("a string of more than {MOST_BYTES} bytes")));
+                return Err(io::Error::new(
+                    ErrorKind::InvalidData,
+                    format!("a string of more than {MOST_BYTES} bytes"),
+                ));
             }
             (Some(length), _) => Some(length + 1),
         };

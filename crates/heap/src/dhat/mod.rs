@@ -97,7 +97,10 @@ fn read(input: impl Read) -> Result<(Content, Option<Damage>), Error> {
         return Err(damage.unwrap_or_else(|| none("no `dhatFileVersion`")).into());
     }
     if content.tells_frees == Some(false) {
-        return Err(none("a file of DHAT that does not tell when blocks were freed (`bklt`): profile with --mode=heap").into());
+        return Err(none(
+            "a file of DHAT that does not tell when blocks were freed (`bklt`): profile with --mode=heap",
+        )
+        .into());
     }
     Ok((content, damage))
 }

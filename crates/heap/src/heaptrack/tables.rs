@@ -98,7 +98,10 @@ impl Tables {
         }
         let frame = |(function, file, line): &(u32, u32, u64)| Frame {
             function: self.string(*function).unwrap_or("???").to_owned(),
-            place: self.string(*file).map(|it| format!("{}:{line}", it.rsplit('/').next().unwrap_or(it))).or_else(module),
+            place: self
+                .string(*file)
+                .map(|it| format!("{}:{line}", it.rsplit('/').next().unwrap_or(it)))
+                .or_else(module),
         };
         address.functions.iter().map(frame).collect()
     }

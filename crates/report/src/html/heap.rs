@@ -90,7 +90,11 @@ fn profile(nth: usize, profile: &HeapProfile, out: &mut impl Write) -> io::Resul
 fn parts(profile: &HeapProfile, out: &mut impl Write) -> io::Result<()> {
     let Some(last) = profile.held.last() else { return Ok(()) };
     let total = last.holdings.total_bytes.max(1) as f64;
-    writeln!(out, "<section>\n<h2>Parts of the server, at {}</h2>\n<div class=\"parts\">", Text(profile.time(last.at)))?;
+    writeln!(
+        out,
+        "<section>\n<h2>Parts of the server, at {}</h2>\n<div class=\"parts\">",
+        Text(profile.time(last.at))
+    )?;
     let named = last.holdings.subsystems().into_iter();
     let named = named.map(|(part, bytes)| (part.unwrap_or("functions whose names tell no part"), bytes));
     let hidden = Some(("of nobody who is named", last.holdings.hidden_bytes)).filter(|(_, bytes)| *bytes > 0);
@@ -110,7 +114,8 @@ fn parts(profile: &HeapProfile, out: &mut impl Write) -> io::Result<()> {
 fn growth(profile: &HeapProfile, out: &mut impl Write) -> io::Result<()> {
     let (Some(first), Some(last)) = (profile.held.first(), profile.held.last()) else { return Ok(()) };
     let span = format!("from {} to {}", profile.time(first.at), profile.time(last.at));
-    let title = if profile.held.len() > 1 { format!("What grew, {span}") } else { "What each function holds".to_owned() };
+    let title =
+        if profile.held.len() > 1 { format!("What grew, {span}") } else { "What each function holds".to_owned() };
     writeln!(
         out,
         "<section>\n<h2>{}</h2>\n<table class=\"cards\"><thead><tr><th scope=\"col\">Function</th><th scope=\"col\">Growth</th><th scope=\"col\">At least</th>\

@@ -149,7 +149,9 @@ fn is_series(files: &[(PathBuf, Outline)]) -> Result<(), Failure> {
     for (path, outline) in files {
         if !outline.format.is_one_moment() || Some(outline.format) != first {
             let (path, format) = (path.display(), outline.format.name());
-            let what = format!("several files are one profile only where each is a moment of the same program, as gperftools and jemalloc write them; {path} is of {format}");
+            let what = format!(
+                "several files are one profile only where each is a moment of the same program, as gperftools and jemalloc write them; {path} is of {format}"
+            );
             return Err(Failure::message(Exit::Missing, what)
                 .hint("show one at a time; `wringer heap diff` compares two, `wringer heap report` has all of them on one page"));
         }

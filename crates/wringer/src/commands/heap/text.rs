@@ -16,7 +16,11 @@ pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
     let mut text = format!("{}: {of}\n", profile.name());
     text += &over_time(&profile.outline.snapshots, shown.time_unit);
     if let Some(every) = shown.sampled_every_bytes {
-        let _ = writeln!(text, "the profiler looked at one allocation for {} on the average: each size is an estimate", Bytes(every));
+        let _ = writeln!(
+            text,
+            "the profiler looked at one allocation for {} on the average: each size is an estimate",
+            Bytes(every)
+        );
     }
     if let (Some(from), Some(to)) = (shown.from, shown.to) {
         text += &format!("\nWho held the {} at snapshot {to}\n", Bytes(shown.total_bytes));
@@ -96,4 +100,3 @@ fn time(time: u64, unit: TimeUnit) -> String {
         TimeUnit::Bytes => format!("{} allocated and freed", Bytes(time)),
     }
 }
-
