@@ -105,16 +105,22 @@ function draw_boxes(area, boxes, total, state, say, focus) {
     const is_found = state.searched && box.label.toLowerCase().includes(state.searched);
     const group = draw(svg, "g", { tabindex: wide > 3 ? 0 : -1, role: "button", class: is_found ? "is-found" : "", "aria-label": `${box.label}, ${SHOW.bytes(box.bytes)}` });
     draw(group, "rect", { class: `fm${box.colour}`, x: left.toFixed(1), y: box.depth * ROW, width: Math.max(0.5, wide).toFixed(1), height: ROW - 1, rx: 2 });
-    const room = Math.floor((wide - 8) / 7.4);
-    if (room >= 4) {
-      const label = box.label.length > room ? box.label.slice(0, room - 1) + "…" : box.label;
-      draw(group, "text", { x: (left + 4).toFixed(1), y: box.depth * ROW + 13 }, label);
-    }
+    if (wide > 34) shorten(draw(group, "text", { x: (left + 4).toFixed(1), y: box.depth * ROW + 13 }, box.label), box.label, wide - 8);
     group.addEventListener("pointerenter", () => say(box));
     group.addEventListener("focus", () => say(box));
     group.addEventListener("click", () => { focus(i); say(box); });
     group.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); focus(i); say(box); } });
   }
+}
+
+// as much of the label as fits into so many pixels
+function shorten(text, label, room) {
+  let keep = label.length;
+  for (let length = text.getComputedTextLength(); length > room && keep > 2; length = text.getComputedTextLength()) {
+    keep = Math.min(keep - 1, Math.floor((keep * room) / length));
+    text.textContent = label.slice(0, Math.max(0, keep)) + "…";
+  }
+  if (keep < 3 && keep < label.length) text.remove();
 }
 
 function draw_heap() {

@@ -64,9 +64,12 @@ impl HeapProfile {
         }
         let mut names: Vec<(&str, u64)> = most.into_iter().collect();
         names.sort_by_key(|(name, bytes)| (std::cmp::Reverse(*bytes), *name));
-        // what the page says of growth must be seen, though others hold more
-        let grown = |name: &str| self.growth.iter().take(2).any(|it| it.function == name && it.growth_bytes > 0);
-        names.sort_by_key(|(name, _)| !grown(name));
+        // what the page says of growth must be seen, though others hold more; not what is too thin to be seen
+        let most_bytes = self.held.iter().map(|it| it.holdings.total_bytes).max().unwrap_or(0);
+        let least = i128::from(most_bytes / 100).max(1);
+        let growing = self.growth.iter().take(2).filter(|it| it.growth_bytes >= least);
+        let grown: Vec<&str> = growing.map(|it| it.function.as_str()).collect();
+        names.sort_by_key(|(name, _)| !grown.contains(name));
         names.truncate(MOST_LAYERS);
         let own: BTreeSet<&str> = names.iter().map(|(name, _)| *name).collect();
         let each =

@@ -103,16 +103,16 @@ fn a_flame_graph_answers_to_mouse_keys_and_words() {
     assert!(after > 5.0 * before, "as wide as the page: {before}, {after}");
     assert!(browser.evaluate(count).as_u64().unwrap() < all);
     let told = browser.evaluate("document.querySelector('.flame-told').textContent").as_str().unwrap().to_owned();
-    assert!(told.starts_with("hold3: 64 KiB"), "{told}");
+    assert!(told.starts_with("hold3: 64.0 KiB"), "{told}");
     browser.evaluate("document.querySelector('.flame-tools button').click()");
     assert_eq!(browser.evaluate(count), Value::from(all));
     let find = "const input = document.querySelector('.flame-tools input'); input.value = 'READ_LOG'; input.dispatchEvent(new Event('input')); \
                 document.querySelector('.flame-tools span').textContent + '|' + document.querySelectorAll('.flame .is-found').length";
     let found = browser.evaluate(find).as_str().unwrap().to_owned();
-    assert!(found.starts_with("40 KiB, 5.") && found.ends_with("|1"), "{found}");
+    assert!(found.starts_with("40.0 KiB, 5.") && found.ends_with("|1"), "{found}");
     let moved = "const plot = document.querySelector('figure[data-chart=heap-0] .plot svg'), box = plot.getBoundingClientRect(); \
                  plot.dispatchEvent(new PointerEvent('pointermove', {clientX: box.left + box.width * 0.9, clientY: box.top + 50})); \
                  document.querySelector('figure[data-chart=heap-0] .tip').innerText";
     let told = browser.evaluate(moved).as_str().unwrap().to_owned();
-    assert!(told.contains("hold3") && told.contains("64 KiB") && told.contains("ms"), "{told}");
+    assert!(told.contains("hold3") && told.contains("64.0 KiB") && told.contains("ms"), "{told}");
 }
