@@ -33,6 +33,10 @@ pub fn flames(tree: &Tree, least_bytes: u64) -> Vec<Flame> {
     calls.in_order(least_bytes.max(1))
 }
 
+fn is_unnamed(label: &Label) -> bool {
+    matches!(label, Label::Frame(frame) if frame.function == "???")
+}
+
 /// The word for a node.
 pub(crate) fn word(label: &Label) -> String {
     match label {
@@ -74,9 +78,13 @@ impl Calls {
     }
 
     fn add(&mut self, labels: &[&Label], bytes: u64) {
-        let mut at = None;
+        let (mut at, mut before) = (None, None);
         for label in labels {
             let word = self.word(label);
+            // several functions without a name in a row tell no more than one
+            if before.replace(word) == Some(word) && is_unnamed(label) {
+                continue;
+            }
             let next = self.nodes.len();
             let place = *self.found.entry((at, word)).or_insert(next);
             if place == next {
@@ -123,5 +131,43 @@ impl Calls {
     fn smallest_first(&self, mut places: Vec<usize>) -> Vec<usize> {
         places.sort_by_key(|it| (self.nodes.get(*it).map_or(0, |node| node.bytes), Reverse(*it)));
         places
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Frame;
+    use crate::snapshot::{Kind, Snapshot};
+    use crate::tree::TreeNode;
+    use std::sync::Arc;
+
+    #[test]
+    fn from_main_outwards() {
+        let frame = |function: &str| Label::Frame(Arc::new(Frame { function: function.to_owned(), place: None }));
+        let node = |depth, bytes, label| TreeNode { depth, bytes, label };
+        let nodes = vec![
+            node(0, 10, Label::Root("(heap allocation functions)".to_owned())),
+            node(1, 7, frame("a")),
+            node(2, 7, frame("???")),
+            node(3, 7, frame("???")),
+            node(4, 7, frame("main")),
+            node(1, 2, frame("b")),
+            node(2, 2, frame("main")),
+        ];
+        let tree = Tree { snapshot: Snapshot::with_tree(0, 0, 10, Kind::Detailed), nodes };
+        let found = flames(&tree, 0);
+        let found: Vec<(usize, &str, u64)> = found.iter().map(|it| (it.depth, it.label.as_str(), it.bytes)).collect();
+        let expected = [
+            (0, "main", 9),
+            (1, "???", 7),
+            (2, "a", 7),
+            (3, "malloc", 7),
+            (1, "b", 2),
+            (2, "malloc", 2),
+            (0, "malloc", 1),
+        ];
+        assert_eq!(found, expected, "of the root one byte has no caller");
+        assert_eq!(flames(&tree, 3).len(), 4);
     }
 }

@@ -13,8 +13,11 @@ function heap_over_time(figure, data, index) {
   const from = Math.min(...times, ...data.t), to = Math.max(...times, ...data.t);
   const entries = [...data.layers].reverse().map((layer) => ({ label: layer.label, colour: `m${layer.colour}`, kind: "bar" }));
   legend(figure, entries);
+  const x = linear(from, to, data.x_unit);
+  const is_numbered = data.x_title === "snapshots", ticks = x.ticks;
+  if (is_numbered) x.ticks = (most) => ticks(most).filter(Number.isInteger);
   const f = frame(box, {
-    height: 280, x: linear(from, to, data.x_unit), y: linear(0, Math.max(1, ...sums, ...data.totals.map(([, bytes]) => bytes)) * 1.06, "bytes"),
+    height: 280, x, y: linear(0, Math.max(1, ...sums, ...data.totals.map(([, bytes]) => bytes)) * 1.06, "bytes"),
     x_unit: data.x_unit, y_unit: "bytes", x_title: data.x_title, y_title: "",
     label: `The heap over time, in layers: ${data.layers.map((layer) => layer.label).join(", ")}`,
   });
@@ -29,7 +32,7 @@ function heap_over_time(figure, data, index) {
   cursor(f, `heap ${index}`, data.t.length ? data.t : times, (value) => {
     const at = nearest(data.t, value), whole = data.totals[nearest(times, value)][1];
     const rows = data.t.length ? data.layers.map((layer) => ({ label: layer.label, colour: `m${layer.colour}`, kind: "bar", value: SHOW.bytes(layer.v[at]) })) : [];
-    const where = data.x_title === "snapshots" ? `snapshot ${value}` : SHOW[data.x_unit](value);
+    const where = is_numbered ? `snapshot ${value}` : SHOW[data.x_unit](value);
     return { where, rows: [{ label: "heap", value: SHOW.bytes(whole) }, ...rows.reverse()] };
   });
 }

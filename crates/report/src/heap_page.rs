@@ -110,18 +110,24 @@ impl HeapProfile {
 
     /// What the page says first.
     pub(crate) fn headline(&self) -> String {
-        match self.growth.first().filter(|it| it.growth_bytes > 0) {
-            Some(most) if self.held.len() > 1 => {
-                format!("{} grew most: by {}", shortened(&most.function), show::bytes(most.growth_bytes as f64))
-            }
-            _ => {
-                let last = self.held.last().and_then(|it| it.holdings.functions.first());
-                last.map_or_else(
-                    || "No snapshot says who held the heap".to_owned(),
-                    |it| format!("{} holds most: {}", shortened(&it.function), show::bytes(it.bytes as f64)),
-                )
+        let largest = self.largest();
+        let least = i128::from(largest.map_or(0, |it| it.holdings.total_bytes) / 100).max(1);
+        if let Some(most) = self.growth.first().filter(|it| it.growth_bytes >= least && self.held.len() > 1) {
+            return format!("{} grew most: by {}", shortened(&most.function), show::bytes(most.growth_bytes as f64));
+        }
+        match largest.and_then(|it| it.holdings.functions.first()) {
+            None => "No snapshot says who held the heap".to_owned(),
+            Some(most) => {
+                let (name, bytes) = (shortened(&most.function), show::bytes(most.bytes as f64));
+                let when = if self.held.len() > 1 { " when the heap was largest" } else { "" };
+                format!("{name} held most{when}: {bytes}")
             }
         }
+    }
+
+    /// Of the snapshots that tell who held the heap: the one with the most.
+    pub(crate) fn largest(&self) -> Option<&HeapTimes> {
+        self.held.iter().rev().max_by_key(|it| it.holdings.total_bytes)
     }
 }
 

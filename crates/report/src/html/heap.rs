@@ -88,16 +88,16 @@ fn profile(nth: usize, profile: &HeapProfile, out: &mut impl Write) -> io::Resul
 }
 
 fn parts(profile: &HeapProfile, out: &mut impl Write) -> io::Result<()> {
-    let Some(last) = profile.held.last() else { return Ok(()) };
-    let total = last.holdings.total_bytes.max(1) as f64;
+    let Some(largest) = profile.largest() else { return Ok(()) };
+    let total = largest.holdings.total_bytes.max(1) as f64;
     writeln!(
         out,
         "<section>\n<h2>Parts of the server, at {}</h2>\n<div class=\"parts\">",
-        Text(profile.time(last.at))
+        Text(profile.time(largest.at))
     )?;
-    let named = last.holdings.subsystems().into_iter();
+    let named = largest.holdings.subsystems().into_iter();
     let named = named.map(|(part, bytes)| (part.unwrap_or("functions whose names tell no part"), bytes));
-    let hidden = Some(("of nobody who is named", last.holdings.hidden_bytes)).filter(|(_, bytes)| *bytes > 0);
+    let hidden = Some(("of nobody who is named", largest.holdings.hidden_bytes)).filter(|(_, bytes)| *bytes > 0);
     for (part, bytes) in named.chain(hidden) {
         let share = 100.0 * bytes as f64 / total;
         writeln!(
