@@ -99,6 +99,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "memory_over_time",
         "memory_planted",
         "replay",
+        "replayed_arms",
         "timed_server",
     ],
 ];

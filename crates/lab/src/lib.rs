@@ -14,7 +14,8 @@
 //! | `live` | variables that are set while the server runs, and the pause before a load |
 //! | `probed`, `idle` | reads of a data file before the load, and a rest of the server after it |
 //! | `moments` | statements beside the load at moments of it |
-//! | `drivers` | other programs as the load: sysbench, pgbench, any command |
+//! | `drivers` | other programs as the load: sysbench, pgbench, any command; and a program that fills |
+//! | `replays` | a server's log as the load |
 //! | `oom` | whether the kernel has killed for want of RAM: the server's cgroup says it, else the host |
 //! | `server_start`, `huge_room` | what the server is started with: huge pages, malloc, pgBouncer; and what came of it |
 //! | `processes_at_end` | the memory of the server's processes when an arm's load has ended |
@@ -52,6 +53,7 @@ mod own_data;
 mod phase;
 mod probed;
 mod processes_at_end;
+mod replays;
 mod server;
 mod server_start;
 mod spans_and_snapshots;
@@ -65,7 +67,7 @@ mod workload_from_file;
 
 pub mod problems;
 
-pub use cell::{Cell, Found, KeptFills, Phase, Program, server_options, server_request};
+pub use cell::{Cell, Found, KeptFills, Log, Logs, Phase, Program, server_options, server_request};
 pub use error::{Error, meaning};
 pub use hooks::{Bar, Hooks, Progress, SecondSink, Silent};
 pub use meaning::{BUSY, Kind, Meaning};

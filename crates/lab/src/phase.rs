@@ -9,6 +9,7 @@ use crate::lab::Lab;
 use crate::load_cpus::{self, LoadCpus};
 use crate::meaning::Kind;
 use crate::moments::Moments;
+use crate::replays;
 use crate::translate;
 use crate::witnesses::Counts;
 use evidence::{Arm as ArmEvidence, ArmOutcome, LoadResult};
@@ -87,9 +88,10 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
     let beside = lab.start_beside(phase)?;
     let stalls = lab.watch_stalls(&evidence.name)?;
     let mut ends = Vec::new();
-    let loaded = match &phase.load.driver {
-        Some(driver) => drivers::run(lab, phase, driver, evidence, &mut ends),
-        None => own_load(lab, phase, evidence, &mut ends),
+    let loaded = match (&phase.load.driver, &phase.load.replay) {
+        (Some(driver), _) => drivers::run(lab, phase, driver, evidence, &mut ends),
+        (None, Some(replay)) => replays::run(lab, phase, replay, evidence, &mut ends),
+        (None, None) => own_load(lab, phase, evidence, &mut ends),
     };
     let mut usage = None;
     if let [before, after] = ends.as_slice() {
@@ -256,7 +258,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn summary(name: &str, result: &LoadResult) -> String {
+pub(crate) fn summary(name: &str, result: &LoadResult) -> String {
     let measured = &result.measured;
     let service = &measured.transaction.response;
     format!(

@@ -2,6 +2,7 @@
 //! One walk of the flow. Whatever ends it, [`Walk::end`] gives the host back and closes the recording.
 
 use crate::cell::{Cell, Phase};
+use crate::drivers;
 use crate::error::Error;
 use crate::hooks::Hooks;
 use crate::kept_fill::{FromCache, Note};
@@ -288,6 +289,13 @@ impl<'a> Walk<'a> {
             let report = pgbench::fill(&target, scale, false, &self.lab.stop, &mut |_, _| {})?;
             self.lab.notes.event("fill", report.to_string())?;
             note.pgbench = Some(report.to_string());
+        }
+        if let Some(program) = &self.lab.cell.filler {
+            own_data::make_database(&target)?;
+            drivers::fill(&mut self.lab, program)?;
+            if self.lab.cell.fill.size.is_none() {
+                self.lab.rows_per_table = own_data::rows(&target);
+            }
         }
         self.lab.check_stop()?;
         self.stop_server()?;
