@@ -58,6 +58,10 @@ pub(super) fn cached_cold_over_warm(seen: &Seen<'_>) -> Option<(f64, String)> {
     seen.ratio("probe.read.cached.cold", "probe.read.cached.warm")
 }
 
+pub(super) fn direct_cold_over_warm(seen: &Seen<'_>) -> Option<(f64, String)> {
+    seen.ratio("probe.read.direct.cold", "probe.read.direct.warm")
+}
+
 /// The first arm over the slowest of those that squeeze RAM.
 pub(super) fn load_over_squeezed(seen: &Seen<'_>) -> Option<(f64, String)> {
     let is_squeezed =
@@ -161,6 +165,16 @@ pub(super) fn page_tables_over_huge(seen: &Seen<'_>) -> Option<(f64, String)> {
     let (huge, of_huge) = most_page_tables(seen, true)?;
     let from = format!("server.page_tables: {small:.0} bytes in “{of_small}”, {huge:.0} in “{of_huge}”");
     divided(small, huge).map(|ratio| (ratio, from))
+}
+
+/// Of the first arm in huge pages.
+pub(super) fn huge_over_buffers(seen: &Seen<'_>) -> Option<(f64, String)> {
+    let buffers = seen.evidence.conditions.server.variables.get("shared_buffers")?;
+    let buffers = buffers.parse::<units::Bytes>().ok()?.0 as f64;
+    let mut arms = seen.evidence.arms.iter().filter(|arm| is_huge(arm)).map(|arm| arm.name.as_str());
+    let (huge, arm) = arms.find_map(|arm| Some((seen.got(arm, "server.huge_pages")?, arm)))?;
+    let from = format!("arm “{arm}”: server.huge_pages = {huge:.0}, shared_buffers = {buffers:.0}");
+    divided(huge, buffers).map(|ratio| (ratio, from))
 }
 
 pub(super) fn page_tables_by_connections(seen: &Seen<'_>) -> Option<(f64, String)> {

@@ -26,11 +26,19 @@ pub struct ArticleFigure {
     pub name: String,
     /// As the article printed it, or computed from what it printed. `None`: it prints no such figure.
     pub article: Option<f64>,
+    /// What the article printed, in words.
+    #[serde(default)]
+    pub article_from: Option<String>,
     /// `None`: this run has not measured it.
     pub ours: Option<f64>,
     pub unit: String,
     /// What should be so on any machine. `None`: there is no law, the two figures stand beside each other.
     pub law: Option<String>,
+    /// The bounds of the law, both included. `None`: on this side there is none.
+    #[serde(default)]
+    pub law_low: Option<f64>,
+    #[serde(default)]
+    pub law_high: Option<f64>,
     /// Whether `ours` keeps the law; `None`: it was not measured, or there is no law.
     pub agrees: Option<bool>,
     /// Where `agrees` is false: what else the recording has that speaks of it, or that it has nothing.
@@ -53,9 +61,12 @@ pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Findin
             ArticleFigure {
                 name: law.name.to_owned(),
                 article: law.printed,
+                article_from: law.source.map(str::to_owned),
                 ours: ours.as_ref().map(|(value, _)| *value),
                 unit: law.unit.to_owned(),
                 law: law.holds.as_ref().map(|holds| holds.says.to_owned()),
+                law_low: law.holds.as_ref().map(|holds| holds.low),
+                law_high: law.holds.as_ref().map(|holds| holds.high).filter(|high| high.is_finite()),
                 agrees,
                 because: (agrees == Some(false)).then(|| because(evidence)),
                 from: ours.map(|(_, from)| from),
