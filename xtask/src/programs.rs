@@ -15,11 +15,13 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 36] = [
+const WITHOUT_A_RUN: [&str; 38] = [
     "allocation",
     "annex_5",
     "any_input",
     "chromium",
+    "article_laws",
+    "articles_page",
     "compare",
     "corpus",
     "damage",
@@ -105,10 +107,12 @@ const WITH_SERVERS: [&[&str]; 3] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 34] = [
+const QUICK: [&str; 36] = [
     "allocation",
     "annex_5",
     "any_input",
+    "article_laws",
+    "articles_page",
     "compare",
     "corpus",
     "damage",
