@@ -9,7 +9,7 @@ use diskmodel::{Bin, Model};
 use evidence::DiskMechanism;
 use experiment::{Arm, Experiment, Fill, Flavour, LeftOut, Load, Observe, OnMiss, PgBouncer, RamSqueeze, ServerStart};
 use logs::{Format, Recorded};
-use sandbox::{Origin, Request, ServerOption};
+use sandbox::{Installation, Origin, Request, ServerOption};
 use squeeze::limits::Asked;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,6 +35,8 @@ pub struct Cell {
     /// Part of the sandbox's name.
     pub name: String,
     pub server: Request,
+    /// What stands for it, where somebody has found that already.
+    pub installation: Option<Installation>,
     /// What the server begins with, when that is somebody's own data.
     pub origin: Option<Origin>,
     pub fill: Fill,
@@ -174,6 +176,7 @@ impl Cell {
         Ok(Self {
             name: experiment.name.clone(),
             server: server_request(&experiment.server)?,
+            installation: None,
             origin,
             fill: experiment.fill.clone(),
             filler,

@@ -52,7 +52,7 @@ pub(crate) fn key(
     Ok(Some(key.with("fill", json!(fill)).with("seed", seed).with("pool_bytes", json!(pool.map(|pool| pool.0)))))
 }
 
-fn key_of(cell: &Cell, first: &Phase, installation: &Installation) -> Result<Option<Key>, Error> {
+pub(crate) fn key_of(cell: &Cell, first: &Phase, installation: &Installation) -> Result<Option<Key>, Error> {
     if cell.origin.is_some() || cell.kept_fills == KeptFills::Off {
         return Ok(None);
     }

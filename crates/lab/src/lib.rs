@@ -10,7 +10,7 @@
 //! | `walk` | sandbox, fill, then phase after phase; gives the host back, whatever happened |
 //! | `phase` | one squeeze and one load, with the witnesses at both ends of what is measured |
 //! | `beside` | clients with accounts of their own, beside the load |
-//! | `kept_fill` | data from the cache in place of a fill, and into it after one |
+//! | `kept_fill`, `kept_entry` | data from the cache in place of a fill, and into it after one; for a sandbox without a run, too |
 //! | `live` | variables that are set while the server runs, and the pause before a load |
 //! | `probed`, `idle` | reads of a data file before the load, and a rest of the server after it |
 //! | `moments` | statements beside the load at moments of it |
@@ -39,6 +39,7 @@ mod error;
 mod hooks;
 mod huge_room;
 mod idle;
+mod kept_entry;
 mod kept_fill;
 mod lab;
 mod layer_reader;
@@ -70,6 +71,7 @@ pub mod problems;
 pub use cell::{Cell, Found, KeptFills, Log, Logs, Phase, Program, server_options, server_request};
 pub use error::{Error, meaning};
 pub use hooks::{Bar, Hooks, Progress, SecondSink, Silent};
+pub use kept_entry::kept_entry;
 pub use meaning::{BUSY, Kind, Meaning};
 pub use notes::Notes;
 pub use outcome::{Ended, Missed, Outcome};

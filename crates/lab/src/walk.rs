@@ -61,18 +61,34 @@ pub fn begin<'a>(cell: &'a Cell, places: &Places, hooks: Hooks<'a>) -> Result<Be
 impl Begun<'_> {
     /// Sandbox, fill, every phase, and everything given back; what was seen is in the recording, also when it broke off.
     pub fn walk(self, recording: &Path) -> Ended {
+        self.walk_to(recording, LastStation::Phases)
+    }
+
+    /// Sandbox and fill alone, for what is kept of it.
+    pub(crate) fn fill(self, recording: &Path) -> Ended {
+        self.walk_to(recording, LastStation::Fill)
+    }
+
+    fn walk_to(self, recording: &Path, last: LastStation) -> Ended {
         let killed_before = oom::on_host();
         let mut walk = match Walk::new(self, recording) {
             Ok(walk) => walk,
             Err(error) => return Ended { outcome: Outcome::CannotStart(error), kept: None, left_alone: Vec::new() },
         };
-        let walked = walk.every_phase();
+        let walked = walk.to(last);
         let (missed, began) = (std::mem::take(&mut walk.lab.missed), walk.phases_begun > 0);
         let (kept, mut left_alone) = (walk.sandbox_to_keep(), Vec::new());
         let ended = walk.end(walked, &mut left_alone);
         let outcome = Outcome::of(ended, missed, began, oom::on_host() > killed_before);
         Ended { outcome, kept, left_alone }
     }
+}
+
+/// Where a walk ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LastStation {
+    Fill,
+    Phases,
 }
 
 /// What a walk has in its hands besides what a phase needs of it.
@@ -114,11 +130,17 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Sandbox, fill, then every phase.
-    fn every_phase(&mut self) -> Result<(), Error> {
+    fn to(&mut self, last: LastStation) -> Result<(), Error> {
         self.deploy()?;
         self.observe_host()?;
         self.fill()?;
+        match last {
+            LastStation::Fill => Ok(()),
+            LastStation::Phases => self.every_phase(),
+        }
+    }
+
+    fn every_phase(&mut self) -> Result<(), Error> {
         for (position, phase) in (0..).zip(&self.lab.cell.phases) {
             self.lab.check_stop()?;
             let killed_before = Kills::now(&self.lab.squeezes);
@@ -226,7 +248,10 @@ impl<'a> Walk<'a> {
         let request = &self.lab.cell.server;
         let spinner = self.lab.notes.progress.bar("looking for the server", None);
         let mut progress = |what: &str| spinner.set_message(what);
-        let installation = sandbox::locate(request, &self.places, &mut progress)?;
+        let installation = match &self.lab.cell.installation {
+            Some(found) => found.clone(),
+            None => sandbox::locate(request, &self.places, &mut progress)?,
+        };
         if self.lab.cell.disk == Some(DiskMechanism::Preload) {
             preloaded::check_program(&installation.program)?;
             let sandboxes = &self.places.sandboxes;
