@@ -35,6 +35,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "experiment",
     "report",
     "findings",
+    "articles",
     "compare",
     "glossary",
     "sandbox",
@@ -70,7 +71,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 40;
+const PAGE_COUNT: usize = 41;
 
 /// # Errors
 /// Exit code 2: there is no such page.
