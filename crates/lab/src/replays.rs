@@ -5,7 +5,7 @@ use crate::cell::{Log, Phase};
 use crate::error::Error;
 use crate::lab::Lab;
 use crate::load_cpus::{self, LoadCpus};
-use crate::phase;
+use crate::notes::load_summary;
 use crate::witnesses::Counts;
 use evidence::{Arm as ArmEvidence, LoadResult};
 use experiment::{Replay, Speed};
@@ -62,7 +62,7 @@ pub(crate) fn run(
     lab.check_stop()?;
     let replayed = sent?;
     if let Some(load) = &evidence.load {
-        lab.notes.event("load", phase::summary(&phase.name, load))?;
+        lab.notes.event("load", load_summary(&phase.name, load))?;
     }
     if replayed.without_database > 0 {
         let left_out = replayed.without_database;

@@ -116,7 +116,8 @@ pub fn articles(runs: &[Reproduction], gallery: Option<&str>) -> String {
 
 fn one(page: &mut String, run: &Reproduction, gallery: Option<&str>) {
     let _ = writeln!(page, "\n### `{}`\n\n{}.", run.name, safe(run.description.trim_end_matches('.')));
-    let report = gallery.map_or_else(String::new, |folder| format!(" Its report: [{0}.html]({folder}/{0}.html).", run.name));
+    let report =
+        gallery.map_or_else(String::new, |folder| format!(" Its report: [{0}.html]({folder}/{0}.html).", run.name));
     let (took, when) = (show::micros(run.elapsed_us as f64), show::date(&run.started));
     let _ = writeln!(
         page,
@@ -138,24 +139,28 @@ fn one(page: &mut String, run: &Reproduction, gallery: Option<&str>) {
 
 fn figures(page: &mut String, run: &Reproduction) {
     let measured: Vec<_> = run.figures.iter().filter(|figure| figure.ours.is_some()).collect();
-    let _ = writeln!(
-        page,
-        "\n| figure | article | ours | unit | law | agrees |\n| --- | ---: | ---: | --- | --- | --- |"
-    );
+    let _ =
+        writeln!(page, "\n| figure | article | ours | unit | law | agrees |\n| --- | ---: | ---: | --- | --- | --- |");
     for figure in &measured {
         let article = match (figure.article, &figure.article_from) {
             (Some(value), Some(from)) => format!("{} ({})", show::number(value), safe(from)),
             (Some(value), None) => show::number(value),
             (None, _) => show::NOTHING.to_owned(),
         };
-        let law = figure.law.as_ref().map_or(show::NOTHING.to_owned(), |says| format!("{}: {}", bounds(figure), safe(says)));
+        let law =
+            figure.law.as_ref().map_or(show::NOTHING.to_owned(), |says| format!("{}: {}", bounds(figure), safe(says)));
         let agrees = match figure.agrees {
             Some(true) => "yes",
             Some(false) => "**no**",
             None => show::NOTHING,
         };
         let ours = show::or_nothing(figure.ours, show::number);
-        let _ = writeln!(page, "| {} | {article} | {ours} | {} | {law} | {agrees} |", safe(&figure.name), safe(&figure.unit));
+        let _ = writeln!(
+            page,
+            "| {} | {article} | {ours} | {} | {law} | {agrees} |",
+            safe(&figure.name),
+            safe(&figure.unit)
+        );
     }
     let _ = writeln!(page, "\nComputed from:\n");
     for figure in &measured {

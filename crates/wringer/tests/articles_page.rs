@@ -24,12 +24,17 @@ fn stored() -> Value {
 fn the_page_is_what_the_results_make() {
     let lab = Lab::new(WRINGER);
     let extract = root().join("docs/gallery/articles.json");
-    let made = ["report", "--articles", extract.to_str().unwrap(), "--gallery", "docs/gallery", "--to", "docs/articles.md"];
+    let made =
+        ["report", "--articles", extract.to_str().unwrap(), "--gallery", "docs/gallery", "--to", "docs/articles.md"];
     fs::create_dir(lab.home().join("docs")).unwrap();
     lab.run(made).expect_code(0);
     for file in ["docs/articles.md", "docs/gallery/articles.json"] {
         let (here, there) = (fs::read_to_string(root().join(file)), fs::read_to_string(lab.home().join(file)));
-        assert_eq!(here.unwrap(), there.unwrap(), "{file} is not what docs/gallery/articles.json makes: docs/articles.sh");
+        assert_eq!(
+            here.unwrap(),
+            there.unwrap(),
+            "{file} is not what docs/gallery/articles.json makes: docs/articles.sh"
+        );
     }
 }
 
@@ -57,7 +62,10 @@ fn each_result_is_of_a_ready_experiment_and_has_its_report() {
         for figure in run["figures"].as_array().unwrap().iter().filter(|figure| !figure["ours"].is_null()) {
             let (called, from) = (figure["name"].as_str().unwrap(), figure["from"].as_str().unwrap());
             let shown = from.replace('&', "&amp;").replace('<', "&lt;");
-            assert!(report.contains(&shown) || report.contains(from), "{name}.html has not that {called} is from {from}");
+            assert!(
+                report.contains(&shown) || report.contains(from),
+                "{name}.html has not that {called} is from {from}"
+            );
         }
         let file = fs::read_to_string(root().join(format!("experiments/{name}.toml"))).unwrap();
         for conclusion in run["conclusions"].as_array().unwrap() {

@@ -207,7 +207,8 @@ const WORDS: &str = "rows=3000, tables=2 secondary=true";
 fn a_sandbox_begins_with_filled_tables_and_shares_them_with_runs() {
     let home = Home::new();
     let of_mysql = "CHECKSUM TABLE sbtest.sbtest1, sbtest.sbtest2";
-    let of_postgresql = "SELECT md5(string_agg(t::text, ',' ORDER BY id)), (SELECT count(*) FROM pgbench_accounts) FROM sbtest2 t";
+    let of_postgresql =
+        "SELECT md5(string_agg(t::text, ',' ORDER BY id)), (SELECT count(*) FROM pgbench_accounts) FROM sbtest2 t";
     let pgbench = format!("{WORDS} pgbench=1");
     for (flavour, words, sum) in
         [("mariadb", WORDS, of_mysql), ("mysql", WORDS, of_mysql), ("postgresql", &pgbench, of_postgresql)]

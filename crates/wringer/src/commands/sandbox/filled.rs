@@ -54,7 +54,9 @@ fn experiment(words: &str, installation: &Installation) -> Result<Experiment, Fa
             return Err(refused(format!("data of '{key}' are never kept")));
         }
         if key == "size" && value.trim_end_matches("pool").ends_with(['x', 'X']) {
-            return Err(refused("a size in multiples of the pool is an experiment's: write a size, such as size=192M".into()));
+            return Err(refused(
+                "a size in multiples of the pool is an experiment's: write a size, such as size=192M".into(),
+            ));
         }
         let is_bare = value == "true" || value == "false" || value.parse::<f64>().is_ok();
         let value = if is_bare { value.to_owned() } else { format!("{value:?}") };

@@ -37,7 +37,8 @@ pub(super) fn deploy(args: Deploy) -> Outcome {
     };
     let spec = Spec::new(found);
     let name = args.name.unwrap_or(spec.name);
-    let spec = Spec { name, port: args.port, options: args.options, origin, filled, replicas: args.replicas, pooler, ..spec };
+    let spec =
+        Spec { name, port: args.port, options: args.options, origin, filled, replicas: args.replicas, pooler, ..spec };
     let sandbox = Sandbox::deploy(spec, &places, &mut watch)?;
     drop(watch);
     describe(&sandbox);
@@ -75,7 +76,10 @@ fn describe(sandbox: &Sandbox) {
     if let Some(taken) = &manifest.filled {
         let seconds = taken.elapsed_us as f64 / 1e6;
         let size = units::Bytes(taken.bytes);
-        terminal::say(format_args!("  data    a clone of kept data ({}), {size} by {} in {seconds:.1} s", taken.key, taken.mechanism));
+        terminal::say(format_args!(
+            "  data    a clone of kept data ({}), {size} by {} in {seconds:.1} s",
+            taken.key, taken.mechanism
+        ));
     }
     for replica in sandbox.replicas() {
         let port = replica.manifest.port;
