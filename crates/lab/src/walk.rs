@@ -316,7 +316,6 @@ impl<'a> Walk<'a> {
             note.pgbench = Some(report.to_string());
         }
         if let Some(program) = &self.lab.cell.filler {
-            own_data::make_database(&target)?;
             drivers::fill(&mut self.lab, program)?;
             if self.lab.cell.fill.size.is_none() {
                 self.lab.rows_per_table = own_data::rows(&target);
@@ -417,6 +416,10 @@ impl<'a> Walk<'a> {
         let ready = [("version", serving.running.version.clone())];
         if let Some(database) = &self.database {
             serving.running.target.database = Some(database.clone());
+            if self.lab.cell.filler.is_some() {
+                // those who watch connect to it, and the program that fills finds it there
+                own_data::make_database(serving.target())?;
+            }
             if let Some(pooled) = &mut serving.running.pooled {
                 pooled.database = Some(database.clone());
             }

@@ -29,14 +29,19 @@ fn run(lab: &Lab, text: &str) -> Value {
 
 /// The log of a load that a sandbox had: 30 point selects on two connections, then 7 updates; and its length.
 fn logged(lab: &Lab) -> (std::path::PathBuf, u64) {
-    let options = ["-c", "long_query_time=0", "-c", "slow_query_log=1", "-c", "slow_query_log_file=slow.log"];
+    let options = ["-c", "long_query_time=0", "-c", "slow_query_log_file=slow.log"];
     lab.run([&["sandbox", "deploy", "mariadb", "--name", "a", "--start"], &options[..]].concat()).expect_code(0);
     let dsn = format!("--dsn={}", lab.run(["sandbox", "export", "a", "dsn"]).expect_code(0).stdout.trim());
     lab.run(["fill", &dsn, "--table-size=1000"]).expect_code(0);
     let sized = [&dsn, "--table-size=1000", "--time=0"];
     let text = "--db-ps-mode=disable";
+    let switch = |on: u32| {
+        lab.run(["sandbox", "use", "a", &format!("SET GLOBAL slow_query_log = {on}")]).expect_code(0);
+    };
+    switch(1);
     lab.run([&["load", "oltp_point_select", "--threads=2", "--events=30", text], &sized[..]].concat()).expect_code(0);
     lab.run([&["load", "oltp_update_index", "--events=7", text], &sized[..]].concat()).expect_code(0);
+    switch(0);
     let log = lab.home().join("slow.log");
     fs::copy(lab.home().join("sandboxes/a/data/slow.log"), &log).unwrap();
     lab.run(["sandbox", "delete", "--force", "a"]).expect_code(0);
