@@ -73,8 +73,8 @@ pub(super) const LAWS: [Law; 17] = [
         source: None,
         unit: "ratio",
         holds: Some(Holds {
-            says: "a read past the page cache goes to the disk, whatever is cached: no faster after a scan, but for what the disk and the host's other work vary by",
-            low: 0.33,
+            says: "a read past the page cache goes to the disk, whatever is cached: after a scan it is not three times faster, which more would be than a disk and the host's other work vary by",
+            low: 0.0,
             high: 3.0,
         }),
         of: direct_cold_over_warm,

@@ -65,7 +65,7 @@ pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Findin
                 ours: ours.as_ref().map(|(value, _)| *value),
                 unit: law.unit.to_owned(),
                 law: law.holds.as_ref().map(|holds| holds.says.to_owned()),
-                law_low: law.holds.as_ref().map(|holds| holds.low),
+                law_low: law.holds.as_ref().filter(|holds| holds.low > 0.0 || holds.high == 0.0).map(|holds| holds.low),
                 law_high: law.holds.as_ref().map(|holds| holds.high).filter(|high| high.is_finite()),
                 agrees,
                 because: (agrees == Some(false)).then(|| because(evidence)),
