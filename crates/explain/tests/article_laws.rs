@@ -5,7 +5,10 @@
 mod common;
 
 use common::figures;
-use evidence::{Arm, ArmOutcome, Evidence, Measured, Quantity, SLOW_STATEMENT, Span, Witness};
+use evidence::{
+    Arm, ArmOutcome, Arrivals, Evidence, LatencyHistogram, LoadResult, Measured, Phase, Quantity, SLOW_STATEMENT, Span,
+    Witness,
+};
 use explain::explain;
 use serde_json::Value;
 
@@ -167,4 +170,71 @@ fn arms_are_known_by_what_they_set() {
     let evidence = Evidence { spans, ..run(4, arms, Vec::new()) };
     let found = figure(&told(&evidence).0, "increases of wait_free a stalled query");
     assert_eq!((found["ours"].as_f64(), found["agrees"].as_bool()), (Some(95.8), Some(true)), "{found:#}");
+}
+
+fn loaded(arm: Arm, longest_ms: u64) -> Arm {
+    let mut phase = Phase { elapsed_us: 2_000_000, transactions: 2, reads: 2, ..Phase::default() };
+    for histogram in [&mut phase.transaction.service, &mut phase.transaction.response] {
+        histogram.record(100_000);
+        histogram.record(longest_ms * 1_000_000);
+    }
+    let load = LoadResult {
+        workload: "oltp_point_select".into(),
+        driver: "mysql".into(),
+        connections: 1,
+        workers: 1,
+        arrivals: Arrivals::Closed,
+        seed: 1,
+        distribution: "uniform".into(),
+        prepared_statements: true,
+        connect: LatencyHistogram::default(),
+        warmup: None,
+        measured: phase,
+    };
+    Arm { load: Some(load), ..arm }
+}
+
+#[test]
+fn a_pause_is_compared_with_legacy_and_a_busy_host_is_told() {
+    let pause = ("load.pause", "60s");
+    let legacy = ("server.live.innodb_empty_free_list_algorithm", "legacy");
+    let with = |backoff_ms: u64, legacy_ms: u64| {
+        let short = loaded(arm("backoff, 5 s", &[("load.pause", "5s")]), 70);
+        let long = loaded(arm("backoff, 60 s", &[pause]), backoff_ms);
+        let other = loaded(arm("legacy, 60 s", &[pause, legacy]), legacy_ms);
+        run(4, vec![short, long, other], Vec::new())
+    };
+    let (name, growth) = (
+        "longest query after a pause of 60 s, backoff over legacy",
+        "longest query after a pause of 60 s over that after 5 s",
+    );
+    let article = told(&with(300, 3)).0;
+    let found = figure(&article, name);
+    assert!(found["ours"].as_f64().is_some_and(|ours| (95.0..105.0).contains(&ours)), "{found:#}");
+    assert_eq!((&found["agrees"], &found["law_high"]), (&true.into(), &Value::Null));
+    let found = figure(&article, growth);
+    assert!(
+        found["ours"].as_f64().is_some_and(|ours| (4.0..4.6).contains(&ours)) && found["law"].is_null(),
+        "{found:#}"
+    );
+
+    let mut busy = with(300, 250);
+    assert_eq!(figure(&told(&busy).0, name)["because"], NONE);
+    let counters = [
+        ("elapsed us", 1_000_000),
+        ("host cpu us", 2_000_000),
+        ("host stolen us", 0),
+        ("host idle us", 100_000),
+        ("host interrupts us", 0),
+        ("own cpu us", 400_000),
+        ("kernel cpu us", 0),
+    ];
+    let witness =
+        |(counter, after): (&str, u64)| Witness { of: "host".into(), counter: counter.into(), before: 0, after };
+    busy.arms[1].witnesses.extend(counters.map(witness));
+    let because = figure(&told(&busy).0, name)["because"].as_str().unwrap().to_owned();
+    assert!(
+        because.ends_with("other programs used 75 % of the CPU time in arm “backoff, 60 s”, the worst of all"),
+        "{because}"
+    );
 }
