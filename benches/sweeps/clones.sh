@@ -102,7 +102,7 @@ if [ "$pairs" -gt 0 ]; then
         fi
     done
     "$wringer" compare --a "$work"/fresh-*/ --b "$work"/clone-*/ --paired -o json >"$work/compared.json" || true
-    jq -c --argjson pairs "$pairs" '[.comparisons[0].judged.figures[]] as $figures | ($figures[] | select(.name == "throughput")) as $throughput
+    jq -c --argjson pairs "$pairs" '[.comparisons[0].figures[]] as $figures | ($figures[] | select(.name == "throughput")) as $throughput
         | { row: "fresh beside clones", pairs: $pairs, verdict: .verdict, shown: [$figures[] | select(.verdict == "lower" or .verdict == "higher") | .name],
             ratio: $throughput.ratio, low: $throughput.low, high: $throughput.high, detectable_ratio: $throughput.detectable_ratio }' "$work/compared.json" >>"$rows"
 fi

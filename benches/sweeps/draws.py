@@ -71,7 +71,7 @@ def by_wringer(program, a, b):
         sys.exit(f"draws.py: {' '.join(command)}: {ran.stderr}")
     if told["verdict"] != "compared":
         sys.exit(f"draws.py: not comparable: {told['not_comparable']}")
-    figures = told["comparisons"][0]["judged"]["figures"]
+    figures = told["comparisons"][0]["figures"]
     shown = [figure["name"] for figure in figures if figure["verdict"] in ("lower", "higher")]
     throughput = next(figure for figure in figures if figure["name"] == "throughput")
     verdict = throughput["verdict"] if throughput["verdict"] in ("lower", "higher") else "none"
