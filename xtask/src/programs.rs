@@ -15,11 +15,13 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 42] = [
+const WITHOUT_A_RUN: [&str; 44] = [
     "allocation",
     "annex_5",
     "any_input",
     "chromium",
+    "article_laws",
+    "articles_page",
     "compare",
     "conduct",
     "corpus",
@@ -98,6 +100,7 @@ const WITH_SERVERS: [&[&str]; 4] = [
         "own_data",
         "pgbouncer",
         "replay",
+        "replayed_arms",
         "replicas",
         "stalls_advised",
         "stalls_logs",
@@ -107,10 +110,12 @@ const WITH_SERVERS: [&[&str]; 4] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 36] = [
+const QUICK: [&str; 38] = [
     "allocation",
     "annex_5",
     "any_input",
+    "article_laws",
+    "articles_page",
     "compare",
     "conduct",
     "corpus",
