@@ -107,7 +107,7 @@ const WITH_SERVERS: [&[&str]; 4] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 36] = [
+const QUICK: [&str; 37] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -133,6 +133,7 @@ const QUICK: [&str; 36] = [
     "ready_files",
     "recipes",
     "round_trip",
+    "settings",
     "spec",
     "stall_article",
     "stall_laws",
