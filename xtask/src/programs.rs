@@ -110,7 +110,7 @@ const WITH_SERVERS: [&[&str]; 4] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 38] = [
+const QUICK: [&str; 39] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -138,6 +138,7 @@ const QUICK: [&str; 38] = [
     "ready_files",
     "recipes",
     "round_trip",
+    "settings",
     "spec",
     "stall_article",
     "stall_laws",
