@@ -65,6 +65,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "load",
         "load_file",
         "load_pgbench",
+        "mallocs",
         "mysql",
         "own_backups",
         "pgbouncer",

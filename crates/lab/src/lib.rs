@@ -71,7 +71,7 @@ pub use hooks::{Bar, Hooks, Progress, SecondSink, Silent};
 pub use meaning::{BUSY, Kind, Meaning};
 pub use notes::Notes;
 pub use outcome::{Ended, Missed, Outcome};
-pub use server_start::wrapping;
+pub use server_start::wrapping_at_hand;
 pub use squeeze_requests::{refuse_limits, refuse_ram};
 pub use translate::load_spec;
 pub use walk::{Begun, begin};

@@ -231,6 +231,10 @@ impl<'a> Walk<'a> {
             let sandboxes = &self.places.sandboxes;
             preloaded::check_directory(sandboxes.ancestors().find(|it| it.exists()).unwrap_or(sandboxes))?;
         }
+        // before anything is made: no phase is refused, or waits for a library, in the middle of the run
+        for phase in &self.lab.cell.phases {
+            wrapping(&phase.start, &installation, &self.places, &mut progress)?;
+        }
         let source = installation.describe();
         let mut spec = Spec::new(installation);
         spec.name = self.sandbox_name.clone();
@@ -365,7 +369,7 @@ impl<'a> Walk<'a> {
     /// What the phase says, besides the server's variables.
     fn start_with(&self, phase: &Phase) -> Result<StartOptions, Error> {
         let Some(sandbox) = &self.lab.sandbox else { return Ok(StartOptions::default()) };
-        let wrapping = wrapping(&phase.start, &sandbox.manifest.installation)?;
+        let wrapping = wrapping(&phase.start, &sandbox.manifest.installation, &self.places, &mut ())?;
         Ok(StartOptions { wrapping, pooling: pooling(&phase.start)?, ..StartOptions::default() })
     }
 

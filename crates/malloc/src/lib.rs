@@ -21,5 +21,5 @@ mod shape;
 
 pub use elf::Elf;
 pub use fit::{Unfit, fit};
-pub use serving::{How, Serving, inferred, serving};
+pub use serving::{How, Serving, inferred, serving, serving_with};
 pub use shape::{Shape, shape};

@@ -32,6 +32,10 @@ impl Process {
         (!mappings.is_empty()).then_some(Self { pid, mappings, memory })
     }
 
+    pub(crate) fn with(pid: u32, mappings: Vec<Mapping>) -> Self {
+        Self { pid, mappings, memory: File::open(format!("/proc/{pid}/mem")).ok() }
+    }
+
     pub(crate) fn has_memory(&self) -> bool {
         self.memory.is_some()
     }

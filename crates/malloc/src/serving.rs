@@ -5,6 +5,7 @@
 use crate::elf::{MALLOC, OPERATOR_NEW, open_plain};
 use crate::process::{Loaded, Process, file_name};
 use capability::MallocKind;
+use ledger::Mapping;
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::io::Read as _;
@@ -40,12 +41,17 @@ pub struct Serving {
 
 /// Who serves malloc in a process.
 pub fn serving(pid: u32) -> Serving {
-    of(pid, true)
+    of(pid, Process::open(pid, true))
+}
+
+/// As [`serving`], when the process's mappings have been read already.
+pub fn serving_with(pid: u32, mappings: Vec<Mapping>) -> Serving {
+    of(pid, Some(Process::with(pid, mappings)))
 }
 
 /// As [`serving`], without the process's memory: what somebody sees who may not trace it.
 pub fn inferred(pid: u32) -> Serving {
-    of(pid, false)
+    of(pid, Process::open(pid, false))
 }
 
 impl Serving {
@@ -66,8 +72,8 @@ impl Serving {
     }
 }
 
-fn of(pid: u32, with_memory: bool) -> Serving {
-    let Some(process) = Process::open(pid, with_memory) else {
+fn of(pid: u32, process: Option<Process>) -> Serving {
+    let Some(process) = process else {
         return Serving::unknown(format!("/proc/{pid}/maps cannot be read: run as root or as the server's user"));
     };
     let Some(program) = process.program() else {

@@ -4,7 +4,7 @@
 use crate::deploy::ports_below;
 use crate::manifest::Manifest;
 use crate::port::{self, Reserved, is_free};
-use crate::wrap::{Got, VALGRIND_FOLDER, Wrapping};
+use crate::wrap::{Got, VALGRIND_FOLDER, Wrapping, joined};
 use crate::{Error, HugePages, Pooling, Sandbox, ServerOption, Thp, init};
 use capability::{Capability, stop_signal, words};
 use host::files;
@@ -320,10 +320,14 @@ impl Sandbox {
         env.extend(options.wrapping.environment());
         env.extend(options.preload.iter().flat_map(|preload| preload.environment.clone()));
         env.push(("LC_ALL".into(), "C".into()));
+        let mut without_env = options.wrapping.left_out();
+        // the library of a slow disk brings the caller's own list
+        without_env.retain(|name| options.preload.is_none() || name != "LD_PRELOAD");
         Ok(ChildSpec {
             program,
             args: arguments,
-            env,
+            env: joined(env),
+            without_env,
             cwd: Some(self.data()),
             stdout: Some(self.log()),
             stderr: Some(self.log()),
