@@ -17,6 +17,7 @@
 //! | `drivers` | other programs as the load: sysbench, pgbench, any command |
 //! | `oom` | whether the kernel has killed for want of RAM: the server's cgroup says it, else the host |
 //! | `server_start`, `huge_room` | what the server is started with: huge pages, malloc, pgBouncer; and what came of it |
+//! | `footprint` | what the server's memory comes to at marks of an arm, and what it has asked its malloc for |
 //! | `processes_at_end` | the memory of the server's processes when an arm's load has ended |
 //! | `squeezes` | the squeezes that are in force, and changing them from phase to phase |
 //! | `spans_and_snapshots` | spans and snapshots of the walk itself: how long its parts took, what the server said at the end of an arm |
@@ -35,6 +36,7 @@ mod cell;
 mod conditions;
 mod drivers;
 mod error;
+mod footprint;
 mod hooks;
 mod huge_room;
 mod idle;

@@ -3,6 +3,7 @@
 
 use crate::cell::{Cell, Phase};
 use crate::error::Error;
+use crate::footprint;
 use crate::hooks::Hooks;
 use crate::kept_fill::{FromCache, Note};
 use crate::lab::Lab;
@@ -377,7 +378,9 @@ impl<'a> Walk<'a> {
     fn start_server(&mut self, phase: &Phase, start: StartOptions) -> Result<(), Error> {
         let Some(sandbox) = &self.lab.sandbox else { return Ok(()) };
         let limits = self.lab.squeezes.limits.as_ref();
+        let asking = footprint::asking(self.lab.cell, sandbox.flavour(), &self.places)?;
         let start = StartOptions {
+            asking: asking.as_ref().map(|asking| asking.preload.clone()),
             cgroups: limits.map(|limits| limits.folders().to_vec()).unwrap_or_default(),
             affinity: limits.and_then(squeeze::limits::Limits::affinity),
             extra_options: phase.server_options.clone(),
@@ -385,6 +388,7 @@ impl<'a> Walk<'a> {
         };
         let began = self.lab.notes.clock.now_us();
         let mut serving = Serving::start(sandbox, &mut self.lab.run, &start, &self.lab.notes)?;
+        serving.asked = asking.map(|asking| asking.map);
         let ready = [("version", serving.running.version.clone())];
         if let Some(database) = &self.database {
             serving.running.target.database = Some(database.clone());
