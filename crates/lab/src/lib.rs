@@ -18,6 +18,7 @@
 //! | `oom` | whether the kernel has killed for want of RAM: the server's cgroup says it, else the host |
 //! | `server_start`, `huge_room` | what the server is started with: huge pages, malloc, pgBouncer; and what came of it |
 //! | `footprint` | what the server's memory comes to at marks of an arm, and what it has asked its malloc for |
+//! | `process_counts` | CPU time and page faults of the server while an arm is measured |
 //! | `processes_at_end` | the memory of the server's processes when an arm's load has ended |
 //! | `squeezes` | the squeezes that are in force, and changing them from phase to phase |
 //! | `spans_and_snapshots` | spans and snapshots of the walk itself: how long its parts took, what the server said at the end of an arm |
@@ -53,6 +54,7 @@ mod outcome;
 mod own_data;
 mod phase;
 mod probed;
+mod process_counts;
 mod processes_at_end;
 mod server;
 mod server_start;
