@@ -107,7 +107,8 @@ impl MallocKind {
     /// tcmalloc (mysys/my_malloc.c, sql/mysqld.cc), and says `system` of all others.
     pub fn fits_word(kind: Option<Self>, word: &str) -> bool {
         match kind {
-            Some(Self::Jemalloc) => word.starts_with("jemalloc"),
+            // `bundled jemalloc`, where it is in the program
+            Some(Self::Jemalloc) => word.contains("jemalloc"),
             Some(Self::Tcmalloc) => word.starts_with("tcmalloc"),
             Some(Self::Glibc | Self::Mimalloc) | None => word == "system",
         }
@@ -138,6 +139,7 @@ mod tests {
     fn the_servers_word() {
         assert!(MallocKind::fits_word(Some(MallocKind::Jemalloc), "jemalloc 5.3.0-0-g54eaed"));
         assert!(!MallocKind::fits_word(Some(MallocKind::Glibc), "jemalloc 5.3.0-0-g54eaed"));
+        assert!(MallocKind::fits_word(Some(MallocKind::Jemalloc), "bundled jemalloc"));
         assert!(MallocKind::fits_word(None, "system"));
     }
 }

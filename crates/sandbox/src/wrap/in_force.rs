@@ -32,8 +32,10 @@ impl Wrapping {
 fn of_malloc(asked: &MallocStart, sandbox: &Sandbox, pid: u32) -> Got {
     let serving = malloc::serving(pid);
     let mut told = vec![match &serving.file {
-        Some(file) => format!("{}: {}", file.display(), serving.evidence),
-        None => serving.evidence.clone(),
+        Some(file) if !asked.is_served_by(&serving) || asked.library.is_none() => {
+            format!("{}: {}", file.display(), serving.evidence)
+        }
+        _ => serving.evidence.clone(),
     }];
     told.extend(serving.operator_new.iter().map(|other| format!("C++'s operator new is served by {other}")));
     told.extend(malloc::shape(pid).and_then(|shape| shape.doubt(&serving)).map(|why| format!("DOUBT: {why}")));

@@ -25,8 +25,10 @@ pub enum Malloc {
 pub struct MallocStart {
     /// As it was asked for.
     pub name: String,
-    /// `None`: the C library's own.
+    /// `None`: what the server has itself, and nothing is put before it.
     pub library: Option<PathBuf>,
+    /// Whose malloc it is then.
+    own: Option<String>,
     /// `LD_PRELOAD`: paths, or names that the loader looks for.
     preload: Vec<PathBuf>,
     /// Further folders of libraries, which a fetched one needs.
@@ -71,6 +73,9 @@ impl Malloc {
     /// # Errors
     /// [`Error::Unwrappable`]: it does not fit this server.
     pub fn present(&self, installation: &Installation, places: &Places) -> Result<Option<MallocStart>, Error> {
+        if let Some(start) = self.built_in(installation)? {
+            return Ok(Some(start));
+        }
         let library = match self {
             // the server starts in another folder
             Self::File { path, .. } => {
@@ -86,12 +91,37 @@ impl Malloc {
         library.map(|library| self.start_with(Some(library), installation)).transpose()
     }
 
-    fn start_with(&self, library: Option<PathBuf>, installation: &Installation) -> Result<MallocStart, Error> {
+    /// What is in the program stands before all that can be preloaded: it is what was asked for, or that is refused.
+    fn built_in(&self, installation: &Installation) -> Result<Option<MallocStart>, Error> {
+        let Some(program) = Elf::open(&installation.program).filter(Elf::has_malloc) else { return Ok(None) };
+        let asked = match self {
+            Self::Setting(setting) => Some(setting.kind),
+            Self::File { .. } => None,
+        };
+        if asked.is_some() && asked == program.kind() {
+            return Ok(Some(self.without_library(asked)));
+        }
+        let has = program.kind().map_or("a malloc", MallocKind::name);
+        let (name, program) = (self.name(), installation.program.display());
+        let what = format!("--malloc: {program} has {has} in itself, and {name} cannot come before that");
+        Err(unwrappable(what, Some("take another build of this server".into())))
+    }
+
+    fn without_library(&self, kind: Option<MallocKind>) -> MallocStart {
+        let own = kind.map(|kind| kind.name().to_owned());
+        let (preload, folders) = (Vec::new(), Vec::new());
+        MallocStart { name: self.name(), library: None, own, preload, folders, environment: self.environment() }
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
         let environment = match self {
             Self::Setting(setting) => setting.environment,
             Self::File { .. } => &[],
         };
-        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn start_with(&self, library: Option<PathBuf>, installation: &Installation) -> Result<MallocStart, Error> {
         let own = library.as_deref().map(|library| fitting(library, installation)).transpose()?;
         let mut preload: Vec<PathBuf> = library.clone().into_iter().collect();
         if let Some(linked) = linked(installation) {
@@ -101,7 +131,8 @@ impl Malloc {
             preload.extend(takes_new.then(|| CXX_LIBRARY.into()));
         }
         let folders = library.as_deref().map(fetch::folders_of_malloc).unwrap_or_default();
-        Ok(MallocStart { name: self.name(), library, preload, folders, environment })
+        let start = self.without_library(library.is_none().then_some(MallocKind::Glibc));
+        Ok(MallocStart { library, preload, folders, ..start })
     }
 }
 
@@ -140,7 +171,7 @@ impl MallocStart {
                 let real = library.canonicalize().unwrap_or_else(|_| library.clone());
                 serving.file.as_ref() == Some(&real)
             }
-            None => serving.kind == Some(MallocKind::Glibc),
+            None => serving.kind.map(MallocKind::name) == self.own.as_deref(),
         };
         is_it && serving.operator_new.is_none()
     }
