@@ -9,16 +9,19 @@
 //! | `study` | the cycle of a cell as arms of an experiment, and what varies |
 //! | `cell` | what a recording tells of one cell |
 //! | `compare` | every malloc beside the first, by crate `verdict` |
+//! | `lines` | how a server is told to take a malloc |
 //! | `recommend` | the rule by which one is taken, or none |
 //!
 //! What it is not: it runs nothing and draws no random order. It does not know how a malloc is put into a server.
 
 mod cell;
 mod compare;
+mod lines;
 mod recommend;
 mod study;
 
 pub use cell::{Cell, Load, Marked, cell};
 pub use compare::{Comparison, IDLE_RSS, comparisons};
+pub use lines::lines;
 pub use recommend::{Recommendation, recommend};
 pub use study::{BURST, Cpus, Study, WARM_UP};
