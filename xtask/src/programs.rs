@@ -74,6 +74,7 @@ const WITH_SERVERS: [&[&str]; 4] = [
         "load_file",
         "load_pgbench",
         "matrix",
+        "mallocs",
         "mysql",
         "which_server",
         "whose_journal",

@@ -8,6 +8,7 @@
 //! - [`gauges`]: which of the numbers that a capability yields are no counters.
 //! - [`questions`]: how a server is asked itself whether it has a capability, so that the table can be held against real servers.
 //! - [`free_list()`]: what InnoDB does about an empty free list in one version, with its source.
+//! - [`MALLOCS`]: the mallocs that a server can be started with.
 //! - [`is_kept`]: the variables that a sandbox sets itself, and nobody else.
 //!
 //! Not here: talking to a server. `sandbox` starts servers by this table, `observe` reads them by it.
@@ -17,6 +18,7 @@ mod flavour;
 mod free_list;
 mod gauges;
 mod kept;
+mod malloc;
 mod name;
 mod protocol;
 mod question;
@@ -32,6 +34,7 @@ pub use free_list::{
 };
 pub use gauges::Gauges;
 pub use kept::is_kept;
+pub use malloc::{MALLOCS, MallocKind, MallocSetting, is_malloc_variable, malloc_setting};
 pub use name::Capability;
 pub use protocol::Protocol;
 pub use question::{Answer, Question, Verdict, questions};

@@ -49,6 +49,8 @@ pub enum Capability {
     IoMethod,
 
     // ---- memory
+    /// The variable in which the server says whose malloc it has.
+    MallocLibrary,
     /// Native huge pages for the pool: the server's option for each of `on`, `try` and `off`.
     HugePages,
     /// The variable that says whether huge pages are used, not only asked for.

@@ -151,6 +151,7 @@ const MYSQL_FAMILY: &[Question] = &[
 ];
 
 const MARIADB: &[Question] = &[
+    ask(C::MallocLibrary, Word, "SHOW GLOBAL VARIABLES LIKE 'version_malloc_library'"),
     ask(
         C::AccountTable,
         Word,

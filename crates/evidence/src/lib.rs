@@ -10,6 +10,7 @@
 
 mod conditions;
 mod driven;
+mod footprint;
 mod histogram;
 mod load;
 mod measured;
@@ -21,6 +22,7 @@ mod verdict;
 
 pub use conditions::{Conditions, Data, DataHow, Host, Server, Tool};
 pub use driven::{Driven, Output};
+pub use footprint::{FOOTPRINT, Footprint};
 pub use histogram::{Bucket, LatencyHistogram};
 pub use load::{
     Arrivals, Fairness, Latencies, LoadResult, Phase, SlowStatement, SlowStatements, Statement, TimelinePoint,

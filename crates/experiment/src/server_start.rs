@@ -2,6 +2,7 @@
 //! What a server is started with, besides its variables: huge pages, another malloc, a pooler in front of it.
 
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// `None` of each leaves it as it is.
@@ -10,6 +11,8 @@ pub struct ServerStart {
     pub huge_pages: Option<HugePages>,
     pub malloc: Option<Malloc>,
     pub thp: Option<Thp>,
+    /// Further variables of the server's environment.
+    pub environment: BTreeMap<String, String>,
     /// PostgreSQL only. The load goes through it; observers and witnesses go past it.
     pub pgbouncer: Option<PgBouncer>,
 }
@@ -43,23 +46,15 @@ impl HugePages {
     }
 }
 
-/// Who serves malloc in the server.
+/// Who serves malloc in the server: one of [`capability::MALLOCS`], the whole path of a library, or `NAME=PATH`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Malloc {
-    /// Nothing is preloaded: a server that is linked with another one keeps that, and the result says so.
-    Glibc,
-    /// `jemalloc`, `tcmalloc`, `mimalloc`, or the whole path of a library.
-    Library(String),
-}
+#[serde(transparent)]
+pub struct Malloc(pub String);
 
 impl Malloc {
     /// As written in the file.
     pub fn name(&self) -> &str {
-        match self {
-            Malloc::Glibc => "glibc",
-            Malloc::Library(name) => name,
-        }
+        &self.0
     }
 }
 

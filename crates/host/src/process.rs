@@ -72,6 +72,8 @@ pub struct ChildSpec {
     pub args: Vec<OsString>,
     /// Added to the inherited environment.
     pub env: Vec<(OsString, OsString)>,
+    /// Variables of the inherited environment that it does not get. Only with `launcher`.
+    pub without_env: Vec<OsString>,
     pub cwd: Option<PathBuf>,
     /// Standard input, output and error, session and process group stay the caller's: for a command that the user works with. Its
     /// launcher leaves signals alone: those of a terminal reach the command by themselves, others the controller passes on.
@@ -121,6 +123,7 @@ impl Default for ChildSpec {
             program: own_program(),
             args: Vec::new(),
             env: Vec::new(),
+            without_env: Vec::new(),
             cwd: None,
             foreground: false,
             leave: false,

@@ -33,6 +33,11 @@ pub enum Error {
     Host(#[from] host::Error),
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    #[error("put a library into the server that says what it asks its malloc for")]
+    Asked {
+        #[source]
+        source: asked::Error,
+    },
     /// Whoever takes samples besides the recording, or the recording.
     #[error("keep what was seen")]
     Sink {

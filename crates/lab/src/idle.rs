@@ -23,7 +23,7 @@ impl Lab<'_> {
             .progress
             .step("load", &format!("{}: looking at the idle server for {}", phase.name, phase.load.idle));
         let pid = serving.running.pid;
-        self.footprint(phase, pid, "begin")?;
+        self.first_process(phase, pid, "begin")?;
         let (began, began_us) = (Instant::now(), self.notes.clock.now_us());
         while let Some(left) = length.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
             self.check_stop()?;
@@ -32,12 +32,13 @@ impl Lab<'_> {
                 return Err(Error::NoServer);
             }
         }
-        self.footprint(phase, pid, "end")?;
+        self.first_process(phase, pid, "end")?;
+        self.footprint(&phase.name, "idle")?;
         self.span("load.idle", &phase.name, began_us, &[])
     }
 
     /// Of the server's first process.
-    fn footprint(&self, phase: &Phase, pid: u32, when: &str) -> Result<(), Error> {
+    fn first_process(&self, phase: &Phase, pid: u32, when: &str) -> Result<(), Error> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         for (what, line) in FOOTPRINT {
             let Some(bytes) = meminfo::bytes(&status, line) else { continue };

@@ -18,6 +18,8 @@
 //! | `replays` | a server's log as the load |
 //! | `oom` | whether the kernel has killed for want of RAM: the server's cgroup says it, else the host |
 //! | `server_start`, `huge_room` | what the server is started with: huge pages, malloc, pgBouncer; and what came of it |
+//! | `footprint` | what the server's memory comes to at marks of an arm, and what it has asked its malloc for |
+//! | `process_counts` | CPU time and page faults of the server while an arm is measured |
 //! | `processes_at_end` | the memory of the server's processes when an arm's load has ended |
 //! | `squeezes` | the squeezes that are in force, and changing them from phase to phase |
 //! | `spans_and_snapshots` | spans and snapshots of the walk itself: how long its parts took, what the server said at the end of an arm |
@@ -36,6 +38,7 @@ mod cell;
 mod conditions;
 mod drivers;
 mod error;
+mod footprint;
 mod hooks;
 mod huge_room;
 mod idle;
@@ -53,6 +56,7 @@ mod outcome;
 mod own_data;
 mod phase;
 mod probed;
+mod process_counts;
 mod processes_at_end;
 mod replays;
 mod server;
@@ -75,7 +79,7 @@ pub use kept_entry::kept_entry;
 pub use meaning::{BUSY, Kind, Meaning};
 pub use notes::Notes;
 pub use outcome::{Ended, Missed, Outcome};
-pub use server_start::wrapping;
+pub use server_start::wrapping_at_hand;
 pub use squeeze_requests::{refuse_limits, refuse_ram};
 pub use translate::load_spec;
 pub use walk::{Begun, begin};

@@ -86,6 +86,7 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
     lab.look_at_cache();
     lab.set_live(phase)?;
     lab.pause(phase)?;
+    lab.footprint(&evidence.name, "before")?;
     let beside = lab.start_beside(phase)?;
     let stalls = lab.watch_stalls(&evidence.name)?;
     let mut ends = Vec::new();
@@ -110,6 +111,7 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
     lab.squeezes.after_arm(&evidence.name, server, usage.as_ref(), &lab.notes)?;
     lab.innodb_status()?;
     lab.processes_at_end(&evidence.name)?;
+    lab.footprint(&evidence.name, "after")?;
     lab.idle(phase)?;
     lab.check_stop().map(|()| None)
 }

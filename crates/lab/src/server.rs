@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Serving {
     pub running: RunningServer,
     pub kind: ServerKind,
+    /// A library in it that says what it has asked its malloc for.
+    pub asked: Option<asked::Map>,
     observers: Vec<Observer>,
 }
 
@@ -49,7 +51,7 @@ impl Serving {
             ServerKind { flavour: sandbox.flavour(), ..ServerKind::of(running.target.protocol, &running.version) };
         let seconds = began.elapsed().as_secs_f64();
         notes.event("sandbox", format!("{} {} is ready after {seconds:.1} s", sandbox.flavour(), running.version))?;
-        Ok(Self { running, kind, observers: Vec::new() })
+        Ok(Self { running, kind, asked: None, observers: Vec::new() })
     }
 
     pub(crate) fn target(&self) -> &Target {

@@ -6,32 +6,57 @@ use crate::error::Error;
 use crate::lab::Lab;
 use evidence::{Measured, Quantity};
 use experiment::{HugePages, Malloc, PgBouncer, PoolMode, ServerStart, Thp};
-use observe::memory;
-use sandbox::{Got, Installation, PoolSettings, Pooling, ServerOption, Wrapping};
+use host::places::Places;
+use sandbox::{Installation, MallocStart, PoolSettings, Pooling, ServerOption, Wrapping};
 
 /// Longer than any run: a server connection that pgBouncer has made stays.
 const LIFETIME_S: u32 = 30 * 24 * 3600;
 
+/// A malloc whose library this machine lacks is fetched into the cache.
+///
 /// # Errors
-/// The library of a malloc is not on this machine, or the host's transparent huge pages are others than asked.
-pub fn wrapping(start: &ServerStart, installation: &Installation) -> Result<Wrapping, sandbox::Error> {
-    let library = match &start.malloc {
-        None | Some(Malloc::Glibc) => None,
-        Some(Malloc::Library(name)) => Some(of_library(name).find(installation)?),
-    };
+/// The library of a malloc cannot be had or does not fit the server, or the host's transparent huge pages are others than asked.
+pub(crate) fn wrapping(
+    start: &ServerStart,
+    installation: &Installation,
+    places: &Places,
+    progress: &mut dyn sandbox::Progress,
+) -> Result<Wrapping, sandbox::Error> {
+    let malloc =
+        start.malloc.as_ref().map(|asked| of_name(asked).locate(installation, places, progress)).transpose()?;
+    of(start, malloc)
+}
+
+/// What [`wrapping`] would find; also whether a malloc would be fetched.
+///
+/// # Errors
+/// As there.
+pub fn wrapping_at_hand(
+    start: &ServerStart,
+    installation: &Installation,
+    places: &Places,
+) -> Result<(Wrapping, bool), sandbox::Error> {
+    let malloc = start.malloc.as_ref().map(|asked| of_name(asked).present(installation, places)).transpose()?;
+    let is_missing = matches!(malloc, Some(None));
+    Ok((of(start, malloc.flatten())?, is_missing))
+}
+
+fn of(start: &ServerStart, malloc: Option<MallocStart>) -> Result<Wrapping, sandbox::Error> {
     let wrapping = Wrapping {
-        malloc: library,
+        malloc,
         thp: start.thp.map(thp),
         valgrind: None,
         huge_pages: start.huge_pages.map(huge_pages),
+        environment: start.environment.clone().into_iter().collect(),
     };
     wrapping.check()?;
     Ok(wrapping)
 }
 
 /// The experiment's own check knows these names.
-fn of_library(name: &str) -> sandbox::Malloc {
-    name.parse().unwrap_or_else(|_| sandbox::Malloc::File(name.into()))
+fn of_name(asked: &Malloc) -> sandbox::Malloc {
+    let file = || sandbox::Malloc::File { name: None, path: asked.name().into() };
+    asked.name().parse().unwrap_or_else(|_| file())
 }
 
 fn thp(asked: Thp) -> sandbox::Thp {
@@ -80,9 +105,9 @@ impl Lab<'_> {
         }
         let pid = serving.running.pid;
         let huge = phase.start.huge_pages.map(|asked| self.huge_measured(phase, asked, pid));
-        let malloc = phase.start.malloc.as_ref().map(|asked| malloc_measured(asked, pid, &serving.running.got));
-        let thp = serving.running.got.iter().find(|got| got.what == "thp").map(thp_measured);
-        for measured in [huge, malloc, thp].into_iter().flatten() {
+        let got = &serving.running.got;
+        let others = got.iter().filter_map(|got| Some(in_force(key(got.what)?, &got.asked, &got.got, got.is_as_asked)));
+        for measured in huge.into_iter().chain(others) {
             let (at_us, arm) = (self.notes.clock.now_us(), Some(phase.name.clone()));
             self.notes.measured(&Measured { at_us, arm, ..measured })?;
         }
@@ -108,20 +133,11 @@ impl Lab<'_> {
     }
 }
 
-/// 1: the asked library serves malloc, or, for glibc, no other one.
-fn malloc_measured(asked: &Malloc, pid: u32, got: &[Got]) -> Measured {
-    let serving = memory::allocator(pid).unwrap_or_default();
-    let is_as_asked = match asked {
-        Malloc::Glibc => serving.starts_with("glibc"),
-        Malloc::Library(_) => got.iter().any(|got| got.what == "malloc" && got.is_as_asked),
-    };
-    let serving = if serving.is_empty() { "not told".to_owned() } else { serving };
-    let witness = format!("the server's mappings and symbols: malloc is {serving}");
-    in_force("server.malloc", asked.name(), &witness, is_as_asked)
-}
-
-fn thp_measured(got: &Got) -> Measured {
-    in_force("server.thp", &got.asked, &got.got, got.is_as_asked)
+/// The experiment's key for what is in force or not.
+fn key(what: &str) -> Option<&'static str> {
+    ["server.malloc", "server.environment", "server.thp"]
+        .into_iter()
+        .find(|key| key.strip_prefix("server.") == Some(what))
 }
 
 /// Something that is in force or not.

@@ -4,6 +4,7 @@
 use crate::cell::{Cell, Phase};
 use crate::drivers;
 use crate::error::Error;
+use crate::footprint;
 use crate::hooks::Hooks;
 use crate::kept_fill::{FromCache, Note};
 use crate::lab::Lab;
@@ -262,6 +263,10 @@ impl<'a> Walk<'a> {
             let sandboxes = &self.places.sandboxes;
             preloaded::check_directory(sandboxes.ancestors().find(|it| it.exists()).unwrap_or(sandboxes))?;
         }
+        // before anything is made: no phase is refused, or waits for a library, in the middle of the run
+        for phase in &self.lab.cell.phases {
+            wrapping(&phase.start, &installation, &self.places, &mut progress)?;
+        }
         let source = installation.describe();
         let mut spec = Spec::new(installation);
         spec.name = self.sandbox_name.clone();
@@ -402,7 +407,7 @@ impl<'a> Walk<'a> {
     /// What the phase says, besides the server's variables.
     fn start_with(&self, phase: &Phase) -> Result<StartOptions, Error> {
         let Some(sandbox) = &self.lab.sandbox else { return Ok(StartOptions::default()) };
-        let wrapping = wrapping(&phase.start, &sandbox.manifest.installation)?;
+        let wrapping = wrapping(&phase.start, &sandbox.manifest.installation, &self.places, &mut ())?;
         Ok(StartOptions { wrapping, pooling: pooling(&phase.start)?, ..StartOptions::default() })
     }
 
@@ -410,7 +415,9 @@ impl<'a> Walk<'a> {
     fn start_server(&mut self, phase: &Phase, start: StartOptions) -> Result<(), Error> {
         let Some(sandbox) = &self.lab.sandbox else { return Ok(()) };
         let limits = self.lab.squeezes.limits.as_ref();
+        let asking = footprint::asking(self.lab.cell, sandbox.flavour(), &self.places)?;
         let start = StartOptions {
+            asking: asking.as_ref().map(|asking| asking.preload.clone()),
             cgroups: limits.map(|limits| limits.folders().to_vec()).unwrap_or_default(),
             affinity: limits.and_then(squeeze::limits::Limits::affinity),
             extra_options: phase.server_options.clone(),
@@ -418,6 +425,7 @@ impl<'a> Walk<'a> {
         };
         let began = self.lab.notes.clock.now_us();
         let mut serving = Serving::start(sandbox, &mut self.lab.run, &start, &self.lab.notes)?;
+        serving.asked = asking.map(|asking| asking.map);
         let ready = [("version", serving.running.version.clone())];
         if let Some(database) = &self.database {
             serving.running.target.database = Some(database.clone());

@@ -3,6 +3,7 @@
 //! limited server has used.
 
 use crate::error::Error;
+use crate::process_counts;
 use crate::server::Serving;
 use crate::squeezes::Squeezes;
 use evidence::{LatencyHistogram, Witness};
@@ -21,6 +22,7 @@ pub(crate) struct Counts {
     layer: BTreeMap<String, u64>,
     layer_reads: Option<LatencyHistogram>,
     limits: BTreeMap<String, u64>,
+    process: BTreeMap<String, u64>,
     /// When the limits were looked at, on the run's clock.
     at_us: u64,
 }
@@ -40,12 +42,14 @@ impl Counts {
             PhaseEdge::MeasuredStart => {
                 let server = serving.counters()?;
                 let (layer, layer_reads) = of_layer(layer.as_mut())?;
-                Ok(Self { server, layer, layer_reads, at_us: clock.now_us(), limits: of_limits() })
+                let process = process_counts::read(serving.running.pid);
+                Ok(Self { server, layer, layer_reads, at_us: clock.now_us(), limits: of_limits(), process })
             }
             PhaseEdge::MeasuredEnd => {
                 let (limits, at_us) = (of_limits(), clock.now_us());
+                let process = process_counts::read(serving.running.pid);
                 let (layer, layer_reads) = of_layer(layer.as_mut())?;
-                Ok(Self { server: serving.counters()?, layer, layer_reads, limits, at_us })
+                Ok(Self { server: serving.counters()?, layer, layer_reads, limits, process, at_us })
             }
         }
     }
@@ -55,13 +59,15 @@ impl Counts {
         let Squeezes { layer, limits, .. } = squeezes;
         let (layer, layer_reads) = of_layer(layer.as_mut()).unwrap_or_default();
         let limits = limits.as_ref().map_or_else(BTreeMap::new, |limits| limits.counters(serving.running.pid));
-        Self { server: BTreeMap::new(), layer, layer_reads, limits, at_us: clock.now_us() }
+        let process = process_counts::read(serving.running.pid);
+        Self { server: BTreeMap::new(), layer, layer_reads, limits, process, at_us: clock.now_us() }
     }
 
     pub(crate) fn since(&self, before: &Self) -> Vec<Witness> {
         let mut both = witnesses("server", &before.server, &self.server);
         both.extend(witnesses("layer", &before.layer, &self.layer));
         both.extend(witnesses("limits", &before.limits, &self.limits));
+        both.extend(witnesses("process", &before.process, &self.process));
         both
     }
 

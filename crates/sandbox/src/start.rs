@@ -4,7 +4,7 @@
 use crate::deploy::ports_below;
 use crate::manifest::Manifest;
 use crate::port::{self, Reserved, is_free};
-use crate::wrap::{Got, VALGRIND_FOLDER, Wrapping};
+use crate::wrap::{Got, VALGRIND_FOLDER, Wrapping, joined};
 use crate::{Error, HugePages, Pooling, Sandbox, ServerOption, Thp, init};
 use capability::{Capability, stop_signal, words};
 use host::files;
@@ -27,6 +27,8 @@ pub struct StartOptions {
     /// Instead of a namespace, a library in the server: its environment, and what it inherits for that. Input and output that such a
     /// library cannot see is turned off, where the server has an option for it.
     pub preload: Option<Preload>,
+    /// A library in the server that sees none of its input and output, and answers questions.
+    pub asking: Option<Preload>,
     /// Folders of cgroups to join.
     pub cgroups: Vec<PathBuf>,
     /// The CPUs that it may run on. `None`: as inherited.
@@ -70,6 +72,7 @@ impl Default for StartOptions {
         Self {
             namespaces_of: None,
             preload: None,
+            asking: None,
             cgroups: Vec::new(),
             affinity: None,
             oom_score_adj: None,
@@ -318,18 +321,23 @@ impl Sandbox {
         }
         let mut env = installation.environment();
         env.extend(options.wrapping.environment());
-        env.extend(options.preload.iter().flat_map(|preload| preload.environment.clone()));
+        let libraries: Vec<&Preload> = options.preload.iter().chain(&options.asking).collect();
+        env.extend(libraries.iter().flat_map(|preload| preload.environment.clone()));
         env.push(("LC_ALL".into(), "C".into()));
+        let mut without_env = options.wrapping.left_out();
+        // the library of a slow disk brings the caller's own list
+        without_env.retain(|name| options.preload.is_none() || name != "LD_PRELOAD");
         Ok(ChildSpec {
             program,
             args: arguments,
-            env,
+            env: joined(env),
+            without_env,
             cwd: Some(self.data()),
             stdout: Some(self.log()),
             stderr: Some(self.log()),
             identity: self.manifest.user.identity(),
             namespaces_of: options.namespaces_of,
-            inherit: options.preload.iter().flat_map(|preload| preload.inherit.clone()).collect(),
+            inherit: libraries.iter().flat_map(|preload| preload.inherit.clone()).collect(),
             cgroups: options.cgroups.clone(),
             affinity: options.affinity.clone(),
             oom_score_adj: options.oom_score_adj,

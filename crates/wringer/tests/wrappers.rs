@@ -36,7 +36,7 @@ fn a_malloc_and_no_transparent_huge_pages() {
     let (lab, library) = (deployed("postgresql"), a_malloc());
     let library = library.to_str().unwrap();
     let start = ["sandbox", "start", "w", "--malloc", library, "--thp", "never", "--huge-pages", "off"];
-    let said = ["got mapped", "asked never, got never", "THP_enabled 0", "asked off, got off"];
+    let said = ["got libc_malloc_debug.so.0 (", "asked never, got never", "THP_enabled 0", "asked off, got off"];
     let started = lab.run(start).expect_code(0).expect_said(&said);
     assert!(!started.stderr.contains("NOT AS ASKED"), "{}", started.stderr);
     assert!(of_server(&lab, "maps").contains("libc_malloc_debug"));
@@ -79,11 +79,6 @@ fn what_this_host_does_not_have_is_refused() {
         start(&["--huge-pages", "on"]).expect_code(4).expect_said(&["huge pages"]);
     }
     assert_eq!(pid(&lab), None);
-    let mut command = lab.command(["sandbox", "start", "w", "--malloc", "mimalloc"]);
-    let ran = testkit::Ran::of(&mut command);
-    if ran.code != Some(0) {
-        ran.expect_code(3).expect_said(&["libmimalloc.so", "apt-get install libmimalloc2.0", "--malloc FILE"]);
-    }
 }
 
 #[test]

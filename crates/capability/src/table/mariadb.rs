@@ -56,6 +56,7 @@ pub(super) const TABLE: &[Entry] = table! { Mariadb:
     SynchronousIo [] .. [] => ["innodb_use_native_aio=0"];
     StopSignal [] .. [] => ["15"];
 
+    MallocLibrary [] .. [] => ["version_malloc_library"];
     // there is no "try": it always does without where there are none
     HugePages [] .. [] => ["on=large_pages=on", "try=large_pages=on", "off=large_pages=off"];
     LargePageUsers [10, 5] .. [] => ["pool", "log", "keys", "aria", "page or more"], "seen in 10.11.19: 259 pages for a pool of 256 MiB";

@@ -473,7 +473,8 @@ fn with(start: &ServerStart) -> String {
     let pages = start.huge_pages.map(|asked| format!(", huge pages {}", asked.name()));
     let malloc = start.malloc.as_ref().map(|malloc| format!(", malloc {}", malloc.name()));
     let thp = start.thp.map(|thp| format!(", transparent huge pages {}", thp.name()));
-    [pages, malloc, thp].into_iter().flatten().collect()
+    let environment = start.environment.iter().map(|(name, value)| format!(", {name}={value}"));
+    [pages, malloc, thp].into_iter().flatten().chain(environment).collect()
 }
 
 fn observed(observe: crate::Observe) -> &'static str {

@@ -16,7 +16,7 @@ fn whole(own: &Table) -> &'static [&'static str] {
     if profile { &["ram", "disk"] } else { &["ram"] }
 }
 const VARIES: [&str; 4] = ["squeeze", "load", "server", "assert"];
-const VARIES_OF_SERVER: [&str; 6] = ["options", "live", "huge_pages", "malloc", "thp", "pgbouncer"];
+const VARIES_OF_SERVER: [&str; 7] = ["options", "live", "huge_pages", "malloc", "thp", "environment", "pgbouncer"];
 
 /// The tables below `[[arm]]`, in their order.
 pub(super) fn tables(table: &Table) -> Vec<&Table> {

@@ -6,18 +6,27 @@ use crate::model::{Flavour, Load};
 use crate::section::Section;
 use crate::server_start::{HugePages, Malloc, PgBouncer, PoolMode, ServerStart, Thp};
 use crate::tree::Value;
+use capability::MALLOCS;
+use std::collections::BTreeMap;
 
 /// Of `[server]` and of an arm's own `server`.
-pub(super) const KEYS: [&str; 4] = ["huge_pages", "malloc", "thp", "pgbouncer"];
+pub(super) const KEYS: [&str; 5] = ["huge_pages", "malloc", "thp", "environment", "pgbouncer"];
 /// The variables that say the same as `huge_pages`.
 const HUGE_PAGE_OPTIONS: [&str; 2] = ["huge_pages", "large_pages"];
-const MALLOCS: [&str; 4] = ["glibc", "jemalloc", "tcmalloc", "mimalloc"];
+/// What the sandbox sets itself, and the key that says the same where there is one.
+const SET_BY_THE_SANDBOX: [(&str, &str); 4] = [
+    ("LD_PRELOAD", "write server.malloc with the whole path of the library"),
+    ("LD_LIBRARY_PATH", "the server's libraries are found by its installation: leave it out"),
+    ("LC_ALL", "the server's messages are read: leave it out"),
+    ("WRINGER_", "variables with this beginning are Wringer's own: leave it out"),
+];
 
 pub(super) fn read(server: &Section<'_>, flavour: Flavour) -> ServerStart {
     ServerStart {
         huge_pages: huge_pages(server),
         malloc: malloc(server),
         thp: one_of(server, "thp", Thp::ALL, Thp::name),
+        environment: environment(server),
         pgbouncer: pgbouncer(server, flavour),
     }
 }
@@ -42,17 +51,45 @@ fn huge_pages(server: &Section<'_>) -> Option<HugePages> {
 fn malloc(server: &Section<'_>) -> Option<Malloc> {
     let node = server.node("malloc")?;
     match &node.value {
-        Value::Text(text) if text.starts_with('/') => Some(Malloc::Library(text.clone())),
+        Value::Text(text) if library_of(text).starts_with('/') => Some(Malloc(text.clone())),
         Value::Text(text) if text.contains('/') => {
             let message = format!("server.malloc cannot be \"{text}\": the server starts in another folder");
             server.wrong(Some(node), &message, Some("write the whole path of the library, from / on".into()));
             None
         }
-        _ => server.choice("malloc", &MALLOCS).map(|word| match word.value {
-            "glibc" => Malloc::Glibc,
-            library => Malloc::Library(library.to_owned()),
-        }),
+        _ => server.choice("malloc", &MALLOCS.map(|setting| setting.name)).map(|word| Malloc(word.value.to_owned())),
     }
+}
+
+/// The path, without the name that may stand before it.
+fn library_of(text: &str) -> &str {
+    text.split_once('=').filter(|(name, _)| !name.is_empty() && !name.contains('/')).map_or(text, |(_, path)| path)
+}
+
+/// Names and texts; an empty text is a value, too.
+fn environment(server: &Section<'_>) -> BTreeMap<String, String> {
+    let section = server.section("environment");
+    let mut found = BTreeMap::new();
+    for (key, entry) in section.entries() {
+        let is_name = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && !key.starts_with(|c: char| c.is_ascii_digit());
+        let ours =
+            SET_BY_THE_SANDBOX.iter().find(|(name, _)| key == name || name.ends_with('_') && key.starts_with(name));
+        let wrong = |message: String, hint: &str| server.wrong(Some(&entry.node), &message, Some(hint.to_owned()));
+        match (&entry.node.value, ours) {
+            (_, Some((_, hint))) => wrong(format!("server.environment.{key} is set by Wringer"), hint),
+            _ if !is_name => wrong(
+                format!("server.environment.{key} is no name of a variable"),
+                "letters, digits and _, no digit first",
+            ),
+            (Value::Text(text), None) if !text.contains('\0') => _ = found.insert(key.to_owned(), text.clone()),
+            _ => wrong(
+                format!("server.environment.{key} is no text"),
+                "write the value in quotes: MALLOC_ARENA_MAX = \"2\"",
+            ),
+        }
+    }
+    found
 }
 
 /// A number of connections, or a table; `"none"` is how an arm takes the section's away again.
@@ -147,12 +184,12 @@ server.pgbouncer = "none"
         let experiment = Experiment::parse(GOOD).unwrap();
         let [section, own, none] = &experiment.arms[..] else { panic!("three arms") };
         assert_eq!(section.start.huge_pages, Some(HugePages::On));
-        assert_eq!(section.start.malloc, Some(Malloc::Library("jemalloc".into())));
+        assert_eq!(section.start.malloc, Some(Malloc("jemalloc".into())));
         assert_eq!(section.start.pgbouncer, Some(PgBouncer { connections: 80, mode: PoolMode::Session }));
         assert_eq!(own.start.huge_pages, Some(HugePages::Try));
-        assert_eq!(own.start.malloc, Some(Malloc::Library("/usr/lib/libmine.so".into())));
+        assert_eq!(own.start.malloc, Some(Malloc("/usr/lib/libmine.so".into())));
         assert_eq!(own.start.pgbouncer, Some(PgBouncer { connections: 20, mode: PoolMode::Transaction }));
-        assert_eq!((none.start.malloc.clone(), none.start.pgbouncer), (Some(Malloc::Glibc), None));
+        assert_eq!((none.start.malloc.clone(), none.start.pgbouncer), (Some(Malloc("glibc".into())), None));
         assert!(section.start.wants_huge_pages() && !none.start.wants_huge_pages());
         assert_eq!(none.start.thp, Some(Thp::Never), "what the arm does not say, the section says");
         assert_eq!(experiment.arms.iter().map(|arm| arm.restart).collect::<Vec<_>>(), [false, true, true]);

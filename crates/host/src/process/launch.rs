@@ -28,6 +28,8 @@ pub struct LaunchSettings {
     pub args: Vec<OsString>,
     /// For the server only: its library path would make the launcher load other libraries.
     pub env: Vec<(OsString, OsString)>,
+    /// Of the inherited environment; `env` may name them again.
+    pub without_env: Vec<OsString>,
     pub cwd: Option<PathBuf>,
     pub identity: Option<(u32, u32)>,
     pub namespaces_of: Option<u32>,
@@ -60,6 +62,7 @@ impl LaunchSettings {
             program: spec.program.clone().into(),
             args: spec.args.clone(),
             env: spec.env.clone(),
+            without_env: spec.without_env.clone(),
             cwd: spec.cwd.clone(),
             identity: spec.identity,
             namespaces_of: spec.namespaces_of,
@@ -134,7 +137,9 @@ fn start(settings: &LaunchSettings) -> Result<Child, Error> {
         namespace::join_private(pid)?;
     }
     let mut command = Command::new(&settings.program);
-    command.args(&settings.args).envs(settings.env.iter().cloned());
+    command.args(&settings.args);
+    settings.without_env.iter().for_each(|name| _ = command.env_remove(name));
+    command.envs(settings.env.iter().cloned());
     for ours in [ORDER_VARIABLE, READY_VARIABLE, LIFELINE_VARIABLE] {
         command.env_remove(ours);
     }

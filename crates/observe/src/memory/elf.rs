@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// Exported names that are asked for.
-const NAMES: [&str; 6] = ["TopMemoryContext", "my_once_root_block", "malloc", "mallctl", "tc_malloc", "mi_malloc"];
+const NAMES: [&str; 2] = ["TopMemoryContext", "my_once_root_block"];
 
 pub(super) struct Program {
     file: File,
@@ -21,8 +21,6 @@ pub(super) struct Program {
     is_relocated: bool,
     segments: Vec<Segment>,
     names: BTreeMap<&'static str, u64>,
-    /// Libraries, in the order in which they are searched.
-    pub(super) needs: Vec<String>,
 }
 
 struct Segment {
@@ -72,13 +70,9 @@ impl Program {
         let segments = parsed.elf_program_headers().iter().filter(|it| it.p_type(endian) == elf::PT_LOAD);
         let segments = segments.map(|it| segment(it, endian)).collect();
         let is_relocated = parsed.elf_header().e_type(endian) == elf::ET_DYN;
-        let (names, needs) = (names(&parsed), needs(&parsed, &cache).unwrap_or_default());
+        let names = names(&parsed);
         let path = path.display().to_string();
-        Some(Self { file, path, is_relocated, segments, names, needs })
-    }
-
-    pub(super) fn exports(&self, name: &str) -> bool {
-        self.names.contains_key(name)
+        Some(Self { file, path, is_relocated, segments, names })
     }
 
     /// Where an exported name is in a process with these mappings.
@@ -138,13 +132,6 @@ fn names(parsed: &Parsed<'_>) -> BTreeMap<&'static str, u64> {
     found
 }
 
-fn needs(parsed: &Parsed<'_>, cache: &ReadCache<File>) -> Option<Vec<String>> {
-    let table = parsed.elf_section_table().dynamic_table(parsed.endian(), cache).ok()?;
-    let needed = table.iter().filter(|entry| entry.tag == elf::DT_NEEDED);
-    let names = needed.filter_map(|entry| table.string(entry).ok());
-    Some(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
-}
-
 #[cfg(test)]
 #[cfg(target_env = "gnu")]
 mod tests {
@@ -155,8 +142,7 @@ mod tests {
         let mut reading = super::super::reading::Reading::begin(super::super::Options::default());
         let mappings = super::super::target::own(&mut reading).maps(&mut reading).unwrap();
         let own = Program::of(std::process::id(), &mappings).unwrap();
-        assert!(own.needs.iter().any(|name| name == "libc.so.6"), "{:?}", own.needs);
-        assert!(!own.exports("malloc") && Program::open(Path::new("/proc/self/maps")).is_none());
+        assert!(own.names.is_empty() && Program::open(Path::new("/proc/self/maps")).is_none());
         let text = c"a text that does not change";
         assert_eq!(own.text(text.as_ptr() as u64, &mappings).as_deref(), text.to_str().ok());
         assert_eq!(own.text(&raw const reading as u64, &mappings), None, "on the stack");

@@ -16,7 +16,6 @@ mod chunks;
 mod layout;
 mod words;
 
-use super::allocator::is_libc;
 use super::reading::Reading;
 use super::target::Target;
 use arena::{Arena, Walked};
@@ -124,6 +123,12 @@ fn heaps(target: &Target, mapping: &Mapping, layout: &Layout, reading: &mut Read
 fn heap(target: &Target, start: u64, layout: &Layout, reading: &mut Reading) -> Option<HeapInfo> {
     let mut window = words::Window::of(target, start, start + super::page_bytes(), reading)?;
     HeapInfo::read(&mut |at| window.word(at), start, layout)
+}
+
+/// `libc.so.6`, or `libc-2.31.so` until 2.33.
+fn is_libc(mapping: &Mapping) -> bool {
+    let name = mapping.path.rsplit('/').next().unwrap_or_default();
+    name.starts_with("libc.so.6") || name.starts_with("libc-2.")
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 //! | --- | --- |
 //! | `processes` | which processes the server has; their role, status, OOM score |
 //! | `mappings` | each mapping, and what is resident in it: `smaps` up to the first large one, `pagemap` from there on |
-//! | `allocator` | which allocator serves malloc |
 //! | `glibc` | the chunks of glibc's arenas, through `/proc/PID/mem` |
 //! | `contexts` | PostgreSQL's memory contexts, through `/proc/PID/mem` |
 //! | `collations` | MariaDB's tables of collations, through `/proc/PID/mem` |
@@ -20,7 +19,6 @@
 //! What cannot be read is [`Missing`](ledger::Missing) with what would enable it, never an error.
 //! What holds the target's address space locked is timed, and has a budget ([`STRETCH_US`], [`ALL_US`]).
 
-mod allocator;
 mod cgroup_seen;
 mod collations;
 mod collected;
@@ -88,11 +86,10 @@ pub fn inventory(
 }
 
 /// The allocator that serves malloc in a process: `glibc 2.36`, `jemalloc`, `tcmalloc`, `mimalloc`, or the library's file. `None`: not told. Only the list
-/// of its mappings is read, which holds it no longer than a look at that list does.
+/// of its mappings is read, which holds it no longer than a look at that list does, and a few words of its memory.
 pub fn allocator(pid: u32) -> Option<String> {
-    let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
-    let mappings = ledger::mapping::mappings(&String::from_utf8_lossy(&maps));
-    Some(allocator::serving(pid, &mappings)).filter(|name| !name.is_empty())
+    let serving = malloc::serving(pid);
+    serving.is_known().then_some(serving.name)
 }
 
 fn ask(connection: &mut Reopening, flavour: Option<Flavour>, reading: &mut Reading) -> ServerSeen {

@@ -4,7 +4,7 @@
 
 use super::reading::Reading;
 use super::target::Target;
-use super::{allocator, collations, contexts, elf, glibc, mappings};
+use super::{collations, contexts, elf, glibc, mappings};
 use crate::process::title_role;
 use capability::Flavour;
 use host::process::{Identity, descendants, server_program};
@@ -184,7 +184,7 @@ fn read_into(process: &mut ProcessSeen, family: &mut Family, reading: &mut Readi
     if family.exact.insert(process.role.clone()) || reading.options.deep {
         process.rollup = mappings::rollup(&target, &process.status, family.count, reading);
     }
-    let allocator = family.allocator.get_or_insert_with(|| allocator::serving(target.pid(), &found)).clone();
+    let allocator = family.allocator.get_or_insert_with(|| serving(target.pid(), &found)).clone();
     process.heap = heap(&target, &found, &allocator, reading);
     process.allocator = Some(allocator).filter(|name| !name.is_empty());
     if matches!(family.flavour, Some(Flavour::Postgresql | Flavour::Mariadb)) {
@@ -195,6 +195,12 @@ fn read_into(process: &mut ProcessSeen, family: &mut Family, reading: &mut Readi
     if !target.is_alive() {
         reading.missing(format!("process {}", process.pid), "it has ended while it was read", None);
     }
+}
+
+/// Empty: not told.
+fn serving(pid: u32, mappings: &[Mapping]) -> String {
+    let serving = malloc::serving_with(pid, mappings.to_vec());
+    if serving.is_known() { serving.name } else { String::new() }
 }
 
 /// What begins at names that the program exports.

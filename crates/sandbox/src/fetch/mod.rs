@@ -6,11 +6,13 @@ mod archive;
 mod artifacts;
 mod cache;
 mod checksums;
+mod mallocs;
 mod packages;
 mod pooler;
 
 pub use archive::{Archive, unpack};
 pub(crate) use cache::entries;
+pub(crate) use mallocs::{fetched_malloc, folders_of_malloc, malloc};
 pub(crate) use pooler::pooler;
 
 use crate::installation::trouble;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What of the wrapping is in force: read from the kernel and the server, not from what was asked.
 
-use super::{HugePages, Thp, Valgrind, Wrapping};
+use super::{HugePages, MallocStart, Thp, Valgrind, Wrapping};
 use crate::{Error, Sandbox};
-use capability::{Capability, words};
+use capability::{Capability, MallocKind, words};
 use std::path::Path;
 use units::Bytes;
 
@@ -19,23 +19,64 @@ pub struct Got {
 
 impl Wrapping {
     pub(crate) fn got(&self, sandbox: &Sandbox, pid: u32) -> Vec<Got> {
-        let malloc = self.malloc.as_ref().map(|library| of_malloc(library, pid));
+        let malloc = self.malloc.as_ref().map(|asked| of_malloc(asked, sandbox, pid));
+        let environment = (!self.environment.is_empty()).then(|| of_environment(&self.environment, pid));
         let thp = self.thp.map(|asked| of_thp(asked, pid));
         let valgrind = self.valgrind.map(|asked| of_valgrind(asked, sandbox, pid));
         let huge_pages = self.huge_pages.map(|asked| of_huge_pages(asked, sandbox, pid));
-        [malloc, thp, valgrind, huge_pages].into_iter().flatten().collect()
+        [malloc, environment, thp, valgrind, huge_pages].into_iter().flatten().collect()
     }
 }
 
-fn of_malloc(library: &Path, pid: u32) -> Got {
-    let real = library.canonicalize().unwrap_or_else(|_| library.to_owned());
-    let is_mapped = maps(pid).lines().any(|line| mapped(line) == Some(&real));
-    let got = if is_mapped { "mapped" } else { "not mapped: the loader has left it out; `sandbox log` says why" };
+/// Who serves is read in the process; the heap's shape and the server's own word are further witnesses, and a doubt where they differ.
+fn of_malloc(asked: &MallocStart, sandbox: &Sandbox, pid: u32) -> Got {
+    let serving = malloc::serving(pid);
+    let mut told = vec![match &serving.file {
+        Some(file) if !asked.is_served_by(&serving) || asked.library.is_none() => {
+            format!("{}: {}", file.display(), serving.evidence)
+        }
+        _ => serving.evidence.clone(),
+    }];
+    told.extend(serving.operator_new.iter().map(|other| format!("C++'s operator new is served by {other}")));
+    told.extend(malloc::shape(pid).and_then(|shape| shape.doubt(&serving)).map(|why| format!("DOUBT: {why}")));
+    if let Some(word) = word_of(sandbox) {
+        let doubt = if MallocKind::fits_word(serving.kind, &word) || !serving.is_known() { "" } else { "DOUBT: " };
+        told.push(format!("{doubt}the server says {word}"));
+    }
+    if !serving.idle.is_empty() {
+        told.push(format!("{} is mapped as well and serves nothing", serving.idle.join(", ")));
+    }
     Got {
         what: "malloc",
-        asked: library.display().to_string(),
-        got: format!("{got} (/proc/{pid}/maps)"),
-        is_as_asked: is_mapped,
+        asked: asked.described(),
+        got: format!("{} ({})", serving.name, told.join("; ")),
+        is_as_asked: asked.is_served_by(&serving),
+    }
+}
+
+/// What the server itself says of its malloc, where it has a variable for it. A word: it looks for functions of libraries that are mapped, and
+/// not for the one that serves.
+fn word_of(sandbox: &Sandbox) -> Option<String> {
+    let installation = &sandbox.manifest.installation;
+    let variable = *words(Capability::MallocLibrary, installation.flavour, &installation.version).first()?;
+    let query = format!("SHOW GLOBAL VARIABLES LIKE '{variable}'");
+    let rows = sandbox.talk(|connection| connection.query(&query)).ok()?;
+    rows.text(0, 1).map(|word| word.to_owned())
+}
+
+/// The environment that the process was started with.
+fn of_environment(asked: &[(String, String)], pid: u32) -> Got {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let entries: Vec<&[u8]> = environment.split(|byte| *byte == 0).collect();
+    let pairs: Vec<String> = asked.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let is_there = |pair: &&String| entries.contains(&pair.as_bytes());
+    let missing: Vec<&str> = pairs.iter().filter(|pair| !is_there(pair)).map(String::as_str).collect();
+    let got = if missing.is_empty() { "so".to_owned() } else { format!("without {}", missing.join(" ")) };
+    Got {
+        what: "environment",
+        asked: pairs.join(" "),
+        got: format!("{got} (/proc/{pid}/environ)"),
+        is_as_asked: missing.is_empty(),
     }
 }
 

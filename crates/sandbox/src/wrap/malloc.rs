@@ -1,65 +1,188 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Libraries that replace malloc: found where the loader would look, or beside a fetched server.
+//! Mallocs that a server can be started with: the library, found where the loader would look, beside a fetched server or in Wringer's cache;
+//! what is preloaded for it, and the variables of its setting.
 
 use super::unwrappable;
-use crate::{Error, Installation};
-use host::tool;
+use crate::{Error, Installation, Progress, fetch};
+use capability::{MALLOCS, MallocKind, MallocSetting, malloc_setting};
+use host::places::Places;
+use host::{files, tool};
+use malloc::{Elf, Serving};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// As people name them; or a file.
+/// As people name them; or a file, perhaps under a name of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Malloc {
-    Jemalloc,
-    Tcmalloc,
-    Mimalloc,
-    File(PathBuf),
+    Setting(&'static MallocSetting),
+    File { name: Option<String>, path: PathBuf },
 }
 
+/// How a server is started with a malloc: what the name has become on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MallocStart {
+    /// As it was asked for.
+    pub name: String,
+    /// `None`: what the server has itself, and nothing is put before it.
+    pub library: Option<PathBuf>,
+    /// Whose malloc it is then.
+    own: Option<String>,
+    /// `LD_PRELOAD`: paths, or names that the loader looks for.
+    preload: Vec<PathBuf>,
+    /// Further folders of libraries, which a fetched one needs.
+    folders: Vec<PathBuf>,
+    environment: Vec<(String, String)>,
+}
+
+/// The loader splits lists at these (ld.so(8)).
+const SEPARATORS: [char; 2] = [' ', ':'];
+const C_LIBRARY: &str = "libc.so.6";
+const CXX_LIBRARY: &str = "libstdc++.so.6";
+
 impl Malloc {
-    /// The library's file names, preferred ones first, and the package that has it in Debian and its kin.
-    fn names(&self) -> (&'static [&'static str], &'static str) {
+    /// As it was asked for.
+    pub fn name(&self) -> String {
         match self {
-            Self::Jemalloc => (&["libjemalloc.so.2", "libjemalloc.so.1", "libjemalloc.so"], "libjemalloc2"),
-            Self::Tcmalloc => (
-                &["libtcmalloc_minimal.so.4", "libtcmalloc.so.4", "libtcmalloc_minimal.so", "libtcmalloc.so"],
-                "libtcmalloc-minimal4",
-            ),
-            Self::Mimalloc => {
-                (&["libmimalloc.so.3", "libmimalloc.so.2", "libmimalloc.so.2.0", "libmimalloc.so"], "libmimalloc2.0")
-            }
-            Self::File(_) => (&[], ""),
+            Self::Setting(setting) => setting.name.to_owned(),
+            Self::File { name, path } => name.clone().unwrap_or_else(|| path.display().to_string()),
         }
     }
 
-    /// The library's file: one of the server's own before the machine's, for it was made for the same C library.
+    /// What this server is started with; a library that this machine lacks is fetched into the cache and not installed.
     ///
     /// # Errors
-    /// [`Error::Unwrappable`] names the package that has it.
-    pub fn find(&self, installation: &Installation) -> Result<PathBuf, Error> {
-        let (names, package) = self.names();
-        if let Self::File(path) = self {
-            // the server starts in another folder
-            let missing = |error| unwrappable(format!("--malloc: {}: {error}", path.display()), None);
-            return path.canonicalize().map_err(missing);
+    /// [`Error::Unwrappable`]: it cannot be had, or does not fit this server. Nothing was started.
+    pub fn locate(
+        &self,
+        installation: &Installation,
+        places: &Places,
+        progress: &mut dyn Progress,
+    ) -> Result<MallocStart, Error> {
+        if let Some(found) = self.present(installation, places)? {
+            return Ok(found);
         }
-        let own = |name: &&str| {
-            let files = installation.libraries.folders.iter().map(|folder| folder.join(name));
-            files.into_iter().find(|path| path.is_file())
+        let Self::Setting(setting) = self else { return Err(no_file(Path::new(&self.name()), "it is not there")) };
+        let library = fetch::malloc(setting.kind, places, progress)?;
+        self.start_with(Some(library), installation)
+    }
+
+    /// As [`Malloc::locate`], without fetching. `None`: it would be fetched.
+    ///
+    /// # Errors
+    /// [`Error::Unwrappable`]: it does not fit this server.
+    pub fn present(&self, installation: &Installation, places: &Places) -> Result<Option<MallocStart>, Error> {
+        if let Some(start) = self.built_in(installation)? {
+            return Ok(Some(start));
+        }
+        let library = match self {
+            // the server starts in another folder
+            Self::File { path, .. } => {
+                path.canonicalize().map(Some).map_err(|error| no_file(path, &error.to_string()))?
+            }
+            Self::Setting(setting) if setting.kind == MallocKind::Glibc => {
+                return self.start_with(None, installation).map(Some);
+            }
+            Self::Setting(setting) => {
+                on_machine(setting.kind, installation).or_else(|| fetch::fetched_malloc(setting.kind, places))
+            }
         };
-        let cached = loader_cache();
-        let machines = |name: &&str| {
-            let found = cached.iter().find(|path| path.file_name().is_some_and(|file| file == *name));
-            let paths = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-            let named = std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file());
-            named.or_else(|| found.cloned())
+        library.map(|library| self.start_with(Some(library), installation)).transpose()
+    }
+
+    /// What is in the program stands before all that can be preloaded: it is what was asked for, or that is refused.
+    fn built_in(&self, installation: &Installation) -> Result<Option<MallocStart>, Error> {
+        let Some(program) = Elf::open(&installation.program).filter(Elf::has_malloc) else { return Ok(None) };
+        let asked = match self {
+            Self::Setting(setting) => Some(setting.kind),
+            Self::File { .. } => None,
         };
-        let found = names.iter().find_map(own).or_else(|| names.iter().find_map(machines));
-        found.ok_or_else(|| {
-            let what = format!("--malloc: the loader of this machine finds no {}", names.join(", "));
-            let hint = format!("its package is named {package}: `apt-get install {package}`, or `--malloc FILE`");
-            unwrappable(what, Some(hint))
-        })
+        if asked.is_some() && asked == program.kind() {
+            return Ok(Some(self.without_library(asked)));
+        }
+        let has = program.kind().map_or("a malloc", MallocKind::name);
+        let (name, program) = (self.name(), installation.program.display());
+        let what = format!("--malloc: {program} has {has} in itself, and {name} cannot come before that");
+        Err(unwrappable(what, Some("take another build of this server".into())))
+    }
+
+    fn without_library(&self, kind: Option<MallocKind>) -> MallocStart {
+        let own = kind.map(|kind| kind.name().to_owned());
+        let (preload, folders) = (Vec::new(), Vec::new());
+        MallocStart { name: self.name(), library: None, own, preload, folders, environment: self.environment() }
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
+        let environment = match self {
+            Self::Setting(setting) => setting.environment,
+            Self::File { .. } => &[],
+        };
+        environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn start_with(&self, library: Option<PathBuf>, installation: &Installation) -> Result<MallocStart, Error> {
+        let own = library.as_deref().map(|library| fitting(library, installation)).transpose()?;
+        let mut preload: Vec<PathBuf> = library.clone().into_iter().collect();
+        if let Some(linked) = linked(installation) {
+            // what the program is linked with stands behind what is preloaded
+            preload.extend(library.is_none().then(|| C_LIBRARY.into()));
+            let takes_new = linked.has_operator_new() && !own.is_some_and(|own| own.has_operator_new());
+            preload.extend(takes_new.then(|| CXX_LIBRARY.into()));
+        }
+        let folders = library.as_deref().map(fetch::folders_of_malloc).unwrap_or_default();
+        let start = self.without_library(library.is_none().then_some(MallocKind::Glibc));
+        Ok(MallocStart { library, preload, folders, ..start })
+    }
+}
+
+impl MallocStart {
+    /// Without what other libraries need: [`super::joined`] brings them together.
+    pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
+        let list = |paths: &[PathBuf]| {
+            let paths: Vec<OsString> = paths.iter().map(|path| path.clone().into_os_string()).collect();
+            paths.join(std::ffi::OsStr::new(":"))
+        };
+        let mut variables: Vec<(OsString, OsString)> = Vec::new();
+        if !self.preload.is_empty() {
+            variables.push(("LD_PRELOAD".into(), list(&self.preload)));
+        }
+        if !self.folders.is_empty() {
+            variables.push(("LD_LIBRARY_PATH".into(), list(&self.folders)));
+        }
+        variables.extend(self.environment.iter().map(|(name, value)| (name.into(), value.into())));
+        variables
+    }
+
+    /// As it was asked for, and which file that is.
+    pub fn described(&self) -> String {
+        match &self.library {
+            Some(library) if library.as_os_str() != self.name.as_str() => {
+                format!("{} ({})", self.name, library.display())
+            }
+            _ => self.name.clone(),
+        }
+    }
+
+    /// Whether what was asked for serves, and nothing else beside it.
+    pub fn is_served_by(&self, serving: &Serving) -> bool {
+        let is_it = match &self.library {
+            Some(library) => {
+                let real = library.canonicalize().unwrap_or_else(|_| library.clone());
+                serving.file.as_ref() == Some(&real)
+            }
+            None => serving.kind.map(MallocKind::name) == self.own.as_deref(),
+        };
+        is_it && serving.operator_new.is_none()
+    }
+
+    /// # Errors
+    /// [`Error::Unwrappable`]: the library has gone since.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.library.as_deref().filter(|library| !library.is_file()) {
+            Some(gone) => Err(no_file(gone, "it is not there")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -67,14 +190,91 @@ impl FromStr for Malloc {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        match word {
-            "jemalloc" => Ok(Self::Jemalloc),
-            "tcmalloc" => Ok(Self::Tcmalloc),
-            "mimalloc" => Ok(Self::Mimalloc),
-            path if path.contains('/') => Ok(Self::File(path.into())),
-            _ => Err("known are 'jemalloc', 'tcmalloc', 'mimalloc', and the path of a library".into()),
+        if let Some(setting) = malloc_setting(word) {
+            return Ok(Self::Setting(setting));
+        }
+        let (name, path) = match word.split_once('=') {
+            Some((name, path)) if !name.contains('/') => (Some(name), path),
+            _ => (None, word),
+        };
+        let known = MALLOCS.map(|setting| setting.name);
+        let names = known.join(", ");
+        match name {
+            Some(name) if known.contains(&name) => {
+                Err(format!("'{name}' is the name of another one: give yours its own"))
+            }
+            Some("") => Err("a name stands before the '='".into()),
+            _ if path.contains('/') => Ok(Self::File { name: name.map(str::to_owned), path: path.into() }),
+            Some(_) => Err(format!("'{path}' is no path of a library: it has no '/'")),
+            None => Err(format!("known are {names}, and the path of a library, also as NAME=PATH")),
         }
     }
+}
+
+/// One of the server's own before the machine's, for it was made for the same C library.
+fn on_machine(kind: MallocKind, installation: &Installation) -> Option<PathBuf> {
+    let own = |name: &&str| in_folders(name, installation);
+    let cached = loader_cache();
+    let machines = |name: &&str| {
+        let found = cached.iter().find(|path| path.file_name().is_some_and(|file| file == *name));
+        let paths = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        let named = std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file());
+        named.or_else(|| found.cloned())
+    };
+    let names = kind.libraries();
+    names.iter().find_map(own).or_else(|| names.iter().find_map(machines))
+}
+
+fn in_folders(name: &str, installation: &Installation) -> Option<PathBuf> {
+    let files = installation.libraries.folders.iter().map(|folder| folder.join(name));
+    files.into_iter().find(|path| path.is_file())
+}
+
+/// The library of this name that the server's loader takes.
+fn library_of(name: &str, installation: &Installation) -> Option<PathBuf> {
+    let machines = || loader_cache().into_iter().find(|path| path.file_name().is_some_and(|file| file == name));
+    in_folders(name, installation).or_else(machines)
+}
+
+/// A malloc that the server is linked with and that stands before the C library.
+fn linked(installation: &Installation) -> Option<Elf> {
+    let program = Elf::open(&installation.program)?;
+    let before_libc = program.needs.iter().take_while(|name| !name.starts_with("libc.so"));
+    // the C++ library and its like have no malloc, and there are many: only what has it in its name is opened
+    let named = before_libc.filter(|name| name.contains("malloc"));
+    let libraries = named.filter_map(|name| Elf::open(&library_of(name, installation)?));
+    libraries.into_iter().find(Elf::has_malloc)
+}
+
+/// What the library says of itself, when the server can be started with it.
+fn fitting(library: &Path, installation: &Installation) -> Result<Elf, Error> {
+    let shown = library.display();
+    if library.to_string_lossy().contains(SEPARATORS) {
+        let what = format!("--malloc: {shown}: the loader splits its list of libraries at ' ' and ':'");
+        return Err(unwrappable(what, Some("copy it to a path without them".into())));
+    }
+    let real = library.canonicalize().map_err(|error| no_file(library, &error.to_string()))?;
+    let folder = real.parent().unwrap_or(Path::new("/"));
+    let is_safe = files::safe_folder(folder).and_then(|_| files::open_safe(&real, false));
+    if let Err(error) = is_safe {
+        let what = format!("--malloc: {shown} is not taken: {}", host::chain(&error));
+        let hint =
+            "it would run in the server with all of its rights: copy it to a folder that only you can write".to_owned();
+        return Err(unwrappable(what, Some(hint)));
+    }
+    let c_library = library_of(C_LIBRARY, installation);
+    malloc::fit(&real, &installation.program, c_library.as_deref()).map_err(|unfit| {
+        let hint = match &unfit {
+            malloc::Unfit::NotElf => "name the file of a shared library",
+            malloc::Unfit::Machine { .. } => "take a build for this machine",
+            malloc::Unfit::Version { .. } => "take a build for this server's C library, or an older one",
+        };
+        unwrappable(format!("--malloc: {shown} {unfit}"), Some(hint.to_owned()))
+    })
+}
+
+fn no_file(path: &Path, why: &str) -> Error {
+    unwrappable(format!("--malloc: {}: {why}", path.display()), None)
 }
 
 /// What ldconfig(8) has found in the loader's folders, those of this machine's word size first.
@@ -107,8 +307,14 @@ mod tests {
 
     #[test]
     fn names() {
-        assert_eq!("jemalloc".parse(), Ok(Malloc::Jemalloc));
-        assert_eq!("./libm.so".parse(), Ok(Malloc::File("./libm.so".into())));
-        assert!("jmalloc".parse::<Malloc>().is_err());
+        for setting in &MALLOCS {
+            assert_eq!(setting.name.parse(), Ok(Malloc::Setting(setting)));
+        }
+        assert_eq!("./libm.so".parse(), Ok(Malloc::File { name: None, path: "./libm.so".into() }));
+        assert_eq!("mine=/a=b.so".parse(), Ok(Malloc::File { name: Some("mine".into()), path: "/a=b.so".into() }));
+        assert_eq!("/a=b.so".parse(), Ok(Malloc::File { name: None, path: "/a=b.so".into() }));
+        for wrong in ["jmalloc", "=/x.so", "mine=x.so", "jemalloc=/x.so", "mine=jemalloc"] {
+            assert!(wrong.parse::<Malloc>().is_err(), "{wrong}");
+        }
     }
 }

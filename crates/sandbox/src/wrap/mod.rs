@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server is started with this time: another malloc, Valgrind, huge pages, no transparent huge pages. Each concerns one process; nothing on
+//! What a server is started with this time: another malloc, further variables of its environment, Valgrind, huge pages, no transparent huge pages. Each concerns one process; nothing on
 //! the host is changed. [`in_force`] looks afterwards what of it is in force.
 
 mod in_force;
 mod malloc;
 
+pub use self::malloc::{Malloc, MallocStart};
 pub(crate) use in_force::mapped;
 pub use in_force::{Got, huge_page_bytes};
-pub use malloc::Malloc;
 
 use crate::joint_needs::pool_bytes;
 use crate::{Error, Flavour, Sandbox, ServerOption};
-use capability::{Capability, words};
+use capability::{Capability, is_malloc_variable, words};
 use host::tool;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -21,11 +21,14 @@ use std::time::Duration;
 /// What is asked for; `None` leaves it as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wrapping {
-    /// A library in the server, in place of its malloc: [`Malloc::find`].
-    pub malloc: Option<PathBuf>,
+    /// [`Malloc::locate`].
+    pub malloc: Option<MallocStart>,
     pub thp: Option<Thp>,
     pub valgrind: Option<Valgrind>,
     pub huge_pages: Option<HugePages>,
+    /// Further variables of the server's environment: they stand over those of the malloc.
+    #[serde(default)]
+    pub environment: Vec<(String, String)>,
 }
 
 /// Transparent huge pages. Of one process they can be turned off (prctl(2), `PR_SET_THP_DISABLE`); the rest is the host's setting.
@@ -98,9 +101,7 @@ impl Wrapping {
     /// # Errors
     /// [`Error::Unwrappable`]: what cannot be had on this host. Nothing was changed.
     pub fn check(&self) -> Result<(), Error> {
-        if let Some(library) = self.malloc.as_ref().filter(|library| !library.is_file()) {
-            return Err(unwrappable(format!("--malloc: there is no file {}", library.display()), None));
-        }
+        self.malloc.as_ref().map_or(Ok(()), MallocStart::check)?;
         if self.valgrind.is_some() {
             valgrind_program()?;
         }
@@ -130,7 +131,16 @@ impl Wrapping {
     }
 
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
-        self.malloc.iter().map(|library| ("LD_PRELOAD".into(), library.into())).collect()
+        let own = self.environment.iter().map(|(name, value)| (name.into(), value.into()));
+        self.malloc.iter().flat_map(MallocStart::variables).chain(own).collect()
+    }
+
+    /// Variables of the caller's that would change the malloc that was asked for.
+    pub(crate) fn left_out(&self) -> Vec<OsString> {
+        let of_malloc =
+            |name: &OsString| name.to_str().is_some_and(|name| is_malloc_variable(name) || name == "LD_PRELOAD");
+        let inherited = std::env::vars_os().map(|(name, _)| name).filter(of_malloc);
+        if self.malloc.is_some() { inherited.collect() } else { Vec::new() }
     }
 
     /// What stands before the server's program, and how long its start and its end may take then.
@@ -155,6 +165,22 @@ impl Wrapping {
     pub(crate) fn ready_timeout(&self, usual: Duration) -> Duration {
         self.valgrind.map_or(usual, |_| usual.max(VALGRIND_READY))
     }
+}
+
+/// Lists of libraries and of folders are brought together, as the loader reads them; of another variable the last value counts.
+pub(crate) fn joined(variables: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
+    let mut all: Vec<(OsString, OsString)> = Vec::new();
+    for (name, value) in variables {
+        match all.iter_mut().find(|(other, _)| *other == name) {
+            Some((name, earlier)) if name == "LD_PRELOAD" || name == "LD_LIBRARY_PATH" => {
+                earlier.push(":");
+                earlier.push(value);
+            }
+            Some((_, earlier)) => *earlier = value,
+            None => all.push((name, value)),
+        }
+    }
+    all
 }
 
 fn unwrappable(what: String, hint: Option<String>) -> Error {
@@ -185,4 +211,18 @@ pub(crate) fn is_under_valgrind(pid: u32, program: &Path) -> bool {
     let tool = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let is_valgrind = tool.components().any(|part| part.as_os_str() == "valgrind");
     is_valgrind && in_force::maps(pid).lines().any(|line| mapped(line) == Some(program))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_libraries_are_joined_and_other_variables_replaced() {
+        let of = |pairs: &[(&str, &str)]| -> Vec<(OsString, OsString)> {
+            pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+        };
+        let asked = of(&[("LD_PRELOAD", "/a.so"), ("MALLOC_CONF", "x"), ("LD_PRELOAD", "/b.so"), ("MALLOC_CONF", "y")]);
+        assert_eq!(joined(asked), of(&[("LD_PRELOAD", "/a.so:/b.so"), ("MALLOC_CONF", "y")]));
+    }
 }

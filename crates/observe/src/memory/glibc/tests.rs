@@ -2,7 +2,7 @@
 //! Against glibc's own figures: a child that is this test program again allocates and frees in several threads, and tells its `mallinfo2`.
 
 use super::*;
-use crate::memory::{Options, allocator, target};
+use crate::memory::{Options, target};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
@@ -78,7 +78,7 @@ fn a_walk_from_outside_equals_mallinfo2() {
     let mut reading = Reading::begin(Options { deep: true, ..Options::default() });
     let mut target = target::of(child.id(), &mut reading);
     let mappings = target.maps(&mut reading).unwrap();
-    let allocator = allocator::serving(child.id(), &mappings);
+    let allocator = malloc::serving(child.id()).name;
     let walk = walk(&target, &mappings, &allocator, &mut reading);
     child.stdin.take();
     child.wait().unwrap();

@@ -29,7 +29,7 @@ pub fn options(experiment: &Experiment, places: &Places, plan: &mut Plan) {
         plan.not_asked.push(format!("whether the server takes {names}: it is not on this machine yet; {how}"));
         return;
     };
-    wrappings(experiment, &installation, plan);
+    wrappings(experiment, &installation, places, plan);
     if names.is_empty() {
         return;
     }
@@ -51,7 +51,7 @@ pub fn options(experiment: &Experiment, places: &Places, plan: &mut Plan) {
 }
 
 /// Adds a malloc that is not on this machine, and transparent huge pages that the host does not give.
-fn wrappings(experiment: &Experiment, installation: &Installation, plan: &mut Plan) {
+fn wrappings(experiment: &Experiment, installation: &Installation, places: &Places, plan: &mut Plan) {
     for (index, arm) in experiment.arms.iter().enumerate() {
         let (malloc, thp) = (arm.start.malloc.clone(), arm.start.thp);
         let alone = [
@@ -59,7 +59,18 @@ fn wrappings(experiment: &Experiment, installation: &Installation, plan: &mut Pl
             ("server.thp", ServerStart { thp, ..ServerStart::default() }),
         ];
         for (key, start) in alone {
-            let Err(error) = lab::wrapping(&start, installation) else { continue };
+            let error = match lab::wrapping_at_hand(&start, installation, places) {
+                Ok((_, false)) => continue,
+                Ok((_, true)) => {
+                    let name = start.malloc.as_ref().map_or("", experiment::Malloc::name);
+                    let told = format!("whether the server runs with {name}: the run fetches its library first");
+                    if !plan.not_asked.contains(&told) {
+                        plan.not_asked.push(told);
+                    }
+                    continue;
+                }
+                Err(error) => error,
+            };
             let (line, column) = experiment.place(index, key);
             let in_file = |text: String| text.replace("--malloc", "server.malloc").replace("--thp", "server.thp");
             let (message, suggestion) = (in_file(error.to_string()), error.hint().map(in_file));

@@ -42,7 +42,7 @@ fn start_all(meant: Vec<Meant>, places: &Places, args: &Start) -> Outcome {
     }
     sandbox::check_before_start_of(&sandboxes, &args.options)?;
     for sandbox in &sandboxes {
-        args.wrappers.asked(sandbox)?;
+        args.wrappers.asked(sandbox, places)?;
     }
     let disk = args.disk.as_ref().map(|asked| slow_disk::checked(asked, &sandboxes, places)).transpose()?;
     start_in_turn(&sandboxes, places, |sandbox| start_as_asked(sandbox, places, args, limits.clone(), disk.clone()))
@@ -179,7 +179,7 @@ pub(super) fn restart(args: &Start) -> Outcome {
 const SQUEEZED_FOR: Duration = Duration::from_secs(3600);
 
 fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, limits: Asked, disk: Option<SlowDisk>) -> Outcome {
-    let wrapping = args.wrappers.asked(sandbox)?;
+    let wrapping = args.wrappers.asked(sandbox, places)?;
     let lasts = args.lasts.map(|lasts| lasts.0).or(disk.is_some().then_some(SQUEEZED_FOR));
     match lasts {
         Some(lasts) => {

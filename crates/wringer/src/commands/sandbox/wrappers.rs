@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `sandbox start --malloc --thp --valgrind --huge-pages`: wrappers around the server for this start.
 
+use super::Watch;
 use crate::exit::Failure;
 use crate::terminal;
 use clap::ValueEnum;
+use host::places::Places;
 use sandbox::{Got, Malloc, Sandbox, Wrapping};
 
 #[derive(Debug, Clone, clap::Args)]
 pub struct Wrappers {
-    /// Another malloc by LD_PRELOAD: jemalloc, tcmalloc, mimalloc, or a library's path
-    #[arg(long, value_name = "NAME|PATH")]
+    /// Who serves malloc: glibc, glibc-arenas2, glibc-trim, jemalloc, jemalloc-background, tcmalloc, mimalloc, or a library's path.
+    /// A library that this machine lacks is fetched into the cache
+    #[arg(long, value_name = "NAME|PATH|NAME=PATH")]
     malloc: Option<Malloc>,
+    /// A variable of the server's environment; over those of --malloc
+    #[arg(long = "environment", value_name = "NAME=VALUE", value_parser = pair)]
+    environment: Vec<(String, String)>,
     /// Transparent huge pages: `never` turns them off for this server; the others are the host's to give, and are refused where it
     /// does not have them so
     #[arg(long, value_enum)]
@@ -48,10 +54,12 @@ impl Wrappers {
     ///
     /// # Errors
     /// Exit code 3: it is not available.
-    pub fn asked(&self, sandbox: &Sandbox) -> Result<Wrapping, Failure> {
-        let find = |malloc: &Malloc| malloc.find(&sandbox.manifest.installation);
+    pub fn asked(&self, sandbox: &Sandbox, places: &Places) -> Result<Wrapping, Failure> {
+        let mut watch = Watch::default();
+        let find = |malloc: &Malloc| malloc.locate(&sandbox.manifest.installation, places, &mut watch);
         let asked = Wrapping {
             malloc: self.malloc.as_ref().map(find).transpose()?,
+            environment: self.environment.clone(),
             thp: self.thp.map(|thp| match thp {
                 Thp::Always => sandbox::Thp::Always,
                 Thp::Madvise => sandbox::Thp::Madvise,
@@ -69,6 +77,18 @@ impl Wrappers {
         };
         asked.check()?;
         Ok(asked)
+    }
+}
+
+fn pair(word: &str) -> Result<(String, String), String> {
+    let (name, value) = word.split_once('=').ok_or("write NAME=VALUE")?;
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    match name {
+        "LD_PRELOAD" => Err("--malloc with a library's path does that".into()),
+        "LD_LIBRARY_PATH" | "LC_ALL" => Err(format!("{name} is set by Wringer")),
+        _ if name.starts_with("WRINGER_") => Err(format!("{name} is Wringer's own")),
+        _ if !is_name => Err(format!("'{name}' is no name of a variable")),
+        _ => Ok((name.to_owned(), value.to_owned())),
     }
 }
 

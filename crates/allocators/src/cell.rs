@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a recording tells of one cell: one malloc, one life of the server.
+
+use crate::study::{BURST, WARM_UP};
+use evidence::{Arm, ArmOutcome, Evidence, FOOTPRINT, Footprint};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// As it was asked for.
+    pub malloc: String,
+    /// Who served. `None`: the server did not get so far.
+    pub serving: Option<String>,
+    /// Malloc, environment and transparent huge pages were in force. A cell that is not is in no verdict.
+    pub as_asked: bool,
+    /// `None`: as the host has it.
+    pub thp: Option<String>,
+    /// Of the server. `None`: all.
+    pub cpus: Option<String>,
+    pub block: u32,
+    /// `done`, or what the first arm came to that was not measured: `out_of_memory`, `cannot_start`, `broke_off`, `missed`.
+    pub state: String,
+    /// Why, where it is not `done`.
+    pub why: Option<String>,
+    pub loads: Vec<Load>,
+    pub footprint: Vec<Marked>,
+    /// RSS at the end of the rest, less before the burst, in bytes. `None`: one of them was not seen.
+    pub retained_bytes: Option<i64>,
+}
+
+/// One load of the ladder.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    pub arm: String,
+    pub workload: String,
+    pub threads: u32,
+    pub transactions_per_s: Option<f64>,
+    pub p50_us: f64,
+    pub p95_us: f64,
+    pub p99_us: f64,
+    #[serde(rename = "p99.9_us")]
+    pub p999_us: f64,
+    pub max_us: f64,
+    /// CPU time of the server for one query.
+    pub cpu_user_us_per_query: Option<f64>,
+    pub cpu_system_us_per_query: Option<f64>,
+    pub minor_faults: Option<u64>,
+    pub major_faults: Option<u64>,
+    pub errors: u64,
+}
+
+/// What the memory came to, and in which arm.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Marked {
+    pub arm: String,
+    #[serde(flatten)]
+    pub footprint: Footprint,
+}
+
+/// Of a cell that was asked for so.
+pub fn cell(evidence: &Evidence, malloc: &str, thp: Option<&str>, cpus: Option<&str>, block: u32) -> Cell {
+    let footprint: Vec<Marked> =
+        evidence.snapshots.iter().filter(|it| it.source == FOOTPRINT).filter_map(marked).collect();
+    let (state, why) = state(evidence);
+    let loads = evidence.arms.iter().filter(|arm| arm.name != WARM_UP && arm.name != BURST).filter_map(load);
+    Cell {
+        malloc: malloc.to_owned(),
+        serving: serving(evidence),
+        as_asked: is_as_asked(evidence),
+        thp: thp.map(str::to_owned),
+        cpus: cpus.map(str::to_owned),
+        block,
+        state,
+        why,
+        loads: loads.collect(),
+        retained_bytes: retained(&footprint),
+        footprint,
+    }
+}
+
+fn marked(snapshot: &evidence::Snapshot) -> Option<Marked> {
+    let footprint = serde_json::from_str(&snapshot.content).ok()?;
+    Some(Marked { arm: snapshot.arm.clone()?, footprint })
+}
+
+fn retained(footprint: &[Marked]) -> Option<i64> {
+    let at = |mark: &str| {
+        let found = footprint.iter().find(|it| it.arm == BURST && it.footprint.mark == mark)?;
+        i64::try_from(found.footprint.rss_bytes?).ok()
+    };
+    Some(at("idle")? - at("before")?)
+}
+
+fn state(evidence: &Evidence) -> (String, Option<String>) {
+    match evidence.arms.iter().find(|arm| arm.outcome != ArmOutcome::Measured) {
+        Some(arm) => (arm.outcome.name().to_owned(), arm.broke_off.clone()),
+        None if evidence.arms.is_empty() => ("broke_off".to_owned(), None),
+        None => ("done".to_owned(), None),
+    }
+}
+
+/// The witness begins with the name: `glibc 2.36 (...)`.
+fn serving(evidence: &Evidence) -> Option<String> {
+    let measured = evidence.measured.iter().find(|it| it.what == "server.malloc")?;
+    Some(measured.witness.split(" (").next().unwrap_or_default().to_owned())
+}
+
+/// In all arms, and at least once.
+fn is_as_asked(evidence: &Evidence) -> bool {
+    let of_start = |what: &str| ["server.malloc", "server.environment", "server.thp"].contains(&what);
+    let mut looks = evidence.measured.iter().filter(|it| of_start(&it.what)).peekable();
+    looks.peek().is_some() && looks.all(|it| it.within_tolerance == Some(true))
+}
+
+fn load(arm: &Arm) -> Option<Load> {
+    let load = arm.load.as_ref()?;
+    let (measured, times) = (&load.measured, &load.measured.transaction.response);
+    let at = |percentile: f64| times.percentile_ns(percentile) as f64 / 1e3;
+    let grown = |counter: &str| {
+        let witness = arm.witnesses.iter().find(|it| it.of == "process" && it.counter == counter);
+        witness.map(evidence::Witness::delta)
+    };
+    let queries = measured.queries();
+    let per_query = |counter: &str| grown(counter).filter(|_| queries > 0).map(|us| us as f64 / queries as f64);
+    Some(Load {
+        arm: arm.name.clone(),
+        workload: load.workload.clone(),
+        threads: load.connections,
+        transactions_per_s: measured.transactions_per_second(),
+        p50_us: at(50.0),
+        p95_us: at(95.0),
+        p99_us: at(99.0),
+        p999_us: at(99.9),
+        max_us: at(100.0),
+        cpu_user_us_per_query: per_query("user us"),
+        cpu_system_us_per_query: per_query("system us"),
+        minor_faults: grown("minor faults"),
+        major_faults: grown("major faults"),
+        errors: measured.errors.values().sum(),
+    })
+}

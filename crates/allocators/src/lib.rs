@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The same load under several mallocs: which cells there are, what one cell tells, what differs, and what to take.
+//!
+//! In: an experiment's server, fill and load, and a [`Study`]. Out: the text of a matrix, whose cells are one life of the server each; then, from
+//! the recordings of these cells, [`Cell`]s, [`Comparison`]s and one [`Recommendation`]. No I/O, no clock, no randomness.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `study` | the cycle of a cell as arms of an experiment, and what varies |
+//! | `cell` | what a recording tells of one cell |
+//! | `compare` | every malloc beside the first, by crate `verdict` |
+//! | `lines` | how a server is told to take a malloc |
+//! | `recommend` | the rule by which one is taken, or none |
+//!
+//! What it is not: it runs nothing and draws no random order. It does not know how a malloc is put into a server.
+
+mod cell;
+mod compare;
+mod lines;
+mod recommend;
+mod study;
+
+pub use cell::{Cell, Load, Marked, cell};
+pub use compare::{Comparison, IDLE_RSS, comparisons};
+pub use lines::lines;
+pub use recommend::{Recommendation, recommend};
+pub use study::{BURST, Cpus, Study, WARM_UP};

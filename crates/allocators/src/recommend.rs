@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which malloc to take, by a rule that can be read:
+//!
+//! 1. A malloc is out when one of its cells died or was not as asked, or when a verdict shows it worse than the first one: lower throughput,
+//!    a higher p99, more CPU a query, more memory at the end of the rest.
+//! 2. Of the others, a malloc is a candidate when a verdict shows it better in one of these figures.
+//! 3. Of the candidates, that with the least memory at the end of the rest is taken; without any, the first one is kept.
+//!
+//! A difference that is not shown counts for nothing, in either direction.
+
+use crate::cell::Cell;
+use crate::compare::{Comparison, IDLE_RSS};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use verdict::Verdict;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recommendation {
+    /// `keep`, or the malloc to take.
+    pub take: String,
+    /// What it is better in, or why nothing else is taken: sentences.
+    pub because: Vec<String>,
+    /// Memory at the end of the rest beside that of the first one, in bytes: its price, or what it gives back. `None`: not seen, or `keep`.
+    pub price_bytes: Option<i64>,
+    /// On how many CPUs that was seen: `up to 2 CPUs`.
+    pub scope: String,
+}
+
+/// `cpus`: the most that a server had.
+pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u32) -> Recommendation {
+    let scope = format!("up to {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
+    let mut others: Vec<&str> = Vec::new();
+    for cell in cells.iter().filter(|cell| cell.malloc != base) {
+        if !others.contains(&cell.malloc.as_str()) {
+            others.push(&cell.malloc);
+        }
+    }
+    let (mut because, mut candidates) = (Vec::new(), BTreeMap::new());
+    for malloc in others {
+        let own = || cells.iter().filter(|cell| cell.malloc == malloc);
+        if let Some(bad) = own().find(|cell| cell.state != "done" || !cell.as_asked) {
+            let why =
+                if bad.state == "done" { "was not in force".to_owned() } else { format!("came to {}", bad.state) };
+            because.push(format!("{malloc} is out: in block {} it {why}", bad.block));
+            continue;
+        }
+        let shown = || comparisons.iter().filter(|it| it.malloc == malloc).filter_map(|it| Some((it, is_better(it)?)));
+        let words = |wanted: bool| -> Vec<String> {
+            shown().filter(|(_, is_better)| *is_better == wanted).map(|(it, _)| said(it)).collect()
+        };
+        let (worse, better) = (words(false), words(true));
+        if !worse.is_empty() {
+            because.push(format!("{malloc} is out: {}", worse.join("; ")));
+        } else if better.is_empty() {
+            because.push(format!("{malloc}: no difference is shown"));
+        } else {
+            let idle = typical(cells, malloc).unwrap_or(f64::INFINITY);
+            candidates.insert(malloc, (idle, better));
+        }
+    }
+    let best = candidates.iter().min_by(|one, other| one.1.0.total_cmp(&other.1.0));
+    match best {
+        None => Recommendation { take: "keep".into(), because, price_bytes: None, scope },
+        Some((malloc, (idle, better))) => {
+            #[allow(clippy::cast_possible_truncation)] // bytes of RAM
+            let price_bytes = typical(cells, base).filter(|_| idle.is_finite()).map(|base| (idle - base) as i64);
+            because.insert(0, format!("{malloc}: {}", better.join("; ")));
+            Recommendation { take: (*malloc).to_owned(), because, price_bytes, scope }
+        }
+    }
+}
+
+/// `None`: nothing is shown, or the figure says nothing good or bad.
+fn is_better(it: &Comparison) -> Option<bool> {
+    let is_higher = match it.compared.verdict? {
+        Verdict::Higher => true,
+        Verdict::Lower => false,
+        Verdict::NoDifferenceShown => return None,
+    };
+    let figure = it.figure.as_str();
+    if figure.ends_with(": throughput") {
+        return Some(is_higher);
+    }
+    let less_is_better = figure.ends_with(": p99") || figure.ends_with(": cpu a query") || figure == IDLE_RSS;
+    less_is_better.then_some(!is_higher)
+}
+
+fn said(it: &Comparison) -> String {
+    let ratio = it.compared.ratio.unwrap_or(f64::NAN);
+    let (low, high) = (it.compared.low.unwrap_or(ratio), it.compared.high.unwrap_or(ratio));
+    let place: Vec<&str> = it.thp.as_deref().into_iter().chain(it.cpus.as_deref()).collect();
+    let place = if place.is_empty() { String::new() } else { format!(" ({})", place.join(", ")) };
+    format!("{} is {ratio:.2} times that of {} ({low:.2} to {high:.2}){place}", it.figure, it.base)
+}
+
+/// RSS at the end of the rest, the mean over the cells.
+fn typical(cells: &[Cell], malloc: &str) -> Option<f64> {
+    let own = cells.iter().filter(|cell| cell.malloc == malloc);
+    let idle = |cell: &Cell| {
+        let marks = cell.footprint.iter().filter(|it| it.footprint.mark == "idle");
+        marks.filter_map(|it| it.footprint.rss_bytes).next_back()
+    };
+    let values: Vec<f64> = own.filter_map(idle).map(|bytes| bytes as f64).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::{Load, Marked};
+    use crate::compare::comparisons;
+    use evidence::Footprint;
+
+    /// Three blocks of one malloc; each block is a little faster or slower than the one before it.
+    fn cells(malloc: &str, rate: f64, idle_mib: u64) -> Vec<Cell> {
+        let cell = |block: u32| {
+            let factor = 1.0 + f64::from(block) * 0.001;
+            let load = Load {
+                arm: "oltp_read_only x8".into(),
+                transactions_per_s: Some(rate * factor * factor),
+                p99_us: 900.0 / factor,
+                cpu_user_us_per_query: Some(20.0 * factor),
+                cpu_system_us_per_query: Some(5.0),
+                ..Load::default()
+            };
+            let footprint = Footprint {
+                mark: "idle".into(),
+                rss_bytes: Some((idle_mib << 20) + u64::from(block) * 4096),
+                ..Footprint::default()
+            };
+            Cell {
+                malloc: malloc.into(),
+                as_asked: true,
+                block,
+                state: "done".into(),
+                loads: vec![load],
+                footprint: vec![Marked { arm: crate::BURST.into(), footprint }],
+                ..Cell::default()
+            }
+        };
+        (1..=5).map(cell).collect()
+    }
+
+    fn taken(cells: &[Cell]) -> Recommendation {
+        recommend(cells, &comparisons(cells, "glibc"), "glibc", 2)
+    }
+
+    #[test]
+    fn the_one_that_gives_memory_back_is_taken_with_its_price() {
+        let all =
+            [cells("glibc", 1000.0, 500), cells("jemalloc-background", 1000.0, 200), cells("glibc-trim", 1000.0, 210)];
+        let told = taken(&all.concat());
+        assert_eq!((told.take.as_str(), told.price_bytes), ("jemalloc-background", Some(-300 << 20)), "{told:#?}");
+        assert_eq!(told.scope, "up to 2 CPUs");
+        assert!(told.because[0].contains("idle rss is 0.40 times that of glibc"), "{told:#?}");
+    }
+
+    #[test]
+    fn one_that_is_worse_in_anything_is_out_and_equal_ones_change_nothing() {
+        let slower = taken(&[cells("glibc", 1000.0, 500), cells("mimalloc", 800.0, 200)].concat());
+        assert!(
+            slower.take == "keep" && slower.because[0].contains("mimalloc is out: oltp_read_only x8"),
+            "{slower:#?}"
+        );
+        let same = taken(&[cells("glibc", 1000.0, 500), cells("other", 1000.0, 500)].concat());
+        assert!(same.take == "keep" && same.because == ["other: no difference is shown"], "{same:#?}");
+    }
+
+    #[test]
+    fn one_that_died_or_was_not_in_force_is_out() {
+        let mut all = [cells("glibc", 1000.0, 500), cells("tcmalloc", 1000.0, 100)].concat();
+        all[7].state = "out_of_memory".into();
+        let told = taken(&all);
+        assert!(told.take == "keep" && told.because[0].contains("came to out_of_memory"), "{told:#?}");
+        all[7].state = "done".into();
+        all[7].as_asked = false;
+        assert!(taken(&all).because[0].contains("was not in force"));
+        assert!(comparisons(&all, "glibc").iter().all(|it| it.compared.repeats_b == 4), "it is in no verdict");
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The library: a thread that sleeps until it is asked, and asks the malloc by its own function.
+
+use crate::shared::{MAGIC, NO_FUNCTION, OF_GLIBC, OF_JEMALLOC, OF_TCMALLOC, REFUSED, Shared, TOLD, VARIABLE};
+use core::ffi::{CStr, c_char, c_int, c_long, c_void};
+use core::mem::{size_of, transmute};
+use core::ptr::{from_mut, from_ref, null, null_mut};
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static INITIALISE: extern "C" fn() = initialise;
+
+/// Its stack, with what the server's libraries keep for each thread.
+const STACK_BYTES: usize = 512 << 10;
+/// `pthread_attr_t` and `sigset_t` are smaller on all machines (bits/pthreadtypes-arch.h, bits/types/__sigset_t.h).
+type Room = [u64; 32];
+const DETACHED: c_int = 1;
+const SET_MASK: c_int = 2;
+
+extern "C" fn initialise() {
+    let Some(shared) = inherited() else { return };
+    let (mut attributes, mut all, mut before): (Room, Room, Room) = ([0; 32], [0; 32], [0; 32]);
+    let (attributes, all, before) =
+        (from_mut(&mut attributes).cast(), from_mut(&mut all).cast(), from_mut(&mut before).cast());
+    let mut thread = 0_u64;
+    // SAFETY: each has the room that its type needs; the new thread inherits the mask, and this one gets its own back.
+    unsafe {
+        if pthread_attr_init(attributes) != 0 {
+            return;
+        }
+        pthread_attr_setdetachstate(attributes, DETACHED);
+        pthread_attr_setstacksize(attributes, STACK_BYTES);
+        sigfillset(all);
+        pthread_sigmask(SET_MASK, all, before);
+        let argument = from_ref(shared).cast_mut().cast();
+        if pthread_create(from_mut(&mut thread), attributes, answer, argument) == 0 {
+            shared.pid.store(getpid().unsigned_abs(), Release);
+        }
+        pthread_sigmask(SET_MASK, before, null_mut());
+        pthread_attr_destroy(attributes);
+    }
+}
+
+fn inherited() -> Option<&'static Shared> {
+    let mut name = [0_u8; 32];
+    name.get_mut(..VARIABLE.len())?.copy_from_slice(VARIABLE.as_bytes());
+    // SAFETY: the name ends with a zero; the program has not run yet, so nobody changes the environment.
+    let value = unsafe { getenv(name.as_ptr().cast()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: a string of the environment.
+    let text = unsafe { CStr::from_ptr(value) }.to_bytes();
+    let digits = text.iter().map(|byte| byte.checked_sub(b'0').filter(|digit| *digit < 10));
+    let descriptor =
+        digits.into_iter().try_fold(0i32, |number, digit| number.checked_mul(10)?.checked_add(digit?.into()))?;
+    const READ_WRITE: c_int = 3;
+    const SHARED: c_int = 1;
+    // SAFETY: a new mapping where the kernel wants it.
+    let mapped = unsafe { mmap(null_mut(), size_of::<Shared>(), READ_WRITE, SHARED, descriptor, 0) };
+    if mapped as isize == -1 {
+        return None;
+    }
+    // SAFETY: the mapping stays for ever, and every bit pattern is valid. A descriptor of another file is shorter, or lacks the mark.
+    let shared = unsafe { mapped.cast::<Shared>().as_ref()? };
+    (shared.magic.load(Acquire) == MAGIC).then_some(shared)
+}
+
+extern "C" fn answer(shared: *mut c_void) -> *mut c_void {
+    // SAFETY: what `initialise` gave, which is never unmapped.
+    let Some(shared) = (unsafe { shared.cast::<Shared>().as_ref() }) else { return null_mut() };
+    let mut last = shared.answered.load(Acquire);
+    loop {
+        let question = shared.question.load(Acquire);
+        if question == last {
+            futex(&shared.question, WAIT, last);
+            continue;
+        }
+        let told = match shared.by.load(Acquire) {
+            OF_GLIBC => of_glibc(),
+            OF_JEMALLOC => of_jemalloc(),
+            OF_TCMALLOC => of_tcmalloc(),
+            _ => Err(NO_FUNCTION),
+        };
+        shared.bytes.store(told.unwrap_or(0), Release);
+        shared.outcome.store(told.err().unwrap_or(TOLD), Release);
+        shared.answered.store(question, Release);
+        futex(&shared.answered, WAKE, i32::MAX.unsigned_abs());
+        last = question;
+    }
+}
+
+/// mallinfo(3): what all arenas have handed out, and blocks that are mappings of their own. What the threads' caches hold counts as handed out.
+fn of_glibc() -> Result<u64, u32> {
+    let found = function(c"mallinfo2").ok_or(NO_FUNCTION)?;
+    // SAFETY: the C library's function, which returns this structure (malloc.h); of that size it comes in memory of the caller's.
+    let Mallinfo(counts) = unsafe { transmute::<*mut c_void, extern "C" fn() -> Mallinfo>(found) }();
+    const IN_MAPPINGS: usize = 4;
+    const HANDED_OUT: usize = 7;
+    let sum = counts.get(IN_MAPPINGS).zip(counts.get(HANDED_OUT)).map(|(mapped, arenas)| mapped + arenas);
+    sum.map(|bytes| bytes as u64).ok_or(REFUSED)
+}
+
+/// `struct mallinfo2`, of ten sizes (malloc.h).
+#[repr(C)]
+struct Mallinfo([usize; 10]);
+
+/// jemalloc(3): `stats.allocated`, read anew by `epoch`; without what lies in the threads' caches, where this version counts that apart.
+fn of_jemalloc() -> Result<u64, u32> {
+    let found = function(c"mallctl").ok_or(NO_FUNCTION)?;
+    type Mallctl = extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
+    // SAFETY: jemalloc's function, as its manual has it.
+    let mallctl = unsafe { transmute::<*mut c_void, Mallctl>(found) };
+    let mut epoch = 1_u64;
+    mallctl(c"epoch".as_ptr(), null_mut(), null_mut(), from_mut(&mut epoch).cast(), size_of::<u64>());
+    let read = |name: &CStr| {
+        let (mut value, mut length) = (0_usize, size_of::<usize>());
+        let outcome = mallctl(name.as_ptr(), from_mut(&mut value).cast(), from_mut(&mut length), null_mut(), 0);
+        (outcome == 0).then_some(value as u64)
+    };
+    let allocated = read(c"stats.allocated").ok_or(REFUSED)?;
+    // 4096 stands for all arenas (MALLCTL_ARENAS_ALL)
+    Ok(allocated.saturating_sub(read(c"stats.arenas.4096.tcache_bytes").unwrap_or(0)))
+}
+
+/// gperftools, malloc_extension_c.h and malloc_extension.h.
+fn of_tcmalloc() -> Result<u64, u32> {
+    let found = function(c"MallocExtension_GetNumericProperty").ok_or(NO_FUNCTION)?;
+    // SAFETY: gperftools' function, as its header has it.
+    let property = unsafe { transmute::<*mut c_void, extern "C" fn(*const c_char, *mut usize) -> c_int>(found) };
+    let mut value = 0_usize;
+    match property(c"generic.current_allocated_bytes".as_ptr(), from_mut(&mut value)) {
+        0 => Err(REFUSED),
+        _ => Ok(value as u64),
+    }
+}
+
+/// The first one in the linker's order.
+fn function(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the name ends with a zero; null stands for the default order (RTLD_DEFAULT).
+    Some(unsafe { dlsym(null_mut(), name.as_ptr()) }).filter(|found| !found.is_null())
+}
+
+const WAIT: c_int = 0;
+const WAKE: c_int = 1;
+
+/// futex(2), not private to this process.
+fn futex(word: &AtomicU32, operation: c_int, value: u32) {
+    #[cfg(target_arch = "x86_64")]
+    const FUTEX: c_long = 202;
+    #[cfg(target_arch = "aarch64")]
+    const FUTEX: c_long = 98;
+    // SAFETY: the word lives for ever; without a timeout.
+    unsafe { syscall(FUTEX, word.as_ptr(), operation, value, null::<c_void>(), null::<c_void>(), 0) };
+}
+
+unsafe extern "C" {
+    fn getenv(name: *const c_char) -> *const c_char;
+    fn getpid() -> c_int;
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn mmap(
+        at: *mut c_void,
+        bytes: usize,
+        protection: c_int,
+        flags: c_int,
+        descriptor: c_int,
+        from: i64,
+    ) -> *mut c_void;
+    fn syscall(number: c_long, ...) -> c_long;
+    fn sigfillset(set: *mut c_void) -> c_int;
+    fn pthread_sigmask(how: c_int, set: *const c_void, before: *mut c_void) -> c_int;
+    fn pthread_attr_init(attributes: *mut c_void) -> c_int;
+    fn pthread_attr_destroy(attributes: *mut c_void) -> c_int;
+    fn pthread_attr_setdetachstate(attributes: *mut c_void, state: c_int) -> c_int;
+    fn pthread_attr_setstacksize(attributes: *mut c_void, bytes: usize) -> c_int;
+    fn pthread_create(
+        thread: *mut u64,
+        attributes: *const c_void,
+        start: extern "C" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void,
+    ) -> c_int;
+    #[cfg(wringer_library)]
+    fn abort() -> !;
+}
+
+#[cfg(wringer_library)]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: takes nothing and does not return. Nothing here panics: what may be missing is an Option.
+    unsafe { abort() }
+}

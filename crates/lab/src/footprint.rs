@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the server's memory comes to at marks of an arm: before and after its load, and at the end of the rest behind it. In files in which an
+//! arm says who serves malloc, a library is in the server of each arm alike, and is asked at these marks.
+
+use crate::cell::Cell;
+use crate::error::Error;
+use crate::lab::Lab;
+use capability::{Flavour, MallocKind};
+use evidence::{FOOTPRINT, Footprint, Format, SampleSink as _, Snapshot};
+use host::meminfo;
+use host::places::Places;
+use observe::memory::{self, Options};
+use sandbox::Preload;
+use std::fs;
+use std::time::Duration;
+
+/// For the server's answer: a malloc takes each of its locks for it, and a server at work may hold them.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server that is started so answers.
+pub(crate) struct Asking {
+    pub(crate) preload: Preload,
+    pub(crate) map: asked::Map,
+}
+
+/// `None`: no arm says who serves malloc; or the server's processes have a heap each.
+pub(crate) fn asking(cell: &Cell, flavour: Flavour, places: &Places) -> Result<Option<Asking>, Error> {
+    if !is_wanted(cell) || flavour == Flavour::Postgresql {
+        return Ok(None);
+    }
+    let made = asked::install(&places.cache.join("asked")).and_then(|library| Ok((library, asked::Map::create()?)));
+    let (library, map) = made.map_err(|source| Error::Asked { source })?;
+    let preload = Preload { environment: asked::environment(&library, &map), inherit: vec![map.descriptor()] };
+    Ok(Some(Asking { preload, map }))
+}
+
+fn is_wanted(cell: &Cell) -> bool {
+    cell.phases.iter().any(|phase| phase.start.malloc.is_some())
+}
+
+impl Lab<'_> {
+    /// Recorded as a snapshot with the mark as its entity.
+    pub(crate) fn footprint(&self, arm: &str, mark: &str) -> Result<(), Error> {
+        let Some(serving) = self.serving.as_ref().filter(|_| is_wanted(self.cell)) else { return Ok(()) };
+        let (pid, flavour) = (serving.running.pid, serving.kind.flavour);
+        let lightly = Options { lightly: true, ..Options::default() };
+        let inventory = memory::inventory(Some(pid), Some(flavour), None, &lightly);
+        let pids: Vec<u32> = inventory.processes.iter().map(|process| process.pid).collect();
+        let mut seen = of_processes(&pids);
+        mark.clone_into(&mut seen.mark);
+        match asked(pid, flavour, serving.asked.as_ref()) {
+            Ok((bytes, by)) => (seen.asked_bytes, seen.asked_by) = (Some(bytes), by),
+            Err(why) => seen.asked_by = why,
+        }
+        let content = serde_json::json!(seen).to_string();
+        let (source, entity, at_us) = (FOOTPRINT.to_owned(), mark.to_owned(), self.notes.clock.now_us());
+        let snapshot = Snapshot { at_us, arm: Some(arm.to_owned()), source, entity, format: Format::Json, content };
+        self.sinks().snapshot(&snapshot).map_err(|source| Error::Sink { source })
+    }
+}
+
+/// The figure and whose it is; else why there is none.
+fn asked(pid: u32, flavour: Flavour, map: Option<&asked::Map>) -> Result<(u64, String), String> {
+    if flavour == Flavour::Postgresql {
+        return Err("each process of PostgreSQL has a heap of its own".into());
+    }
+    let serving = malloc::serving(pid);
+    let kind = serving.kind.ok_or_else(|| format!("{}: nobody knows how to ask it", serving.name))?;
+    let map = map.ok_or("the library that asks is not in the server")?;
+    let function = match kind {
+        MallocKind::Glibc => "mallinfo2: blocks of all arenas and in mappings of their own, with their headers",
+        MallocKind::Jemalloc => "mallctl: stats.allocated, without the threads' caches",
+        MallocKind::Tcmalloc => "MallocExtension: generic.current_allocated_bytes",
+        MallocKind::Mimalloc => "",
+    };
+    let bytes = map.ask(kind, PATIENCE).map_err(|silence| silence.to_string())?;
+    Ok((bytes, format!("{}, {function}", serving.name)))
+}
+
+fn of_processes(pids: &[u32]) -> Footprint {
+    let read = |pid: &u32, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let statuses: Vec<String> = pids.iter().map(|pid| read(pid, "status")).collect();
+    let rollups: Vec<String> = pids.iter().map(|pid| read(pid, "smaps_rollup")).collect();
+    of_texts(&statuses, &rollups)
+}
+
+/// A process that has ended meanwhile has neither text, and counts for nothing.
+fn of_texts(statuses: &[String], rollups: &[String]) -> Footprint {
+    let is_there = |text: &&String| !text.is_empty();
+    let (statuses, rollups): (Vec<&String>, Vec<&String>) =
+        (statuses.iter().filter(is_there).collect(), rollups.iter().filter(is_there).collect());
+    let sum = |texts: &[&String], name: &str| {
+        let values: Option<Vec<u64>> = texts.iter().map(|text| meminfo::bytes(text, name)).collect();
+        values.filter(|values| !values.is_empty()).map(|values| values.iter().sum())
+    };
+    let pss: Option<u64> = sum(&rollups, "Pss").filter(|_| rollups.len() == statuses.len());
+    Footprint {
+        mark: String::new(),
+        processes: u32::try_from(statuses.len()).unwrap_or(u32::MAX),
+        rss_bytes: if statuses.len() == 1 { sum(&statuses, "VmRSS") } else { pss },
+        pss_bytes: pss,
+        vsz_bytes: statuses.iter().filter_map(|status| meminfo::bytes(status, "VmSize")).max(),
+        page_tables_bytes: sum(&statuses, "VmPTE"),
+        anon_huge_bytes: sum(&rollups, "AnonHugePages").filter(|_| pss.is_some()),
+        huge_pool_bytes: statuses.iter().filter_map(|status| meminfo::bytes(status, "HugetlbPages")).max(),
+        asked_bytes: None,
+        asked_by: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_memory_counts_once_and_nothing_is_made_up() {
+        let status =
+            |rss: u64| format!("VmSize:\t  900 kB\nVmRSS:\t  {rss} kB\nVmPTE:\t  4 kB\nHugetlbPages:\t  0 kB\n");
+        let rollup = |pss: u64| format!("Rss:   50 kB\nPss:   {pss} kB\nAnonHugePages:   2 kB\n");
+        let one = of_texts(&[status(50)], &[rollup(40)]);
+        assert_eq!(
+            (one.rss_bytes, one.pss_bytes, one.anon_huge_bytes),
+            (Some(50 << 10), Some(40 << 10), Some(2 << 10))
+        );
+        let two = of_texts(&[status(50), status(50)], &[rollup(40), rollup(10)]);
+        assert_eq!((two.rss_bytes, two.page_tables_bytes, two.processes), (Some(50 << 10), Some(8 << 10), 2));
+        assert_eq!((two.vsz_bytes, two.huge_pool_bytes), (Some(900 << 10), Some(0)));
+        let refused = of_texts(&[status(50), status(50)], &[rollup(40), String::new()]);
+        assert_eq!((refused.rss_bytes, refused.anon_huge_bytes), (None, None), "no sum over some of them");
+        assert_eq!(of_texts(&[], &[]).vsz_bytes, None);
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//! CPU time and page faults of the server's processes, as counters that are read at both ends of what is measured: proc_pid_stat(5).
+
+use host::process::{Identity, descendants};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Where each counter stands behind the program's name, from 0; and of the children that have ended, which the server's first process has
+/// waited for.
+const FIELDS: [(&str, usize, usize); 4] =
+    [("minor faults", 7, 8), ("major faults", 9, 10), ("user us", 11, 13), ("system us", 12, 14)];
+
+/// Of this process and its descendants.
+pub(crate) fn read(pid: u32) -> BTreeMap<String, u64> {
+    let first: Vec<Identity> = Identity::of(pid).into_iter().collect();
+    let stat = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let others: Vec<String> =
+        descendants(&first).into_iter().map(|it| it.pid).filter(|it| *it != pid).map(stat).collect();
+    counted(&stat(pid), &others, 1_000_000 / rustix::param::clock_ticks_per_second().max(1))
+}
+
+fn counted(first: &str, others: &[String], tick_us: u64) -> BTreeMap<String, u64> {
+    let of = |(name, own, ended): (&'static str, usize, usize)| {
+        let sum = field(first, own)? + field(first, ended)?;
+        let sum = others.iter().filter_map(|stat| field(stat, own)).sum::<u64>() + sum;
+        Some((name.to_owned(), if name.ends_with(" us") { sum * tick_us } else { sum }))
+    };
+    FIELDS.into_iter().filter_map(of).collect()
+}
+
+/// The name, in brackets, may hold anything.
+fn field(stat: &str, place: usize) -> Option<u64> {
+    stat.rsplit_once(") ")?.1.split(' ').nth(place)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_processes_are_added_up() {
+        let stat = |user: u32| format!("1 (a b) c) S 1 1 1 0 -1 0 5 6 7 8 {user} 20 100 200 20 0 1 0 9\n");
+        let of = |counted: &BTreeMap<String, u64>| [counted["user us"], counted["minor faults"], counted["system us"]];
+        let alone = counted(&stat(10), &[], 10_000);
+        assert_eq!(of(&alone), [1_100_000, 11, 2_200_000]);
+        let both = counted(&stat(10), &[stat(3), String::new()], 10_000);
+        assert_eq!(of(&both), [1_130_000, 16, 2_400_000]);
+        assert!(counted("", &[], 10_000).is_empty());
+        assert_eq!(read(std::process::id()).len(), 4);
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who serves malloc in a process, and whether a library can serve it in a server. Reads files and processes; changes nothing, starts nothing.
+//!
+//! That a library is mapped does not say that it serves: a preloaded library without a malloc is mapped, and so is a linked one behind the
+//! one that serves. The dynamic linker takes the first definition in its order (ld.so(8); glibc, elf/dl-lookup.c) and writes its address into
+//! a slot of the program. [`serving`] reads that slot.
+//!
+//! - `elf`: what the file of a program or a library says of itself.
+//! - `process`: mappings, memory and program of a process.
+//! - [`serving`], [`inferred`]: who serves.
+//! - `shape`: what the heap looks like, and whether that fits.
+//! - [`fit`]: whether a library can be loaded into a program.
+//!
+//! Not here: which mallocs there are (`capability`), where their libraries come from (`sandbox`), what they hold (`observe`).
+
+mod elf;
+mod fit;
+mod process;
+mod serving;
+mod shape;
+
+pub use elf::Elf;
+pub use fit::{Unfit, fit};
+pub use serving::{How, Serving, inferred, serving, serving_with};
+pub use shape::{Shape, shape};
