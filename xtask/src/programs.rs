@@ -15,7 +15,7 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 38] = [
+const WITHOUT_A_RUN: [&str; 44] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -23,11 +23,14 @@ const WITHOUT_A_RUN: [&str; 38] = [
     "article_laws",
     "articles_page",
     "compare",
+    "conduct",
     "corpus",
     "damage",
     "explained",
     "faults_page",
     "heap",
+    "heap_page",
+    "heap_profilers",
     "kept_directories",
     "limits",
     "memory",
@@ -37,6 +40,7 @@ const WITHOUT_A_RUN: [&str; 38] = [
     "page",
     "parsers",
     "plan_asks",
+    "profiles",
     "published",
     "published_histograms",
     "ready_files",
@@ -44,6 +48,7 @@ const WITHOUT_A_RUN: [&str; 38] = [
     "report",
     "round_trip",
     "same_limits",
+    "settings",
     "spec",
     "stall_article",
     "stall_laws",
@@ -51,6 +56,7 @@ const WITHOUT_A_RUN: [&str; 38] = [
     "stalls_explain",
     "stalls_simulate",
     "stored",
+    "sweep_page",
     "together",
     "verdicts",
     "within",
@@ -66,6 +72,7 @@ const WITH_SERVERS: [&[&str]; 4] = [
         "load",
         "load_file",
         "load_pgbench",
+        "matrix",
         "mysql",
         "which_server",
         "whose_journal",
@@ -103,13 +110,14 @@ const WITH_SERVERS: [&[&str]; 4] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 36] = [
+const QUICK: [&str; 38] = [
     "allocation",
     "annex_5",
     "any_input",
     "article_laws",
     "articles_page",
     "compare",
+    "conduct",
     "corpus",
     "damage",
     "explained",
@@ -124,6 +132,7 @@ const QUICK: [&str; 36] = [
     "page",
     "parsers",
     "patience",
+    "profiles",
     "published",
     "published_histograms",
     "ready_files",

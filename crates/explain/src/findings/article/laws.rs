@@ -2,9 +2,10 @@
 //! The five articles' figures, and what should be so of them on any machine, where something should: the one place for both.
 
 use super::measured::{
-    FigureOf, backoff_after_pause, backoff_over_legacy, cached_cold_over_warm, direct_cold_over_warm, distance_of_humps, huge_over_buffers,
-    load_over_squeezed, page_table_entry, page_tables_over_huge, pool_share, reads_of_second_hump, refused_beside_leak,
-    refused_with_limit, rss_after_rest, rss_over_vsz, scan_warm_over_cold, ticks_per_stall,
+    FigureOf, backoff_after_pause, backoff_over_legacy, cached_cold_over_warm, direct_cold_over_warm,
+    distance_of_humps, huge_over_buffers, load_over_squeezed, page_table_entry, page_tables_over_huge, pool_share,
+    reads_of_second_hump, refused_beside_leak, refused_with_limit, rss_after_rest, rss_over_vsz, scan_warm_over_cold,
+    ticks_per_stall,
 };
 
 /// One figure.
