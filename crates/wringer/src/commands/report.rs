@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "FOLDER", num_args = 1.., conflicts_with_all = ["recording", "load", "output"])]
     articles: Vec<PathBuf>,
     /// With --articles: a folder for the reports of these runs, to which the page leads, and for articles.json, from which it can be made again
-    #[arg(long, value_name = "FOLDER", requires = "articles")]
+    #[arg(long, value_name = "FOLDER", requires = "articles", conflicts_with = "recording")]
     gallery: Option<PathBuf>,
     /// One HTML file that opens offline, the whole result for machines, a summary for the terminal or in Markdown, or JUnit XML
     #[arg(short, long, value_enum, default_value_t = Format::Html)]
