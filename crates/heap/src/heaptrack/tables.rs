@@ -51,7 +51,8 @@ impl Tables {
         }
         for frame in self.frames_of(address) {
             let text = frame.function.len() + frame.place.as_ref().map_or(0, String::len);
-            self.budget.take(size_of::<Frame>() + 2 * size_of::<usize>() + text)?;
+            // two strings and the frame are allocated, each with what malloc needs beside it
+            self.budget.take(size_of::<Frame>() + 2 * size_of::<usize>() + text + 3 * 16)?;
             self.frames.push(Arc::new(frame));
         }
         self.budget.take(size_of::<u32>())?;
