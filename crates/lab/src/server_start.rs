@@ -23,6 +23,7 @@ pub fn wrapping(start: &ServerStart, installation: &Installation) -> Result<Wrap
         malloc: library,
         thp: start.thp.map(thp),
         valgrind: None,
+        valgrind_options: Vec::new(),
         huge_pages: start.huge_pages.map(huge_pages),
     };
     wrapping.check()?;

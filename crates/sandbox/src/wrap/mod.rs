@@ -12,7 +12,8 @@ pub use malloc::Malloc;
 use crate::joint_needs::pool_bytes;
 use crate::{Error, Flavour, Sandbox, ServerOption};
 use capability::{Capability, words};
-use host::tool;
+use host::process::Leftovers;
+use host::{files, tool};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,9 @@ pub struct Wrapping {
     pub malloc: Option<PathBuf>,
     pub thp: Option<Thp>,
     pub valgrind: Option<Valgrind>,
+    /// Options of Valgrind's, after those that Wringer gives it.
+    #[serde(default)]
+    pub valgrind_options: Vec<String>,
     pub huge_pages: Option<HugePages>,
 }
 
@@ -60,6 +64,10 @@ const VALGRIND_GRACE: Duration = Duration::from_secs(600);
 const VALGRIND_READY: Duration = Duration::from_secs(600);
 /// The folder, in the sandbox, for what Valgrind writes as the server's user.
 pub(crate) const VALGRIND_FOLDER: &str = "valgrind";
+/// How the names of the pipes begin over which a program in Valgrind can be asked. They are in that folder, and not in /tmp.
+const PIPES: &str = "vgdb-";
+/// PostgreSQL forks its processes, and only with this option each has pipes of its own. Programs of the machine that a server starts are not traced.
+const WITH_CHILDREN: [&str; 2] = ["--trace-children=yes", "--trace-children-skip=/bin/*,/usr/bin/*"];
 
 impl Thp {
     pub fn name(self) -> &'static str {
@@ -136,16 +144,26 @@ impl Wrapping {
     /// What stands before the server's program, and how long its start and its end may take then.
     pub(crate) fn valgrind_command(&self, sandbox: &Sandbox) -> Result<Option<(PathBuf, Vec<OsString>)>, Error> {
         let Some(asked) = self.valgrind else { return Ok(None) };
-        let folder = sandbox.folder.join(VALGRIND_FOLDER);
+        let folder = sandbox.valgrind_folder();
         let file = |option: &str, end: &str| -> OsString {
             format!("--{option}={}/{}.%p{end}", folder.display(), asked.name()).into()
         };
         let mut arguments: Vec<OsString> = vec![format!("--tool={}", asked.name()).into()];
+        arguments.push(format!("--vgdb-prefix={}/vgdb", folder.display()).into());
+        if sandbox.flavour() == Flavour::Postgresql {
+            arguments.extend(WITH_CHILDREN.map(OsString::from));
+        }
         match asked {
             Valgrind::Massif => arguments.extend([file("massif-out-file", ".out"), file("log-file", ".log")]),
             Valgrind::Memcheck => arguments.extend(["--leak-check=full".into(), file("log-file", ".log")]),
         }
+        arguments.extend(self.valgrind_options.iter().map(OsString::from));
         Ok(Some((valgrind_program()?, arguments)))
+    }
+
+    /// What Valgrind leaves where it is killed.
+    pub(crate) fn leftovers(&self, sandbox: &Sandbox) -> Option<Leftovers> {
+        self.valgrind.map(|_| Leftovers { folder: sandbox.valgrind_folder(), beginning: PIPES.into() })
     }
 
     pub(crate) fn stop_grace(&self, usual: Duration) -> Duration {
@@ -154,6 +172,21 @@ impl Wrapping {
 
     pub(crate) fn ready_timeout(&self, usual: Duration) -> Duration {
         self.valgrind.map_or(usual, |_| usual.max(VALGRIND_READY))
+    }
+}
+
+impl Sandbox {
+    /// Where Valgrind writes, as the server's user, and where the pipes are over which it is asked (`vgdb --vgdb-prefix=FOLDER/vgdb`).
+    pub fn valgrind_folder(&self) -> PathBuf {
+        self.folder.join(VALGRIND_FOLDER)
+    }
+
+    /// Removes the pipes of a server in Valgrind that was killed together with its launcher. To be called while it does not run.
+    ///
+    /// # Errors
+    /// One cannot be removed.
+    pub fn remove_pipes(&self) -> Result<u64, Error> {
+        Ok(files::remove_beginning(&self.valgrind_folder(), PIPES)?)
     }
 }
 

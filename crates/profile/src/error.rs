@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::Known;
+use std::path::PathBuf;
+
+/// Why a server could not be profiled.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("start the server {under}")]
+    Start {
+        under: &'static str,
+        /// What its logs are known to mean.
+        known: Vec<Known>,
+        #[source]
+        source: sandbox::Error,
+    },
+    #[error("the server ended while it was profiled")]
+    Ended {
+        known: Vec<Known>,
+        #[source]
+        source: sandbox::Error,
+    },
+    #[error("stop the server")]
+    Stop(#[source] sandbox::Error),
+    #[error("find the server's process")]
+    Attach(#[source] attach::Error),
+    #[error("run '{statement}'")]
+    Statement {
+        statement: String,
+        #[source]
+        source: load::Error,
+    },
+    #[error("connect to the server")]
+    Connect(#[source] load::Error),
+    #[error("without '{program}' (package {package}) no snapshot of a running server can be taken")]
+    NoTool { program: &'static str, package: &'static str },
+    #[error("take a snapshot of process {pid}: {why}")]
+    Snapshot { pid: u32, why: String },
+    #[error("read {}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("keep a snapshot")]
+    Keep(#[source] host::Error),
+    #[error("what Massif wrote of process {pid} is no snapshot: {why}")]
+    NoSnapshot { pid: u32, why: String },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// What is known of this failure, and its cures.
+    pub fn known(&self) -> &[Known] {
+        match self {
+            Self::Start { known, .. } | Self::Ended { known, .. } => known,
+            _ => &[],
+        }
+    }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A sandbox's server under Valgrind's Massif: who holds its heap, at moments that the caller chooses.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`Symbols`] | which share of the program's functions a profile can name, and which package has the other names |
+//! | [`Session`] | one life of the server under Massif: marks, and its slow end |
+//! | `vgdb` | asks a process in Valgrind for a snapshot |
+//! | `snapshots` | puts snapshots of several moments into one file, and those of several processes into one snapshot |
+//! | [`known`] | what a log of a failed start means, and the cure |
+//! | [`Pace`] | how long a small query takes: natively and under Massif |
+//! | [`repeat`] | the same statements in blocks with rests between: natively with the ledger, then under Massif; what leaks |
+//!
+//! What it is not: it reads no profile (`heap` does), judges no growth (`explain` does), and prints nothing.
+//!
+//! Invariants: each snapshot is on the disk, in the user's folder, before the next one is asked for, so that a server that is killed leaves a
+//! profile. The server belongs to the caller's run: whatever ends that run ends the server, and Valgrind's pipes go with it.
+
+mod error;
+mod known;
+mod pace;
+pub mod repeat;
+mod session;
+mod snapshots;
+mod symbols;
+mod vgdb;
+
+pub use error::Error;
+pub use known::{Known, known};
+pub use pace::Pace;
+pub use session::{Ended, Mark, ProcessMark, Session, Settings, native};
+pub use symbols::Symbols;

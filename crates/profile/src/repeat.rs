@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The same statements again and again, in blocks with rests between: first natively, with the ledger after each block; then under Massif, with a
+//! mark after each block. All over one connection, which stays open: what it holds is a leak, too.
+
+use crate::{Error, Pace, Session};
+use attach::{Attached, Surroundings, Wanted};
+use explain::leak::{Holding, Leak};
+use heap::Holdings;
+use host::interrupt;
+use host::places::Places;
+use load::Target;
+use load::admin::Connection;
+use observe::memory::Options;
+use run::Run;
+use sandbox::{Sandbox, ServerOption, StartOptions};
+use std::time::{Duration, Instant};
+
+/// What is repeated, and how often.
+#[derive(Debug, Clone)]
+pub struct Repeat {
+    /// One repetition is all of them, in this order. `{n}` in a statement is the number of the repetition, from 1.
+    pub statements: Vec<String>,
+    /// In a block. `None`: as many as a block of [`BLOCK`] takes natively.
+    pub repetitions: Option<u64>,
+    /// Natively, behind the warm-up.
+    pub blocks: usize,
+    /// Between the end of a block and the look at the memory.
+    pub rest: Duration,
+}
+
+/// Blocks before those that count, natively and under Massif.
+pub const WARM_UP: usize = 4;
+/// Blocks under Massif, behind its warm-up: a profile tells bytes, and needs fewer than the ledger, which tells pages.
+pub const PROFILED: usize = 10;
+const BLOCK: Duration = Duration::from_millis(250);
+/// Servers limit what a connection may hold: MySQL and MariaDB 16,382 prepared statements, which 40 such blocks do not reach.
+const MOST: u64 = 300;
+const FEWEST: u64 = 10;
+
+/// What the native life has shown.
+#[derive(Debug)]
+pub struct Native {
+    pub pace: Pace,
+    /// In each block.
+    pub repetitions: u64,
+    /// `None`: too few of its inventories could be read.
+    pub leak: Option<Leak>,
+}
+
+impl Repeat {
+    /// One life of the server without a profiler. `say` is told of each block: how many are done, of how many.
+    ///
+    /// # Errors
+    /// The server does not start, a statement fails, or somebody wants to stop.
+    pub fn natively(
+        &self,
+        sandbox: &Sandbox,
+        run: &mut Run,
+        options: &[ServerOption],
+        places: &Places,
+        say: &mut dyn FnMut(usize, usize),
+    ) -> Result<Native, Error> {
+        let start = StartOptions { extra_options: options.to_vec(), ..StartOptions::default() };
+        let began = Instant::now();
+        let started = sandbox.start(run, &start);
+        let server = started.map_err(|source| Error::Start { under: "natively", known: Vec::new(), source })?;
+        let started = began.elapsed();
+        let seen = Pace::measure(&server.target, started)
+            .map_err(Error::Connect)
+            .and_then(|pace| self.inventories(sandbox, &server.target, pace, places, say));
+        server.stop(run).map_err(Error::Stop)?;
+        seen
+    }
+
+    fn inventories(
+        &self,
+        sandbox: &Sandbox,
+        target: &Target,
+        pace: Pace,
+        places: &Places,
+        say: &mut dyn FnMut(usize, usize),
+    ) -> Result<Native, Error> {
+        let mut connection = Connection::open(target).map_err(Error::Connect)?;
+        let wanted = Wanted { sandbox: Some(sandbox.name().to_owned()), ..Wanted::default() };
+        let around = Surroundings { places, variable: &|_| None, say: &|_| {} };
+        let mut attached =
+            Attached::find(&wanted, around).and_then(Attached::require_process).map_err(Error::Attach)?;
+        let mut readings = vec![(0, attached.inventory(Options::default()))];
+        let blocks = WARM_UP + self.blocks;
+        let (mut done, mut repetitions) = (0, self.repetitions.unwrap_or(FEWEST));
+        for block in 1..=blocks {
+            let began = Instant::now();
+            done = self.block(&mut connection, done, repetitions)?;
+            if block == 1 && self.repetitions.is_none() {
+                repetitions = as_many(began.elapsed(), repetitions);
+            }
+            self.rest()?;
+            readings.push((done, attached.inventory(Options::default())));
+            say(block, blocks);
+        }
+        Ok(Native { pace, repetitions, leak: Leak::of(readings, WARM_UP) })
+    }
+
+    /// The same under Massif: `native` with the functions that grew. The session goes on.
+    ///
+    /// # Errors
+    /// As [`Self::natively`]; a snapshot cannot be taken or read.
+    pub fn profiled(
+        &self,
+        session: &mut Session,
+        repetitions: u64,
+        say: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<(u64, Vec<Holding>)>, Error> {
+        let mut connection = Connection::open(&session.server.target).map_err(Error::Connect)?;
+        let blocks = WARM_UP + PROFILED;
+        let (mut done, mut numbers) = (0, Vec::new());
+        for block in 1..=blocks {
+            done = self.block(&mut connection, done, repetitions)?;
+            if block >= WARM_UP {
+                self.rest()?;
+                let mark = session.mark(&format!("after {done} repetitions"))?;
+                numbers.push((done, mark.number));
+            }
+            say(block, blocks);
+        }
+        holdings(session, &numbers)
+    }
+
+    /// Returns how many repetitions are done then.
+    fn block(&self, connection: &mut Connection, done: u64, repetitions: u64) -> Result<u64, Error> {
+        for repetition in done + 1..=done + repetitions {
+            for statement in &self.statements {
+                let statement = statement.replace("{n}", &repetition.to_string());
+                connection.query(&statement).map_err(|source| Error::Statement { statement, source })?;
+            }
+            if interrupt::requested() {
+                return Err(Error::Interrupted);
+            }
+        }
+        Ok(done + repetitions)
+    }
+
+    fn rest(&self) -> Result<(), Error> {
+        let until = Instant::now() + self.rest;
+        while Instant::now() < until {
+            if interrupt::requested() {
+                return Err(Error::Interrupted);
+            }
+            std::thread::sleep(Duration::from_millis(20).min(self.rest));
+        }
+        Ok(())
+    }
+}
+
+/// So many that they take as long as a block shall: by a first block, whose statements were the slowest.
+fn as_many(took: Duration, repetitions: u64) -> u64 {
+    let one = took.as_secs_f64() / repetitions.max(1) as f64;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` keeps to what u64 holds
+    let many = (BLOCK.as_secs_f64() / one) as u64;
+    many.clamp(FEWEST, MOST)
+}
+
+/// Who holds what at these marks.
+fn holdings(session: &Session, numbers: &[(u64, u32)]) -> Result<Vec<(u64, Vec<Holding>)>, Error> {
+    let path = session.profile();
+    let unreadable = |source: std::io::Error| Error::Read { path: path.clone(), source };
+    let text = std::fs::read(&path).map_err(unreadable)?;
+    let places: Vec<usize> = numbers.iter().map(|(_, number)| *number as usize).collect();
+    let trees = heap::trees(text.as_slice(), &places).map_err(|error| unreadable(std::io::Error::other(error)))?;
+    let held = |tree: &heap::Tree| {
+        let functions = Holdings::of(tree).functions.into_iter();
+        functions.map(|it| Holding { function: it.function, path: it.path, bytes: it.bytes }).collect()
+    };
+    Ok(numbers.iter().zip(&trees).map(|((done, _), tree)| (*done, held(tree))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_has_as_many_repetitions_as_its_time_takes() {
+        assert_eq!(as_many(Duration::from_millis(10), 10), 250);
+        assert_eq!(as_many(Duration::from_nanos(1), 10), MOST);
+        assert_eq!(as_many(Duration::from_secs(60), 10), FEWEST);
+    }
+}
