@@ -31,7 +31,7 @@ pub enum Error {
     },
     #[error("connect to the server")]
     Connect(#[source] load::Error),
-    #[error("without '{program}' (package {package}) no snapshot of a running server can be taken")]
+    #[error("without the program '{program}' (package {package}) nothing can be profiled")]
     NoTool { program: &'static str, package: &'static str },
     #[error("take a snapshot of process {pid}: {why}")]
     Snapshot { pid: u32, why: String },

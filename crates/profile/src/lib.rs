@@ -30,3 +30,12 @@ pub use known::{Known, known};
 pub use pace::Pace;
 pub use session::{Ended, Mark, ProcessMark, Session, Settings, native};
 pub use symbols::Symbols;
+
+/// # Errors
+/// [`Error::NoTool`]: what a profile needs is not on this machine.
+pub fn check_tools() -> Result<(), Error> {
+    for program in ["valgrind", "vgdb"] {
+        host::tool::find(program).ok_or(Error::NoTool { program, package: "valgrind" })?;
+    }
+    Ok(())
+}

@@ -4,7 +4,7 @@
 mod assertion;
 mod diff;
 mod file;
-mod grown;
+pub(in crate::commands) mod grown;
 mod show;
 
 use crate::exit::Outcome;

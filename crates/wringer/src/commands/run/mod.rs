@@ -17,7 +17,7 @@ use evidence::{Arm, ArmOutcome};
 use experiment::{Experiment, Load};
 use host::places::Places;
 use lab::{Cell, Ended, Found, Hooks, KeptFills, Missed, refuse_limits, refuse_ram};
-pub use output::{Output, RECORDING};
+pub use output::{Output, RECORDING, refuse_unwritable};
 use output::{REPORT, RESULT};
 use recording::Recording;
 use std::fs::File;
