@@ -98,6 +98,7 @@ const WITH_SERVERS: [&[&str]; 3] = [
         "memory_bounds",
         "memory_over_time",
         "memory_planted",
+        "memory_profile",
         "replay",
         "timed_server",
     ],

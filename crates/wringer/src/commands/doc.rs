@@ -47,6 +47,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "memory",
     "connections",
     "heap",
+    "profile",
     "hugepages",
     "modes",
     "stalls",
@@ -70,7 +71,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 40;
+const PAGE_COUNT: usize = 41;
 
 /// # Errors
 /// Exit code 2: there is no such page.
