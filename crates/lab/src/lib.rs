@@ -73,6 +73,7 @@ pub use notes::Notes;
 pub use outcome::{Ended, Missed, Outcome};
 pub use server_start::wrapping;
 pub use squeeze_requests::{refuse_limits, refuse_ram};
-pub use translate::load_spec;
+pub use own_data::{database, rows};
+pub use translate::{fill_spec, load_spec};
 pub use walk::{Begun, begin};
 pub use workload_from_file::{WorkloadFromFile, Workloads};

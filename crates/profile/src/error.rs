@@ -19,6 +19,14 @@ pub enum Error {
         #[source]
         source: sandbox::Error,
     },
+    #[error("make a sandbox for the experiment")]
+    Sandbox(#[source] sandbox::Error),
+    #[error("take the experiment's words")]
+    Words(#[source] lab::Error),
+    #[error("fill the tables")]
+    Fill(#[source] load::fill::Error),
+    #[error("send the load")]
+    Load(#[source] load::Error),
     #[error("stop the server")]
     Stop(#[source] sandbox::Error),
     #[error("find the server's process")]

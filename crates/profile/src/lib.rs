@@ -8,6 +8,7 @@
 //! | `vgdb` | asks a process in Valgrind for a snapshot |
 //! | `snapshots` | puts snapshots of several moments into one file, and those of several processes into one snapshot |
 //! | [`known`] | what a log of a failed start means, and the cure |
+//! | [`prepare`] | a sandbox with the server and the data of an experiment, and the load of one of its arms |
 //! | [`Pace`] | how long a small query takes: natively and under Massif |
 //! | [`repeat`] | the same statements in blocks with rests between: natively with the ledger, then under Massif; what leaks |
 //!
@@ -17,6 +18,7 @@
 //! profile. The server belongs to the caller's run: whatever ends that run ends the server, and Valgrind's pipes go with it.
 
 mod error;
+mod from_file;
 mod known;
 mod pace;
 pub mod repeat;
@@ -26,6 +28,7 @@ mod symbols;
 mod vgdb;
 
 pub use error::Error;
+pub use from_file::{Prepared, Wanted, prepare};
 pub use known::{Known, known};
 pub use pace::Pace;
 pub use session::{Ended, Mark, ProcessMark, Session, Settings, native};

@@ -2,6 +2,7 @@
 //! When snapshots are taken.
 
 use super::keys::Keys;
+use super::subject::{Load, Loading};
 use crate::terminal;
 use load::admin::Connection;
 use profile::{Error, Session};
@@ -28,20 +29,23 @@ pub(super) fn take(session: &mut Session, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs the statements, or waits until the time is over, the user stops it, or the server has ended.
-pub(super) fn until_the_end(session: &mut Session, wishes: &Wishes<'_>) -> Result<(), Error> {
+/// Runs the statements, then waits until the load or the time is over, the user stops it, or the server has ended.
+pub(super) fn until_the_end(session: &mut Session, wishes: &Wishes<'_>, load: Option<Load>) -> Result<(), Error> {
+    let load = load.map(|load| load.start(session)).transpose()?;
     if !wishes.sql.is_empty() {
         statements(session, wishes.sql)?;
-        if wishes.time.is_none() {
+        if wishes.time.is_none() && load.is_none() {
             return Ok(());
         }
     }
     let keys = Keys::of_terminal();
-    let until = wishes.time.map_or_else(|| "Ctrl-C".to_owned(), |time| format!("{} are over", Span(time)));
+    let alone = if load.is_some() { "the load is over" } else { "Ctrl-C" };
+    let until = wishes.time.map_or_else(|| alone.to_owned(), |time| format!("{} are over", Span(time)));
     let press = if keys.are_there() { "; Enter takes a snapshot" } else { "" };
     terminal::say(format_args!("  runs     until {until}{press}"));
     let (began, mut last) = (Instant::now(), Instant::now());
-    while !host::interrupt::requested() && session.is_alive() && wishes.time.is_none_or(|time| began.elapsed() < time) {
+    let is_over = || load.as_ref().is_some_and(Loading::is_over) || host::interrupt::requested();
+    while !is_over() && session.is_alive() && wishes.time.is_none_or(|time| began.elapsed() < time) {
         if keys.was_pressed() {
             take(session, "Enter")?;
         }
@@ -51,7 +55,7 @@ pub(super) fn until_the_end(session: &mut Session, wishes: &Wishes<'_>) -> Resul
         }
         std::thread::sleep(TICK);
     }
-    Ok(())
+    load.map_or(Ok(()), Loading::end)
 }
 
 /// All over one connection.

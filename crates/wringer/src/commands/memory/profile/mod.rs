@@ -5,6 +5,7 @@ mod keys;
 mod marks;
 mod output;
 mod show;
+mod subject;
 
 use crate::commands::command_line;
 use crate::commands::observe::seconds;
@@ -14,13 +15,14 @@ use crate::{signals, terminal::spinner};
 use explain::leak::Verdict;
 use host::places::Places;
 use marks::Wishes;
-use profile::repeat::{Native, Repeat};
-use profile::{Pace, Session, Settings, Symbols};
+use ::profile::repeat::{Native, Repeat};
+use ::profile::{Pace, Session, Settings, Symbols};
 use run::{Begin, Kind, Resource, Run};
 use sandbox::{Sandbox, ServerOption};
 use show::{Repeated, Shown, SlowDown};
 use std::path::PathBuf;
 use std::time::Duration;
+use subject::{Life, Load, Subject};
 use units::Span;
 
 /// Start a sandbox's server under Valgrind's Massif: who holds its heap, when, and what grows; with --repeat, what leaks
@@ -37,13 +39,17 @@ use units::Span;
     wringer memory profile pears --sql 'SELECT * FROM t ORDER BY c'    before and after\n  \
     wringer memory profile pears --repeat 'SELECT my_udf(1)'           does it leak, how much a call, and where?\n  \
     wringer memory profile apples --repeat 'PREPARE p{n} AS SELECT {n}'\n  \
+    wringer memory profile experiments/quick.toml --every 5s           an experiment's server, data and load; its squeezes are left out\n  \
     wringer heap show out/heap.massif --assert 'growth<1M'\n\n\
     Exit codes: 1 with --fail-on-leak, if it leaks; 3 no such sandbox, it runs, or Valgrind is not there; 4 the server does not start under Valgrind, or\n  \
     ended meanwhile: what was taken until then is kept. More: docs/profile.md, or `wringer doc profile`.")]
 pub(super) struct Args {
-    /// The sandbox; stopped
-    #[arg(value_name = "SANDBOX", required_unless_present = "sandbox")]
+    /// A sandbox, which is stopped; or the file of an experiment (NAME.toml): its server and its data in a sandbox of their own, and the load of one arm
+    #[arg(value_name = "SANDBOX|FILE", required_unless_present = "sandbox")]
     name: Option<String>,
+    /// Of an experiment: the arm whose server options and load are taken [default: the first]
+    #[arg(long, value_name = "NAME")]
+    arm: Option<String>,
     /// The same, as other commands take it
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     sandbox: Option<String>,
@@ -109,18 +115,13 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn main(args: &Args) -> Outcome {
-    signals::install()?;
+    let stop = signals::install()?;
     let places = Places::from_environment();
     let name = args.name.as_deref().or(args.sandbox.as_deref()).unwrap_or_default();
-    let sandbox = Sandbox::open(name, &places)?;
+    let subject = Subject::look(args, name, &places)?;
     ::profile::check_tools().map_err(failure)?;
-    sandbox.require_known(&places)?;
-    sandbox.check_before_start()?;
     let debug_files = args.debug_files.as_deref().map(output::readable_folder).transpose()?;
-    let folder = output::folder(args.folder.as_deref(), name, &places)?;
-    let symbols = Symbols::of(&sandbox.manifest.installation, debug_files.as_deref());
-    say_symbols(symbols.as_ref());
-    sandbox.clear_runs(&places)?;
+    let folder = output::folder(args.folder.as_deref(), subject.name(), &places)?;
     let settings = Settings {
         pages_as_heap: args.pages_as_heap,
         threshold: args.threshold,
@@ -128,17 +129,20 @@ pub(super) fn main(args: &Args) -> Outcome {
         options: args.options.clone(),
         folder: folder.clone(),
     };
-    let resources = vec![Resource::Sandbox(name.into())];
+    let resources = vec![Resource::Sandbox(subject.name().into())];
     let begin = Begin { kind: Kind::Run, command: command_line(), resources, places: places.clone() };
     let mut run = Run::begin(begin)?;
-    let profiled = both_lives(args, &sandbox, &mut run, settings, symbols, &places);
+    let profiled =
+        subject.life(args, &mut run, &places, &stop).and_then(|life| both_lives(args, life, &mut run, settings, &places));
     if let Err(not_released) = run.release() {
         if let Err(failure) = profiled {
             terminal::say(format_args!("error: {:#}", failure.error));
         }
         return Err(Failure::new(Exit::NotRestored, not_released).hint("wringer undo"));
     }
+    let deleted = subject.end(&places);
     let shown = profiled.map_err(|failure| kept_until(failure, &folder))?;
+    deleted?;
     shown.keep(&folder)?;
     match args.output {
         Output::Json => terminal::json(&shown),
@@ -151,27 +155,30 @@ pub(super) fn main(args: &Args) -> Outcome {
     Ok(())
 }
 
-fn both_lives(
-    args: &Args,
-    sandbox: &Sandbox,
-    run: &mut Run,
-    settings: Settings,
-    symbols: Option<Symbols>,
-    places: &Places,
-) -> Result<Shown, Failure> {
+fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places: &Places) -> Result<Shown, Failure> {
+    let Life { sandbox, pace, load, options } = life;
+    let mut settings = settings;
+    // those of the command line stand above those of a file
+    settings.options.splice(0..0, options);
+    let symbols = Symbols::of(&sandbox.manifest.installation, settings.debug_files.as_deref());
+    say_symbols(symbols.as_ref());
     let repeat = (!args.repeat.is_empty()).then(|| Repeat {
         statements: args.repeat.clone(),
         repetitions: args.repetitions,
         blocks: args.blocks.into(),
         rest: args.rest.0,
     });
-    let native = natively(args, repeat.as_ref(), sandbox, run, places)?;
+    let native = match pace.filter(|_| repeat.is_none()) {
+        Some(pace) => Some(Native { pace, repetitions: 0, leak: None }),
+        None => natively(args, &settings.options, repeat.as_ref(), &sandbox, run, places)?,
+    };
+    native.iter().for_each(say_native);
     let waiting = spinner("starts under Massif");
-    let started = Session::start(sandbox, run, settings);
+    let started = Session::start(&sandbox, run, settings);
     waiting.finish_and_clear();
     let mut session = started.map_err(failure)?;
     let version = session.server.version.clone();
-    let profiled = profile_it(args, repeat.as_ref(), &mut session, native.as_ref());
+    let profiled = profile_it(args, repeat.as_ref(), &mut session, native.as_ref(), load);
     let profile = session.profile();
     terminal::say("  ends     Massif writes its file; this takes its time");
     let ended = session.end(run).map_err(failure);
@@ -206,6 +213,7 @@ fn both_lives(
 
 fn natively(
     args: &Args,
+    options: &[ServerOption],
     repeat: Option<&Repeat>,
     sandbox: &Sandbox,
     run: &mut Run,
@@ -216,7 +224,7 @@ fn natively(
     }
     let native = match repeat {
         None => {
-            let pace = profile::native(sandbox, run, &args.options).map_err(failure)?;
+            let pace = profile::native(sandbox, run, options).map_err(failure)?;
             Native { pace, repetitions: 0, leak: None }
         }
         Some(repeat) => {
@@ -225,14 +233,17 @@ fn natively(
                 bar.set_length(of as u64);
                 bar.set_position(done as u64);
             };
-            let native = repeat.natively(sandbox, run, &args.options, places, &mut say).map_err(failure);
+            let native = repeat.natively(sandbox, run, options, places, &mut say).map_err(failure);
             bar.finish_and_clear();
             native?
         }
     };
+    Ok(Some(native))
+}
+
+fn say_native(native: &Native) {
     let Pace { start_ms, query_us } = native.pace;
     terminal::say(format_args!("  native   started in {:.1} s; a query takes {query_us:.0} us", start_ms / 1e3));
-    Ok(Some(native))
 }
 
 /// How fast it is under Massif; and who held what, after how many repetitions.
@@ -243,6 +254,7 @@ fn profile_it(
     repeat: Option<&Repeat>,
     session: &mut Session,
     native: Option<&Native>,
+    load: Option<Load>,
 ) -> Result<Profiled, profile::Error> {
     let pace = session.pace()?;
     say_pace(pace, native.map(|it| it.pace));
@@ -260,7 +272,7 @@ fn profile_it(
         }
         _ => {
             let wishes = Wishes { sql: &args.sql, time: args.time, every: args.every };
-            marks::until_the_end(session, &wishes)?;
+            marks::until_the_end(session, &wishes, load)?;
             Vec::new()
         }
     };
