@@ -71,7 +71,7 @@ if wants udf; then
 fi
 if wants prepared; then
     deploy mariadb
-    judge prepared leak "" --repeat "PREPARE p{n} FROM 'SELECT {n}'"
+    judge prepared leak "" --repeat "PREPARE p{i} FROM 'SELECT {i}'"
     gone
 fi
 if wants relations; then
@@ -79,14 +79,14 @@ if wants relations; then
     for from in 1 1001 2001 3001 4001; do
         use "DO \$\$ BEGIN FOR i IN $from..$((from + 999)) LOOP EXECUTE format('CREATE TABLE t%s (id int PRIMARY KEY, c int)', i); END LOOP; END \$\$"
     done
-    judge relations leak 8500 --repeat 'SELECT count(*) FROM t{n}' --repetitions 100
+    judge relations leak 8500 --repeat 'SELECT count(*) FROM t{i}' --repetitions 100
     gone
 fi
 for turn in $(seq "$times"); do
     if wants warm_up; then
         deploy mariadb
         for from in $(seq 1 40); do use "CREATE TABLE sbtest.w$from (id INT PRIMARY KEY, c CHAR(200))"; done
-        judge "warm_up $turn" "no leak" "" --repetitions 10 --repeat 'EXECUTE IMMEDIATE CONCAT("SELECT COUNT(*) FROM sbtest.w", 1 + MOD({n}, 40))'
+        judge "warm_up $turn" "no leak" "" --repetitions 10 --repeat 'EXECUTE IMMEDIATE CONCAT("SELECT COUNT(*) FROM sbtest.w", 1 + MOD({i}, 40))'
         gone
     fi
     if wants burst; then
@@ -96,7 +96,7 @@ for turn in $(seq "$times"); do
     fi
     if wants clean; then
         deploy mariadb
-        judge "clean $turn" "no leak" "" --repeat 'SELECT {n} + 1'
+        judge "clean $turn" "no leak" "" --repeat 'SELECT {i} + 1'
         gone
     fi
 done

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// What is repeated, and how often.
 #[derive(Debug, Clone)]
 pub struct Repeat {
-    /// One repetition is all of them, in this order. `{n}` in a statement is the number of the repetition, from 1.
+    /// One repetition is all of them, in this order. `{i}` in a statement is the number of the repetition, from 1.
     pub statements: Vec<String>,
     /// In a block. `None`: as many as a block of [`BLOCK`] takes natively.
     pub repetitions: Option<u64>,
@@ -130,7 +130,7 @@ impl Repeat {
     fn block(&self, connection: &mut Connection, done: u64, repetitions: u64) -> Result<u64, Error> {
         for repetition in done + 1..=done + repetitions {
             for statement in &self.statements {
-                let statement = statement.replace("{n}", &repetition.to_string());
+                let statement = statement.replace("{i}", &repetition.to_string());
                 connection.query(&statement).map_err(|source| Error::Statement { statement, source })?;
             }
             if interrupt::requested() {

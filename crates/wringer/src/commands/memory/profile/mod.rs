@@ -38,7 +38,7 @@ use units::Span;
     wringer memory profile pears --time 5m --every 30s --to out        and load it meanwhile: `wringer load --sandbox pears ...`\n  \
     wringer memory profile pears --sql 'SELECT * FROM t ORDER BY c'    before and after\n  \
     wringer memory profile pears --repeat 'SELECT my_udf(1)'           does it leak, how much a call, and where?\n  \
-    wringer memory profile apples --repeat 'PREPARE p{n} AS SELECT {n}'\n  \
+    wringer memory profile apples --repeat 'PREPARE p{i} AS SELECT {i}'\n  \
     wringer memory profile experiments/quick.toml --every 5s           an experiment's server, data and load; its squeezes are left out\n  \
     wringer heap show out/heap.massif --assert 'growth<1M'\n\n\
     Exit codes: 1 with --fail-on-leak, if it leaks; 3 no such sandbox, it runs, or Valgrind is not there; 4 the server does not start under Valgrind, or\n  \
@@ -57,7 +57,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SQL")]
     sql: Vec<String>,
     /// Run this again and again over one connection, natively and then under Massif, and say whether it leaks; again for a repetition of several
-    /// statements. {n} is the number of the repetition
+    /// statements. {i} is the number of the repetition
     #[arg(long, value_name = "SQL", conflicts_with_all = ["sql", "time", "every"])]
     repeat: Vec<String>,
     /// Of --repeat: repetitions in a block [default: as many as a quarter of a second has, 10 to 300]
