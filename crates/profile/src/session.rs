@@ -43,8 +43,7 @@ pub struct Session {
     settings: Settings,
     vgdb: PathBuf,
     began: Instant,
-    /// What was in the folder of Valgrind before.
-    before: BTreeSet<OsString>,
+    before: Before,
     of_process: BTreeMap<u32, Stitched>,
     of_all: Stitched,
     pub start: Duration,
@@ -94,7 +93,7 @@ impl Session {
     /// [`Error::Start`]; [`Error::NoTool`]: nothing was started.
     pub fn start(sandbox: &Sandbox, run: &mut Run, settings: Settings) -> Result<Self, Error> {
         let vgdb = vgdb::program()?;
-        let before = names(&sandbox.valgrind_folder());
+        let before = Before::look(sandbox);
         let began = Instant::now();
         let started = sandbox.start(run, &settings.start_options());
         let server = started.map_err(|source| {
@@ -202,8 +201,8 @@ impl Session {
         sandbox.remove_pipes().map_err(Error::Stop)?;
         let folder = sandbox.valgrind_folder();
         let mut copied = Vec::new();
-        for name in names(&folder).difference(&before) {
-            let text = vgdb::read(&folder.join(name)).map_err(|source| Error::Read { path: folder.join(name), source })?;
+        for name in names(&folder).difference(&before.names) {
+            let text = vgdb::read(&folder.join(name), 0).map_err(|source| Error::Read { path: folder.join(name), source })?;
             let to = settings.folder.join(name);
             files::write_atomic(&to, text.as_bytes(), 0o600).map_err(Error::Keep)?;
             copied.push(to);
@@ -282,17 +281,32 @@ fn names(folder: &Path) -> BTreeSet<OsString> {
     std::fs::read_dir(folder).into_iter().flatten().flatten().map(|it| it.file_name()).collect()
 }
 
-/// The ends of the server's log and of those that Valgrind has written in this life.
-fn logs(sandbox: &Sandbox, before: &BTreeSet<OsString>) -> String {
+/// What was there before this life.
+struct Before {
+    /// In the folder of Valgrind.
+    names: BTreeSet<OsString>,
+    /// How long the server's log was.
+    log_bytes: u64,
+}
+
+impl Before {
+    fn look(sandbox: &Sandbox) -> Self {
+        let log_bytes = sandbox.log().metadata().map_or(0, |log| log.len());
+        Self { names: names(&sandbox.valgrind_folder()), log_bytes }
+    }
+}
+
+/// The ends of the server's log and of those that Valgrind has written, as far as they are of this life.
+fn logs(sandbox: &Sandbox, before: &Before) -> String {
     let folder = sandbox.valgrind_folder();
     let new = names(&folder);
-    let of_valgrind = new.difference(before).filter(|name| name.to_string_lossy().ends_with(".log"));
-    let paths = of_valgrind.map(|name| folder.join(name)).chain([sandbox.log()]);
-    let end = |path: PathBuf| {
-        let text = vgdb::read(&path).unwrap_or_default();
+    let of_valgrind = new.difference(&before.names).filter(|name| name.to_string_lossy().ends_with(".log"));
+    let mut texts: Vec<String> = of_valgrind.filter_map(|name| vgdb::read(&folder.join(name), 0).ok()).collect();
+    texts.extend(vgdb::read(&sandbox.log(), before.log_bytes).ok());
+    let end = |text: &String| {
         let from = text.len().saturating_sub(END_OF_LOG);
         let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-        text[from..].to_owned()
+        text.get(from..).unwrap_or_default().to_owned()
     };
-    paths.map(end).collect::<Vec<_>>().join("\n")
+    texts.iter().map(end).collect::<Vec<_>>().join("\n")
 }

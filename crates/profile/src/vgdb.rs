@@ -8,7 +8,7 @@ use host::tool;
 use rustix::fs::{Mode, OFlags};
 use sandbox::Sandbox;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -70,18 +70,19 @@ pub(crate) fn snapshot(program: &Path, sandbox: &Sandbox, pid: u32) -> Result<St
     if !status.success() {
         return Err(failed(said.trim().replace('\n', "; ")));
     }
-    let text = read(&file).map_err(|source| Error::Read { path: file.clone(), source });
+    let text = read(&file, 0).map_err(|source| Error::Read { path: file.clone(), source });
     let _ = host::files::remove_file(&file);
     text
 }
 
-/// A file of a folder in which the server's user can put anything: no link is followed, and nothing is waited for.
-pub(crate) fn read(path: &Path) -> std::io::Result<String> {
+/// A file of a folder in which the server's user can put anything, from this byte on: no link is followed, and nothing is waited for.
+pub(crate) fn read(path: &Path, from: u64) -> std::io::Result<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if !file.metadata()?.is_file() {
         return Err(std::io::Error::other("it is no file"));
     }
+    file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -319,7 +319,7 @@ impl Sandbox {
             program = valgrind;
         }
         let mut env = installation.environment();
-        env.extend(options.wrapping.environment());
+        env.extend(options.wrapping.environment(self));
         env.extend(options.preload.iter().flat_map(|preload| preload.environment.clone()));
         env.push(("LC_ALL".into(), "C".into()));
         Ok(ChildSpec {

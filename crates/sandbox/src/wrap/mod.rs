@@ -137,8 +137,11 @@ impl Wrapping {
         Ok(options)
     }
 
-    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
-        self.malloc.iter().map(|library| ("LD_PRELOAD".into(), library.into())).collect()
+    pub(crate) fn environment(&self, sandbox: &Sandbox) -> Vec<(OsString, OsString)> {
+        let malloc = self.malloc.iter().map(|library| ("LD_PRELOAD".into(), library.into()));
+        // Valgrind does not start where the server's user may not write, as in a folder of the caller's that TMPDIR names
+        let temporary = self.valgrind.map(|_| ("TMPDIR".into(), sandbox.valgrind_folder().into()));
+        malloc.chain(temporary).collect()
     }
 
     /// What stands before the server's program, and how long its start and its end may take then.

@@ -193,7 +193,10 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
     if repeat.is_some() && leak.is_none() {
         terminal::say("note: too few inventories could be read: whether it leaks cannot be told");
     }
-    let growth = show::growth(&profile, marks.len())?;
+    // the last mark is taken when the statements' connection is gone, and what it held
+    let behind = if args.sql.is_empty() && args.repeat.is_empty() { 1 } else { 2 };
+    let (from, to) = (0, marks.len().saturating_sub(behind));
+    let grown = show::growth(&profile, from, to)?;
     Ok(Shown {
         schema: 1,
         sandbox: sandbox.name().to_owned(),
@@ -203,8 +206,11 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
         symbols,
         slow_down,
         marks,
-        growth: growth.grown,
-        hidden_bytes: growth.hidden_bytes,
+        from,
+        to,
+        growth: grown.grown,
+        hidden_bytes: grown.after.hidden_bytes,
+        functions: grown.after.functions,
         leak,
         profile,
         ended,

@@ -4,7 +4,7 @@
 use crate::commands::heap::grown;
 use crate::exit::{Exit, Failure};
 use explain::leak::{Leak, Verdict};
-use heap::{Growth, Holdings};
+use heap::{Growth, Held, Holdings};
 use host::files;
 use profile::{Ended, Mark, Pace, Symbols};
 use serde::Serialize;
@@ -24,9 +24,14 @@ pub(super) struct Shown {
     /// `None`: the server was not started natively.
     pub(super) slow_down: Option<SlowDown>,
     pub(super) marks: Vec<Mark>,
-    /// From the first mark to the last, what grew most first.
+    /// The marks that growth counts from and to: the first, and the last while the statements' connection was there.
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// What grew most first.
     pub(super) growth: Vec<Growth>,
-    /// At the last mark: below Massif's threshold.
+    /// At the mark `to`, the largest first.
+    pub(super) functions: Vec<Held>,
+    /// At the mark `to`: below Massif's threshold.
     pub(super) hidden_bytes: u64,
     /// `None`: nothing was repeated, or too few inventories could be read.
     pub(super) leak: Option<Repeated>,
@@ -64,21 +69,20 @@ impl Repeated {
     }
 }
 
-/// Who grew from the first mark to the last.
+/// Who grew from one mark to another, and who held the heap then.
 pub(super) struct Grown {
     pub(super) grown: Vec<Growth>,
-    pub(super) hidden_bytes: u64,
+    pub(super) after: Holdings,
 }
 
-pub(super) fn growth(profile: &Path, marks: usize) -> Result<Grown, Failure> {
+pub(super) fn growth(profile: &Path, from: usize, to: usize) -> Result<Grown, Failure> {
     let text = std::fs::read(profile).map_err(|error| Failure::new(Exit::Failed, error))?;
-    let trees = heap::trees(text.as_slice(), &[0, marks.saturating_sub(1)])
+    let trees = heap::trees(text.as_slice(), &[from, to])
         .map_err(|error| Failure::message(Exit::Failed, format!("{}: {error}", profile.display())))?;
-    let (before, after) = match trees.as_slice() {
-        [first, .., last] => (Holdings::of(first), Holdings::of(last)),
-        _ => return Ok(Grown { grown: Vec::new(), hidden_bytes: 0 }),
-    };
-    Ok(Grown { grown: heap::growth(&before, &after), hidden_bytes: after.hidden_bytes })
+    let mut held = trees.iter().map(Holdings::of);
+    let before = held.next().unwrap_or_default();
+    let after = held.next().unwrap_or_else(|| before.clone());
+    Ok(Grown { grown: heap::growth(&before, &after), after })
 }
 
 /// How many functions will have names, and which package has the others.
@@ -122,18 +126,43 @@ impl Shown {
             let _ = writeln!(text, "{:>6}  {at:>8}  {heap:>11}  {}", mark.number, mark.name);
         }
         text += &self.processes();
-        let _ = writeln!(text, "\nFunctions from the first to the last, the one that grew most first");
-        text += &grown::table(&self.growth, top);
+        text += &self.holders(top);
+        let grew: Vec<Growth> = self.growth.iter().filter(|it| it.growth_bytes != 0).cloned().collect();
+        let (from, to) = (self.from, self.to);
+        if grew.is_empty() {
+            let _ = writeln!(text, "\nNo function grew from number {from} to {to}");
+        } else {
+            let _ = writeln!(text, "\nFunctions from number {from} to {to}, the one that grew most first");
+            text += &grown::table(&grew, top);
+        }
         let _ = writeln!(text, "\nwringer heap show {}", self.profile.display());
-        for file in &self.ended.files {
-            let _ = writeln!(text, "wringer heap show {}   (as Massif wrote it at the end)", file.display());
+        if let Some(first) = self.ended.files.first() {
+            let more = self.ended.files.len() - 1;
+            let more = if more == 0 { String::new() } else { format!(", and {more} more processes'") };
+            let _ = writeln!(text, "wringer heap show {}   (as Massif wrote it at the end{more})", first.display());
         }
         text
     }
 
+    fn holders(&self, top: usize) -> String {
+        let mut text = format!("\nWho held it at number {}\n", self.to);
+        for held in self.functions.iter().take(top) {
+            let part = held.subsystem.map_or_else(String::new, |part| format!("  [{part}]"));
+            let _ = writeln!(text, "{:>12}  {}{part}", Bytes(held.bytes).to_string(), held.function);
+        }
+        let rest = self.functions.iter().skip(top);
+        let (count, bytes) = rest.fold((0, 0), |(count, sum), it| (count + 1, sum + it.bytes));
+        if count > 0 {
+            let _ = writeln!(text, "{:>12}  {count} more functions (--top)", Bytes(bytes).to_string());
+        }
+        let _ = writeln!(text, "{:>12}  below Massif's threshold, without names", Bytes(self.hidden_bytes).to_string());
+        text
+    }
+
     fn processes(&self) -> String {
-        let Some(last) = self.marks.last().filter(|it| it.processes.len() > 1) else { return String::new() };
-        let mut text = "\nProcesses at the last; each has what the postmaster had allocated before it forked, too\n".to_owned();
+        let Some(last) = self.marks.get(self.to).filter(|it| it.processes.len() > 1) else { return String::new() };
+        let mut text =
+            format!("\nProcesses at number {}; each has what the postmaster had allocated before it forked, too\n", self.to);
         let mut processes: Vec<_> = last.processes.iter().collect();
         processes.sort_by_key(|it| std::cmp::Reverse(it.heap_bytes));
         for process in processes {
