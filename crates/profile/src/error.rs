@@ -2,6 +2,9 @@
 use crate::Known;
 use std::path::PathBuf;
 
+/// The error of another station: large, and told from its like by whoever makes an exit code of it.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why a server could not be profiled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -11,26 +14,26 @@ pub enum Error {
         /// What its logs are known to mean.
         known: Vec<Known>,
         #[source]
-        source: sandbox::Error,
+        source: Cause,
     },
     #[error("the server ended while it was profiled")]
     Ended {
         known: Vec<Known>,
         #[source]
-        source: sandbox::Error,
+        source: Cause,
     },
     #[error("make a sandbox for the experiment")]
-    Sandbox(#[source] sandbox::Error),
+    Sandbox(#[source] Cause),
     #[error("take the experiment's words")]
-    Words(#[source] lab::Error),
+    Words(#[source] Cause),
     #[error("fill the tables")]
-    Fill(#[source] load::fill::Error),
+    Fill(#[source] Cause),
     #[error("send the load")]
     Load(#[source] load::Error),
     #[error("stop the server")]
-    Stop(#[source] sandbox::Error),
+    Stop(#[source] Cause),
     #[error("find the server's process")]
-    Attach(#[source] attach::Error),
+    Attach(#[source] Cause),
     #[error("run '{statement}'")]
     Statement {
         statement: String,
@@ -58,6 +61,22 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn start(under: &'static str, known: Vec<Known>, source: sandbox::Error) -> Self {
+        Self::Start { under, known, source: source.into() }
+    }
+
+    pub(crate) fn stop(error: sandbox::Error) -> Self {
+        Self::Stop(error.into())
+    }
+
+    pub(crate) fn words(error: lab::Error) -> Self {
+        Self::Words(error.into())
+    }
+
+    pub(crate) fn fill(error: load::fill::Error) -> Self {
+        Self::Fill(error.into())
+    }
+
     /// What is known of this failure, and its cures.
     pub fn known(&self) -> &[Known] {
         match self {

@@ -52,13 +52,13 @@ pub fn prepare(
 ) -> Result<Prepared, Error> {
     let Wanted { experiment, arm, origin, name, .. } = wanted;
     let sandbox = deploy(experiment, origin, name, run, places, progress)?;
-    let options = lab::server_options(arm).map_err(Error::Words)?;
-    let database = lab::database(&experiment.fill, &sandbox).map_err(Error::Words)?;
+    let options = lab::server_options(arm).map_err(Error::words)?;
+    let database = lab::database(&experiment.fill, &sandbox).map_err(Error::words)?;
     let start = StartOptions { extra_options: options.clone(), ..StartOptions::default() };
     let began = Instant::now();
     let server = sandbox
         .start(run, &start)
-        .map_err(|source| Error::Start { under: "natively", known: Vec::new(), source })?;
+        .map_err(|source| Error::start("natively", Vec::new(), source))?;
     let started = began.elapsed();
     let mut target = server.target.clone();
     if let Some(database) = &database {
@@ -67,7 +67,7 @@ pub fn prepare(
     let filled = Pace::measure(&target, started)
         .map_err(Error::Connect)
         .and_then(|pace| Ok((pace, load(wanted, &target, progress, stop)?)));
-    server.stop(run).map_err(Error::Stop)?;
+    server.stop(run).map_err(Error::stop)?;
     let (pace, load) = filled?;
     Ok(Prepared { sandbox, pace, load, database, options })
 }
@@ -80,16 +80,16 @@ fn deploy(
     places: &Places,
     progress: &dyn Progress,
 ) -> Result<Sandbox, Error> {
-    let request = lab::server_request(&experiment.server).map_err(Error::Words)?;
+    let request = lab::server_request(&experiment.server).map_err(Error::words)?;
     let bar = progress.bar("looking for the server", None);
     let mut say = |what: &str| bar.set_message(what);
-    let installation = sandbox::locate(&request, places, &mut say).map_err(Error::Sandbox)?;
+    let installation = sandbox::locate(&request, places, &mut say).map_err(|error| Error::Sandbox(error.into()))?;
     let mut spec = Spec::new(installation);
     spec.name = name.to_owned();
     spec.run = Some(run.id().to_string());
     spec.origin = origin.cloned();
     spec.held = true;
-    Sandbox::deploy(spec, places, &mut say).map_err(Error::Sandbox)
+    Sandbox::deploy(spec, places, &mut say).map_err(|error| Error::Sandbox(error.into()))
 }
 
 /// The load of the arm, on tables that are there when this returns.
@@ -99,19 +99,19 @@ fn load(wanted: Wanted<'_>, target: &Target, progress: &dyn Progress, stop: &Ato
     let rows = match experiment.fill.size {
         None => lab::rows(target),
         Some(size) => {
-            let facts = ServerFacts::read(target).map_err(Error::Fill)?;
-            let spec = lab::fill_spec(&experiment.fill, size, arm.load.seed).map_err(Error::Words)?;
-            let plan = fill::plan(&spec, &facts).map_err(Error::Fill)?;
+            let facts = ServerFacts::read(target).map_err(Error::fill)?;
+            let spec = lab::fill_spec(&experiment.fill, size, arm.load.seed).map_err(Error::words)?;
+            let plan = fill::plan(&spec, &facts).map_err(Error::fill)?;
             let bar = progress.bar("filling", Some(0));
             let report = fill::run(&plan, target, stop, &mut |it| {
                 bar.set_length(it.total);
                 bar.set_position(it.done);
             });
-            report.map_err(Error::Fill)?.rows_per_table
+            report.map_err(Error::fill)?.rows_per_table
         }
     };
     if let Some(scale) = experiment.fill.pgbench {
-        pgbench::fill(target, scale, false, stop, &mut |_, _| {}).map_err(Error::Fill)?;
+        pgbench::fill(target, scale, false, stop, &mut |_, _| {}).map_err(Error::fill)?;
     }
-    lab::load_spec(&experiment.fill, &arm.load, written, protocol, rows).map_err(Error::Words)
+    lab::load_spec(&experiment.fill, &arm.load, written, protocol, rows).map_err(Error::words)
 }

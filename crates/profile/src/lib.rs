@@ -27,7 +27,7 @@ mod snapshots;
 mod symbols;
 mod vgdb;
 
-pub use error::Error;
+pub use error::{Cause, Error};
 pub use from_file::{Prepared, Wanted, prepare};
 pub use known::{Known, known};
 pub use pace::Pace;

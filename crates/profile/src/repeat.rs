@@ -63,12 +63,12 @@ impl Repeat {
         let start = StartOptions { extra_options: options.to_vec(), ..StartOptions::default() };
         let began = Instant::now();
         let started = sandbox.start(run, &start);
-        let server = started.map_err(|source| Error::Start { under: "natively", known: Vec::new(), source })?;
+        let server = started.map_err(|source| Error::start("natively", Vec::new(), source))?;
         let started = began.elapsed();
         let seen = Pace::measure(&server.target, started)
             .map_err(Error::Connect)
             .and_then(|pace| self.inventories(sandbox, &server.target, pace, places, say));
-        server.stop(run).map_err(Error::Stop)?;
+        server.stop(run).map_err(Error::stop)?;
         seen
     }
 
@@ -84,7 +84,7 @@ impl Repeat {
         let wanted = Wanted { sandbox: Some(sandbox.name().to_owned()), ..Wanted::default() };
         let around = Surroundings { places, variable: &|_| None, say: &|_| {} };
         let mut attached =
-            Attached::find(&wanted, around).and_then(Attached::require_process).map_err(Error::Attach)?;
+            Attached::find(&wanted, around).and_then(Attached::require_process).map_err(|error| Error::Attach(error.into()))?;
         let mut readings = vec![(0, attached.inventory(Options::default()))];
         let blocks = WARM_UP + self.blocks;
         let (mut done, mut repetitions) = (0, self.repetitions.unwrap_or(FEWEST));

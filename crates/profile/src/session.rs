@@ -98,7 +98,7 @@ impl Session {
         let started = sandbox.start(run, &settings.start_options());
         let server = started.map_err(|source| {
             let known = known(&logs(sandbox, &before));
-            Error::Start { under: "under Massif", known, source }
+            Error::start("under Massif", known, source)
         })?;
         let (of_process, of_all, marks) = (BTreeMap::new(), Stitched::default(), Vec::new());
         let start = began.elapsed();
@@ -190,15 +190,15 @@ impl Session {
         let Self { sandbox, server, settings, before, marks, .. } = self;
         let began = Instant::now();
         if server.is_alive() {
-            server.stop(run).map_err(Error::Stop)?;
+            server.stop(run).map_err(Error::stop)?;
         } else {
             let source = server.ended(run).unwrap_or_else(|error| error);
             let known = known(&logs(&sandbox, &before));
-            sandbox.remove_pipes().map_err(Error::Stop)?;
-            return Err(Error::Ended { known, source });
+            sandbox.remove_pipes().map_err(Error::stop)?;
+            return Err(Error::Ended { known, source: source.into() });
         }
         let took_ms = millis(began.elapsed());
-        sandbox.remove_pipes().map_err(Error::Stop)?;
+        sandbox.remove_pipes().map_err(Error::stop)?;
         let folder = sandbox.valgrind_folder();
         let mut copied = Vec::new();
         for name in names(&folder).difference(&before.names) {
@@ -267,9 +267,9 @@ pub fn native(sandbox: &Sandbox, run: &mut Run, options: &[ServerOption]) -> Res
     let start = StartOptions { extra_options: options.to_vec(), ..StartOptions::default() };
     let began = Instant::now();
     let started = sandbox.start(run, &start);
-    let server = started.map_err(|source| Error::Start { under: "natively", known: Vec::new(), source })?;
+    let server = started.map_err(|source| Error::start("natively", Vec::new(), source))?;
     let pace = Pace::measure(&server.target, began.elapsed()).map_err(Error::Connect);
-    server.stop(run).map_err(Error::Stop)?;
+    server.stop(run).map_err(Error::stop)?;
     pace
 }
 
