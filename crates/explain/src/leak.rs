@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 /// The judge's clock counts microseconds, and its rates are those of an hour: one repetition is an hour here.
 const REPETITION_US: u64 = 3_600_000_000;
-/// What grew by less from before the first block to the last one is no warm-up worth telling: code and tables are touched for the first time.
-const WARM_UP: f64 = 262_144.0;
+/// What grew by less from before the first block to the last one is not worth telling: code and tables are touched for the first time.
+const WARM_UP: f64 = 1_048_576.0;
 const RETAINED: &str = "allocator/retained";
 /// A cache that nothing limits and nothing empties: what keeps growing in it is a leak to whoever keeps the connection (PostgreSQL's caches of its
 /// catalogue, utils/cache/relcache.c).
@@ -93,9 +93,10 @@ impl Leak {
         let mut over = over_time(readings.into_iter().map(|(repetitions, it)| (repetitions * REPETITION_US, it)));
         let total: Vec<i64> = over.kernel_total_bytes.iter().map(|it| i64::try_from(*it).unwrap_or(i64::MAX)).collect();
         let (first, warm, last) = (*total.first()?, *total.get(warm_up)?, *total.last()?);
-        let retained_before = retained(&over, 0);
+        let before = [retained(&over, 0), used(&over, 0)];
         cut(&mut over, warm_up);
-        let retained_bytes = retained(&over, over.at_us.len().saturating_sub(1)) - retained_before;
+        let end = over.at_us.len().saturating_sub(1);
+        let (retained_bytes, used_bytes) = (retained(&over, end) - before[0], used(&over, end) - before[1]);
         let judged = judge(&over).filter(|judged| judged.is_enough)?;
         let (grown_bytes, warm_up_bytes) = (last - first, warm - first);
         let told = judged.leaves.iter().filter(|it| verdict_of(it) == Some(Verdict::Leak));
@@ -104,7 +105,7 @@ impl Leak {
         let fastest = judged.leaves.iter().find(|it| verdict_of(it) == Some(Verdict::WarmUp));
         let (verdict, leaf) = match leaking {
             Some(leaf) => (Verdict::Leak, Some(leaf)),
-            None if retained_bytes >= WARM_UP && 2.0 * retained_bytes >= grown_bytes as f64 => {
+            None if retained_bytes >= WARM_UP && retained_bytes >= used_bytes => {
                 (Verdict::Retention, judged.leaves.iter().find(|it| it.path == RETAINED))
             }
             None if fastest.is_some() || grown_bytes as f64 >= WARM_UP => (Verdict::WarmUp, fastest),
@@ -181,6 +182,11 @@ fn retained(over: &OverTime, at: usize) -> f64 {
     let in_leaves: u64 = leaves.filter_map(|it| *it.resident_bytes.get(at)?).sum();
     let walked = over.heap_retained_bytes.get(at).copied().flatten();
     walked.unwrap_or(in_leaves) as f64
+}
+
+/// In chunks that malloc has handed out, where they were walked.
+fn used(over: &OverTime, at: usize) -> f64 {
+    over.heap_used_bytes.get(at).copied().flatten().unwrap_or(0) as f64
 }
 
 /// Without what came first.
