@@ -3,12 +3,12 @@
 
 use crate::{Error, Pace};
 use experiment::{Arm, Experiment};
+use host::places::Places;
 use lab::{Progress, WorkloadFromFile};
 use load::engine::LoadSpec;
 use load::fill::{self, ServerFacts};
 use load::prepare::pgbench;
 use load::{Protocol, Target};
-use host::places::Places;
 use run::Run;
 use sandbox::{Origin, Sandbox, ServerOption, Spec, StartOptions};
 use std::sync::Arc;
@@ -56,9 +56,7 @@ pub fn prepare(
     let database = lab::database(&experiment.fill, &sandbox).map_err(Error::words)?;
     let start = StartOptions { extra_options: options.clone(), ..StartOptions::default() };
     let began = Instant::now();
-    let server = sandbox
-        .start(run, &start)
-        .map_err(|source| Error::start("natively", Vec::new(), source))?;
+    let server = sandbox.start(run, &start).map_err(|source| Error::start("natively", Vec::new(), source))?;
     let started = began.elapsed();
     let mut target = server.target.clone();
     if let Some(database) = &database {

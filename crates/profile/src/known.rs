@@ -72,7 +72,10 @@ mod tests {
     #[test]
     fn failures_are_known_by_their_words() {
         let cure = |log: &str| known(log).first().map(|it| it.cure).unwrap_or_default();
-        assert!(cure("--1-- VALGRIND INTERNAL: VG_N_SEGMENTS is too low.  Increase it and rebuild.").contains("fewer connections"));
+        assert!(
+            cure("--1-- VALGRIND INTERNAL: VG_N_SEGMENTS is too low.  Increase it and rebuild.")
+                .contains("fewer connections")
+        );
         let reserved = "[ERROR] InnoDB: Cannot map innodb_buffer_pool_size_max=8388608m";
         assert!(cure(reserved).contains("innodb_buffer_pool_size_max=256M"));
         assert!(cure("2026-11-20 [Note] InnoDB: Using io_uring").contains("innodb_use_native_aio=0"));

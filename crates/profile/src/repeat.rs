@@ -83,8 +83,9 @@ impl Repeat {
         let mut connection = Connection::open(target).map_err(Error::Connect)?;
         let wanted = Wanted { sandbox: Some(sandbox.name().to_owned()), ..Wanted::default() };
         let around = Surroundings { places, variable: &|_| None, say: &|_| {} };
-        let mut attached =
-            Attached::find(&wanted, around).and_then(Attached::require_process).map_err(|error| Error::Attach(error.into()))?;
+        let mut attached = Attached::find(&wanted, around)
+            .and_then(Attached::require_process)
+            .map_err(|error| Error::Attach(error.into()))?;
         let mut readings = vec![(0, attached.inventory(Options::default()))];
         let blocks = WARM_UP + self.blocks;
         let (mut done, mut repetitions) = (0, self.repetitions.unwrap_or(FEWEST));

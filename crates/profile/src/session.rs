@@ -202,7 +202,8 @@ impl Session {
         let folder = sandbox.valgrind_folder();
         let mut copied = Vec::new();
         for name in names(&folder).difference(&before.names) {
-            let text = vgdb::read(&folder.join(name), 0).map_err(|source| Error::Read { path: folder.join(name), source })?;
+            let text =
+                vgdb::read(&folder.join(name), 0).map_err(|source| Error::Read { path: folder.join(name), source })?;
             let to = settings.folder.join(name);
             files::write_atomic(&to, text.as_bytes(), 0o600).map_err(Error::Keep)?;
             copied.push(to);
@@ -253,8 +254,7 @@ impl Settings {
         ];
         options.extend(self.pages_as_heap.then(|| "--pages-as-heap=yes".to_owned()));
         options.extend(self.debug_files.iter().map(|it| format!("--extra-debuginfo-path={}", it.display())));
-        let wrapping =
-            Wrapping { valgrind: Some(Valgrind::Massif), valgrind_options: options, ..Wrapping::default() };
+        let wrapping = Wrapping { valgrind: Some(Valgrind::Massif), valgrind_options: options, ..Wrapping::default() };
         StartOptions { wrapping, extra_options: self.options.clone(), ..StartOptions::default() }
     }
 }

@@ -160,8 +160,20 @@ mod tests {
 
     #[test]
     fn processes_are_summed_by_who_allocated() {
-        let one = snapshot(10, 130, &format!("n2: 130 {ROOT}\n n1: 100 0x1: f (f.c:1)\n  n0: 100 0x2: main (f.c:9)\n n0: 30 in 3 places, below massif's threshold (0.10%)\n"));
-        let two = snapshot(12, 300, &format!("n2: 300 {ROOT}\n n0: 200 0x3: g (f.c:2)\n n1: 100 0x1: f (f.c:1)\n  n0: 100 0x4: child (f.c:8)\n"));
+        let one = snapshot(
+            10,
+            130,
+            &format!(
+                "n2: 130 {ROOT}\n n1: 100 0x1: f (f.c:1)\n  n0: 100 0x2: main (f.c:9)\n n0: 30 in 3 places, below massif's threshold (0.10%)\n"
+            ),
+        );
+        let two = snapshot(
+            12,
+            300,
+            &format!(
+                "n2: 300 {ROOT}\n n0: 200 0x3: g (f.c:2)\n n1: 100 0x1: f (f.c:1)\n  n0: 100 0x4: child (f.c:8)\n"
+            ),
+        );
         let sum = summed(&[one.clone(), two]).expect("two snapshots");
         let expected = format!(
             "n3: 430 {ROOT}\n n2: 200 0x1: f (f.c:1)\n  n0: 100 0x2: main (f.c:9)\n  n0: 100 0x4: child (f.c:8)\n n0: 200 0x3: g (f.c:2)\n \

@@ -35,8 +35,7 @@ fn in_valgrind(home: &Path) -> Vec<u32> {
     let is_ours = |pid: &u32| {
         let exe = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        exe.to_string_lossy().contains("valgrind")
-            && String::from_utf8_lossy(&line).contains(&*home.to_string_lossy())
+        exe.to_string_lossy().contains("valgrind") && String::from_utf8_lossy(&line).contains(&*home.to_string_lossy())
     };
     pids.filter(is_ours).collect()
 }
@@ -67,7 +66,8 @@ fn mariadb_has_named_functions_and_files_that_outlive_it() {
     let profile = lab.home().join("out/heap.massif");
     let shown = json(&lab.run(["heap", "show", profile.to_str().unwrap(), "-o", "json"]).expect_code(0).stdout);
     assert_eq!(shown["snapshots"].as_array().unwrap().len(), 4);
-    let functions: Vec<&str> = shown["functions"].as_array().unwrap().iter().filter_map(|it| it["function"].as_str()).collect();
+    let functions: Vec<&str> =
+        shown["functions"].as_array().unwrap().iter().filter_map(|it| it["function"].as_str()).collect();
     assert!(functions.iter().any(|it| it.contains("key_cache") || it.contains("pagecache")), "{functions:?}");
     let of_massif = told["ended"]["files"][0].as_str().unwrap();
     lab.run(["heap", "show", of_massif]).expect_code(0);

@@ -23,7 +23,8 @@ const NAME_CHARACTERS: usize = 60;
 pub(super) fn take(session: &mut Session, name: &str) -> Result<(), Error> {
     let mark = session.mark(name)?;
     let at = Span::millis(mark.at_ms);
-    let processes = if mark.processes.len() > 1 { format!(" in {} processes", mark.processes.len()) } else { String::new() };
+    let processes =
+        if mark.processes.len() > 1 { format!(" in {} processes", mark.processes.len()) } else { String::new() };
     terminal::say(format_args!("  {:>7}  {}: heap {}{processes}", at.to_string(), mark.name, Bytes(mark.heap_bytes)));
     mark.missing.iter().for_each(|why| terminal::say(format_args!("           not asked: {why}")));
     Ok(())

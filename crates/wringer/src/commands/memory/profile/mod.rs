@@ -12,11 +12,11 @@ use crate::commands::observe::seconds;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
 use crate::{signals, terminal::spinner};
+use ::profile::repeat::{Native, Repeat};
+use ::profile::{Pace, Session, Settings, Symbols};
 use explain::leak::Verdict;
 use host::places::Places;
 use marks::Wishes;
-use ::profile::repeat::{Native, Repeat};
-use ::profile::{Pace, Session, Settings, Symbols};
 use run::{Begin, Kind, Resource, Run};
 use sandbox::{Sandbox, ServerOption};
 use show::{Repeated, Shown, SlowDown};
@@ -106,7 +106,11 @@ pub(super) struct Args {
 
 fn every(text: &str) -> Result<Duration, String> {
     let time = seconds(text).map_err(|error| error.to_string())?;
-    if time < Duration::from_secs(1) { Err("1s at least: a snapshot holds the server for tenths of a second".into()) } else { Ok(time) }
+    if time < Duration::from_secs(1) {
+        Err("1s at least: a snapshot holds the server for tenths of a second".into())
+    } else {
+        Ok(time)
+    }
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -132,8 +136,9 @@ pub(super) fn main(args: &Args) -> Outcome {
     let resources = vec![Resource::Sandbox(subject.name().into())];
     let begin = Begin { kind: Kind::Run, command: command_line(), resources, places: places.clone() };
     let mut run = Run::begin(begin)?;
-    let profiled =
-        subject.life(args, &mut run, &places, &stop).and_then(|life| both_lives(args, life, &mut run, settings, &places));
+    let profiled = subject
+        .life(args, &mut run, &places, &stop)
+        .and_then(|life| both_lives(args, life, &mut run, settings, &places));
     if let Err(not_released) = run.release() {
         if let Err(failure) = profiled {
             terminal::say(format_args!("error: {:#}", failure.error));
@@ -308,7 +313,9 @@ fn failure(error: profile::Error) -> Failure {
         _ => None,
     };
     let package = match &error {
-        profile::Error::NoTool { package, .. } => Some(format!("install the package {package}: `apt-get install {package}`")),
+        profile::Error::NoTool { package, .. } => {
+            Some(format!("install the package {package}: `apt-get install {package}`"))
+        }
         _ => None,
     };
     let cures: Vec<String> = error.known().iter().map(|it| format!("{}; {}", it.what, it.cure)).collect();

@@ -98,7 +98,10 @@ pub(super) fn names(symbols: &Symbols) -> String {
             let _ = write!(text, "; those of {} are read, too", file.display());
         }
         (None, Some(package)) if share.is_none_or(|(share, _)| share < 0.98) => {
-            let _ = write!(text, "; the others are in the package {package} (installed, or unpacked and named by --debug-files)");
+            let _ = write!(
+                text,
+                "; the others are in the package {package} (installed, or unpacked and named by --debug-files)"
+            );
         }
         _ => {}
     }
@@ -161,8 +164,10 @@ impl Shown {
 
     fn processes(&self) -> String {
         let Some(last) = self.marks.get(self.to).filter(|it| it.processes.len() > 1) else { return String::new() };
-        let mut text =
-            format!("\nProcesses at number {}; each has what the postmaster had allocated before it forked, too\n", self.to);
+        let mut text = format!(
+            "\nProcesses at number {}; each has what the postmaster had allocated before it forked, too\n",
+            self.to
+        );
         let mut processes: Vec<_> = last.processes.iter().collect();
         processes.sort_by_key(|it| std::cmp::Reverse(it.heap_bytes));
         for process in processes {
@@ -177,12 +182,7 @@ fn leak(repeated: &Repeated) -> String {
     let leak = &repeated.leak;
     let size = |bytes: Option<f64>| bytes.map_or_else(|| "?".to_owned(), |bytes| format!("{bytes:.0} B"));
     let leaf = leak.leaf.as_deref().unwrap_or("memory");
-    let rate = format!(
-        "{} a repetition ({} to {})",
-        size(leak.bytes_per_repetition),
-        size(leak.low),
-        size(leak.high)
-    );
+    let rate = format!("{} a repetition ({} to {})", size(leak.bytes_per_repetition), size(leak.low), size(leak.high));
     #[allow(clippy::cast_possible_truncation)] // bytes of a server
     let grown = grown::signed(i128::from(leak.grown_bytes));
     let mut text = match leak.verdict {

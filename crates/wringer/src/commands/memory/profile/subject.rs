@@ -2,8 +2,8 @@
 //! Whose heap: a sandbox that is there, or one that is made for an experiment.
 
 use super::{Args, failure};
-use crate::commands::run::{own_data, workloads};
 use crate::commands::experiment_file;
+use crate::commands::run::{own_data, workloads};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use ::load::engine::{Hooks, LoadSpec};
@@ -111,8 +111,13 @@ impl OfFile {
         })?;
         let is_driven = experiment.arms.get(arm).is_some_and(|it| it.load.driver.is_some());
         if is_driven {
-            return Err(Failure::message(Exit::Usage, "the load of this arm is another program, which is not started here")
-                .hint("profile a sandbox with `--time`, and start that program meanwhile; or name another arm with --arm"));
+            return Err(Failure::message(
+                Exit::Usage,
+                "the load of this arm is another program, which is not started here",
+            )
+            .hint(
+                "profile a sandbox with `--time`, and start that program meanwhile; or name another arm with --arm",
+            ));
         }
         let origin = own_data::look(file, &experiment)?;
         let name = format!("profile-{}-{:x}", unix_seconds(), std::process::id());
@@ -178,7 +183,10 @@ impl Loading {
         let lost = || Error::Load(::load::Error::Invalid("the thread that sent it panicked".into()));
         let result = self.thread.join().map_err(|_| lost())?.map_err(Error::Load)?;
         let seconds = result.measured.elapsed_us as f64 / 1e6;
-        terminal::say(format_args!("  load     {}: {} transactions in {seconds:.1} s", result.workload, result.measured.transactions));
+        terminal::say(format_args!(
+            "  load     {}: {} transactions in {seconds:.1} s",
+            result.workload, result.measured.transactions
+        ));
         Ok(())
     }
 }
