@@ -78,7 +78,9 @@ fn postgresql_is_told_by_process_and_summed() {
     if lacks_valgrind() {
         testkit::skip!("needs valgrind");
     }
-    let lab = deployed(&["postgresql"]);
+    // no root is needed
+    let lab = Lab::as_ordinary_user(WRINGER);
+    lab.run(["sandbox", "deploy", "postgresql", "--name", "w"]).expect_code(0);
     let sql = "CREATE TEMP TABLE t AS SELECT generate_series(1, 1000) AS n";
     let told = json(&profiled(&lab, &["--sql", sql, "--no-native", "-o", "json"]).expect_code(0).stdout);
     let after = &told["marks"][2];
@@ -93,6 +95,59 @@ fn postgresql_is_told_by_process_and_summed() {
     let shown = json(&lab.run(["heap", "show", path.to_str().unwrap(), "-o", "json"]).expect_code(0).stdout);
     assert!(shown["total_bytes"].as_u64().unwrap() > 100_000, "{shown:#}");
     assert!(pipes(&lab.home().join("sandboxes/w/valgrind")).is_empty());
+}
+
+/// A function of ours, in a library of ours, loses 1 KiB a call: malloc takes 1040 bytes for that (glibc).
+const LEAK: &str = "#include <stdlib.h>\n#include <string.h>\n\
+    char lose_init(void *it, void *arguments, char *message) { return 0; }\n\
+    __attribute__((noinline)) void *lose_a_kilobyte(void) { void *lost = malloc(1024); if (lost) memset(lost, 7, 1024); return lost; }\n\
+    long long lose(void *it, void *arguments, char *is_null, char *error) { return lose_a_kilobyte() != 0; }\n";
+
+#[test]
+fn a_leak_is_told_with_its_leaf_its_function_and_its_bytes() {
+    if lacks_valgrind() {
+        testkit::skip!("needs valgrind");
+    }
+    let lab = Lab::new(WRINGER);
+    let (source, library) = (lab.write("lose.c", LEAK), lab.home().join("lose.so"));
+    let built =
+        Command::new("cc").args(["-g", "-O1", "-w", "-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    assert!(built.is_ok_and(|status| status.success()), "cc is needed to build Wringer, too");
+    let folder = format!("plugin_dir={}", lab.home().display());
+    lab.run(["sandbox", "deploy", "mariadb", "--name", "w", "-c", &folder, "--start"]).expect_code(0);
+    lab.run(["sandbox", "use", "w", "CREATE FUNCTION lose RETURNS INTEGER SONAME 'lose.so'"]).expect_code(0);
+    lab.run(["sandbox", "stop", "w"]).expect_code(0);
+    let words = ["--repeat", "SELECT lose()", "--repetitions", "100", "--blocks", "30", "--rest", "50ms"];
+    let found = profiled(&lab, &[words.as_slice(), &["--fail-on-leak", "-o", "json"]].concat()).expect_code(1);
+    let told = json(&found.stdout);
+    let leak = &told["leak"];
+    assert_eq!((&leak["verdict"], &leak["leaf"]), (&"leak".into(), &"unexplained".into()), "{leak:#}");
+    let bytes = |name: &str| leak[name].as_f64().unwrap();
+    assert!((bytes("bytes_per_repetition") - 1040.0).abs() < 104.0, "{leak:#}");
+    assert!(bytes("low") <= bytes("bytes_per_repetition") && bytes("bytes_per_repetition") <= bytes("high"));
+    assert_eq!(leak["function"], "lose_a_kilobyte");
+    assert!((bytes("function_bytes_per_repetition") - 1024.0).abs() < 10.0, "{leak:#}");
+    assert!(leak["path"][1].as_str().unwrap().starts_with("lose (lose.c"), "{leak:#}");
+}
+
+#[test]
+fn an_experiment_is_profiled_in_a_sandbox_that_goes() {
+    if lacks_valgrind() {
+        testkit::skip!("needs valgrind");
+    }
+    let lab = Lab::new(WRINGER);
+    let text = "schema = 1\nname = \"small\"\n[server]\nflavour = \"postgresql\"\n[fill]\ntables = 1\nsize = \"1M\"\n\
+                [load]\nworkload = \"oltp_point_select\"\nthreads = 1\ntime = \"1s\"\n[[arm]]\nname = \"one\"\n[[arm]]\nname = \"two\"\n";
+    let file = lab.write("small.toml", text);
+    let profile =
+        |words: &[&str]| lab.run(["memory", "profile", file.to_str().unwrap(), "--to", "out"].iter().chain(words));
+    profile(&["--arm", "three"]).expect_code(2).expect_said(&["it has one, two"]);
+    let ran = profile(&["--arm", "two", "-o", "json"]).expect_code(0);
+    let told = json(&ran.stdout);
+    assert_eq!(told["marks"].as_array().unwrap().len(), 2, "{told:#}");
+    ran.expect_said(&["arm 'two'", "oltp_point_select:", "transactions"]);
+    let names = std::fs::read_dir(lab.home().join("sandboxes")).unwrap().flatten().map(|it| it.file_name());
+    assert_eq!(names.filter(|name| name != ".lock").collect::<Vec<_>>(), Vec::<std::ffi::OsString>::new());
 }
 
 /// What it has taken until then is there, and nothing of Valgrind is left.
