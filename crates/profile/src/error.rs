@@ -40,6 +40,8 @@ pub enum Error {
         #[source]
         source: load::Error,
     },
+    #[error("{name} needs the tables sbtest1 and on, which are not there: `wringer fill` makes them")]
+    NoTables { name: &'static str },
     #[error("connect to the server")]
     Connect(#[source] load::Error),
     #[error("without the program '{program}' (package {package}) nothing can be profiled")]

@@ -1,31 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The same statements again and again, in blocks with rests between: first natively, with the ledger after each block; then under Massif, with a
-//! mark after each block. All over one connection, which stays open: what it holds is a leak, too.
+//! mark after each block. Statements go over one connection, which stays open: what it holds is a leak, too.
 
 use crate::{Error, Pace, Session};
 use attach::{Attached, Surroundings, Wanted};
 use explain::leak::{Holding, Leak};
 use heap::Holdings;
+use host::clock::RunClock;
 use host::interrupt;
 use host::places::Places;
 use load::Target;
 use load::admin::Connection;
+use load::engine::{Hooks, LoadSpec};
 use observe::memory::Options;
 use run::Run;
 use sandbox::{Sandbox, ServerOption, StartOptions};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use workload::Tables;
+use workload::distribution::Distribution;
 
 /// What is repeated, and how often.
 #[derive(Debug, Clone)]
 pub struct Repeat {
-    /// One repetition is all of them, in this order. `{i}` in a statement is the number of the repetition, from 1.
-    pub statements: Vec<String>,
+    pub what: What,
     /// In a block. `None`: as many as a block of [`BLOCK`] takes natively.
     pub repetitions: Option<u64>,
     /// Natively, behind the warm-up.
     pub blocks: usize,
     /// Between the end of a block and the look at the memory.
     pub rest: Duration,
+}
+
+/// One repetition.
+#[derive(Debug, Clone)]
+pub enum What {
+    /// All of them, in this order, over a connection that stays open. `{i}` in a statement is the number of the repetition, from 1.
+    Statements(Vec<String>),
+    /// A transaction of this workload, on the tables sbtest1 and on. Each block has a connection of its own.
+    Workload(workload::Name),
 }
 
 /// Blocks before those that count, natively and under Massif.
@@ -80,7 +94,7 @@ impl Repeat {
         places: &Places,
         say: &mut dyn FnMut(usize, usize),
     ) -> Result<Native, Error> {
-        let mut connection = Connection::open(target).map_err(Error::Connect)?;
+        let mut sender = Sender::open(&self.what, target)?;
         let wanted = Wanted { sandbox: Some(sandbox.name().to_owned()), ..Wanted::default() };
         let around = Surroundings { places, variable: &|_| None, say: &|_| {} };
         let mut attached = Attached::find(&wanted, around)
@@ -91,7 +105,7 @@ impl Repeat {
         let (mut done, mut repetitions) = (0, self.repetitions.unwrap_or(FEWEST));
         for block in 1..=blocks {
             let began = Instant::now();
-            done = self.block(&mut connection, done, repetitions)?;
+            done = sender.block(done, repetitions)?;
             if block == 1 && self.repetitions.is_none() {
                 repetitions = as_many(began.elapsed(), repetitions);
             }
@@ -112,11 +126,11 @@ impl Repeat {
         repetitions: u64,
         say: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<(u64, Vec<Holding>)>, Error> {
-        let mut connection = Connection::open(&session.server.target).map_err(Error::Connect)?;
+        let mut sender = Sender::open(&self.what, &session.server.target)?;
         let blocks = WARM_UP + PROFILED;
         let (mut done, mut numbers) = (0, Vec::new());
         for block in 1..=blocks {
-            done = self.block(&mut connection, done, repetitions)?;
+            done = sender.block(done, repetitions)?;
             if block >= WARM_UP {
                 self.rest()?;
                 let mark = session.mark(&format!("after {done} repetitions"))?;
@@ -125,20 +139,6 @@ impl Repeat {
             say(block, blocks);
         }
         holdings(session, &numbers)
-    }
-
-    /// Returns how many repetitions are done then.
-    fn block(&self, connection: &mut Connection, done: u64, repetitions: u64) -> Result<u64, Error> {
-        for repetition in done + 1..=done + repetitions {
-            for statement in &self.statements {
-                let statement = statement.replace("{i}", &repetition.to_string());
-                connection.query(&statement).map_err(|source| Error::Statement { statement, source })?;
-            }
-            if interrupt::requested() {
-                return Err(Error::Interrupted);
-            }
-        }
-        Ok(done + repetitions)
     }
 
     fn rest(&self) -> Result<(), Error> {
@@ -151,6 +151,79 @@ impl Repeat {
         }
         Ok(())
     }
+}
+
+/// Whoever sends the repetitions.
+enum Sender {
+    Statements { connection: Box<Connection>, statements: Vec<String> },
+    Workload { name: workload::Name, tables: Tables, target: Target },
+}
+
+impl Sender {
+    fn open(what: &What, target: &Target) -> Result<Self, Error> {
+        let connection = Connection::open(target).map_err(Error::Connect)?;
+        match what {
+            What::Statements(statements) => {
+                Ok(Self::Statements { connection: Box::new(connection), statements: statements.clone() })
+            }
+            What::Workload(name) => {
+                let tables = tables(connection, lab::rows(target), *name)?;
+                Ok(Self::Workload { name: *name, tables, target: target.clone() })
+            }
+        }
+    }
+
+    /// Returns how many repetitions are done then.
+    fn block(&mut self, done: u64, repetitions: u64) -> Result<u64, Error> {
+        match self {
+            Self::Statements { connection, statements } => {
+                for repetition in done + 1..=done + repetitions {
+                    for statement in statements.iter() {
+                        let statement = statement.replace("{i}", &repetition.to_string());
+                        connection.query(&statement).map_err(|source| Error::Statement { statement, source })?;
+                    }
+                    if interrupt::requested() {
+                        return Err(Error::Interrupted);
+                    }
+                }
+            }
+            Self::Workload { name, tables, target } => {
+                let (options, keys) = (workload::Options::default(), Distribution::default());
+                let built = workload::build(*name, target.protocol, tables, &options, &keys)
+                    .map_err(|error| Error::Words(Box::new(error)))?;
+                let spec = LoadSpec {
+                    events: Some(repetitions),
+                    time: None,
+                    // other rows in each block
+                    seed: done + 1,
+                    ..LoadSpec::new(name.as_str(), Arc::from(built))
+                };
+                let (mut on_phase, mut on_progress) = (|_| {}, |_: &_| {});
+                let mut hooks = Hooks {
+                    on_phase: &mut on_phase,
+                    on_progress: &mut on_progress,
+                    progress_interval: None,
+                    stop: Arc::new(AtomicBool::new(false)),
+                };
+                load::engine::run(&spec, target, &RunClock::start(), &mut hooks).map_err(Error::Load)?;
+                if interrupt::requested() {
+                    return Err(Error::Interrupted);
+                }
+            }
+        }
+        Ok(done + repetitions)
+    }
+}
+
+/// Those that are there.
+fn tables(mut connection: Connection, table_size: u64, name: workload::Name) -> Result<Tables, Error> {
+    const MOST: u32 = 64;
+    let is_there = |number: &u32| connection.query(&format!("SELECT id FROM sbtest{number} LIMIT 1")).is_ok();
+    let tables = u32::try_from((1..=MOST).take_while(is_there).count()).unwrap_or(MOST);
+    if tables == 0 || table_size == 0 {
+        return Err(Error::NoTables { name: name.as_str() });
+    }
+    Ok(Tables { tables, table_size, scale: 1, connections: 1 })
 }
 
 /// So many that they take as long as a block shall: by a first block, whose statements were the slowest.

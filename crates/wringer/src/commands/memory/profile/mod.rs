@@ -12,7 +12,7 @@ use crate::commands::observe::seconds;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
 use crate::{signals, terminal::spinner};
-use ::profile::repeat::{Native, Repeat};
+use ::profile::repeat::{Native, Repeat, What};
 use ::profile::{Pace, Session, Settings, Symbols};
 use explain::leak::Verdict;
 use host::places::Places;
@@ -57,8 +57,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "SQL")]
     sql: Vec<String>,
     /// Run this again and again over one connection, natively and then under Massif, and say whether it leaks; again for a repetition of several
-    /// statements. {i} is the number of the repetition
-    #[arg(long, value_name = "SQL", conflicts_with_all = ["sql", "time", "every"])]
+    /// statements. {i} is the number of the repetition. Or the name of a workload, as oltp_read_write: its transactions
+    #[arg(long, value_name = "SQL|WORKLOAD", conflicts_with_all = ["sql", "time", "every"])]
     repeat: Vec<String>,
     /// Of --repeat: repetitions in a block [default: as many as a quarter of a second has, 10 to 300]
     #[arg(long, value_name = "N", requires = "repeat", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -168,7 +168,7 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
     let symbols = Symbols::of(&sandbox.manifest.installation, settings.debug_files.as_deref());
     say_symbols(symbols.as_ref());
     let repeat = (!args.repeat.is_empty()).then(|| Repeat {
-        statements: args.repeat.clone(),
+        what: what(&args.repeat),
         repetitions: args.repetitions,
         blocks: args.blocks.into(),
         rest: args.rest.0,
@@ -220,6 +220,14 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
         profile,
         ended,
     })
+}
+
+/// A workload's name, or statements.
+fn what(repeat: &[String]) -> What {
+    match repeat {
+        [one] => one.parse().map_or_else(|_| What::Statements(repeat.to_vec()), What::Workload),
+        _ => What::Statements(repeat.to_vec()),
+    }
 }
 
 fn natively(
@@ -309,7 +317,7 @@ fn say_pace(pace: Pace, native: Option<Pace>) {
 fn failure(error: profile::Error) -> Failure {
     let exit = match &error {
         profile::Error::Interrupted => Some(Exit::Interrupted),
-        profile::Error::NoTool { .. } => Some(Exit::Missing),
+        profile::Error::NoTool { .. } | profile::Error::NoTables { .. } => Some(Exit::Missing),
         _ => None,
     };
     let package = match &error {
