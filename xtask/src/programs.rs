@@ -15,17 +15,20 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 36] = [
+const WITHOUT_A_RUN: [&str; 42] = [
     "allocation",
     "annex_5",
     "any_input",
     "chromium",
     "compare",
+    "conduct",
     "corpus",
     "damage",
     "explained",
     "faults_page",
     "heap",
+    "heap_page",
+    "heap_profilers",
     "kept_directories",
     "limits",
     "memory",
@@ -35,6 +38,7 @@ const WITHOUT_A_RUN: [&str; 36] = [
     "page",
     "parsers",
     "plan_asks",
+    "profiles",
     "published",
     "published_histograms",
     "ready_files",
@@ -42,6 +46,7 @@ const WITHOUT_A_RUN: [&str; 36] = [
     "report",
     "round_trip",
     "same_limits",
+    "settings",
     "spec",
     "stall_article",
     "stall_laws",
@@ -49,6 +54,7 @@ const WITHOUT_A_RUN: [&str; 36] = [
     "stalls_explain",
     "stalls_simulate",
     "stored",
+    "sweep_page",
     "together",
     "verdicts",
     "within",
@@ -64,6 +70,7 @@ const WITH_SERVERS: [&[&str]; 4] = [
         "load",
         "load_file",
         "load_pgbench",
+        "matrix",
         "mysql",
         "which_server",
         "whose_journal",
@@ -101,11 +108,12 @@ const WITH_SERVERS: [&[&str]; 4] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 34] = [
+const QUICK: [&str; 36] = [
     "allocation",
     "annex_5",
     "any_input",
     "compare",
+    "conduct",
     "corpus",
     "damage",
     "explained",
@@ -120,6 +128,7 @@ const QUICK: [&str; 34] = [
     "page",
     "parsers",
     "patience",
+    "profiles",
     "published",
     "published_histograms",
     "ready_files",

@@ -27,12 +27,34 @@ mod snapshots;
 mod symbols;
 mod vgdb;
 
+use heap::{Holdings, NoSymbols};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
 pub use error::{Cause, Error};
 pub use from_file::{Prepared, Wanted, prepare};
 pub use known::{Known, known};
 pub use pace::Pace;
 pub use session::{Ended, Mark, ProcessMark, Session, Settings, native};
 pub use symbols::Symbols;
+
+/// Who holds the heap at these marks of a profile, by their numbers.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn holdings(profile: &Path, numbers: &[usize]) -> Result<Vec<Holdings>, Error> {
+    let unreadable = |source: std::io::Error| Error::Read { path: profile.to_owned(), source };
+    let read = || heap::Outline::read(File::open(profile)?);
+    let outline = read().map_err(|error| unreadable(std::io::Error::other(error)))?;
+    let file = File::open(profile).map_err(unreadable)?;
+    let mut found = Vec::new();
+    heap::each_tree(BufReader::new(file), &outline, numbers, &mut NoSymbols, &mut |_, tree| {
+        found.push(Holdings::of(&tree))
+    })
+    .map_err(|error| unreadable(std::io::Error::other(error)))?;
+    Ok(found)
+}
 
 /// # Errors
 /// [`Error::NoTool`]: what a profile needs is not on this machine.

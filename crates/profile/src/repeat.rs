@@ -5,7 +5,6 @@
 use crate::{Error, Pace, Session};
 use attach::{Attached, Surroundings, Wanted};
 use explain::leak::{Holding, Leak};
-use heap::Holdings;
 use host::clock::RunClock;
 use host::interrupt;
 use host::places::Places;
@@ -138,7 +137,7 @@ impl Repeat {
             }
             say(block, blocks);
         }
-        holdings(session, &numbers)
+        held(session, &numbers)
     }
 
     fn rest(&self) -> Result<(), Error> {
@@ -235,17 +234,12 @@ fn as_many(took: Duration, repetitions: u64) -> u64 {
 }
 
 /// Who holds what at these marks.
-fn holdings(session: &Session, numbers: &[(u64, u32)]) -> Result<Vec<(u64, Vec<Holding>)>, Error> {
-    let path = session.profile();
-    let unreadable = |source: std::io::Error| Error::Read { path: path.clone(), source };
-    let text = std::fs::read(&path).map_err(unreadable)?;
+fn held(session: &Session, numbers: &[(u64, u32)]) -> Result<Vec<(u64, Vec<Holding>)>, Error> {
     let places: Vec<usize> = numbers.iter().map(|(_, number)| *number as usize).collect();
-    let trees = heap::trees(text.as_slice(), &places).map_err(|error| unreadable(std::io::Error::other(error)))?;
-    let held = |tree: &heap::Tree| {
-        let functions = Holdings::of(tree).functions.into_iter();
-        functions.map(|it| Holding { function: it.function, path: it.path, bytes: it.bytes }).collect()
-    };
-    Ok(numbers.iter().zip(&trees).map(|((done, _), tree)| (*done, held(tree))).collect())
+    let at_marks = crate::holdings(&session.profile(), &places)?;
+    let plain = |it: heap::Held| Holding { function: it.function, path: it.path, bytes: it.bytes };
+    let of_mark = |holdings: heap::Holdings| holdings.functions.into_iter().map(plain).collect();
+    Ok(numbers.iter().zip(at_marks).map(|((done, _), holdings)| (*done, of_mark(holdings))).collect())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod drivers;
 mod escape;
 mod findings;
 mod frame;
+mod heap;
 mod host;
 mod latency;
 mod log;
@@ -22,19 +23,21 @@ mod snapshots;
 mod spans;
 mod stalls;
 
+pub use heap::write_heap_html;
+
 use crate::{Context, verdict};
-use escape::{Json, Text};
+pub(crate) use escape::{Json, Text};
 use section::Section;
 use std::io::{self, Write};
 
-const STYLE: &str = include_str!("../../assets/report.css");
+pub(crate) const STYLE: &str = include_str!("../../assets/report.css");
 const CHART: &str = include_str!("../../assets/chart.js");
 const PAGE: &str = include_str!("../../assets/page.js");
 /// Of the memory ledger; only where there is one.
 const MEMORY_STYLE: &str = include_str!("../../assets/memory.css");
 const MEMORY: &str = include_str!("../../assets/memory.js");
 /// Nothing may be fetched from anywhere, whatever the recording holds.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
+pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
 
 /// The sections in the order of the page, one module for each topic.
@@ -64,17 +67,7 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
         .first()
         .map_or_else(|| context.name.clone(), |first| format!("{}: {first}", context.name));
     let (memory_style, memory) = if memory::has_content(context) { (MEMORY_STYLE, MEMORY) } else { ("", "") };
-    write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"generator\" content=\"wringer {}\">\n<title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n\
-         <style>\n{STYLE}{memory_style}</style>\n</head>\n<body>\n",
-        Text(&context.conditions.tool.version),
-        Text(title),
-    )?;
+    head(&context.conditions.tool.version, &title, memory_style, out)?;
     frame::header(context, out)?;
     writeln!(out, "<main>")?;
     frame::verdict(context, out)?;
@@ -86,5 +79,20 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
         out,
         "<script>\n\"use strict\";\nconst DATA = {};\n{CHART}\n{PAGE}{memory}</script>\n</body>\n</html>",
         Json(&data)
+    )
+}
+
+/// All ahead of the page's content. `style`: beside that of every page.
+fn head(version: &str, title: &str, style: &str, out: &mut impl Write) -> io::Result<()> {
+    write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"generator\" content=\"wringer {}\">\n<title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n\
+         <style>\n{STYLE}{style}</style>\n</head>\n<body>\n",
+        Text(version),
+        Text(title),
     )
 }

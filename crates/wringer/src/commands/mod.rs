@@ -22,6 +22,7 @@ pub mod hugepages;
 pub mod limits;
 pub mod load;
 pub mod lost;
+pub mod matrix;
 pub mod memory;
 pub mod modes;
 pub mod observe;

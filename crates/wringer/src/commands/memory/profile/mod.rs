@@ -201,7 +201,7 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
     // the last mark is taken when the statements' connection is gone, and what it held
     let behind = if args.sql.is_empty() && args.repeat.is_empty() { 1 } else { 2 };
     let (from, to) = (0, marks.len().saturating_sub(behind));
-    let grown = show::growth(&profile, from, to)?;
+    let grown = show::growth(&profile, from, to).map_err(failure)?;
     Ok(Shown {
         schema: 1,
         sandbox: sandbox.name().to_owned(),

@@ -75,11 +75,8 @@ pub(super) struct Grown {
     pub(super) after: Holdings,
 }
 
-pub(super) fn growth(profile: &Path, from: usize, to: usize) -> Result<Grown, Failure> {
-    let text = std::fs::read(profile).map_err(|error| Failure::new(Exit::Failed, error))?;
-    let trees = heap::trees(text.as_slice(), &[from, to])
-        .map_err(|error| Failure::message(Exit::Failed, format!("{}: {error}", profile.display())))?;
-    let mut held = trees.iter().map(Holdings::of);
+pub(super) fn growth(profile: &Path, from: usize, to: usize) -> Result<Grown, profile::Error> {
+    let mut held = profile::holdings(profile, &[from, to])?.into_iter();
     let before = held.next().unwrap_or_default();
     let after = held.next().unwrap_or_else(|| before.clone());
     Ok(Grown { grown: heap::growth(&before, &after), after })
