@@ -36,6 +36,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "matrix",
     "report",
     "findings",
+    "articles",
     "compare",
     "glossary",
     "sandbox",
