@@ -93,6 +93,7 @@ const WITH_SERVERS: [&[&str]; 4] = [
         "memory_bounds",
         "memory_over_time",
         "memory_planted",
+        "memory_profile",
     ],
     &[
         "damaged",

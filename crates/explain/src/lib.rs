@@ -19,6 +19,7 @@ pub mod findings;
 mod growth;
 pub mod histograms;
 pub mod joined;
+pub mod leak;
 pub mod limits;
 mod memory;
 pub mod modes;

@@ -6,7 +6,7 @@ mod remove;
 mod trust;
 
 pub use copy::{Copied, copy, copy_opened, head};
-pub use remove::{Removed, remove_manifested, remove_tree};
+pub use remove::{Removed, remove_beginning, remove_manifested, remove_tree};
 pub use trust::{Distrust, SafeFolder, open_safe, own_folder, safe_folder, user_name};
 
 use crate::Error;

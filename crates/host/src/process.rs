@@ -50,6 +50,7 @@ pub use survey::{HeldFile, Marked, run_of};
 
 use crate::Error;
 use rustix::fd::OwnedFd;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::os::fd::{FromRawFd, RawFd};
 use std::path::PathBuf;
@@ -107,6 +108,8 @@ pub struct ChildSpec {
     pub grace: Duration,
     /// Wrap in `wringer internal launch`: for servers. `Child::pid` is then the server's.
     pub launcher: bool,
+    /// What it leaves behind where it is killed; its launcher removes that when it has ended.
+    pub leftovers: Option<Leftovers>,
     /// What one of ours reads from its standard input: [`ChildSpec::internal`].
     pub order: Option<String>,
     /// The child writes one line of JSON to `WRINGER_READY_FD`, which `spawn` waits for. Implied by `launcher`.
@@ -115,6 +118,13 @@ pub struct ChildSpec {
     pub ready_timeout: Duration,
     /// Give the child the lifeline. `false` for a server that outlives the command that started it.
     pub lifeline: bool,
+}
+
+/// Files of one folder, by how their names begin.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Leftovers {
+    pub folder: PathBuf,
+    pub beginning: String,
 }
 
 impl Default for ChildSpec {
@@ -139,6 +149,7 @@ impl Default for ChildSpec {
             stop_signal: libc::SIGTERM,
             grace: Duration::from_secs(10),
             launcher: false,
+            leftovers: None,
             order: None,
             ready: false,
             ready_timeout: Duration::from_secs(30),

@@ -12,7 +12,7 @@ use sandbox::Sandbox;
 ///
 /// # Errors
 /// Several came, and nothing says which.
-pub(crate) fn database(fill: &Fill, sandbox: &Sandbox) -> Result<Option<String>, Error> {
+pub fn database(fill: &Fill, sandbox: &Sandbox) -> Result<Option<String>, Error> {
     let Some(imported) = &sandbox.manifest.origin else { return Ok(fill.database.clone()) };
     if fill.database.is_some() || fill.size.is_some() {
         return Ok(fill.database.clone());
@@ -37,7 +37,7 @@ pub(crate) fn make_database(target: &Target) -> Result<(), Error> {
 }
 
 /// Of sysbench's first table, where the data have one: what a load's `table_size` is. 0: they have none.
-pub(crate) fn rows(target: &Target) -> u64 {
+pub fn rows(target: &Target) -> u64 {
     let count = |mut connection: Connection| connection.query("SELECT max(id) FROM sbtest1");
     Connection::open(target).and_then(count).ok().and_then(|rows| rows.parse(0, 0)).unwrap_or_default()
 }

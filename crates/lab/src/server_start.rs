@@ -46,6 +46,7 @@ fn of(start: &ServerStart, malloc: Option<MallocStart>) -> Result<Wrapping, sand
         malloc,
         thp: start.thp.map(thp),
         valgrind: None,
+        valgrind_options: Vec::new(),
         huge_pages: start.huge_pages.map(huge_pages),
         environment: start.environment.clone().into_iter().collect(),
     };

@@ -16,7 +16,7 @@ const FILL_THREADS: u32 = 4;
 
 /// # Errors
 /// The numbers of the distribution make none; the experiment's own checks find that first.
-pub(crate) fn fill_spec(fill: &Fill, size: FillSize, seed: u64) -> Result<FillSpec, Error> {
+pub fn fill_spec(fill: &Fill, size: FillSize, seed: u64) -> Result<FillSpec, Error> {
     let keys = fill.k_distribution.check()?;
     Ok(FillSpec {
         tables: fill.tables,

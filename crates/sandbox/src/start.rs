@@ -242,7 +242,9 @@ impl Sandbox {
 
     /// An older manifest gets the folder's name first, so that the folder is deleted with the sandbox.
     fn make_valgrind_folder(&self, wrapping: &Wrapping) -> Result<(), Error> {
-        let folder = self.folder.join(VALGRIND_FOLDER);
+        let folder = self.valgrind_folder();
+        // those of a life before, which was killed
+        self.remove_pipes()?;
         if wrapping.valgrind.is_none() || folder.is_dir() {
             return Ok(());
         }
@@ -320,7 +322,7 @@ impl Sandbox {
             program = valgrind;
         }
         let mut env = installation.environment();
-        env.extend(options.wrapping.environment());
+        env.extend(options.wrapping.environment(self));
         let libraries: Vec<&Preload> = options.preload.iter().chain(&options.asking).collect();
         env.extend(libraries.iter().flat_map(|preload| preload.environment.clone()));
         env.push(("LC_ALL".into(), "C".into()));
@@ -345,6 +347,7 @@ impl Sandbox {
             without_thp: options.wrapping.thp == Some(Thp::Never),
             grace: options.wrapping.stop_grace(options.stop_grace),
             launcher: true,
+            leftovers: options.wrapping.leftovers(self),
             lifeline: !options.standing,
             ..ChildSpec::default()
         })

@@ -16,7 +16,7 @@ mod bootstrap;
 mod rank;
 mod sen;
 
-pub(crate) use sen::median;
+pub(crate) use sen::{median, slopes_of};
 
 /// More readings than this and neighbours are joined: their medians stand for them.
 const READINGS: usize = 120;

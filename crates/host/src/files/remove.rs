@@ -58,6 +58,28 @@ pub fn remove_tree(folder: &Path) -> Result<Removed, Error> {
     Ok(removed)
 }
 
+/// Removes the files of `folder` whose names begin with `beginning`: what a program of somebody else left there when it was killed. Folders stay.
+/// A folder that is missing is fine.
+///
+/// # Errors
+/// `folder` is a link or cannot be opened; a file cannot be removed.
+pub fn remove_beginning(folder: &Path, beginning: &str) -> Result<u64, Error> {
+    let Some(opened) = open_folder(folder)? else { return Ok(0) };
+    let mut removed = 0;
+    for name in list(opened.as_fd(), folder)? {
+        if !name.to_bytes().starts_with(beginning.as_bytes()) {
+            continue;
+        }
+        match unlinkat(&opened, &name, AtFlags::empty()) {
+            Ok(()) => removed += 1,
+            // gone meanwhile; a folder
+            Err(Errno::NOENT | Errno::ISDIR) => {}
+            Err(errno) => return Err(Error::path("remove", folder.join(name.to_string_lossy().as_ref()), errno)),
+        }
+    }
+    Ok(removed)
+}
+
 /// Relative, and without `..`.
 fn is_plain(name: &Path) -> bool {
     name.components().count() > 0 && name.components().all(|part| matches!(part, Component::Normal(_)))
@@ -366,5 +388,22 @@ mod tests {
         assert!(other.join("precious").exists());
         assert!(!removed.kept.is_empty());
         assert!(remove_tree(&own.join("way")).is_err(), "a link is no folder");
+    }
+
+    #[test]
+    fn only_files_of_that_beginning_go() {
+        let home = tempfile::tempdir().expect("a folder");
+        let folder = home.path().join("own");
+        private_dir(&folder, 0o700).expect("makes");
+        private_dir(&folder.join("vgdb-folder"), 0o700).expect("makes");
+        for name in ["vgdb-pipe", "vgdb-", "massif.out"] {
+            write_atomic(&folder.join(name), b"1", 0o600).expect("writes");
+        }
+        std::os::unix::fs::symlink(folder.join("massif.out"), folder.join("vgdb-link")).expect("links");
+        assert_eq!(remove_beginning(&folder, "vgdb-").expect("removes"), 3, "the link itself is one");
+        assert!(folder.join("massif.out").exists() && folder.join("vgdb-folder").exists());
+        assert_eq!(remove_beginning(&home.path().join("none"), "vgdb-").expect("is fine"), 0);
+        std::os::unix::fs::symlink(&folder, home.path().join("way")).expect("links");
+        assert!(remove_beginning(&home.path().join("way"), "massif").is_err(), "a link is no folder");
     }
 }

@@ -9,9 +9,9 @@ use super::order::{Answer, ORDER_VARIABLE, Order, write_line};
 use super::orphans::{Adopted, adopt, signals};
 use super::preparation::{Preparation, cpu_set};
 use super::stop::{StopRequest, stop_unpermitted};
-use super::{ChildSpec, Identity, LIFELINE_VARIABLE, Process, READY_VARIABLE, RUN_VARIABLE};
+use super::{ChildSpec, Identity, LIFELINE_VARIABLE, Leftovers, Process, READY_VARIABLE, RUN_VARIABLE};
 use super::{inherited_descriptor, lifeline};
-use crate::{Error, chain, namespace};
+use crate::{Error, chain, files, namespace};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,7 @@ pub struct LaunchSettings {
     pub affinity: Option<Vec<u32>>,
     pub stop_signal: i32,
     pub grace_ms: u64,
+    pub leftovers: Option<Leftovers>,
 }
 
 /// The server that a launcher has started.
@@ -74,6 +75,7 @@ impl LaunchSettings {
             affinity: spec.affinity.clone(),
             stop_signal: spec.stop_signal,
             grace_ms: u64::try_from(spec.grace.as_millis()).unwrap_or(u64::MAX),
+            leftovers: spec.leftovers.clone(),
         }
     }
 
@@ -119,6 +121,9 @@ pub fn launch(settings: &LaunchSettings) -> Result<i32, Error> {
         stop_unpermitted(&[process.identity()], StopRequest { signal: settings.stop_signal, grace })?;
     }
     let status = server.wait().map_err(|source| Error::path("wait for", &settings.program, source))?;
+    if let Some(Leftovers { folder, beginning }) = &settings.leftovers {
+        let _ = files::remove_beginning(folder, beginning); // what stays does no harm, and goes with the folder
+    }
     if let Some(adopted) = adopted {
         let orphans = if settings.leave {
             adopted.let_go(settings.affinity.as_deref().map(cpu_set).as_ref())

@@ -12,7 +12,8 @@ pub use in_force::{Got, huge_page_bytes};
 use crate::joint_needs::pool_bytes;
 use crate::{Error, Flavour, Sandbox, ServerOption};
 use capability::{Capability, is_malloc_variable, words};
-use host::tool;
+use host::process::Leftovers;
+use host::{files, tool};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,9 @@ pub struct Wrapping {
     pub malloc: Option<MallocStart>,
     pub thp: Option<Thp>,
     pub valgrind: Option<Valgrind>,
+    /// Options of Valgrind's, after those that Wringer gives it.
+    #[serde(default)]
+    pub valgrind_options: Vec<String>,
     pub huge_pages: Option<HugePages>,
     /// Further variables of the server's environment: they stand over those of the malloc.
     #[serde(default)]
@@ -63,6 +67,10 @@ const VALGRIND_GRACE: Duration = Duration::from_secs(600);
 const VALGRIND_READY: Duration = Duration::from_secs(600);
 /// The folder, in the sandbox, for what Valgrind writes as the server's user.
 pub(crate) const VALGRIND_FOLDER: &str = "valgrind";
+/// How the names of the pipes begin over which a program in Valgrind can be asked. They are in that folder, and not in /tmp.
+const PIPES: &str = "vgdb-";
+/// PostgreSQL forks its processes, and only with this option each has pipes of its own. Programs of the machine that a server starts are not traced.
+const WITH_CHILDREN: [&str; 2] = ["--trace-children=yes", "--trace-children-skip=/bin/*,/usr/bin/*"];
 
 impl Thp {
     pub fn name(self) -> &'static str {
@@ -130,9 +138,11 @@ impl Wrapping {
         Ok(options)
     }
 
-    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
+    pub(crate) fn environment(&self, sandbox: &Sandbox) -> Vec<(OsString, OsString)> {
         let own = self.environment.iter().map(|(name, value)| (name.into(), value.into()));
-        self.malloc.iter().flat_map(MallocStart::variables).chain(own).collect()
+        // Valgrind does not start where the server's user may not write, as in a folder of the caller's that TMPDIR names
+        let temporary = self.valgrind.map(|_| ("TMPDIR".into(), sandbox.valgrind_folder().into()));
+        self.malloc.iter().flat_map(MallocStart::variables).chain(temporary).chain(own).collect()
     }
 
     /// Variables of the caller's that would change the malloc that was asked for.
@@ -146,16 +156,26 @@ impl Wrapping {
     /// What stands before the server's program, and how long its start and its end may take then.
     pub(crate) fn valgrind_command(&self, sandbox: &Sandbox) -> Result<Option<(PathBuf, Vec<OsString>)>, Error> {
         let Some(asked) = self.valgrind else { return Ok(None) };
-        let folder = sandbox.folder.join(VALGRIND_FOLDER);
+        let folder = sandbox.valgrind_folder();
         let file = |option: &str, end: &str| -> OsString {
             format!("--{option}={}/{}.%p{end}", folder.display(), asked.name()).into()
         };
         let mut arguments: Vec<OsString> = vec![format!("--tool={}", asked.name()).into()];
+        arguments.push(format!("--vgdb-prefix={}/vgdb", folder.display()).into());
+        if sandbox.flavour() == Flavour::Postgresql {
+            arguments.extend(WITH_CHILDREN.map(OsString::from));
+        }
         match asked {
             Valgrind::Massif => arguments.extend([file("massif-out-file", ".out"), file("log-file", ".log")]),
             Valgrind::Memcheck => arguments.extend(["--leak-check=full".into(), file("log-file", ".log")]),
         }
+        arguments.extend(self.valgrind_options.iter().map(OsString::from));
         Ok(Some((valgrind_program()?, arguments)))
+    }
+
+    /// What Valgrind leaves where it is killed.
+    pub(crate) fn leftovers(&self, sandbox: &Sandbox) -> Option<Leftovers> {
+        self.valgrind.map(|_| Leftovers { folder: sandbox.valgrind_folder(), beginning: PIPES.into() })
     }
 
     pub(crate) fn stop_grace(&self, usual: Duration) -> Duration {
@@ -181,6 +201,21 @@ pub(crate) fn joined(variables: Vec<(OsString, OsString)>) -> Vec<(OsString, OsS
         }
     }
     all
+}
+
+impl Sandbox {
+    /// Where Valgrind writes, as the server's user, and where the pipes are over which it is asked (`vgdb --vgdb-prefix=FOLDER/vgdb`).
+    pub fn valgrind_folder(&self) -> PathBuf {
+        self.folder.join(VALGRIND_FOLDER)
+    }
+
+    /// Removes the pipes of a server in Valgrind that was killed together with its launcher. To be called while it does not run.
+    ///
+    /// # Errors
+    /// One cannot be removed.
+    pub fn remove_pipes(&self) -> Result<u64, Error> {
+        Ok(files::remove_beginning(&self.valgrind_folder(), PIPES)?)
+    }
 }
 
 fn unwrappable(what: String, hint: Option<String>) -> Error {

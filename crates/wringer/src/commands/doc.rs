@@ -49,6 +49,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "memory",
     "connections",
     "heap",
+    "profile",
     "hugepages",
     "modes",
     "stalls",
@@ -72,7 +73,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 42;
+const PAGE_COUNT: usize = 43;
 
 /// # Errors
 /// Exit code 2: there is no such page.

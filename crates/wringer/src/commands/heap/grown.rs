@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use units::Bytes;
 
 /// A signed size.
-pub(super) fn signed(bytes: i128) -> String {
+pub(in crate::commands) fn signed(bytes: i128) -> String {
     let size = Bytes(u64::try_from(bytes.unsigned_abs()).unwrap_or(u64::MAX));
     match bytes {
         0 => "0 B".to_owned(),
@@ -15,7 +15,7 @@ pub(super) fn signed(bytes: i128) -> String {
     }
 }
 
-pub(super) fn table(grown: &[Growth], top: usize) -> String {
+pub(in crate::commands) fn table(grown: &[Growth], top: usize) -> String {
     let mut text = String::new();
     let _ =
         writeln!(text, "{:>12}  {:>24}  {:>11}  {:>11}  function", "growth", "at least to at most", "before", "after");

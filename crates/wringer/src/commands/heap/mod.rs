@@ -3,7 +3,7 @@
 
 mod assertion;
 mod diff;
-mod grown;
+pub(in crate::commands) mod grown;
 mod order;
 mod profile;
 mod report;

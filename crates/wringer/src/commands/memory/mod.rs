@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer memory`: where a server's memory is, how much more it may be, and whom the OOM killer would kill. Nothing is changed.
+//! `wringer memory`: where a server's memory is, how much more it may be, and whom the OOM killer would kill. Nothing is changed, but by `profile`,
+//! which starts and stops a sandbox.
 
 mod account;
 mod bundle;
@@ -10,6 +11,7 @@ mod kept;
 mod moment;
 mod oom;
 mod openmetrics;
+mod profile;
 mod record;
 mod recorded;
 mod tree;
@@ -39,8 +41,9 @@ use std::path::{Path, PathBuf};
     sudo wringer memory record --sandbox shop --time 10m --to out
   \
     sudo wringer memory oom --pid \"$(pidof mysqld)\"\n  \
-    wringer memory worst-case --sandbox shop\n\n\
-    Nothing is changed, neither on the host nor in the server, and no thread is stopped. Run it as root, or as the user the server runs as: others may \
+    wringer memory worst-case --sandbox shop\n  \
+    wringer memory profile shop --repeat 'SELECT 1'\n\n\
+    `profile` starts and stops a sandbox. The others change nothing, neither on the host nor in the server, and stop no thread. Run it as root, or as the user the server runs as: others may \
     not look into its memory. What cannot be read is told, with what would help.\n\n\
     What the leaves mean: docs/memory.md, or `wringer doc memory`.")]
 pub struct Args {
@@ -62,6 +65,7 @@ enum Command {
     Bundle(bundle::Args),
     /// How much memory the server has now, is likely to have at its next peak, and may have by its settings
     WorstCase(worst_case::Args),
+    Profile(Box<profile::Args>),
 }
 
 /// What is looked at, and in which of the forms `O` it is printed.
@@ -98,6 +102,7 @@ pub fn main(args: Args) -> Outcome {
         Command::Watch(args) => watch::main(&args),
         Command::Bundle(args) => bundle::main(&args),
         Command::WorstCase(args) => worst_case::main(&args),
+        Command::Profile(args) => profile::main(&args),
     }
 }
 

@@ -19,7 +19,7 @@ use experiment::{Experiment, Load};
 use host::places::Places;
 use lab::{Cell, Ended, Found, Hooks, KeptFills, Missed, refuse_limits, refuse_ram};
 use output::RESULT;
-pub use output::{Output, RECORDING, REPORT};
+pub use output::{Output, RECORDING, REPORT, refuse_unwritable};
 use recording::Recording;
 use std::fs::File;
 use std::io::BufWriter;

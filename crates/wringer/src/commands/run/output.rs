@@ -93,7 +93,10 @@ impl Output {
 }
 
 /// Call it before a server is fetched and a table filled: the folder, or the nearest existing one above it, must be writable.
-fn refuse_unwritable(folder: &Path) -> Result<(), Failure> {
+///
+/// # Errors
+/// Exit code 3: it is not.
+pub fn refuse_unwritable(folder: &Path) -> Result<(), Failure> {
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let Some(there) = absolute.ancestors().find(|path| path.exists()) else { return Ok(()) };
     let why = match rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK) {

@@ -69,6 +69,7 @@ impl Wrappers {
                 Valgrind::Massif => sandbox::Valgrind::Massif,
                 Valgrind::Memcheck => sandbox::Valgrind::Memcheck,
             }),
+            valgrind_options: Vec::new(),
             huge_pages: self.huge_pages.map(|asked| match asked {
                 HugePages::On => sandbox::HugePages::On,
                 HugePages::Try => sandbox::HugePages::Try,

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a statement that is repeated again and again leaks: the ledger after each block of repetitions, and, of a profile, the functions.
+//!
+//! The arithmetic is that of [`crate::findings`]' `memory.growth`, with repetitions in place of hours: what keeps growing does so in each quarter of
+//! the repetitions, and the interval of its slope lies above nothing. The first blocks are the warm-up: what grows there and then stops is no leak.
+
+use crate::growth::{Course, Growth, LeafGrowth, UNEXPLAINED, judge};
+use crate::trend::slopes_of;
+use ledger::{Inventory, Kind, OverTime, kind, over_time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The judge's clock counts microseconds, and its rates are those of an hour: one repetition is an hour here.
+const REPETITION_US: u64 = 3_600_000_000;
+/// What grew by less from before the first block to the last one is not worth telling: code and tables are touched for the first time.
+const WARM_UP: f64 = 1_048_576.0;
+const RETAINED: &str = "allocator/retained";
+/// A cache that nothing limits and nothing empties: what keeps growing in it is a leak to whoever keeps the connection (PostgreSQL's caches of its
+/// catalogue, utils/cache/relcache.c).
+const UNLIMITED: &[&str] = &["backends/catalogue_cache"];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Memory in use grows with each repetition, to the end.
+    Leak,
+    /// It grew at first, or fills a part that has a size of its own.
+    WarmUp,
+    /// The allocator keeps what is free.
+    Retention,
+    /// Nothing grew.
+    None,
+}
+
+/// What the repetitions have shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Leak {
+    pub verdict: Verdict,
+    /// Of the leaf; `None` where nothing keeps growing.
+    pub bytes_per_repetition: Option<f64>,
+    /// The ends of the interval that holds the true value 95 times of 100.
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    /// The ledger's leaf that grew most, of those that decide the verdict; `unexplained`: memory that no leaf explains.
+    pub leaf: Option<String>,
+    /// Of a profile: who allocated what grew most; and its callers.
+    pub function: Option<String>,
+    pub path: Vec<String>,
+    /// Of that function, as it asked for it.
+    pub function_bytes_per_repetition: Option<f64>,
+    /// Behind the warm-up.
+    pub repetitions: u64,
+    pub readings: u64,
+    /// By how much the server grew from before the warm-up to the end, and of that in the warm-up.
+    pub grown_bytes: i64,
+    pub warm_up_bytes: i64,
+    /// Leaves that changed behind the warm-up, what grows fastest first.
+    pub leaves: Vec<LeafPerRepetition>,
+    /// Of a profile: what grows fastest first.
+    pub functions: Vec<FunctionPerRepetition>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeafPerRepetition {
+    pub path: String,
+    pub course: Course,
+    pub bytes_per_repetition: Option<f64>,
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FunctionPerRepetition {
+    pub function: String,
+    pub path: Vec<String>,
+    pub bytes_per_repetition: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// What a function held after so many repetitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holding {
+    pub function: String,
+    pub path: Vec<String>,
+    pub bytes: u64,
+}
+
+impl Leak {
+    /// From inventories of one life of the server, each with the number of repetitions until then; the first `warm_up` of them belong to the warm-up.
+    /// `None`: behind the warm-up there are fewer than [`FEWEST`] of them.
+    pub fn of(readings: Vec<(u64, Inventory)>, warm_up: usize) -> Option<Self> {
+        let mut over = over_time(readings.into_iter().map(|(repetitions, it)| (repetitions * REPETITION_US, it)));
+        let total: Vec<i64> = over.kernel_total_bytes.iter().map(|it| i64::try_from(*it).unwrap_or(i64::MAX)).collect();
+        let (first, warm, last) = (*total.first()?, *total.get(warm_up)?, *total.last()?);
+        let before = [retained(&over, 0), used(&over, 0)];
+        cut(&mut over, warm_up);
+        let end = over.at_us.len().saturating_sub(1);
+        let (retained_bytes, used_bytes) = (retained(&over, end) - before[0], used(&over, end) - before[1]);
+        let judged = judge(&over).filter(|judged| judged.is_enough)?;
+        let (grown_bytes, warm_up_bytes) = (last - first, warm - first);
+        let told = judged.leaves.iter().filter(|it| verdict_of(it) == Some(Verdict::Leak));
+        let heap_grows = judged.heap_used.as_ref().is_none_or(|it| it.course == Course::KeepsGrowing);
+        let leaking = told.max_by(|one, other| rate(one).total_cmp(&rate(other))).filter(|_| heap_grows);
+        let fastest = judged.leaves.iter().find(|it| verdict_of(it) == Some(Verdict::WarmUp));
+        let (verdict, leaf) = match leaking {
+            Some(leaf) => (Verdict::Leak, Some(leaf)),
+            None if retained_bytes >= WARM_UP && retained_bytes >= used_bytes => {
+                (Verdict::Retention, judged.leaves.iter().find(|it| it.path == RETAINED))
+            }
+            None if fastest.is_some() || grown_bytes as f64 >= WARM_UP => (Verdict::WarmUp, fastest),
+            None => (Verdict::None, None),
+        };
+        let named = match verdict {
+            Verdict::Retention => Some(RETAINED.to_owned()),
+            _ => leaf.map(|it| it.path.clone()),
+        };
+        Some(Self {
+            verdict,
+            bytes_per_repetition: leaf.and_then(|it| it.bytes_per_hour),
+            low: leaf.and_then(|it| it.low_bytes_per_hour),
+            high: leaf.and_then(|it| it.high_bytes_per_hour),
+            leaf: named,
+            function: None,
+            path: Vec::new(),
+            function_bytes_per_repetition: None,
+            repetitions: judged.elapsed_us / REPETITION_US,
+            readings: judged.inventories as u64,
+            grown_bytes,
+            warm_up_bytes,
+            leaves: judged.leaves.iter().map(of_leaf).collect(),
+            functions: Vec::new(),
+        })
+    }
+
+    /// With what a profile of another life says: holdings after so many repetitions, in their order.
+    #[must_use]
+    pub fn with_profile(mut self, marks: &[(u64, Vec<Holding>)]) -> Self {
+        self.functions = functions(marks);
+        if let Some(most) = self.functions.first().filter(|_| self.verdict == Verdict::Leak) {
+            self.function = Some(most.function.clone());
+            self.path.clone_from(&most.path);
+            self.function_bytes_per_repetition = Some(most.bytes_per_repetition);
+        }
+        self
+    }
+}
+
+/// Inventories behind the warm-up that are needed.
+pub const FEWEST: usize = crate::trend::FEWEST;
+
+fn verdict_of(leaf: &LeafGrowth) -> Option<Verdict> {
+    let grows = leaf.growth?;
+    if UNLIMITED.contains(&leaf.path.as_str()) {
+        return Some(Verdict::Leak);
+    }
+    match grows {
+        Growth::Leak | Growth::Unnamed => Some(Verdict::Leak),
+        Growth::Filling => Some(Verdict::WarmUp),
+        Growth::Retention => Some(Verdict::Retention),
+        Growth::None | Growth::TooFew => None,
+    }
+}
+
+fn rate(leaf: &LeafGrowth) -> f64 {
+    leaf.bytes_per_hour.unwrap_or(0.0)
+}
+
+fn of_leaf(leaf: &LeafGrowth) -> LeafPerRepetition {
+    LeafPerRepetition {
+        path: leaf.path.clone(),
+        course: leaf.course,
+        bytes_per_repetition: leaf.bytes_per_hour,
+        low: leaf.low_bytes_per_hour,
+        high: leaf.high_bytes_per_hour,
+    }
+}
+
+/// Free in the allocator, at this place.
+fn retained(over: &OverTime, at: usize) -> f64 {
+    let leaves = over.leaves.iter().filter(|it| kind(&it.path) == Kind::Retained);
+    let in_leaves: u64 = leaves.filter_map(|it| *it.resident_bytes.get(at)?).sum();
+    let walked = over.heap_retained_bytes.get(at).copied().flatten();
+    walked.unwrap_or(in_leaves) as f64
+}
+
+/// In chunks that malloc has handed out, where they were walked.
+fn used(over: &OverTime, at: usize) -> f64 {
+    over.heap_used_bytes.get(at).copied().flatten().unwrap_or(0) as f64
+}
+
+/// Without what came first.
+fn cut(over: &mut OverTime, first: usize) {
+    fn behind<T>(column: &mut Vec<T>, first: usize) {
+        column.drain(..first.min(column.len()));
+    }
+    behind(&mut over.at_us, first);
+    behind(&mut over.kernel_total_bytes, first);
+    behind(&mut over.uncertainty_bytes, first);
+    behind(&mut over.unexplained_bytes, first);
+    behind(&mut over.page_tables_bytes, first);
+    behind(&mut over.vsz_bytes, first);
+    behind(&mut over.reserved_bytes, first);
+    behind(&mut over.rss_bytes, first);
+    behind(&mut over.swap_bytes, first);
+    behind(&mut over.host_available_bytes, first);
+    behind(&mut over.host_swap_bytes, first);
+    behind(&mut over.heap_retained_bytes, first);
+    behind(&mut over.heap_used_bytes, first);
+    behind(&mut over.sessions, first);
+    behind(&mut over.starts, first);
+    for leaf in &mut over.leaves {
+        behind(&mut leaf.resident_bytes, first);
+        behind(&mut leaf.allocated_bytes, first);
+    }
+}
+
+/// A function that no mark names held nothing that the profiler shows: it may be below its threshold there.
+fn functions(marks: &[(u64, Vec<Holding>)]) -> Vec<FunctionPerRepetition> {
+    let mut named: BTreeMap<&str, &Holding> = BTreeMap::new();
+    for holding in marks.iter().flat_map(|(_, holdings)| holdings) {
+        named.insert(&holding.function, holding);
+    }
+    let held = |holdings: &[Holding], name: &str| {
+        holdings.iter().find(|it| it.function == name).map_or(0.0, |it| it.bytes as f64)
+    };
+    let mut all: Vec<FunctionPerRepetition> = named
+        .into_iter()
+        .filter_map(|(name, last)| {
+            let series: Vec<(f64, f64)> =
+                marks.iter().map(|(repetitions, holdings)| (*repetitions as f64, held(holdings, name))).collect();
+            let (slope, low, high) = slopes_of(&series)?;
+            let path = last.path.clone();
+            (slope > 0.0).then(|| FunctionPerRepetition {
+                function: name.to_owned(),
+                path,
+                bytes_per_repetition: slope,
+                low,
+                high,
+            })
+        })
+        .collect();
+    all.sort_by(|one, other| other.bytes_per_repetition.total_cmp(&one.bytes_per_repetition));
+    all
+}
+
+/// The name of what no leaf explains.
+pub const NO_LEAF: &str = UNEXPLAINED;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(repetitions: u64, leaking: u64, steady: u64) -> (u64, Vec<Holding>) {
+        let holding = |function: &str, bytes| Holding { function: function.into(), path: vec!["main".into()], bytes };
+        (repetitions, vec![holding("steady", steady), holding("leaking", leaking)])
+    }
+
+    #[test]
+    fn the_function_that_grows_by_repetition_is_first() {
+        let marks: Vec<_> = (0..10).map(|at| mark(at * 100, 5000 + at * 102_400, 9_000_000)).collect();
+        let told = functions(&marks);
+        assert_eq!((told.len(), told[0].function.as_str()), (1, "leaking"));
+        assert!((told[0].bytes_per_repetition - 1024.0).abs() < 1e-6, "{told:?}");
+        assert!(told[0].low <= 1024.0 && told[0].high >= 1024.0);
+        assert!(functions(&marks[..1]).is_empty() && functions(&[]).is_empty());
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+use crate::Known;
+use std::path::PathBuf;
+
+/// The error of another station: large, and told from its like by whoever makes an exit code of it.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a server could not be profiled.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("start the server {under}")]
+    Start {
+        under: &'static str,
+        /// What its logs are known to mean.
+        known: Vec<Known>,
+        #[source]
+        source: Cause,
+    },
+    #[error("the server ended while it was profiled")]
+    Ended {
+        known: Vec<Known>,
+        #[source]
+        source: Cause,
+    },
+    #[error("make a sandbox for the experiment")]
+    Sandbox(#[source] Cause),
+    #[error("take the experiment's words")]
+    Words(#[source] Cause),
+    #[error("fill the tables")]
+    Fill(#[source] Cause),
+    #[error("send the load")]
+    Load(#[source] load::Error),
+    #[error("stop the server")]
+    Stop(#[source] Cause),
+    #[error("find the server's process")]
+    Attach(#[source] Cause),
+    #[error("run '{statement}'")]
+    Statement {
+        statement: String,
+        #[source]
+        source: load::Error,
+    },
+    #[error("{name} needs the tables sbtest1 and on, which are not there: `wringer fill` makes them")]
+    NoTables { name: &'static str },
+    #[error("connect to the server")]
+    Connect(#[source] load::Error),
+    #[error("without the program '{program}' (package {package}) nothing can be profiled")]
+    NoTool { program: &'static str, package: &'static str },
+    #[error("take a snapshot of process {pid}: {why}")]
+    Snapshot { pid: u32, why: String },
+    #[error("read {}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("keep a snapshot")]
+    Keep(#[source] host::Error),
+    #[error("what Massif wrote of process {pid} is no snapshot: {why}")]
+    NoSnapshot { pid: u32, why: String },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    pub(crate) fn start(under: &'static str, known: Vec<Known>, source: sandbox::Error) -> Self {
+        Self::Start { under, known, source: source.into() }
+    }
+
+    pub(crate) fn stop(error: sandbox::Error) -> Self {
+        Self::Stop(error.into())
+    }
+
+    pub(crate) fn words(error: lab::Error) -> Self {
+        Self::Words(error.into())
+    }
+
+    pub(crate) fn fill(error: load::fill::Error) -> Self {
+        Self::Fill(error.into())
+    }
+
+    /// What is known of this failure, and its cures.
+    pub fn known(&self) -> &[Known] {
+        match self {
+            Self::Start { known, .. } | Self::Ended { known, .. } => known,
+            _ => &[],
+        }
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A sandbox's server under Valgrind's Massif: who holds its heap, at moments that the caller chooses.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`Symbols`] | which share of the program's functions a profile can name, and which package has the other names |
+//! | [`Session`] | one life of the server under Massif: marks, and its slow end |
+//! | `vgdb` | asks a process in Valgrind for a snapshot |
+//! | `snapshots` | puts snapshots of several moments into one file, and those of several processes into one snapshot |
+//! | [`known`] | what a log of a failed start means, and the cure |
+//! | [`prepare`] | a sandbox with the server and the data of an experiment, and the load of one of its arms |
+//! | [`Pace`] | how long a small query takes: natively and under Massif |
+//! | [`repeat`] | the same statements in blocks with rests between: natively with the ledger, then under Massif; what leaks |
+//!
+//! What it is not: it reads no profile (`heap` does), judges no growth (`explain` does), and prints nothing.
+//!
+//! Invariants: each snapshot is on the disk, in the user's folder, before the next one is asked for, so that a server that is killed leaves a
+//! profile. The server belongs to the caller's run: whatever ends that run ends the server, and Valgrind's pipes go with it.
+
+mod error;
+mod from_file;
+mod known;
+mod pace;
+pub mod repeat;
+mod session;
+mod snapshots;
+mod symbols;
+mod vgdb;
+
+use heap::{Holdings, NoSymbols};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+pub use error::{Cause, Error};
+pub use from_file::{Prepared, Wanted, prepare};
+pub use known::{Known, known};
+pub use pace::Pace;
+pub use session::{Ended, Mark, ProcessMark, Session, Settings, native};
+pub use symbols::Symbols;
+
+/// Who holds the heap at these marks of a profile, by their numbers.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn holdings(profile: &Path, numbers: &[usize]) -> Result<Vec<Holdings>, Error> {
+    let unreadable = |source: std::io::Error| Error::Read { path: profile.to_owned(), source };
+    let read = || heap::Outline::read(File::open(profile)?);
+    let outline = read().map_err(|error| unreadable(std::io::Error::other(error)))?;
+    let file = File::open(profile).map_err(unreadable)?;
+    let mut found = Vec::new();
+    heap::each_tree(BufReader::new(file), &outline, numbers, &mut NoSymbols, &mut |_, tree| {
+        found.push(Holdings::of(&tree))
+    })
+    .map_err(|error| unreadable(std::io::Error::other(error)))?;
+    Ok(found)
+}
+
+/// # Errors
+/// [`Error::NoTool`]: what a profile needs is not on this machine.
+pub fn check_tools() -> Result<(), Error> {
+    for program in ["valgrind", "vgdb"] {
+        host::tool::find(program).ok_or(Error::NoTool { program, package: "valgrind" })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The same statements again and again, in blocks with rests between: first natively, with the ledger after each block; then under Massif, with a
+//! mark after each block. Statements go over one connection, which stays open: what it holds is a leak, too.
+
+use crate::{Error, Pace, Session};
+use attach::{Attached, Surroundings, Wanted};
+use explain::leak::{Holding, Leak};
+use host::clock::RunClock;
+use host::interrupt;
+use host::places::Places;
+use load::Target;
+use load::admin::Connection;
+use load::engine::{Hooks, LoadSpec};
+use observe::memory::Options;
+use run::Run;
+use sandbox::{Sandbox, ServerOption, StartOptions};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use workload::Tables;
+use workload::distribution::Distribution;
+
+/// What is repeated, and how often.
+#[derive(Debug, Clone)]
+pub struct Repeat {
+    pub what: What,
+    /// In a block. `None`: as many as a block of [`BLOCK`] takes natively.
+    pub repetitions: Option<u64>,
+    /// Natively, behind the warm-up.
+    pub blocks: usize,
+    /// Between the end of a block and the look at the memory.
+    pub rest: Duration,
+}
+
+/// One repetition.
+#[derive(Debug, Clone)]
+pub enum What {
+    /// All of them, in this order, over a connection that stays open. `{i}` in a statement is the number of the repetition, from 1.
+    Statements(Vec<String>),
+    /// A transaction of this workload, on the tables sbtest1 and on. Each block has a connection of its own.
+    Workload(workload::Name),
+}
+
+/// Blocks before those that count, natively and under Massif.
+pub const WARM_UP: usize = 4;
+/// Blocks under Massif, behind its warm-up: a profile tells bytes, and needs fewer than the ledger, which tells pages.
+pub const PROFILED: usize = 10;
+const BLOCK: Duration = Duration::from_millis(250);
+/// Servers limit what a connection may hold: MySQL and MariaDB 16,382 prepared statements, which 40 such blocks do not reach.
+const MOST: u64 = 300;
+const FEWEST: u64 = 10;
+
+/// What the native life has shown.
+#[derive(Debug)]
+pub struct Native {
+    pub pace: Pace,
+    /// In each block.
+    pub repetitions: u64,
+    /// `None`: too few of its inventories could be read.
+    pub leak: Option<Leak>,
+}
+
+impl Repeat {
+    /// One life of the server without a profiler. `say` is told of each block: how many are done, of how many.
+    ///
+    /// # Errors
+    /// The server does not start, a statement fails, or somebody wants to stop.
+    pub fn natively(
+        &self,
+        sandbox: &Sandbox,
+        run: &mut Run,
+        options: &[ServerOption],
+        places: &Places,
+        say: &mut dyn FnMut(usize, usize),
+    ) -> Result<Native, Error> {
+        let start = StartOptions { extra_options: options.to_vec(), ..StartOptions::default() };
+        let began = Instant::now();
+        let started = sandbox.start(run, &start);
+        let server = started.map_err(|source| Error::start("natively", Vec::new(), source))?;
+        let started = began.elapsed();
+        let seen = Pace::measure(&server.target, started)
+            .map_err(Error::Connect)
+            .and_then(|pace| self.inventories(sandbox, &server.target, pace, places, say));
+        server.stop(run).map_err(Error::stop)?;
+        seen
+    }
+
+    fn inventories(
+        &self,
+        sandbox: &Sandbox,
+        target: &Target,
+        pace: Pace,
+        places: &Places,
+        say: &mut dyn FnMut(usize, usize),
+    ) -> Result<Native, Error> {
+        let mut sender = Sender::open(&self.what, target)?;
+        let wanted = Wanted { sandbox: Some(sandbox.name().to_owned()), ..Wanted::default() };
+        let around = Surroundings { places, variable: &|_| None, say: &|_| {} };
+        let mut attached = Attached::find(&wanted, around)
+            .and_then(Attached::require_process)
+            .map_err(|error| Error::Attach(error.into()))?;
+        let mut readings = vec![(0, attached.inventory(Options::default()))];
+        let blocks = WARM_UP + self.blocks;
+        let (mut done, mut repetitions) = (0, self.repetitions.unwrap_or(FEWEST));
+        for block in 1..=blocks {
+            let began = Instant::now();
+            done = sender.block(done, repetitions)?;
+            if block == 1 && self.repetitions.is_none() {
+                repetitions = as_many(began.elapsed(), repetitions);
+            }
+            self.rest()?;
+            readings.push((done, attached.inventory(Options::default())));
+            say(block, blocks);
+        }
+        Ok(Native { pace, repetitions, leak: Leak::of(readings, WARM_UP) })
+    }
+
+    /// The same under Massif: `native` with the functions that grew. The session goes on.
+    ///
+    /// # Errors
+    /// As [`Self::natively`]; a snapshot cannot be taken or read.
+    pub fn profiled(
+        &self,
+        session: &mut Session,
+        repetitions: u64,
+        say: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<(u64, Vec<Holding>)>, Error> {
+        let mut sender = Sender::open(&self.what, &session.server.target)?;
+        let blocks = WARM_UP + PROFILED;
+        let (mut done, mut numbers) = (0, Vec::new());
+        for block in 1..=blocks {
+            done = sender.block(done, repetitions)?;
+            if block >= WARM_UP {
+                self.rest()?;
+                let mark = session.mark(&format!("after {done} repetitions"))?;
+                numbers.push((done, mark.number));
+            }
+            say(block, blocks);
+        }
+        held(session, &numbers)
+    }
+
+    fn rest(&self) -> Result<(), Error> {
+        let until = Instant::now() + self.rest;
+        while Instant::now() < until {
+            if interrupt::requested() {
+                return Err(Error::Interrupted);
+            }
+            std::thread::sleep(Duration::from_millis(20).min(self.rest));
+        }
+        Ok(())
+    }
+}
+
+/// Whoever sends the repetitions.
+enum Sender {
+    Statements { connection: Box<Connection>, statements: Vec<String> },
+    Workload { name: workload::Name, tables: Tables, target: Target },
+}
+
+impl Sender {
+    fn open(what: &What, target: &Target) -> Result<Self, Error> {
+        let connection = Connection::open(target).map_err(Error::Connect)?;
+        match what {
+            What::Statements(statements) => {
+                Ok(Self::Statements { connection: Box::new(connection), statements: statements.clone() })
+            }
+            What::Workload(name) => {
+                let tables = tables(connection, lab::rows(target), *name)?;
+                Ok(Self::Workload { name: *name, tables, target: target.clone() })
+            }
+        }
+    }
+
+    /// Returns how many repetitions are done then.
+    fn block(&mut self, done: u64, repetitions: u64) -> Result<u64, Error> {
+        match self {
+            Self::Statements { connection, statements } => {
+                for repetition in done + 1..=done + repetitions {
+                    for statement in statements.iter() {
+                        let statement = statement.replace("{i}", &repetition.to_string());
+                        connection.query(&statement).map_err(|source| Error::Statement { statement, source })?;
+                    }
+                    if interrupt::requested() {
+                        return Err(Error::Interrupted);
+                    }
+                }
+            }
+            Self::Workload { name, tables, target } => {
+                let (options, keys) = (workload::Options::default(), Distribution::default());
+                let built = workload::build(*name, target.protocol, tables, &options, &keys)
+                    .map_err(|error| Error::Words(Box::new(error)))?;
+                let spec = LoadSpec {
+                    events: Some(repetitions),
+                    time: None,
+                    // other rows in each block
+                    seed: done + 1,
+                    ..LoadSpec::new(name.as_str(), Arc::from(built))
+                };
+                let (mut on_phase, mut on_progress) = (|_| {}, |_: &_| {});
+                let mut hooks = Hooks {
+                    on_phase: &mut on_phase,
+                    on_progress: &mut on_progress,
+                    progress_interval: None,
+                    stop: Arc::new(AtomicBool::new(false)),
+                };
+                load::engine::run(&spec, target, &RunClock::start(), &mut hooks).map_err(Error::Load)?;
+                if interrupt::requested() {
+                    return Err(Error::Interrupted);
+                }
+            }
+        }
+        Ok(done + repetitions)
+    }
+}
+
+/// Those that are there.
+fn tables(mut connection: Connection, table_size: u64, name: workload::Name) -> Result<Tables, Error> {
+    const MOST: u32 = 64;
+    let is_there = |number: &u32| connection.query(&format!("SELECT id FROM sbtest{number} LIMIT 1")).is_ok();
+    let tables = u32::try_from((1..=MOST).take_while(is_there).count()).unwrap_or(MOST);
+    if tables == 0 || table_size == 0 {
+        return Err(Error::NoTables { name: name.as_str() });
+    }
+    Ok(Tables { tables, table_size, scale: 1, connections: 1 })
+}
+
+/// So many that they take as long as a block shall: by a first block, whose statements were the slowest.
+fn as_many(took: Duration, repetitions: u64) -> u64 {
+    let one = took.as_secs_f64() / repetitions.max(1) as f64;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` keeps to what u64 holds
+    let many = (BLOCK.as_secs_f64() / one) as u64;
+    many.clamp(FEWEST, MOST)
+}
+
+/// Who holds what at these marks.
+fn held(session: &Session, numbers: &[(u64, u32)]) -> Result<Vec<(u64, Vec<Holding>)>, Error> {
+    let places: Vec<usize> = numbers.iter().map(|(_, number)| *number as usize).collect();
+    let at_marks = crate::holdings(&session.profile(), &places)?;
+    let plain = |it: heap::Held| Holding { function: it.function, path: it.path, bytes: it.bytes };
+    let of_mark = |holdings: heap::Holdings| holdings.functions.into_iter().map(plain).collect();
+    Ok(numbers.iter().zip(at_marks).map(|((done, _), holdings)| (*done, of_mark(holdings))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_has_as_many_repetitions_as_its_time_takes() {
+        assert_eq!(as_many(Duration::from_millis(10), 10), 250);
+        assert_eq!(as_many(Duration::from_nanos(1), 10), MOST);
+        assert_eq!(as_many(Duration::from_secs(60), 10), FEWEST);
+    }
+}

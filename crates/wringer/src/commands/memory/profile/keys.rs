@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Enter on a terminal.
+
+use std::io::{IsTerminal as _, stdin};
+use std::sync::mpsc::{Receiver, channel};
+
+/// Tells of each line that is typed. The thread that reads ends with the program.
+pub(super) struct Keys(Option<Receiver<()>>);
+
+impl Keys {
+    pub(super) fn of_terminal() -> Self {
+        if !stdin().is_terminal() {
+            return Self(None);
+        }
+        let (tell, told) = channel();
+        let read = move || {
+            let mut line = String::new();
+            while stdin().read_line(&mut line).is_ok_and(|read| read > 0) && tell.send(()).is_ok() {
+                line.clear();
+            }
+        };
+        Self(std::thread::Builder::new().name("keys".into()).spawn(read).ok().map(|_| told))
+    }
+
+    pub(super) fn are_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Since the last question; several count once.
+    pub(super) fn was_pressed(&self) -> bool {
+        self.0.as_ref().is_some_and(|told| told.try_iter().count() > 0)
+    }
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer memory profile`: a sandbox's server under Massif; who holds its heap, what grows, what leaks.
+
+mod keys;
+mod marks;
+mod output;
+mod show;
+mod subject;
+
+use crate::commands::command_line;
+use crate::commands::observe::seconds;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal::{self, Output};
+use crate::{signals, terminal::spinner};
+use ::profile::repeat::{Native, Repeat, What};
+use ::profile::{Pace, Session, Settings, Symbols};
+use explain::leak::Verdict;
+use host::places::Places;
+use marks::Wishes;
+use run::{Begin, Kind, Resource, Run};
+use sandbox::{Sandbox, ServerOption};
+use show::{Repeated, Shown, SlowDown};
+use std::path::PathBuf;
+use std::time::Duration;
+use subject::{Life, Load, Subject};
+use units::Span;
+
+/// Start a sandbox's server under Valgrind's Massif: who holds its heap, when, and what grows; with --repeat, what leaks
+///
+/// The server must be stopped; it is started for this, natively for a moment (to tell how much slower Massif makes it), then under Massif, and stopped at the end. It is
+/// some three times slower then, and more where several threads are busy: Valgrind runs one at a time. Massif writes its file when the server ends. So that a
+/// server that is killed leaves a profile, too, snapshots are taken while it runs (each holds it for some tenths of a second) and are written at once:
+/// at the start and at the end, every --every, around each --sql, after each block of --repeat, and on a terminal whenever you press Enter.
+/// Everything is in a folder that outlives the sandbox; `wringer heap show FOLDER/heap.massif` reads it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wringer memory profile pears                                       until Ctrl-C; Enter takes a snapshot\n  \
+    wringer memory profile pears --time 5m --every 30s --to out        and load it meanwhile: `wringer load --sandbox pears ...`\n  \
+    wringer memory profile pears --sql 'SELECT * FROM t ORDER BY c'    before and after\n  \
+    wringer memory profile pears --repeat 'SELECT my_udf(1)'           does it leak, how much a call, and where?\n  \
+    wringer memory profile apples --repeat 'PREPARE p{i} AS SELECT {i}'\n  \
+    wringer memory profile experiments/quick.toml --every 5s           an experiment's server, data and load; its squeezes are left out\n  \
+    wringer heap show out/heap.massif --assert 'growth<1M'\n\n\
+    Exit codes: 1 with --fail-on-leak, if it leaks; 3 no such sandbox, it runs, or Valgrind is not there; 4 the server does not start under Valgrind, or\n  \
+    ended meanwhile: what was taken until then is kept. More: docs/profile.md, or `wringer doc profile`.")]
+pub(super) struct Args {
+    /// A sandbox, which is stopped; or the file of an experiment (NAME.toml): its server and its data in a sandbox of their own, and the load of one arm
+    #[arg(value_name = "SANDBOX|FILE", required_unless_present = "sandbox")]
+    name: Option<String>,
+    /// Of an experiment: the arm whose server options and load are taken [default: the first]
+    #[arg(long, value_name = "NAME")]
+    arm: Option<String>,
+    /// The same, as other commands take it
+    #[arg(long, value_name = "NAME", conflicts_with = "name")]
+    sandbox: Option<String>,
+    /// Run this and end; again for a further one. A snapshot is taken before the first, and after each
+    #[arg(long, value_name = "SQL")]
+    sql: Vec<String>,
+    /// Run this again and again over one connection, natively and then under Massif, and say whether it leaks; again for a repetition of several
+    /// statements. {i} is the number of the repetition. Or the name of a workload, as oltp_read_write: its transactions
+    #[arg(long, value_name = "SQL|WORKLOAD", conflicts_with_all = ["sql", "time", "every"])]
+    repeat: Vec<String>,
+    /// Of --repeat: repetitions in a block [default: as many as a quarter of a second has, 10 to 300]
+    #[arg(long, value_name = "N", requires = "repeat", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    repetitions: Option<u64>,
+    /// Of --repeat: blocks that count, natively, behind four for warming up
+    #[arg(long, value_name = "N", default_value_t = 32, requires = "repeat", value_parser = clap::value_parser!(u16).range(30..=500))]
+    blocks: u16,
+    /// Of --repeat: rest between a block and the look at the memory
+    #[arg(long, value_name = "TIME", default_value = "200ms", requires = "repeat")]
+    rest: Span,
+    /// How long, in seconds or with a unit [default: until Ctrl-C, or until the statements are done]
+    #[arg(long, value_parser = seconds, value_name = "TIME")]
+    time: Option<Duration>,
+    /// A snapshot so often, 1s at least
+    #[arg(long, value_parser = every, value_name = "TIME")]
+    every: Option<Duration>,
+    /// All mappings, and not only what malloc hands out: the buffer pool is one. Such sizes are of addresses, and are not to be compared with RSS
+    #[arg(long)]
+    pages_as_heap: bool,
+    /// Callers with less than so many percent of the heap are summed up and have no names
+    #[arg(long, default_value_t = 0.1, value_name = "PERCENT", value_parser = percent)]
+    threshold: f64,
+    /// A folder with files for debuggers, as a package NAME-dbgsym has them below usr/lib/debug
+    #[arg(long, value_name = "FOLDER")]
+    debug_files: Option<PathBuf>,
+    /// A server option for these starts; may be repeated
+    #[arg(short = 'c', long = "option", value_name = "KEY=VALUE", value_parser = ServerOption::asked)]
+    options: Vec<ServerOption>,
+    /// Do not start it natively first: how much slower it is cannot be told then
+    #[arg(long, conflicts_with = "repeat")]
+    no_native: bool,
+    /// Exit code 1 if --repeat finds a leak
+    #[arg(long, requires = "repeat")]
+    fail_on_leak: bool,
+    /// Folder for the profiles [default: a new one below Wringer's recordings]
+    #[arg(long = "to", value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    /// Functions to print; the JSON output has all
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    top: usize,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+fn every(text: &str) -> Result<Duration, String> {
+    let time = seconds(text).map_err(|error| error.to_string())?;
+    if time < Duration::from_secs(1) {
+        Err("1s at least: a snapshot holds the server for tenths of a second".into())
+    } else {
+        Ok(time)
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| "a number of percent".to_owned())?;
+    if (0.0..=100.0).contains(&number) { Ok(number) } else { Err("0 to 100".to_owned()) }
+}
+
+pub(super) fn main(args: &Args) -> Outcome {
+    let stop = signals::install()?;
+    let places = Places::from_environment();
+    let name = args.name.as_deref().or(args.sandbox.as_deref()).unwrap_or_default();
+    let subject = Subject::look(args, name, &places)?;
+    ::profile::check_tools().map_err(failure)?;
+    let debug_files = args.debug_files.as_deref().map(output::readable_folder).transpose()?;
+    let folder = output::folder(args.folder.as_deref(), subject.name(), &places)?;
+    let settings = Settings {
+        pages_as_heap: args.pages_as_heap,
+        threshold: args.threshold,
+        debug_files,
+        options: args.options.clone(),
+        folder: folder.clone(),
+    };
+    let resources = vec![Resource::Sandbox(subject.name().into())];
+    let begin = Begin { kind: Kind::Run, command: command_line(), resources, places: places.clone() };
+    let mut run = Run::begin(begin)?;
+    let profiled = subject
+        .life(args, &mut run, &places, &stop)
+        .and_then(|life| both_lives(args, life, &mut run, settings, &places));
+    if let Err(not_released) = run.release() {
+        if let Err(failure) = profiled {
+            terminal::say(format_args!("error: {:#}", failure.error));
+        }
+        return Err(Failure::new(Exit::NotRestored, not_released).hint("wringer undo"));
+    }
+    let deleted = subject.end(&places);
+    let shown = profiled.map_err(|failure| kept_until(failure, &folder))?;
+    deleted?;
+    shown.keep(&folder)?;
+    match args.output {
+        Output::Json => terminal::json(&shown),
+        Output::Text => terminal::data(shown.text(args.top).trim_end()),
+    }
+    let is_leak = shown.leak.as_ref().is_some_and(|it| it.leak.verdict == Verdict::Leak);
+    if args.fail_on_leak && is_leak {
+        return Err(Failure::message(Exit::Finding, "what was repeated leaks"));
+    }
+    Ok(())
+}
+
+fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places: &Places) -> Result<Shown, Failure> {
+    let Life { sandbox, pace, load, options } = life;
+    let mut settings = settings;
+    // those of the command line stand above those of a file
+    settings.options.splice(0..0, options);
+    let symbols = Symbols::of(&sandbox.manifest.installation, settings.debug_files.as_deref());
+    say_symbols(symbols.as_ref());
+    let repeat = (!args.repeat.is_empty()).then(|| Repeat {
+        what: what(&args.repeat),
+        repetitions: args.repetitions,
+        blocks: args.blocks.into(),
+        rest: args.rest.0,
+    });
+    let native = match pace.filter(|_| repeat.is_none()) {
+        Some(pace) => Some(Native { pace, repetitions: 0, leak: None }),
+        None => natively(args, &settings.options, repeat.as_ref(), &sandbox, run, places)?,
+    };
+    native.iter().for_each(say_native);
+    let waiting = spinner("starts under Massif");
+    let started = Session::start(&sandbox, run, settings);
+    waiting.finish_and_clear();
+    let mut session = started.map_err(failure)?;
+    let version = session.server.version.clone();
+    let profiled = profile_it(args, repeat.as_ref(), &mut session, native.as_ref(), load);
+    let profile = session.profile();
+    terminal::say("  ends     Massif writes its file; this takes its time");
+    let ended = session.end(run).map_err(failure);
+    let (pace, holdings) = match profiled {
+        // the server's own end says more
+        Err(error) => return Err(ended.err().unwrap_or_else(|| failure(error))),
+        Ok(profiled) => profiled,
+    };
+    let (marks, ended) = ended?;
+    let slow_down = native.as_ref().map(|native| SlowDown::of(native.pace, pace));
+    let leak = native.and_then(|native| Some(Repeated::of(native.leak?.with_profile(&holdings), native.repetitions)));
+    if repeat.is_some() && leak.is_none() {
+        terminal::say("note: too few inventories could be read: whether it leaks cannot be told");
+    }
+    // the last mark is taken when the statements' connection is gone, and what it held
+    let behind = if args.sql.is_empty() && args.repeat.is_empty() { 1 } else { 2 };
+    let (from, to) = (0, marks.len().saturating_sub(behind));
+    let grown = show::growth(&profile, from, to).map_err(failure)?;
+    Ok(Shown {
+        schema: 1,
+        sandbox: sandbox.name().to_owned(),
+        server: format!("{} {version}", sandbox.flavour()),
+        with: "massif",
+        pages_as_heap: args.pages_as_heap,
+        symbols,
+        slow_down,
+        marks,
+        from,
+        to,
+        growth: grown.grown,
+        hidden_bytes: grown.after.hidden_bytes,
+        functions: grown.after.functions,
+        leak,
+        profile,
+        ended,
+    })
+}
+
+/// A workload's name, or statements.
+fn what(repeat: &[String]) -> What {
+    match repeat {
+        [one] => one.parse().map_or_else(|_| What::Statements(repeat.to_vec()), What::Workload),
+        _ => What::Statements(repeat.to_vec()),
+    }
+}
+
+fn natively(
+    args: &Args,
+    options: &[ServerOption],
+    repeat: Option<&Repeat>,
+    sandbox: &Sandbox,
+    run: &mut Run,
+    places: &Places,
+) -> Result<Option<Native>, Failure> {
+    if args.no_native {
+        return Ok(None);
+    }
+    let native = match repeat {
+        None => {
+            let pace = profile::native(sandbox, run, options).map_err(failure)?;
+            Native { pace, repetitions: 0, leak: None }
+        }
+        Some(repeat) => {
+            let bar = terminal::bar(1, "natively");
+            let mut say = |done: usize, of: usize| {
+                bar.set_length(of as u64);
+                bar.set_position(done as u64);
+            };
+            let native = repeat.natively(sandbox, run, options, places, &mut say).map_err(failure);
+            bar.finish_and_clear();
+            native?
+        }
+    };
+    Ok(Some(native))
+}
+
+fn say_native(native: &Native) {
+    let Pace { start_ms, query_us } = native.pace;
+    terminal::say(format_args!("  native   started in {:.1} s; a query takes {query_us:.0} us", start_ms / 1e3));
+}
+
+/// How fast it is under Massif; and who held what, after how many repetitions.
+type Profiled = (Pace, Vec<(u64, Vec<explain::leak::Holding>)>);
+
+fn profile_it(
+    args: &Args,
+    repeat: Option<&Repeat>,
+    session: &mut Session,
+    native: Option<&Native>,
+    load: Option<Load>,
+) -> Result<Profiled, profile::Error> {
+    let pace = session.pace()?;
+    say_pace(pace, native.map(|it| it.pace));
+    marks::take(session, "start")?;
+    let holdings = match (repeat, native) {
+        (Some(repeat), Some(native)) => {
+            let bar = terminal::bar(1, "under Massif");
+            let mut say = |done: usize, of: usize| {
+                bar.set_length(of as u64);
+                bar.set_position(done as u64);
+            };
+            let holdings = repeat.profiled(session, native.repetitions, &mut say);
+            bar.finish_and_clear();
+            holdings?
+        }
+        _ => {
+            let wishes = Wishes { sql: &args.sql, time: args.time, every: args.every };
+            marks::until_the_end(session, &wishes, load)?;
+            Vec::new()
+        }
+    };
+    marks::take(session, "end")?;
+    Ok((pace, holdings))
+}
+
+fn say_symbols(symbols: Option<&Symbols>) {
+    let Some(symbols) = symbols else { return };
+    terminal::say(show::names(symbols));
+}
+
+fn say_pace(pace: Pace, native: Option<Pace>) {
+    let (low, high) = Pace::EXPECTED_TIMES;
+    let times = native.map_or_else(String::new, |native| {
+        let times = pace.times(&native);
+        format!(": {times:.1} times as long (expected {low} to {high}, for each thread that is busy at the same time)")
+    });
+    let (seconds, query) = (pace.start_ms / 1e3, pace.query_us);
+    terminal::say(format_args!("  massif   started in {seconds:.1} s; a query takes {query:.0} us{times}"));
+}
+
+fn failure(error: profile::Error) -> Failure {
+    let exit = match &error {
+        profile::Error::Interrupted => Some(Exit::Interrupted),
+        profile::Error::NoTool { .. } | profile::Error::NoTables { .. } => Some(Exit::Missing),
+        _ => None,
+    };
+    let package = match &error {
+        profile::Error::NoTool { package, .. } => {
+            Some(format!("install the package {package}: `apt-get install {package}`"))
+        }
+        _ => None,
+    };
+    let cures: Vec<String> = error.known().iter().map(|it| format!("{}; {}", it.what, it.cure)).collect();
+    let mut failure = Failure::from(error);
+    failure.exit = exit.unwrap_or(failure.exit);
+    package.into_iter().chain(cures).fold(failure, Failure::hint)
+}
+
+/// Where what was taken until then is.
+fn kept_until(failure: Failure, folder: &std::path::Path) -> Failure {
+    let file = folder.join("heap.massif");
+    if file.is_file() {
+        return failure.hint(format!("what was taken until then: `wringer heap show {}`", file.display()));
+    }
+    failure
+}

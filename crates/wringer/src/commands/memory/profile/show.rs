@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a profile tells, as text and JSON.
+
+use crate::commands::heap::grown;
+use crate::exit::{Exit, Failure};
+use explain::leak::{Leak, Verdict};
+use heap::{Growth, Held, Holdings};
+use host::files;
+use profile::{Ended, Mark, Pace, Symbols};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use units::{Bytes, Span};
+
+/// What `-o json` has; also `result.json` in the folder.
+#[derive(Debug, Serialize)]
+pub(super) struct Shown {
+    pub(super) schema: u32,
+    pub(super) sandbox: String,
+    pub(super) server: String,
+    pub(super) with: &'static str,
+    pub(super) pages_as_heap: bool,
+    pub(super) symbols: Option<Symbols>,
+    /// `None`: the server was not started natively.
+    pub(super) slow_down: Option<SlowDown>,
+    pub(super) marks: Vec<Mark>,
+    /// The marks that growth counts from and to: the first, and the last while the statements' connection was there.
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// What grew most first.
+    pub(super) growth: Vec<Growth>,
+    /// At the mark `to`, the largest first.
+    pub(super) functions: Vec<Held>,
+    /// At the mark `to`: below Massif's threshold.
+    pub(super) hidden_bytes: u64,
+    /// `None`: nothing was repeated, or too few inventories could be read.
+    pub(super) leak: Option<Repeated>,
+    pub(super) profile: PathBuf,
+    pub(super) ended: Ended,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct SlowDown {
+    native: Pace,
+    massif: Pace,
+    /// How many times as long a query takes.
+    times: f64,
+    expected_low: f64,
+    expected_high: f64,
+}
+
+impl SlowDown {
+    pub(super) fn of(native: Pace, massif: Pace) -> Self {
+        let (expected_low, expected_high) = Pace::EXPECTED_TIMES;
+        Self { native, massif, times: massif.times(&native), expected_low, expected_high }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Repeated {
+    #[serde(flatten)]
+    pub(super) leak: Leak,
+    repetitions_per_block: u64,
+}
+
+impl Repeated {
+    pub(super) fn of(leak: Leak, repetitions_per_block: u64) -> Self {
+        Self { leak, repetitions_per_block }
+    }
+}
+
+/// Who grew from one mark to another, and who held the heap then.
+pub(super) struct Grown {
+    pub(super) grown: Vec<Growth>,
+    pub(super) after: Holdings,
+}
+
+pub(super) fn growth(profile: &Path, from: usize, to: usize) -> Result<Grown, profile::Error> {
+    let mut held = profile::holdings(profile, &[from, to])?.into_iter();
+    let before = held.next().unwrap_or_default();
+    let after = held.next().unwrap_or_else(|| before.clone());
+    Ok(Grown { grown: heap::growth(&before, &after), after })
+}
+
+/// How many functions will have names, and which package has the others.
+pub(super) fn names(symbols: &Symbols) -> String {
+    let program = symbols.program.display();
+    let share = symbols.share().zip(symbols.functions);
+    let mut text = match share {
+        Some((share, all)) => format!("  names    {:.0} % of the {all} functions of {program} have one", 100.0 * share),
+        None => format!("  names    how many functions {program} has is not told"),
+    };
+    match (&symbols.debug_file, &symbols.package) {
+        (Some(file), _) => {
+            let _ = write!(text, "; those of {} are read, too", file.display());
+        }
+        (None, Some(package)) if share.is_none_or(|(share, _)| share < 0.98) => {
+            let _ = write!(
+                text,
+                "; the others are in the package {package} (installed, or unpacked and named by --debug-files)"
+            );
+        }
+        _ => {}
+    }
+    text
+}
+
+impl Shown {
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn keep(&self, folder: &Path) -> Result<(), Failure> {
+        let text = report::pretty(self).map_err(|error| Failure::new(Exit::Failed, error))?;
+        files::write_atomic(&folder.join("result.json"), text.as_bytes(), 0o644)
+            .map_err(|error| Failure::new(Exit::Failed, error))
+    }
+
+    pub(super) fn text(&self, top: usize) -> String {
+        let mut text = String::new();
+        if let Some(repeated) = &self.leak {
+            text += &leak(repeated);
+        }
+        let what = if self.pages_as_heap { "mappings" } else { "heap" };
+        let _ = writeln!(text, "{:>6}  {:>8}  {what:>11}  at", "number", "time");
+        for mark in &self.marks {
+            let (at, heap) = (Span::millis(mark.at_ms).to_string(), Bytes(mark.heap_bytes).to_string());
+            let _ = writeln!(text, "{:>6}  {at:>8}  {heap:>11}  {}", mark.number, mark.name);
+        }
+        text += &self.processes();
+        text += &self.holders(top);
+        let grew: Vec<Growth> = self.growth.iter().filter(|it| it.growth_bytes != 0).cloned().collect();
+        let (from, to) = (self.from, self.to);
+        if grew.is_empty() {
+            let _ = writeln!(text, "\nNo function grew from number {from} to {to}");
+        } else {
+            let _ = writeln!(text, "\nFunctions from number {from} to {to}, the one that grew most first");
+            text += &grown::table(&grew, top);
+        }
+        let _ = writeln!(text, "\nwringer heap show {}", self.profile.display());
+        if let Some(first) = self.ended.files.first() {
+            let more = self.ended.files.len() - 1;
+            let more = if more == 0 { String::new() } else { format!(", and {more} more processes'") };
+            let _ = writeln!(text, "wringer heap show {}   (as Massif wrote it at the end{more})", first.display());
+        }
+        text
+    }
+
+    fn holders(&self, top: usize) -> String {
+        let mut text = format!("\nWho held it at number {}\n", self.to);
+        for held in self.functions.iter().take(top) {
+            let part = held.subsystem.map_or_else(String::new, |part| format!("  [{part}]"));
+            let _ = writeln!(text, "{:>12}  {}{part}", Bytes(held.bytes).to_string(), held.function);
+        }
+        let rest = self.functions.iter().skip(top);
+        let (count, bytes) = rest.fold((0, 0), |(count, sum), it| (count + 1, sum + it.bytes));
+        if count > 0 {
+            let _ = writeln!(text, "{:>12}  {count} more functions (--top)", Bytes(bytes).to_string());
+        }
+        let _ = writeln!(text, "{:>12}  below Massif's threshold, without names", Bytes(self.hidden_bytes).to_string());
+        text
+    }
+
+    fn processes(&self) -> String {
+        let Some(last) = self.marks.get(self.to).filter(|it| it.processes.len() > 1) else { return String::new() };
+        let mut text = format!(
+            "\nProcesses at number {}; each has what the postmaster had allocated before it forked, too\n",
+            self.to
+        );
+        let mut processes: Vec<_> = last.processes.iter().collect();
+        processes.sort_by_key(|it| std::cmp::Reverse(it.heap_bytes));
+        for process in processes {
+            let heap = Bytes(process.heap_bytes).to_string();
+            let _ = writeln!(text, "{:>6}  {heap:>11}  {}", process.pid, process.role);
+        }
+        text
+    }
+}
+
+fn leak(repeated: &Repeated) -> String {
+    let leak = &repeated.leak;
+    let size = |bytes: Option<f64>| bytes.map_or_else(|| "?".to_owned(), |bytes| format!("{bytes:.0} B"));
+    let leaf = leak.leaf.as_deref().unwrap_or("memory");
+    let rate = format!("{} a repetition ({} to {})", size(leak.bytes_per_repetition), size(leak.low), size(leak.high));
+    #[allow(clippy::cast_possible_truncation)] // bytes of a server
+    let grown = grown::signed(i128::from(leak.grown_bytes));
+    let mut text = match leak.verdict {
+        Verdict::Leak => format!("LEAK: {leaf} grows by {rate}, to the end"),
+        Verdict::Retention => "no leak, but retention: the allocator keeps what is free".to_owned(),
+        Verdict::WarmUp if leak.leaf.is_some() => format!("no leak: {leaf} fills up, by {rate}"),
+        Verdict::WarmUp => "no leak: what grew did so at first, and stopped".to_owned(),
+        Verdict::None => "no leak: nothing kept growing".to_owned(),
+    };
+    let _ = writeln!(
+        text,
+        "\n  {} repetitions in blocks of {}, behind a warm-up; the server grew by {grown}, of that in the warm-up {}",
+        leak.repetitions,
+        repeated.repetitions_per_block,
+        grown::signed(i128::from(leak.warm_up_bytes))
+    );
+    if let Some(function) = &leak.function {
+        let bytes = size(leak.function_bytes_per_repetition);
+        let _ = writeln!(text, "  by the profile: {function}, {bytes} a repetition, called by");
+        leak.path.iter().skip(1).take(8).for_each(|caller| {
+            let _ = writeln!(text, "    {caller}");
+        });
+    }
+    text.push('\n');
+    text
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer memory profile`: real servers under Valgrind's Massif.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+use testkit::{Lab, Ran, wait_until};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+fn lacks_valgrind() -> bool {
+    host::tool::find("valgrind").is_none() || host::tool::find("vgdb").is_none()
+}
+
+fn deployed(server: &[&str]) -> Lab {
+    let lab = Lab::new(WRINGER);
+    lab.run(["sandbox", "deploy"].iter().chain(server).chain(&["--name", "w"])).expect_code(0);
+    lab
+}
+
+fn profiled(lab: &Lab, words: &[&str]) -> Ran {
+    lab.run(["memory", "profile", "w", "--to", "out"].iter().chain(words))
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Processes of Valgrind whose files are below this folder.
+fn in_valgrind(home: &Path) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());
+    let is_ours = |pid: &u32| {
+        let exe = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        exe.to_string_lossy().contains("valgrind") && String::from_utf8_lossy(&line).contains(&*home.to_string_lossy())
+    };
+    pids.filter(is_ours).collect()
+}
+
+fn pipes(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|it| it.path()).filter(|it| it.file_name().unwrap().to_string_lossy().starts_with("vgdb-")).collect()
+}
+
+/// The function that malloc'ed for a join buffer has a name, and the sandbox may go.
+#[test]
+fn mariadb_has_named_functions_and_files_that_outlive_it() {
+    if lacks_valgrind() {
+        testkit::skip!("needs valgrind");
+    }
+    let lab = deployed(&["mariadb"]);
+    let sql = "SELECT LENGTH(REPEAT('x', 9000000)), (SELECT BENCHMARK(1000, MD5('x')))";
+    let told = json(&profiled(&lab, &["--sql", sql, "-o", "json"]).expect_code(0).stdout);
+    let marks = told["marks"].as_array().unwrap();
+    assert_eq!(marks.len(), 4, "start, connected, after, end: {told:#}");
+    assert!(marks.iter().all(|it| it["heap_bytes"].as_u64().unwrap() > 10 << 20), "{marks:#?}");
+    assert!(told["slow_down"]["times"].as_f64().unwrap() > 1.0, "{:#}", told["slow_down"]);
+    let symbols = &told["symbols"];
+    let (named, all) = (symbols["named"].as_f64().unwrap(), symbols["functions"].as_f64().unwrap());
+    assert!(all > 10_000.0 && named / all > 0.2 && named <= all, "{symbols:#}");
+    assert!(pipes(&lab.home().join("sandboxes/w/valgrind")).is_empty());
+    lab.run(["sandbox", "delete", "w"]).expect_code(0);
+    let profile = lab.home().join("out/heap.massif");
+    let shown = json(&lab.run(["heap", "show", profile.to_str().unwrap(), "-o", "json"]).expect_code(0).stdout);
+    assert_eq!(shown["snapshots"].as_array().unwrap().len(), 4);
+    let functions: Vec<&str> =
+        shown["functions"].as_array().unwrap().iter().filter_map(|it| it["function"].as_str()).collect();
+    assert!(functions.iter().any(|it| it.contains("key_cache") || it.contains("pagecache")), "{functions:?}");
+    let of_massif = told["ended"]["files"][0].as_str().unwrap();
+    lab.run(["heap", "show", of_massif]).expect_code(0);
+}
+
+#[test]
+fn postgresql_is_told_by_process_and_summed() {
+    if lacks_valgrind() {
+        testkit::skip!("needs valgrind");
+    }
+    // no root is needed
+    let lab = Lab::as_ordinary_user(WRINGER);
+    lab.run(["sandbox", "deploy", "postgresql", "--name", "w"]).expect_code(0);
+    let sql = "CREATE TEMP TABLE t AS SELECT generate_series(1, 1000) AS n";
+    let told = json(&profiled(&lab, &["--sql", sql, "--no-native", "-o", "json"]).expect_code(0).stdout);
+    let after = &told["marks"][2];
+    let processes = after["processes"].as_array().unwrap();
+    let of = |role: &str| processes.iter().filter(|it| it["role"] == role).count();
+    assert_eq!((of("postmaster"), of("client backend")), (1, 1), "{after:#}");
+    let sum: u64 = processes.iter().map(|it| it["heap_bytes"].as_u64().unwrap()).sum();
+    assert_eq!(after["heap_bytes"].as_u64().unwrap(), sum);
+    assert_eq!(told["slow_down"], Value::Null);
+    let backend = processes.iter().find(|it| it["role"] == "client backend").unwrap()["pid"].as_u64().unwrap();
+    let path = lab.home().join(format!("out/heap.{backend}.massif"));
+    let shown = json(&lab.run(["heap", "show", path.to_str().unwrap(), "-o", "json"]).expect_code(0).stdout);
+    assert!(shown["total_bytes"].as_u64().unwrap() > 100_000, "{shown:#}");
+    assert!(pipes(&lab.home().join("sandboxes/w/valgrind")).is_empty());
+}
+
+/// A function of ours, in a library of ours, loses 1 KiB a call: malloc takes 1040 bytes for that (glibc).
+const LEAK: &str = "#include <stdlib.h>\n#include <string.h>\n\
+    char lose_init(void *it, void *arguments, char *message) { return 0; }\n\
+    __attribute__((noinline)) void *lose_a_kilobyte(void) { void *lost = malloc(1024); if (lost) memset(lost, 7, 1024); return lost; }\n\
+    long long lose(void *it, void *arguments, char *is_null, char *error) { return lose_a_kilobyte() != 0; }\n";
+
+#[test]
+fn a_leak_is_told_with_its_leaf_its_function_and_its_bytes() {
+    if lacks_valgrind() {
+        testkit::skip!("needs valgrind");
+    }
+    let lab = Lab::new(WRINGER);
+    let (source, library) = (lab.write("lose.c", LEAK), lab.home().join("lose.so"));
+    let built =
+        Command::new("cc").args(["-g", "-O1", "-w", "-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    assert!(built.is_ok_and(|status| status.success()), "cc is needed to build Wringer, too");
+    let folder = format!("plugin_dir={}", lab.home().display());
+    lab.run(["sandbox", "deploy", "mariadb", "--name", "w", "-c", &folder, "--start"]).expect_code(0);
+    lab.run(["sandbox", "use", "w", "CREATE FUNCTION lose RETURNS INTEGER SONAME 'lose.so'"]).expect_code(0);
+    lab.run(["sandbox", "stop", "w"]).expect_code(0);
+    let words = ["--repeat", "SELECT lose()", "--repetitions", "100", "--blocks", "30", "--rest", "50ms"];
+    let found = profiled(&lab, &[words.as_slice(), &["--fail-on-leak", "-o", "json"]].concat()).expect_code(1);
+    let told = json(&found.stdout);
+    let leak = &told["leak"];
+    assert_eq!((&leak["verdict"], &leak["leaf"]), (&"leak".into(), &"unexplained".into()), "{leak:#}");
+    let bytes = |name: &str| leak[name].as_f64().unwrap();
+    assert!((bytes("bytes_per_repetition") - 1040.0).abs() < 104.0, "{leak:#}");
+    assert!(bytes("low") <= bytes("bytes_per_repetition") && bytes("bytes_per_repetition") <= bytes("high"));
+    assert_eq!(leak["function"], "lose_a_kilobyte");
+    assert!((bytes("function_bytes_per_repetition") - 1024.0).abs() < 10.0, "{leak:#}");
+    assert!(leak["path"][1].as_str().unwrap().starts_with("lose (lose.c"), "{leak:#}");
+}
+
+#[test]
+fn an_experiment_is_profiled_in_a_sandbox_that_goes() {
+    if lacks_valgrind() {
+        testkit::skip!("needs valgrind");
+    }
+    let lab = Lab::new(WRINGER);
+    let text = "schema = 1\nname = \"small\"\n[server]\nflavour = \"postgresql\"\n[fill]\ntables = 1\nsize = \"1M\"\n\
+                [load]\nworkload = \"oltp_point_select\"\nthreads = 1\ntime = \"1s\"\n[[arm]]\nname = \"one\"\n[[arm]]\nname = \"two\"\n";
+    let file = lab.write("small.toml", text);
+    let profile =
+        |words: &[&str]| lab.run(["memory", "profile", file.to_str().unwrap(), "--to", "out"].iter().chain(words));
+    profile(&["--arm", "three"]).expect_code(2).expect_said(&["it has one, two"]);
+    let ran = profile(&["--arm", "two", "-o", "json"]).expect_code(0);
+    let told = json(&ran.stdout);
+    assert_eq!(told["marks"].as_array().unwrap().len(), 2, "{told:#}");
+    ran.expect_said(&["arm 'two'", "oltp_point_select:", "transactions"]);
+    let names = std::fs::read_dir(lab.home().join("sandboxes")).unwrap().flatten().map(|it| it.file_name());
+    assert_eq!(names.filter(|name| name != ".lock").collect::<Vec<_>>(), Vec::<std::ffi::OsString>::new());
+}
+
+/// What it has taken until then is there, and nothing of Valgrind is left.
+#[test]
+fn a_killed_server_leaves_a_profile_and_nothing_else() {
+    if lacks_valgrind() {
+        testkit::skip!("needs valgrind");
+    }
+    let lab = deployed(&["mariadb"]);
+    let mut command = begun(&lab, &["--no-native", "--every", "1s"]);
+    let server = *in_valgrind(lab.home()).first().expect("it runs");
+    kill(server);
+    let status = command.wait().unwrap();
+    assert_eq!(status.code(), Some(4), "{}", lab.said("profile"));
+    assert!(lab.said("profile").contains("what was taken until then"), "{}", lab.said("profile"));
+    lab.run(["heap", "show", "out/heap.massif"]).expect_code(0);
+    assert_left(&lab);
+}
+
+/// The controller is killed at several moments: the watchdog ends the server, and its launcher removes what Valgrind left.
+#[test]
+fn a_killed_command_leaves_no_valgrind() {
+    if lacks_valgrind() {
+        testkit::skip!("needs valgrind");
+    }
+    let lab = deployed(&["mariadb"]);
+    // while it starts
+    let mut command = lab.start("profile", ["memory", "profile", "w", "--to", "out", "--no-native"]);
+    assert!(wait_until(Duration::from_secs(120), || !in_valgrind(lab.home()).is_empty()), "{}", lab.said("profile"));
+    command.kill().unwrap();
+    command.wait().unwrap();
+    assert_left(&lab);
+    // after a snapshot
+    std::fs::remove_dir_all(lab.home().join("out")).unwrap();
+    let mut command = begun(&lab, &["--no-native"]);
+    command.kill().unwrap();
+    command.wait().unwrap();
+    assert_left(&lab);
+    lab.run(["heap", "show", "out/heap.massif"]).expect_code(0);
+    lab.run(["sandbox", "start", "w"]).expect_code(0);
+    lab.run(["sandbox", "delete", "w", "--force"]).expect_code(0);
+}
+
+/// Until its first snapshot is on the disk.
+fn begun(lab: &Lab, words: &[&str]) -> Child {
+    let words = ["memory", "profile", "w", "--to", "out"].iter().chain(words);
+    let command = lab.start("profile", words);
+    let profile = lab.home().join("out/heap.massif");
+    assert!(wait_until(Duration::from_secs(180), || profile.is_file()), "{}", lab.said("profile"));
+    command
+}
+
+fn kill(pid: u32) {
+    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
+}
+
+/// Neither a process of Valgrind nor a pipe of vgdb.
+fn assert_left(lab: &Lab) {
+    let is_over = || in_valgrind(lab.home()).is_empty();
+    assert!(wait_until(Duration::from_secs(180), is_over), "{:?}", in_valgrind(lab.home()));
+    let folder = lab.home().join("sandboxes/w/valgrind");
+    assert!(wait_until(Duration::from_secs(60), || pipes(&folder).is_empty()), "{:?}", pipes(&folder));
+    lab.run(["undo"]).expect_code(0);
+}
+
+#[test]
+fn what_cannot_be_profiled_is_told_before_anything_starts() {
+    if lacks_valgrind() {
+        testkit::skip!("needs valgrind");
+    }
+    let lab = deployed(&["postgresql"]);
+    lab.run(["memory", "profile", "nobody"]).expect_code(3).expect_said(&["nobody", "sandbox list"]);
+    profiled(&lab, &["--every", "10ms"]).expect_code(2).expect_said(&["1s at least"]);
+    profiled(&lab, &["--debug-files", "/no/such"]).expect_code(3).expect_said(&["/no/such", "dbgsym"]);
+    lab.run(["memory", "profile", "w", "--to", "sandboxes"]).expect_code(3).expect_said(&["not empty"]);
+    let mut command = lab.command(["memory", "profile", "w"]);
+    let without = Ran::of(command.env("PATH", "/nowhere"));
+    without.expect_code(3).expect_said(&["'valgrind'", "apt-get install valgrind"]);
+    assert!(in_valgrind(lab.home()).is_empty());
+}
