@@ -15,12 +15,13 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 36] = [
+const WITHOUT_A_RUN: [&str; 39] = [
     "allocation",
     "annex_5",
     "any_input",
     "chromium",
     "compare",
+    "conduct",
     "corpus",
     "damage",
     "explained",
@@ -42,6 +43,7 @@ const WITHOUT_A_RUN: [&str; 36] = [
     "report",
     "round_trip",
     "same_limits",
+    "settings",
     "spec",
     "stall_article",
     "stall_laws",
@@ -49,6 +51,7 @@ const WITHOUT_A_RUN: [&str; 36] = [
     "stalls_explain",
     "stalls_simulate",
     "stored",
+    "sweep_page",
     "together",
     "verdicts",
     "within",
@@ -65,6 +68,7 @@ const WITH_SERVERS: [&[&str]; 4] = [
         "load_file",
         "load_pgbench",
         "mallocs",
+        "matrix",
         "mysql",
         "which_server",
         "whose_journal",
@@ -101,11 +105,12 @@ const WITH_SERVERS: [&[&str]; 4] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 34] = [
+const QUICK: [&str; 36] = [
     "allocation",
     "annex_5",
     "any_input",
     "compare",
+    "conduct",
     "corpus",
     "damage",
     "explained",

@@ -41,6 +41,21 @@ fn of_times(times: &LatencyHistogram) -> Vec<Figure> {
     PERCENTILES.map(at).to_vec()
 }
 
+/// Of each arm of a run that has a whole measurement, in the order in which they first ran: its name without its turns, and its figures. An arm of
+/// which one turn broke off has none.
+pub fn by_arm(evidence: &Evidence) -> Vec<(String, Vec<Figure>)> {
+    let mut arms: Vec<(&str, Vec<&Arm>)> = Vec::new();
+    for arm in &evidence.arms {
+        match arms.iter_mut().find(|(cell, _)| *cell == arm.cell) {
+            Some((_, turns)) => turns.push(arm),
+            None => arms.push((&arm.cell, vec![arm])),
+        }
+    }
+    let is_whole = |turns: &[&Arm]| turns.iter().all(|arm| arm.load.is_some() && arm.broke_off.is_none());
+    let whole = arms.into_iter().filter(|(_, turns)| is_whole(turns));
+    whole.map(|(cell, turns)| (cell.to_owned(), of_turns(evidence, &turns))).collect()
+}
+
 /// Of several turns of one arm in one run, which are one repeat: of each figure that all turns have, the mean.
 pub(crate) fn of_turns(evidence: &Evidence, turns: &[&Arm]) -> Vec<Figure> {
     let all: Vec<Vec<Figure>> = turns.iter().map(|arm| of_arm(evidence, arm)).collect();

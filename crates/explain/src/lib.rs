@@ -26,6 +26,7 @@ mod reads;
 mod series;
 pub mod sides;
 pub mod stalled;
+pub mod steady;
 mod summary;
 mod trend;
 mod watched;

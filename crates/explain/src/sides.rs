@@ -20,6 +20,8 @@ const SAME_SIZE: f64 = 0.01;
 pub struct Wanted {
     /// Conditions that may differ: a key (`server.version`), the beginning of several (`host`), or a variable's own name.
     pub across: Vec<String>,
+    /// The same, but there need be no such condition.
+    pub also: Vec<String>,
     /// Only this arm.
     pub arm: Option<String>,
     /// The first run of one side ran beside the first run of the other, and so on.
@@ -84,8 +86,8 @@ pub fn compare(a: &[Evidence], b: &[Evidence], wanted: &Wanted) -> Result<Sides,
     if let Some(unknown) = unknown {
         return Err(SidesError::NoCondition(unknown.clone()));
     }
-    let differs: Vec<Differs> =
-        keys.into_iter().filter_map(|key| differing(key, &of_a, &of_b, &wanted.across)).collect();
+    let across: Vec<&str> = wanted.across.iter().chain(&wanted.also).map(String::as_str).collect();
+    let differs: Vec<Differs> = keys.into_iter().filter_map(|key| differing(key, &of_a, &of_b, &across)).collect();
     let mut reasons = hindrances(a, b, &arms, wanted);
     let forbidden = differs.iter().filter(|one| !one.allowed);
     reasons
@@ -150,7 +152,7 @@ fn differing(
     key: &String,
     a: &[BTreeMap<String, Value>],
     b: &[BTreeMap<String, Value>],
-    across: &[String],
+    across: &[&str],
 ) -> Option<Differs> {
     let values = |side: &[BTreeMap<String, Value>]| {
         let mut values: Vec<Value> = Vec::new();

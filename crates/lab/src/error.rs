@@ -144,7 +144,7 @@ impl Error {
     }
 
     /// Whether the server did not become ready with what it was started with; nothing of it runs.
-    pub(crate) fn is_no_start(&self) -> bool {
+    pub fn is_no_start(&self) -> bool {
         use sandbox::Error::{Died, NotAsAsked, NotReady};
         match self {
             Self::Sandbox(error) => matches!(**error, Died { .. } | NotReady { .. } | NotAsAsked { .. }),

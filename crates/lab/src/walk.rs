@@ -59,6 +59,11 @@ pub fn begin<'a>(cell: &'a Cell, places: &Places, hooks: Hooks<'a>) -> Result<Be
 }
 
 impl Begun<'_> {
+    /// The run that the journal will tell of.
+    pub fn run(&self) -> &str {
+        self.run.id().as_str()
+    }
+
     /// Sandbox, fill, every phase, and everything given back; what was seen is in the recording, also when it broke off.
     pub fn walk(self, recording: &Path) -> Ended {
         let killed_before = oom::on_host();

@@ -25,6 +25,7 @@ mod pretty;
 mod redact;
 mod series;
 mod show;
+mod sweep;
 pub(crate) mod text;
 mod verdict;
 
@@ -35,4 +36,5 @@ pub use junit::junit;
 pub use markdown::markdown;
 pub use pretty::{pretty, write_pretty};
 pub use series::needs;
+pub use sweep::{SweepCell, SweepFigure, SweepSetting, SweepVerdict, SweepView, write_sweep_html};
 pub use text::{findings_text, text, together_text};

@@ -22,6 +22,9 @@ pub enum Error {
     /// Exit code 3: nothing was changed.
     #[error("whether run {id} has ended is unknown: {why}")]
     Unknown { id: RunId, why: String },
+    /// Exit code 3: nothing was changed.
+    #[error("another one measures on this host: {who}")]
+    Measured { who: String },
     #[error("there is no run {id}")]
     NoSuchRun { id: RunId },
     #[error("run {id} has no {step} that is not undone")]
@@ -62,7 +65,12 @@ impl Error {
     pub fn is_in_the_way(&self) -> bool {
         matches!(
             self,
-            Self::Busy { .. } | Self::Hot { .. } | Self::Unknown { .. } | Self::NoSuchRun { .. } | Self::Refused { .. }
+            Self::Busy { .. }
+                | Self::Measured { .. }
+                | Self::Hot { .. }
+                | Self::Unknown { .. }
+                | Self::NoSuchRun { .. }
+                | Self::Refused { .. }
         ) || self.untrusted().is_some()
     }
 

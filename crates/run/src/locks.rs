@@ -131,6 +131,34 @@ fn free(places: &Places, resource: &Resource) -> Result<File, Error> {
     })
 }
 
+/// As long as it lives, nobody else on this host measures one run after another. The kernel frees it when its holder dies.
+#[derive(Debug)]
+pub struct Measuring(#[allow(dead_code)] File);
+
+/// Takes the host's one lock for those who measure for hours. `who`: what a second one is told.
+///
+/// # Errors
+/// [`Error::Measured`] with who holds it.
+pub fn measuring(places: &Places, who: &str) -> Result<Measuring, Error> {
+    folder::make(places)?;
+    let path = host_locks(places)?.join("measuring");
+    let mut file = files::open_lock(&path)?;
+    for _ in 0..LOOKS {
+        if try_lock(&file, &path)? {
+            files::rewrite(&file, who).map_err(|source| Error::Lock {
+                operation: "write into lock",
+                path: path.clone(),
+                source,
+            })?;
+            return Ok(Measuring(file));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut who = String::new();
+    let _ = file.rewind().and_then(|()| file.read_to_string(&mut who));
+    Err(Error::Measured { who: if who.is_empty() { "another one".into() } else { who } })
+}
+
 /// Who holds the resource, in words; `None`: nobody. Takes no lock for longer than the look, and makes no file.
 ///
 /// # Errors
@@ -258,6 +286,18 @@ mod tests {
         let lock = directory.lock_path(&places).expect("known");
         testkit::wait_until(Duration::from_secs(60), || !is_held(&lock));
         take_resources(&places, &[directory], &first).expect("free again");
+    }
+
+    #[test]
+    fn one_at_a_time_measures_and_a_second_is_told_who() {
+        let home = tempfile::tempdir().expect("a folder");
+        let places = Places::below(home.path());
+        // of root it is the host's own lock, which a sweep beside this test may hold
+        let Ok(held) = measuring(&places, "the first") else { testkit::skip!("somebody measures on this host") };
+        let refused = measuring(&places, "the second").expect_err("held");
+        assert!(refused.is_in_the_way() && refused.to_string().contains("the first"), "{refused}");
+        drop(held);
+        assert!(testkit::wait_until(Duration::from_secs(60), || measuring(&places, "the third").is_ok()));
     }
 
     #[test]

@@ -11,6 +11,13 @@ pub(super) fn hint(section: &str, key: &str) -> Option<&'static str> {
 }
 
 const KEYS: &[(&str, &str, &str)] = &[
+    ("", "matrix", "a file with [matrix] is many runs: `wringer matrix plan FILE`, `wringer matrix run FILE`"),
+    ("matrix", "repeat repeats repetitions replicates", "write blocks = 5: each block runs every setting once"),
+    ("matrix", "vary grid product full", "write the keys below [matrix.cross], each with a list of values"),
+    ("matrix", "zip paired pairs", "write the keys below [matrix.pair]"),
+    ("matrix", "random sampled samples", "write the keys below [matrix.sample], with settings = 12"),
+    ("matrix", "skip except exclusions", "write [[matrix.exclude]]"),
+    ("matrix", "set derive linked links depends", "write the keys below [matrix.follow]"),
     ("load", "num_threads connections clients concurrency", "write threads = 16"),
     ("load", "max_time duration runtime run_time", "write time = \"60s\""),
     ("load", "max_requests transactions number_of_queries", "write events = 100000"),

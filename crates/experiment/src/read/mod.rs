@@ -32,7 +32,7 @@ impl Experiment {
     /// # Errors
     /// Everything that is wrong with it, in the order of the text; never empty.
     pub fn parse(text: &str) -> Result<Experiment, Vec<Problem>> {
-        let problems = Problems::of(text).with_hints(foreign::hint);
+        let problems = problems_in(text);
         let table = tree::parse(text, &problems);
         if !problems.is_empty() {
             return Err(problems.into_sorted()); // what is not TOML would only bring follow-up problems
@@ -42,6 +42,18 @@ impl Experiment {
             _ => Err(problems.into_sorted()),
         }
     }
+
+    /// Reads what a file says after keys of it were set to other values: each problem stands where the tree says.
+    ///
+    /// `None` only with a problem reported; with a problem reported it may be there all the same, and is not to be used.
+    pub fn of_table(table: &Table, problems: &Problems) -> Option<Experiment> {
+        read(table, problems)
+    }
+}
+
+/// Gathers problems in the text of an experiment file; knows words of other tools.
+pub fn problems_in(text: &str) -> Problems {
+    Problems::of(text).with_hints(foreign::hint)
 }
 
 /// `None` only with a problem reported.

@@ -4,7 +4,8 @@
 
 use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::Percentiles;
-use evidence::{Arm, Evidence, LatencyHistogram, LoadResult};
+use crate::steady::slots;
+use evidence::{Arm, Evidence, LatencyHistogram};
 use serde::{Deserialize, Serialize};
 use verdict::within::{self, Batches};
 
@@ -87,19 +88,6 @@ impl Cell {
             batches: within::batches(&rates),
         })
     }
-}
-
-/// Transactions a second in each slot; a last one that the end of the phase cut short is left out.
-fn slots(load: &LoadResult) -> Vec<f64> {
-    let points = &load.measured.timeline;
-    let length_us = points.iter().map(|point| point.length_us).max().unwrap_or(1);
-    let mut whole = points.as_slice();
-    if let [all_but_last @ .., last] = whole
-        && last.length_us < length_us
-    {
-        whole = all_but_last;
-    }
-    whole.iter().map(|point| point.transactions as f64 * 1e6 / point.length_us.max(1) as f64).collect()
 }
 
 pub(super) struct Comparison {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fmt;
 
 /// Text, in an element or in a quoted attribute.
-pub(super) struct Text<T>(pub T);
+pub(crate) struct Text<T>(pub T);
 
 impl<T: AsRef<str>> fmt::Display for Text<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,7 +26,7 @@ impl<T: AsRef<str>> fmt::Display for Text<T> {
 }
 
 /// JSON inside a script: nothing in it can end the script or open a comment.
-pub(super) struct Json<'a>(pub &'a Value);
+pub(crate) struct Json<'a>(pub &'a Value);
 
 impl fmt::Display for Json<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

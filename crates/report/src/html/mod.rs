@@ -23,18 +23,18 @@ mod spans;
 mod stalls;
 
 use crate::{Context, verdict};
-use escape::{Json, Text};
+pub(crate) use escape::{Json, Text};
 use section::Section;
 use std::io::{self, Write};
 
-const STYLE: &str = include_str!("../../assets/report.css");
+pub(crate) const STYLE: &str = include_str!("../../assets/report.css");
 const CHART: &str = include_str!("../../assets/chart.js");
 const PAGE: &str = include_str!("../../assets/page.js");
 /// Of the memory ledger; only where there is one.
 const MEMORY_STYLE: &str = include_str!("../../assets/memory.css");
 const MEMORY: &str = include_str!("../../assets/memory.js");
 /// Nothing may be fetched from anywhere, whatever the recording holds.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
+pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
 
 /// The sections in the order of the page, one module for each topic.

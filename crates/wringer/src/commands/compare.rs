@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer compare`: two sides of runs, one verdict for each figure.
 
+mod settings;
 mod table;
 
 use super::report::{read, recording_in};
@@ -21,7 +22,8 @@ use verdict::{Held, Limit};
     Examples:\n  \
       wringer compare before after                                   two runs: in what they differ; no verdict yet\n  \
       wringer compare --a old-1 old-2 old-3 --b new-1 new-2 new-3     three repeats of each side\n  \
-      wringer compare --a old-* --b new-* --paired --across server.version --fail-if 'p99>1.05x'\n\n\
+      wringer compare --a old-* --b new-* --paired --across server.version --fail-if 'p99>1.05x'\n  \
+      wringer compare --sweep out --a threads=1 --b threads=8         two settings of a matrix, paired within blocks\n\n\
     Exit codes: 0 compared, nothing asked for is shown; 1 a --fail-if is shown; 2 wrong usage; 3 it cannot be told (not comparable, too few\n\
     repeats), or a recording is missing; 4 a recording cannot be read."
 )]
@@ -32,6 +34,9 @@ pub struct Args {
     /// That of the second side
     #[arg(value_name = "B")]
     second: Option<PathBuf>,
+    /// The folder of a matrix: --a and --b then name one setting each, KEY=VALUE, and its cells are the repeats, paired within blocks
+    #[arg(long, value_name = "FOLDER", requires = "a", conflicts_with_all = ["first", "paired"])]
+    sweep: Option<PathBuf>,
     /// Recordings of the first side, each a repeat
     #[arg(long, num_args = 1.., value_name = "RECORDING", requires = "b")]
     a: Vec<PathBuf>,
@@ -73,8 +78,14 @@ pub fn main(args: Args) -> Outcome {
         (Some(a), Some(b)) => (vec![a], vec![b]),
         _ => (args.a, args.b),
     };
+    let (a, b) = match &args.sweep {
+        Some(folder) => settings::recordings(folder, &a, &b)?,
+        None => (a, b),
+    };
     let (a, b) = (all(&a)?, all(&b)?);
-    let wanted = Wanted { across: args.across, arm: args.arm, paired: args.paired };
+    // settings of a matrix differ in nothing but its keys, whatever conditions these show in; their hosts must be the same
+    let also = if args.sweep.is_some() { settings::MAY_DIFFER.map(str::to_owned).to_vec() } else { Vec::new() };
+    let wanted = Wanted { across: args.across, also, arm: args.arm, paired: args.paired || args.sweep.is_some() };
     let sides = compare(&a, &b, &wanted).map_err(|error| Failure::new(Exit::Usage, error))?;
     let checked: Vec<Checked> = args.fail_if.iter().flat_map(|limit| check(limit, &sides)).collect();
     match args.output {

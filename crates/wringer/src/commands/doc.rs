@@ -33,6 +33,8 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "recipes/from-sysbench",
     "recipes/in-ci",
     "experiment",
+    "matrix",
+    "allocators",
     "report",
     "findings",
     "compare",
@@ -70,7 +72,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 40;
+const PAGE_COUNT: usize = 42;
 
 /// # Errors
 /// Exit code 2: there is no such page.

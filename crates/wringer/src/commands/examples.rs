@@ -20,11 +20,12 @@ macro_rules! examples {
     };
 }
 
-static EXAMPLES: [(&str, &str); 14] = examples![
+static EXAMPLES: [(&str, &str); 15] = examples![
     "quick",
     "one-read-or-two",
     "cloud-disks",
     "postgresql-small-memory",
+    "matrix-threads",
     "beside-sysbench",
     "article-1-less-ram",
     "article-2-slow-disk",

@@ -35,15 +35,31 @@ impl Require {
 /// # Errors
 /// Exit code 2, with every problem and its place, when the file cannot be read or is wrong.
 pub fn read(file: &Path) -> Result<(String, Experiment), Failure> {
+    let text = read_text(file)?;
+    let experiment = of_text(file, &text)?;
+    Ok((text, experiment))
+}
+
+/// The content of a text that was read from this file.
+///
+/// # Errors
+/// Exit code 2, with every problem and its place.
+pub fn of_text(file: &Path, text: &str) -> Result<Experiment, Failure> {
+    Experiment::parse(text).map_err(|problems| refused(file, text, &problems))
+}
+
+/// As [`read`], the text alone.
+///
+/// # Errors
+/// Exit code 2: it cannot be read.
+pub fn read_text(file: &Path) -> Result<String, Failure> {
     let text = match file.to_str() {
         Some("-") => input::read_stdin().and_then(|bytes| Ok(String::from_utf8(bytes)?)),
         _ => input::read(file),
     };
-    let text = text.map_err(|error| {
+    text.map_err(|error| {
         Failure::new(Exit::Usage, error).hint("ready files are in experiments/; docs/experiment.md lists the keys")
-    })?;
-    let experiment = Experiment::parse(&text).map_err(|problems| refused(file, &text, &problems))?;
-    Ok((text, experiment))
+    })
 }
 
 /// The failure for a wrong experiment file, with every problem.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One module per command: `Args`, `main(args)`.
 
+pub mod allocators;
 pub mod chart;
 pub mod compare;
 pub mod connection;
@@ -22,6 +23,7 @@ pub mod hugepages;
 pub mod limits;
 pub mod load;
 pub mod lost;
+pub mod matrix;
 pub mod memory;
 pub mod modes;
 pub mod observe;

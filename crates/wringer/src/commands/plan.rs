@@ -5,7 +5,8 @@ mod asks;
 
 use super::doctor::check::{Check, State};
 use super::doctor::checks;
-use super::experiment_file::{Require, read};
+use super::experiment_file::{Require, read, read_text};
+use super::matrix;
 use super::run::{assertions, own_data, prepare, workloads};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
@@ -34,6 +35,9 @@ pub struct Args {
 }
 
 pub fn main(args: Args) -> Outcome {
+    if args.file.to_str() != Some("-") && ::matrix::is_matrix(&read_text(&args.file)?) {
+        return matrix::plan_as_plan(args.file, args.require, args.output);
+    }
     let (experiment, plan) = look(&args.file, &args.require, &Places::from_environment())?;
     match args.output {
         Output::Json => terminal::json(&plan),
@@ -122,7 +126,7 @@ fn cgroup(check: Option<&Check>) -> String {
 }
 
 /// The server that the run would use, and whether it is installed or was fetched.
-fn server_binary(experiment: &Experiment, places: &Places) -> Option<String> {
+pub fn server_binary(experiment: &Experiment, places: &Places) -> Option<String> {
     let request = server_request(&experiment.server).ok()?;
     sandbox::present(&request, places).map(|found| found.describe())
 }
@@ -180,7 +184,7 @@ fn line(out: &mut String, step: &Step) {
     }
 }
 
-fn minutes(seconds: f64) -> String {
+pub fn minutes(seconds: f64) -> String {
     #[allow(clippy::cast_possible_truncation)] // an estimate of at most days
     let whole = seconds.round() as u64;
     if whole < 90 { Span::secs(whole).to_string() } else { format!("{} min {} s", whole / 60, whole % 60) }

@@ -7,18 +7,18 @@ pub mod own_data;
 pub mod prepare;
 pub mod workloads;
 
-use super::experiment_file::{Require, read};
+use super::experiment_file::{Require, of_text, read_text};
 use super::load::DEFAULT_KEYS;
 use super::ram::ask_consent;
-use super::{command_line, disk, plan, verdicts};
+use super::{command_line, disk, matrix, plan, verdicts};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use evidence::{Arm, ArmOutcome};
 use experiment::{Experiment, Load};
 use host::places::Places;
 use lab::{Cell, Ended, Found, Hooks, KeptFills, Missed, refuse_limits, refuse_ram};
-pub use output::{Output, RECORDING};
-use output::{REPORT, RESULT};
+use output::RESULT;
+pub use output::{Output, RECORDING, REPORT};
 use recording::Recording;
 use std::fs::File;
 use std::io::BufWriter;
@@ -88,7 +88,11 @@ impl From<terminal::Output> for Format {
 }
 
 pub fn main(args: Args) -> Outcome {
-    let (text, mut experiment) = read(&args.file)?;
+    let text = read_text(&args.file)?;
+    if ::matrix::is_matrix(&text) {
+        return matrix::run_as_run(matrix_of(args)?, text);
+    }
+    let mut experiment = of_text(&args.file, &text)?;
     args.require.of(&mut experiment)?;
     let kept_fills = match (args.kept_fill, args.fresh_fill, args.verify) {
         (false, ..) => KeptFills::Off,
@@ -108,6 +112,37 @@ pub fn main(args: Args) -> Outcome {
         arm.verdicts.iter().map(move |verdict| (place.clone(), verdict))
     });
     verdicts::outcome(each)
+}
+
+/// The flags of a matrix, of a file that has one.
+///
+/// # Errors
+/// Exit code 2: a flag that is for one run.
+fn matrix_of(args: Args) -> Result<matrix::RunArgs, Failure> {
+    let of_one_run = [("--force", args.force), ("--keep", args.keep), ("--fresh-fill", args.fresh_fill)];
+    let refused = of_one_run.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag);
+    let output = match args.output {
+        Format::Text => Ok(terminal::Output::Text),
+        Format::Json => Ok(terminal::Output::Json),
+        Format::Markdown => Err("-o markdown"),
+        Format::Junit => Err("-o junit"),
+    };
+    match (refused, output) {
+        (None, Ok(output)) => Ok(matrix::RunArgs {
+            file: args.file,
+            to: args.to,
+            yes: args.yes,
+            verify: args.verify,
+            wait: matrix::LONGEST_WAIT,
+            in_turn: false,
+            require: args.require,
+            output,
+        }),
+        (Some(flag), _) | (None, Err(flag)) => {
+            let message = format!("{flag} is for one run, and {} has [matrix]", args.file.display());
+            Err(Failure::message(Exit::Usage, message).hint("`wringer matrix run --help` says what a matrix takes"))
+        }
+    }
 }
 
 /// What a run is told besides its file.
@@ -240,9 +275,7 @@ fn report_and_show(output: &Output, format: Option<Format>) -> Result<Vec<Arm>, 
     let evidence = Recording::read_for(&path, report::needs)?;
     let explained = explain::explain(&evidence);
     let context = report::Context::new(&evidence, &explained);
-    let json = report::json(&context);
-    write(&output.path(RESULT), |file| report::write_pretty(file, &json).map_err(Into::into))?;
-    write(&output.path(REPORT), |file| report::write_html(&context, file).map_err(Into::into))?;
+    let json = write_files(&output.folder, &context)?;
     match format {
         Some(Format::Json) => terminal::json(&json),
         Some(Format::Text) => terminal::data(report::text(&context).trim_end()),
@@ -256,7 +289,22 @@ fn report_and_show(output: &Output, format: Option<Format>) -> Result<Vec<Arm>, 
     Ok(evidence.arms)
 }
 
-fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>) -> Outcome {
+/// `result.json`, which is returned, and `report.html`.
+///
+/// # Errors
+/// One of them cannot be written.
+pub fn write_files(folder: &Path, context: &report::Context<'_>) -> Result<serde_json::Value, Failure> {
+    let json = report::json(context);
+    write(&folder.join(RESULT), |file| report::write_pretty(file, &json).map_err(Into::into))?;
+    write(&folder.join(REPORT), |file| report::write_html(context, file).map_err(Into::into))?;
+    Ok(json)
+}
+
+/// A file of results, written by `fill`.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>) -> Outcome {
     let failed = |error: anyhow::Error| Failure::new(Exit::Failed, error.context(format!("write {}", path.display())));
     let file = host::files::create(path).map_err(|error| failed(error.into()))?;
     let mut file = BufWriter::new(file);

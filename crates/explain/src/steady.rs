@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an arm did over its time, in slots; whether its two halves agree.
+
+use evidence::{Arm, LoadResult};
+use verdict::within::{self, Within};
+
+/// Transactions a second in each slot; a last one that the end of the phase cut short is left out.
+pub(crate) fn slots(load: &LoadResult) -> Vec<f64> {
+    let points = &load.measured.timeline;
+    let length_us = points.iter().map(|point| point.length_us).max().unwrap_or(1);
+    let mut whole = points.as_slice();
+    if let [all_but_last @ .., last] = whole
+        && last.length_us < length_us
+    {
+        whole = all_but_last;
+    }
+    whole.iter().map(|point| point.transactions as f64 * 1e6 / point.length_us.max(1) as f64).collect()
+}
+
+/// The second half of an arm's measured phase beside the first, by batches. `None`: no load, or too short to tell.
+pub fn halves(arm: &Arm) -> Option<Within> {
+    within::halves(&slots(arm.load.as_ref()?))
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who runs one cell, and what it is told meanwhile.
+
+use crate::error::Error;
+use crate::state::{Cell, Remaining};
+use evidence::Evidence;
+use host::places::Places;
+use lab::{Hooks, Outcome};
+use recording::Recording;
+use std::path::Path;
+
+/// One attempt of one cell.
+#[derive(Debug)]
+pub struct Due<'a> {
+    /// Its setting's place in the plan.
+    pub setting: usize,
+    pub cell: &'a Cell,
+    /// From 1.
+    pub attempt: u32,
+    /// Where its recording goes: new and empty.
+    pub folder: &'a Path,
+}
+
+/// Runs cells. A matrix has one; whoever has cells from elsewhere has another.
+pub trait Bench {
+    /// Runs one cell: [`run_cell`] does it for a [`lab::Cell`]. `begun` is called with the run's id when the run has its locks and has changed nothing
+    /// yet, so that it is known whatever happens; where it fails, the cell is not run.
+    fn run(&mut self, due: &Due<'_>, begun: &mut dyn FnMut(&str) -> Result<(), Error>) -> Result<Outcome, Error>;
+
+    /// What the cell has recorded. `None`: there is no recording.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn recorded(&mut self, due: &Due<'_>) -> Result<Option<Evidence>, recording::Error> {
+        let path = due.folder.join(RECORDING);
+        if !path.exists() {
+            return Ok(None);
+        }
+        Recording::read_for(&path, explain::needs).map(Some)
+    }
+
+    fn tell(&mut self, news: News<'_>);
+}
+
+/// The name of an attempt's recording in its folder.
+pub(crate) const RECORDING: &str = "recording.sqlite";
+
+/// What happens, as it happens.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// What a killed cell had left is undone: each change in words.
+    Recovered(&'a [String]),
+    /// The host is busy with these things, and is waited for.
+    Waiting(&'a [String]),
+    /// An attempt begins; the host is still busy with `busy`, where that is not empty.
+    Begins { cell: &'a Cell, attempt: u32, busy: &'a [String] },
+    /// It has ended. A cell that is pending runs once more.
+    Ended { cell: &'a Cell, remaining: Option<Remaining> },
+}
+
+/// Runs a cell of the lab, with its recording in the attempt's folder.
+///
+/// # Errors
+/// Those of `begun`. What becomes of the cell is in the outcome.
+pub fn run_cell(
+    cell: &lab::Cell,
+    places: &Places,
+    hooks: Hooks<'_>,
+    due: &Due<'_>,
+    begun: &mut dyn FnMut(&str) -> Result<(), Error>,
+) -> Result<Outcome, Error> {
+    let walk = match lab::begin(cell, places, hooks) {
+        Ok(walk) => walk,
+        Err(error) => return Ok(Outcome::CannotStart(error)),
+    };
+    begun(walk.run())?;
+    Ok(walk.walk(&due.folder.join(RECORDING)).outcome)
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waits until the host is quiet, for as long as it is worth it.
+
+use explain::busy::{self, Busy};
+use host::places::Places;
+use observe::busy::Look;
+use observe::server::witnesses;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long one look is: the pressure counters of a shorter one hang on single requests.
+const LOOK: Duration = Duration::from_secs(1);
+/// A share of time in which some program waited for the disk or a CPU. Nothing of this sweep runs now, so it is others', or the kernel
+/// still writes what the cell before has left.
+const WAITING: f64 = 0.1;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Waited {
+    pub(crate) us: u64,
+    /// What the host is still busy with; empty: it is quiet.
+    pub(crate) busy: Vec<String>,
+}
+
+/// Looks for a second at a time, until one was quiet. `longest` zero: not at all.
+pub(crate) fn wait(places: &Places, longest: Duration, stop: &AtomicBool, tell: &mut dyn FnMut(&[String])) -> Waited {
+    if longest.is_zero() {
+        return Waited::default();
+    }
+    let began = Instant::now();
+    let look = Look::on_behalf_of(std::process::id(), Some(&places.sandboxes));
+    let mut before = look.counters();
+    loop {
+        sleep(LOOK.min(longest));
+        let now = look.counters();
+        let causes = causes(Busy::from_counters(&witnesses(busy::HOST, &before, &now)).as_ref());
+        before = now;
+        let elapsed = began.elapsed();
+        if causes.is_empty() || elapsed >= longest || stop.load(Ordering::SeqCst) {
+            return Waited { us: u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX), busy: causes };
+        }
+        tell(&causes);
+    }
+}
+
+/// In words. A kernel that tells nothing is taken for quiet: it would be waited for in vain.
+fn causes(busy: Option<&Busy>) -> Vec<String> {
+    let Some(busy) = busy else { return Vec::new() };
+    let mut told: Vec<String> = busy.causes(false).into_iter().map(|cause| cause.words(busy)).collect();
+    let waits = [("a CPU", busy.cpu_waiting_ratio), ("the disk", busy.io_waiting_ratio)];
+    for (what, ratio) in waits {
+        if let Some(ratio) = ratio.filter(|ratio| *ratio > WAITING) {
+            told.push(format!("programs waited for {what} {:.0} % of the time", ratio * 100.0));
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Busy = Busy {
+        elapsed_us: 1_000_000,
+        stolen_ratio: 0.004,
+        others_ratio: 0.01,
+        own_ratio: 0.01,
+        other_runs_ratio: 0.0,
+        other_runs: 0,
+        cpu_waiting_ratio: Some(0.01),
+        io_waiting_ratio: None,
+        memory_waiting_ratio: None,
+        disk_others_bytes_per_second: None,
+        disk_bytes_per_second: None,
+    };
+
+    #[test]
+    fn each_thing_that_disturbs_is_told() {
+        assert!(causes(Some(&QUIET)).is_empty() && causes(None).is_empty());
+        for (busy, words) in [
+            (Busy { others_ratio: 0.5, ..QUIET }, "other programs used 50"),
+            (Busy { stolen_ratio: 0.08, ..QUIET }, "hypervisor"),
+            (Busy { io_waiting_ratio: Some(0.4), ..QUIET }, "waited for the disk 40 %"),
+            (Busy { cpu_waiting_ratio: Some(0.2), ..QUIET }, "waited for a CPU 20 %"),
+        ] {
+            let told = causes(Some(&busy));
+            assert!(told.len() == 1 && told[0].contains(words), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn it_waits_no_longer_than_it_was_told() {
+        let home = tempfile::tempdir().expect("a folder");
+        let places = Places::below(home.path());
+        let stop = AtomicBool::new(false);
+        let waited = wait(&places, Duration::ZERO, &stop, &mut |_| ());
+        assert_eq!(waited, Waited::default());
+        let waited = wait(&places, Duration::from_millis(50), &stop, &mut |_| ());
+        assert!(waited.us >= 50_000, "{waited:?}");
+        stop.store(true, Ordering::SeqCst);
+        let waited = wait(&places, Duration::from_secs(3600), &stop, &mut |_| ());
+        assert!(waited.us < 1_000_000_000, "{waited:?}");
+    }
+}

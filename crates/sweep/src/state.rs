@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The content of `sweep.json`.
+
+use crate::plan::Budget;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use verdict::{Compared, Figure};
+
+/// Of `sweep.json`. A reader of a lower one refuses the file.
+pub const SCHEMA: u32 = 1;
+pub const STATE_FILE: &str = "sweep.json";
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    pub schema: u32,
+    pub name: String,
+    #[serde(default)]
+    pub description: String,
+    /// Keys of the settings, in the order in which they are shown.
+    pub keys: Vec<String>,
+    pub blocks: u32,
+    pub seed: u64,
+    pub budget: Budget,
+    /// In the order in which they are to run; behind them those that the plan no longer has.
+    pub cells: Vec<Cell>,
+    /// In the order of the plan.
+    pub settings: Vec<Setting>,
+    pub comparisons: Vec<Comparison>,
+    /// How many pairs of settings have no entry in `comparisons`, because there are too many.
+    #[serde(default)]
+    pub not_compared: usize,
+    /// How long the rest takes. `None`: nothing is done yet, or everything is.
+    pub remaining: Option<Remaining>,
+    /// Time of all attempts, and of waiting before them.
+    pub spent_us: u64,
+    /// Why the last call ended, in words. `None`: it goes on, or was killed.
+    pub ended: Option<String>,
+}
+
+/// One run of one setting.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// That of its setting, and its block: `3f9a1c20b7d4-2`.
+    pub id: String,
+    /// The setting's id.
+    pub setting: String,
+    pub settings: BTreeMap<String, String>,
+    /// From 1.
+    pub block: u32,
+    pub state: CellState,
+    /// Each time that it was begun.
+    pub attempts: Vec<Attempt>,
+    /// The host on which the attempt ran that counts.
+    pub node: Option<String>,
+    /// RFC 3339, UTC, of the attempt that counts.
+    pub started: Option<String>,
+    /// Of the attempt that counts.
+    pub elapsed_us: Option<u64>,
+    /// Of the attempt that counts, relative to the sweep's folder.
+    pub recording: Option<String>,
+    /// What each arm came to: `measured`, `out_of_memory`, `cannot_start`, `missed`, `broke_off`. An arm that is not here did not begin.
+    #[serde(default)]
+    pub outcomes: BTreeMap<String, String>,
+    /// The host was busy with other work while it ran, both times.
+    #[serde(default)]
+    pub disturbed: bool,
+    /// The halves of an arm's time do not agree. It counts.
+    #[serde(default)]
+    pub unsteady: bool,
+    /// What a reader should know of it, in sentences.
+    #[serde(default)]
+    pub told: Vec<String>,
+    pub figures: Vec<FigureOf>,
+    /// Assertions of the attempt that counts that did not hold, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_assertions: Vec<String>,
+    /// The plan no longer has its setting, or its block. What was measured stays.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dropped: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellState {
+    /// It is to run, perhaps once more.
+    #[default]
+    Pending,
+    Running,
+    /// It has a result, which may be that the server cannot start. It is never run again.
+    Done,
+    /// No result, for a reason that is not the setting's. The next call tries it again.
+    Failed,
+}
+
+/// One time that a cell was begun.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// From 1; part of its folder's name.
+    pub number: u32,
+    /// In the journal, from the moment on at which it could change something.
+    pub run: Option<String>,
+    pub started: String,
+    /// How long the host was waited for.
+    pub waited_us: u64,
+    /// What the host was still busy with when it began, in words.
+    #[serde(default)]
+    pub begun_busy: Vec<String>,
+    pub elapsed_us: u64,
+    /// Of that the time until the data were there.
+    pub data_us: u64,
+    /// The data were a clone, and not filled by this attempt.
+    pub cloned: bool,
+    /// `None`: it goes on.
+    pub end: Option<AttemptEnd>,
+    /// Why, in words.
+    #[serde(default)]
+    pub why: Vec<String>,
+    /// Relative to the sweep's folder. `None`: there is none.
+    pub recording: Option<String>,
+    /// What it measured, whether it counts or not.
+    #[serde(default)]
+    pub figures: Vec<FigureOf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptEnd {
+    /// It has a result, on a host that was quiet enough, or for the second time.
+    Counts,
+    /// It has a result, and the host was busy with other work: it is kept, and another attempt counts.
+    Disturbed,
+    /// Somebody ended it, or all of Wringer was killed.
+    Interrupted,
+    /// For a reason that is not the setting's.
+    Failed,
+}
+
+/// A figure of one arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FigureOf {
+    pub arm: String,
+    #[serde(flatten)]
+    pub figure: Figure,
+}
+
+/// All cells of one setting together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    pub id: String,
+    pub settings: BTreeMap<String, String>,
+    /// How many of its cells are done.
+    pub done: usize,
+    /// What its done cells came to, and how many.
+    pub outcomes: BTreeMap<String, usize>,
+    pub figures: Vec<Value>,
+}
+
+/// One figure of a setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Value {
+    pub arm: String,
+    pub name: String,
+    pub unit: String,
+    /// How many cells measured it.
+    pub repeats: usize,
+    /// The geometric mean of the cells; the plain one where a value is 0 or less.
+    pub typical: f64,
+    pub lowest: f64,
+    pub highest: f64,
+}
+
+/// Two settings, and what can be said of the second beside the first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// A setting's id.
+    pub a: String,
+    pub b: String,
+    pub arm: String,
+    /// The keys in which they differ.
+    pub differs: Vec<String>,
+    pub figures: Vec<Compared>,
+    /// What a reader should know, in sentences.
+    #[serde(default)]
+    pub told: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Remaining {
+    pub cells: usize,
+    pub us: u64,
+}
+
+impl State {
+    /// Those that the plan has.
+    pub fn planned(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(|cell| !cell.dropped)
+    }
+
+    pub fn count(&self, state: CellState) -> usize {
+        self.planned().filter(|cell| cell.state == state).count()
+    }
+}
+
+impl Cell {
+    /// What it has finished and could count.
+    pub(crate) fn finished(&self) -> usize {
+        let ends = self.attempts.iter().filter_map(|attempt| attempt.end);
+        ends.filter(|end| matches!(end, AttemptEnd::Counts | AttemptEnd::Disturbed)).count()
+    }
+
+    /// `squeeze.cpus=0.5 load.threads=8`, in the order of `keys`, with as much of each key as tells them apart.
+    pub fn label(&self, keys: &[String]) -> String {
+        label(&self.settings, keys)
+    }
+}
+
+impl Setting {
+    pub fn label(&self, keys: &[String]) -> String {
+        label(&self.settings, keys)
+    }
+}
+
+fn label(settings: &BTreeMap<String, String>, keys: &[String]) -> String {
+    let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
+    let short = |key: &String| {
+        let is_alone = keys.iter().filter(|other| last(other) == last(key)).count() == 1;
+        if is_alone { last(key) } else { key.clone() }
+    };
+    let each = keys.iter().filter_map(|key| Some(format!("{}={}", short(key), settings.get(key)?)));
+    let text = each.collect::<Vec<_>>().join(" ");
+    if text.is_empty() { "the only setting".into() } else { text }
+}

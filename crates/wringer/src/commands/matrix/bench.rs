@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs the cells of a matrix, and says how far it is.
+
+use super::show::{cell_line, time};
+use crate::commands::run::write_files;
+use crate::terminal;
+use evidence::Evidence;
+use host::places::Places;
+use indicatif::ProgressBar;
+use lab::{Bar, Cell, Hooks, Outcome, Progress};
+use recording::Recording;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use sweep::{Bench, CellState, Due, Error, News, run_cell};
+
+pub(super) struct Runner<'a> {
+    pub(super) cells: &'a [Cell],
+    pub(super) places: &'a Places,
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) keys: &'a [String],
+    pub(super) bar: ProgressBar,
+    pub(super) total: usize,
+    pub(super) done: usize,
+}
+
+impl Bench for Runner<'_> {
+    fn run(&mut self, due: &Due<'_>, begun: &mut dyn FnMut(&str) -> Result<(), Error>) -> Result<Outcome, Error> {
+        let progress = InBar(&self.bar);
+        let hooks = Hooks { progress: &progress, samples: None, stop: self.stop.clone() };
+        run_cell(&self.cells[due.setting], self.places, hooks, due, begun)
+    }
+
+    /// Also writes the page and the result of this one run, beside its recording.
+    fn recorded(&mut self, due: &Due<'_>) -> Result<Option<Evidence>, recording::Error> {
+        let path = due.folder.join(crate::commands::run::RECORDING);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let evidence = Recording::read_for(&path, report::needs)?;
+        let explained = explain::explain(&evidence);
+        if let Err(failure) = write_files(due.folder, &report::Context::new(&evidence, &explained)) {
+            self.say(format!("note: no report of cell {}: {:#}", due.cell.id, failure.error));
+        }
+        Ok(Some(evidence))
+    }
+
+    fn tell(&mut self, news: News<'_>) {
+        match news {
+            News::Recovered(told) => told.iter().for_each(|what| self.say(format!("  undone  {what}"))),
+            News::Waiting(busy) => self.bar.set_message(format!("waiting for a quiet host: {}", busy.join(", "))),
+            News::Begins { cell, attempt, busy } => {
+                self.bar.set_message(cell.label(self.keys));
+                if attempt > 1 {
+                    self.say(format!("   again  {}, attempt {attempt}", cell.label(self.keys)));
+                }
+                if !busy.is_empty() {
+                    self.say(format!(
+                        "    note  the host is not quiet, and is waited for no longer: {}",
+                        busy.join(", ")
+                    ));
+                }
+            }
+            News::Ended { cell, remaining } => {
+                let is_over = matches!(cell.state, CellState::Done | CellState::Failed);
+                self.done += usize::from(is_over);
+                self.bar.set_position(self.done as u64);
+                let left = remaining.map(|left| format!("; about {} left", time(left.us))).unwrap_or_default();
+                self.say(format!("{:>4} of {}  {}{left}", self.done, self.total, cell_line(cell, self.keys)));
+            }
+        }
+    }
+}
+
+impl Runner<'_> {
+    fn say(&self, text: String) {
+        self.bar.suspend(|| terminal::say(text));
+    }
+}
+
+/// The steps of a cell, in the one bar of all cells.
+struct InBar<'a>(&'a ProgressBar);
+
+impl Progress for InBar<'_> {
+    fn step(&self, station: &str, text: &str) {
+        let line = text.lines().next().unwrap_or_default();
+        self.0.set_message(format!("{station}: {}", line.chars().take(60).collect::<String>()));
+    }
+
+    fn bar(&self, what: &str, _length: Option<u64>) -> Box<dyn Bar> {
+        self.0.set_message(what.to_owned());
+        Box::new(Of(self.0.clone()))
+    }
+}
+
+struct Of(ProgressBar);
+
+impl Bar for Of {
+    fn set_message(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+    }
+
+    fn set_length(&self, _length: u64) {}
+    fn set_position(&self, _position: u64) {}
+    fn advance(&self, _by: u64) {}
+    fn restart(&self) {}
+}

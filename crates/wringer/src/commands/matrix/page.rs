@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The page of a sweep: its state as the report's plain data.
+
+use super::show::{number, time};
+use crate::commands::run::{REPORT, write};
+use crate::exit::Outcome;
+use report::{SweepCell, SweepFigure, SweepSetting, SweepVerdict, SweepView};
+use std::collections::BTreeMap;
+use std::path::Path;
+use sweep::{Cell, CellState, Comparison, Setting, State};
+use verdict::{Compared, THROUGHPUT};
+
+/// # Errors
+/// It cannot be written.
+pub(super) fn write_page(state: &State, path: &Path) -> Outcome {
+    let view = view(state);
+    write(path, |file| report::write_sweep_html(&view, file).map_err(Into::into))
+}
+
+fn view(state: &State) -> SweepView {
+    let places: BTreeMap<&str, usize> =
+        state.settings.iter().enumerate().map(|(place, setting)| (setting.id.as_str(), place)).collect();
+    let place = |id: &str| places.get(id).copied();
+    let (sentences, warnings) = (sentences(state), warnings(state));
+    SweepView {
+        version: env!("CARGO_PKG_VERSION").into(),
+        name: state.name.clone(),
+        description: state.description.clone(),
+        sentences,
+        warnings,
+        keys: state.keys.clone(),
+        settings: state.settings.iter().map(|one| setting(one, &state.keys)).collect(),
+        cells: state.planned().filter_map(|one| Some(cell(one, place(&one.setting)?))).collect(),
+        verdicts: state
+            .comparisons
+            .iter()
+            .filter_map(|one| Some((one, place(&one.a)?, place(&one.b)?)))
+            .flat_map(|(one, a, b)| one.figures.iter().map(move |figure| verdict_of(one, figure, a, b)))
+            .collect(),
+        planned: state.planned().count(),
+    }
+}
+
+fn setting(one: &Setting, keys: &[String]) -> SweepSetting {
+    let others = one.outcomes.iter().filter(|(outcome, _)| *outcome != "measured");
+    SweepSetting {
+        values: keys.iter().map(|key| one.settings.get(key).cloned().unwrap_or_default()).collect(),
+        done: one.done,
+        outcomes: others.map(|(outcome, count)| format!("{outcome} {count}x")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn cell(one: &Cell, setting: usize) -> SweepCell {
+    let mut state: Vec<String> = match one.state {
+        CellState::Done => {
+            let mut outcomes: Vec<String> = one.outcomes.values().cloned().collect();
+            outcomes.dedup();
+            outcomes
+        }
+        CellState::Failed => vec!["failed".into()],
+        CellState::Pending | CellState::Running => vec!["to be run".into()],
+    };
+    state.extend(one.disturbed.then(|| "disturbed".into()));
+    state.extend(one.unsteady.then(|| "unsteady".into()));
+    let figures = one.figures.iter().map(|of| SweepFigure {
+        arm: of.arm.clone(),
+        name: of.figure.name.clone(),
+        unit: of.figure.unit.clone(),
+        value: of.figure.value,
+    });
+    SweepCell {
+        id: one.id.clone(),
+        setting,
+        block: one.block,
+        state: state.join(", "),
+        attempts: one.attempts.len(),
+        elapsed_us: one.elapsed_us,
+        link: one
+            .recording
+            .as_ref()
+            .and_then(|path| Some(Path::new(path).parent()?.join(REPORT).display().to_string())),
+        told: one.told.clone(),
+        figures: figures.collect(),
+    }
+}
+
+fn verdict_of(one: &Comparison, figure: &Compared, a: usize, b: usize) -> SweepVerdict {
+    let none = || figure.no_verdict.map_or_else(|| "no verdict".to_owned(), |why| format!("no verdict: {why:?}"));
+    SweepVerdict {
+        a,
+        b,
+        arm: one.arm.clone(),
+        figure: figure.name.clone(),
+        ratio: figure.ratio,
+        low: figure.low,
+        high: figure.high,
+        verdict: figure.verdict.map_or_else(none, |verdict| verdict.to_string()),
+        is_shown: figure.is_shown(),
+        detectable_ratio: figure.detectable_ratio,
+    }
+}
+
+/// The setting with the most transactions first, then what is shown against the first setting.
+fn sentences(state: &State) -> Vec<String> {
+    let rate = |setting: &Setting| setting.figures.iter().find(|it| it.name == THROUGHPUT).cloned();
+    let best = state.settings.iter().filter_map(|one| Some((one, rate(one)?)));
+    let best = best.max_by(|(_, one), (_, other)| one.typical.total_cmp(&other.typical));
+    let mut told = Vec::new();
+    if let Some((setting, rate)) = best {
+        let arm = if rate.arm == "baseline" { String::new() } else { format!(" (arm {})", rate.arm) };
+        let most = format!(
+            "{} has the most transactions: {}{arm}",
+            setting.label(&state.keys),
+            number(rate.typical, &rate.unit)
+        );
+        told.push(format!("{most}."));
+    }
+    let (done, all) = (state.count(CellState::Done), state.planned().count());
+    let left = state.remaining.map(|left| format!("; about {} left", time(left.us))).unwrap_or_default();
+    told.push(format!("{done} of {all} cells are done{left}."));
+    let (Some(first), keys) = (state.settings.first(), &state.keys) else { return told };
+    for one in state.comparisons.iter().filter(|one| one.a == first.id) {
+        let shown = one.figures.iter().find(|figure| figure.name == THROUGHPUT && figure.is_shown());
+        let other = state.settings.iter().find(|setting| setting.id == one.b);
+        if let (Some(figure), Some(other)) = (shown, other)
+            && let (Some(ratio), Some(low), Some(high)) = (figure.ratio, figure.low, figure.high)
+        {
+            told.push(format!(
+                "{} has {ratio:.2} times the throughput of {} (between {low:.2} and {high:.2}).",
+                other.label(keys),
+                first.label(keys)
+            ));
+        }
+    }
+    told
+}
+
+fn warnings(state: &State) -> Vec<String> {
+    let count = |is: fn(&Cell) -> bool| state.planned().filter(|cell| is(cell)).count();
+    let mut told = Vec::new();
+    let (disturbed, unsteady) = (count(|cell| cell.disturbed), count(|cell| cell.unsteady));
+    let failed = count(|cell| cell.state == CellState::Failed);
+    if disturbed > 0 {
+        told.push(format!(
+            "{} ran while the host was busy with other work, both times.",
+            units::counted(disturbed as u64, "cell")
+        ));
+    }
+    if unsteady > 0 {
+        told.push(format!("Of {} the two halves do not agree.", units::counted(unsteady as u64, "cell")));
+    }
+    if failed > 0 {
+        told.push(format!("{} could not be run.", units::counted(failed as u64, "cell")));
+    }
+    if state.blocks < 3 {
+        told.push("Fewer than three blocks: there is no verdict between settings.".into());
+    }
+    told
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Everything that the cells of a matrix need, looked for before the first one runs.
+
+use crate::commands::experiment_file::{Require, read_text, refused};
+use crate::commands::run::{assertions, own_data, prepare, workloads};
+use crate::commands::{command_line, disk, plan};
+use crate::exit::{Exit, Failure};
+use ::matrix::{Matrix, Setting};
+use experiment::{Experiment, HostFacts, LeftOut, Plan, Problem};
+use host::places::Places;
+use lab::{Cell, Found, KeptFills, refuse_limits, refuse_ram};
+use std::collections::BTreeMap;
+use std::path::Path;
+use sweep::{Budget, Planned};
+
+/// A matrix on this host, with nothing changed yet.
+pub(super) struct Ready {
+    pub(super) matrix: Matrix,
+    /// In the order of the settings.
+    pub(super) cells: Vec<Cell>,
+    pub(super) plans: Vec<Plan>,
+    pub(super) plan: sweep::Plan,
+}
+
+/// Reads the file as a matrix.
+///
+/// # Errors
+/// Exit code 2: it is wrong, or has no `[matrix]`.
+pub(super) fn read(file: &Path) -> Result<Matrix, Failure> {
+    of_text(file, &read_text(file)?)
+}
+
+/// # Errors
+/// As [`read`].
+pub(super) fn of_text(file: &Path, text: &str) -> Result<Matrix, Failure> {
+    let matrix = Matrix::parse(text).map_err(|problems| refused(file, text, &problems))?;
+    Ok(matrix)
+}
+
+impl Ready {
+    /// # Errors
+    /// Exit code 2: a file that it names is wrong. 3: something is missing or in the way, of any setting.
+    pub(super) fn look(file: &Path, text: &str, require: &Require, kept_fills: KeptFills) -> Result<Self, Failure> {
+        let mut matrix = of_text(file, text)?;
+        require_of(require, &mut matrix)?;
+        let places = Places::from_environment();
+        let (mut cells, mut plans, mut settings) = (Vec::new(), Vec::new(), Vec::new());
+        let mut asked = Asked { places: &places, facts: None, servers: BTreeMap::new(), options: BTreeMap::new() };
+        let mut blocked: Vec<String> = Vec::new();
+        for setting in &matrix.settings {
+            let experiment = &setting.experiment;
+            let workloads = workloads::read(file, experiment)?;
+            assertions::check(file, text, experiment, &workloads)?;
+            let facts = asked.facts(experiment);
+            let mut plan = experiment::plan(experiment, &facts);
+            asked.options(experiment, &mut plan);
+            blocked.extend(plan.blockers.iter().map(|problem| format!("{}:{problem}", file.display())));
+            refuse_left_out(&matrix.keys, experiment, &plan.left_out)?;
+            refuse_ram(experiment)?;
+            refuse_limits(experiment)?;
+            let programs = prepare::prepare(file, experiment)?;
+            let origin = own_data::look(file, experiment)?;
+            let disk = experiment::disk_mechanism(experiment, &facts);
+            let found = Found { workloads, programs, origin, disk };
+            let cell = Cell {
+                left_out: plan.left_out.clone(),
+                kept_fills,
+                command: command_line(),
+                text: setting.text.clone(),
+                ..Cell::of(experiment, found, &mut disk::flags::read_bins)?
+            };
+            let id = setting.id_with(&cell.files);
+            settings.push(Planned { id, values: setting.values.clone(), disk_bytes: plan.disk_bytes });
+            cells.push(cell);
+            plans.push(plan);
+        }
+        refuse_blocked(blocked)?;
+        let plan = sweep::Plan {
+            name: matrix.name.clone(),
+            description: matrix.description.clone(),
+            keys: matrix.keys.clone(),
+            groups: matrix.groups.clone(),
+            settings,
+            blocks: matrix.blocks,
+            seed: matrix.seed,
+            budget: Budget {
+                time_us: matrix.budget.time.map(units::Span::as_us),
+                disk_bytes: matrix.budget.disk.map(|disk| disk.0),
+            },
+        };
+        Ok(Self { matrix, cells, plans, plan })
+    }
+
+    /// What is left out of any setting, each once.
+    pub(super) fn left_out(&self) -> Vec<&LeftOut> {
+        let mut all: Vec<&LeftOut> = Vec::new();
+        for one in self.plans.iter().flat_map(|plan| &plan.left_out) {
+            if !all.iter().any(|other| other.what == one.what) {
+                all.push(one);
+            }
+        }
+        all
+    }
+
+    /// The same of doubts.
+    pub(super) fn doubts(&self) -> Vec<&Problem> {
+        let mut all: Vec<&Problem> = self.plans.iter().flat_map(|plan| &plan.doubts).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+}
+
+/// Settings are many, and most of them ask the same of the host and the server.
+struct Asked<'a> {
+    places: &'a Places,
+    facts: Option<HostFacts>,
+    /// The program of each server, by what was asked for.
+    servers: BTreeMap<String, Option<String>>,
+    /// What the server's program said to options.
+    options: BTreeMap<String, (Vec<Problem>, Vec<String>)>,
+}
+
+impl Asked<'_> {
+    fn facts(&mut self, experiment: &Experiment) -> HostFacts {
+        let facts = self.facts.get_or_insert_with(|| plan::host_facts(experiment, self.places)).clone();
+        let server = format!("{} {:?}", experiment.server.flavour, experiment.server.version);
+        let program = self.servers.entry(server).or_insert_with(|| plan::server_binary(experiment, self.places));
+        HostFacts { server_binary: program.clone(), ..facts }
+    }
+
+    fn options(&mut self, experiment: &Experiment, plan: &mut Plan) {
+        let arms: Vec<_> = experiment.arms.iter().map(|arm| (&arm.server_options, &arm.start)).collect();
+        let key = format!("{} {:?} {arms:?}", experiment.server.flavour, experiment.server.version);
+        if let Some((blockers, not_asked)) = self.options.get(&key) {
+            plan.blockers.extend(blockers.iter().cloned());
+            plan.not_asked.extend(not_asked.iter().cloned());
+            return;
+        }
+        let before = (std::mem::take(&mut plan.blockers), std::mem::take(&mut plan.not_asked));
+        plan::ask_options(experiment, self.places, plan);
+        self.options.insert(key, (plan.blockers.clone(), plan.not_asked.clone()));
+        plan.blockers.extend(before.0);
+        plan.not_asked.extend(before.1);
+    }
+}
+
+/// A squeeze that is demanded is demanded of the settings that have it.
+fn require_of(require: &Require, matrix: &mut Matrix) -> Result<(), Failure> {
+    let mut refused = None;
+    let mut is_held = false;
+    for Setting { experiment, .. } in &mut matrix.settings {
+        match require.of(experiment) {
+            Ok(()) => is_held = true,
+            Err(failure) => refused = Some(failure),
+        }
+    }
+    refused.filter(|_| !is_held).map_or(Ok(()), Err)
+}
+
+/// A matrix over what this host does not do would compare the same with the same.
+fn refuse_left_out(keys: &[String], experiment: &Experiment, left_out: &[LeftOut]) -> Result<(), Failure> {
+    for LeftOut { what, why, .. } in left_out {
+        let squeeze = what.split(':').next().unwrap_or(what);
+        let is_it = |key: &&String| **key == squeeze || key.starts_with(&format!("{squeeze}."));
+        let Some(key) = keys.iter().find(is_it) else { continue };
+        let failure =
+            Failure::message(Exit::Missing, format!("the matrix varies {key}, which would be left out here: {why}"));
+        let pool = experiment.server.flavour.pool_variable();
+        return Err(failure
+            .hint(format!("vary the server's own cache in its place: \"server.options.{pool}\" = [\"256M\", \"1G\"]"))
+            .hint("or run it as root; nothing was changed"));
+    }
+    Ok(())
+}
+
+fn refuse_blocked(mut blocked: Vec<String>) -> Result<(), Failure> {
+    blocked.sort();
+    blocked.dedup();
+    if blocked.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::message(Exit::Missing, format!("this host cannot run it as written\n  {}", blocked.join("\n  ")))
+        .hint("nothing was changed; `wringer doctor` says what this host can do"))
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer matrix run`.
+
+use super::bench::Runner;
+use super::ready::Ready;
+use super::{RunArgs, failure, folder};
+use super::{page, show};
+use crate::commands::experiment_file::read_text;
+use crate::commands::ram::ask_consent;
+use crate::commands::run::REPORT;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::signals;
+use crate::terminal::{self, Output};
+use host::places::Places;
+use lab::KeptFills;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use sweep::{CellState, Ended, Error, State, Sweep, Wish};
+
+pub(super) fn main(args: RunArgs) -> Outcome {
+    let text = read_text(&args.file)?;
+    of_text(args, text)
+}
+
+pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
+    let places = Places::from_environment();
+    let kept_fills = if args.verify { KeptFills::Verify } else { KeptFills::Use };
+    let ready = Ready::look(&args.file, &text, &args.require, kept_fills)?;
+    if ready.cells.iter().any(lab::Cell::hides_ram) {
+        ask_consent(&places, args.yes)?;
+    }
+    for left_out in ready.left_out() {
+        terminal::say(format_args!("note: left out: {}: {}; {}", left_out.what, left_out.why, left_out.instead));
+    }
+    for doubt in ready.doubts() {
+        terminal::say(format_args!("note: line {}: {}", doubt.line, doubt.message));
+    }
+    if ready.matrix.blocks < 3 {
+        terminal::say("note: fewer than three blocks: there will be figures, and no verdict between settings");
+    }
+    let stop = signals::install()?;
+    let folder = folder(args.to.as_deref(), &ready.plan.name, &places);
+    let mut sweep = open(&folder, &ready.plan, &places, args.in_turn.then_some(&*stop))?;
+    let (total, done) = (sweep.state().planned().count(), sweep.state().count(CellState::Done));
+    terminal::say(format_args!(
+        "{}: {} settings x {} blocks = {total} cells, {} done; results in {}",
+        ready.plan.name,
+        ready.plan.settings.len(),
+        ready.plan.blocks,
+        if done == 0 { "none".to_owned() } else { format!("{done} are") },
+        folder.display()
+    ));
+    let bar = terminal::bar(total as u64, "cells");
+    bar.set_position(done as u64);
+    let keys = &ready.plan.keys;
+    let mut runner = Runner { cells: &ready.cells, places: &places, stop: stop.clone(), keys, bar, total, done };
+    let wish = Wish { longest_wait: args.wait.0, stop };
+    let ended = sweep.run(&mut runner, &wish);
+    runner.bar.finish_and_clear();
+    let state = sweep.state();
+    match args.output {
+        Output::Json => terminal::json(state),
+        Output::Text => terminal::data(show::text(state).trim_end()),
+    }
+    let page = folder.join(REPORT);
+    page::write_page(state, &page)?;
+    terminal::say(format_args!("\nreport     {}", page.display()));
+    terminal::say(format_args!("state      {}", sweep.path().display()));
+    end(ended.map_err(failure)?, state)
+}
+
+/// `in_turn`: where somebody else measures, his end is waited for, until this is set.
+fn open<'a>(
+    folder: &Path,
+    plan: &'a sweep::Plan,
+    places: &'a Places,
+    in_turn: Option<&AtomicBool>,
+) -> Result<Sweep<'a>, Failure> {
+    let mut is_told = false;
+    loop {
+        match (Sweep::open(folder, plan, places), in_turn) {
+            (Err(Error::Run(error @ ::run::Error::Measured { .. })), Some(stop)) if !stop.load(Ordering::SeqCst) => {
+                if !is_told {
+                    terminal::say(format_args!("waiting: {error}"));
+                }
+                is_told = true;
+                std::thread::sleep(Duration::from_millis(500));
+            }
+            (opened, _) => return opened.map_err(failure),
+        }
+    }
+}
+
+/// What is worst comes first.
+fn end(ended: Ended, state: &State) -> Outcome {
+    let failed: Vec<String> = state
+        .planned()
+        .filter(|cell| cell.state == CellState::Failed)
+        .map(|cell| format!("{}: {}", cell.label(&state.keys), cell.told.join("; ")))
+        .collect();
+    match ended {
+        Ended::Interrupted => {
+            let failure = Failure::message(Exit::Interrupted, "interrupted; everything is undone");
+            return Err(failure.hint("the same command goes on from here"));
+        }
+        Ended::Budget(which) => {
+            terminal::say(format_args!("note: {which}. With a larger budget the same command goes on from here"))
+        }
+        Ended::Whole => {}
+    }
+    if !failed.is_empty() {
+        let message =
+            format!("{} could not be run\n  {}", units::counted(failed.len() as u64, "cell"), failed.join("\n  "));
+        return Err(
+            Failure::message(Exit::Failed, message).hint("the same command tries them again; the others are done")
+        );
+    }
+    let asserted: Vec<String> = state
+        .planned()
+        .flat_map(|cell| {
+            cell.failed_assertions.iter().map(|it| format!("{}, block {}: {it}", cell.label(&state.keys), cell.block))
+        })
+        .collect();
+    if asserted.is_empty() {
+        return Ok(());
+    }
+    let count = units::counted(asserted.len() as u64, "assertion");
+    Err(Failure::message(Exit::Finding, format!("{count} failed\n  {}", asserted.join("\n  "))))
+}

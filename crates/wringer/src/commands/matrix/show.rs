@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A sweep's state as text for people.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+use sweep::{Cell, CellState, FigureOf, Setting, State};
+use units::Span;
+use verdict::THROUGHPUT;
+
+/// `1 h 20 min`, `12 min 5 s`, `41 s`.
+pub(super) fn time(us: u64) -> String {
+    let seconds = (us + 500_000) / 1_000_000;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+/// Columns as wide as their longest text, two spaces apart.
+pub(super) fn rows(table: &[Vec<String>]) -> String {
+    let count = table.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| table.iter().filter_map(|row| row.get(column)).map(|it| it.chars().count()).max();
+    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or_default()).collect();
+    let line = |row: &Vec<String>| {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(text, width)| format!("{text:<width$}")).collect();
+        format!("{}\n", cells.join("  ").trim_end())
+    };
+    table.iter().map(line).collect()
+}
+
+/// What one cell came to, on one line.
+pub(super) fn cell_line(cell: &Cell, keys: &[String]) -> String {
+    let mut text = format!("block {}  {}", cell.block, cell.label(keys));
+    let last = cell.attempts.last();
+    match cell.state {
+        CellState::Done => {
+            let _ = write!(text, ": {}", came_to(cell));
+        }
+        CellState::Failed => {
+            let _ = write!(text, ": failed: {}", cell.told.join("; "));
+        }
+        CellState::Pending | CellState::Running => {
+            let why = last.map(|attempt| attempt.why.join("; ")).unwrap_or_default();
+            let _ = write!(text, ": runs once more: {why}");
+        }
+    }
+    if let Some(last) = last {
+        let _ = write!(text, " ({})", time(last.elapsed_us));
+    }
+    text
+}
+
+fn came_to(cell: &Cell) -> String {
+    let mut told: Vec<String> = cell
+        .outcomes
+        .iter()
+        .filter(|(_, outcome)| *outcome != "measured")
+        .map(|(arm, outcome)| if cell.outcomes.len() == 1 { outcome.clone() } else { format!("{arm}: {outcome}") })
+        .collect();
+    let figure = |name: &str| cell.figures.iter().find(|it| it.figure.name == name);
+    told.extend(figure(THROUGHPUT).map(value));
+    told.extend(figure("p99").map(|it| format!("p99 {}", value(it))));
+    told.extend(cell.disturbed.then(|| "disturbed".to_owned()));
+    told.extend(cell.unsteady.then(|| "unsteady".to_owned()));
+    told.join(", ")
+}
+
+fn value(of: &FigureOf) -> String {
+    number(of.figure.value, &of.figure.unit)
+}
+
+pub(super) fn number(value: f64, unit: &str) -> String {
+    match unit {
+        "us" => Span(Duration::from_nanos(nanos(value))).to_string(),
+        "transactions/s" if value >= 100.0 => format!("{value:.0} tps"),
+        "transactions/s" => format!("{value:.2} tps"),
+        unit => format!("{value:.3} {unit}"),
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // of hours at most
+fn nanos(us: f64) -> u64 {
+    (us.max(0.0) * 1e3) as u64
+}
+
+/// The whole state: how far it is, each setting, what failed.
+pub(super) fn text(state: &State) -> String {
+    let (done, failed, all) = (state.count(CellState::Done), state.count(CellState::Failed), state.planned().count());
+    let mut out = format!("{}: {done} of {all} cells are done", state.name);
+    if failed > 0 {
+        let _ = write!(out, ", {failed} failed");
+    }
+    if let Some(left) = state.remaining {
+        let _ = write!(out, "; about {} left", time(left.us));
+    }
+    let _ = writeln!(out, "; {} spent", time(state.spent_us));
+    if let Some(ended) = state.ended.as_ref().filter(|_| done + failed < all) {
+        let _ = writeln!(out, "It ended because {ended}.");
+    }
+    let dropped = state.cells.iter().filter(|cell| cell.dropped).count();
+    if dropped > 0 {
+        let _ = writeln!(out, "{dropped} more are of settings that the file no longer has.");
+    }
+    out.push('\n');
+    out.push_str(&settings(state));
+    out.push_str(&remarks(state));
+    out
+}
+
+fn settings(state: &State) -> String {
+    let arms: Vec<&str> = arms(state);
+    let mut head = state.keys.clone();
+    if arms.len() > 1 {
+        head.push("arm".into());
+    }
+    head.extend(["cells", "throughput", "from .. to", "p99", "against the first"].map(str::to_owned));
+    let mut table = vec![head];
+    for setting in &state.settings {
+        for arm in arms.iter().copied().chain(arms.is_empty().then_some("")) {
+            let mut row: Vec<String> =
+                state.keys.iter().map(|key| setting.settings.get(key).cloned().unwrap_or_default()).collect();
+            if arms.len() > 1 {
+                row.push(arm.to_owned());
+            }
+            row.extend(measured(state, setting, arm));
+            table.push(row);
+        }
+    }
+    rows(&table)
+}
+
+fn arms(state: &State) -> Vec<&str> {
+    let mut arms: Vec<&str> = Vec::new();
+    for figure in state.settings.iter().flat_map(|setting| &setting.figures) {
+        if !arms.contains(&figure.arm.as_str()) {
+            arms.push(&figure.arm);
+        }
+    }
+    arms
+}
+
+fn measured(state: &State, setting: &Setting, arm: &str) -> [String; 5] {
+    let figure = |name: &str| setting.figures.iter().find(|it| it.arm == arm && it.name == name);
+    let others: Vec<String> = setting
+        .outcomes
+        .iter()
+        .filter(|(outcome, _)| *outcome != "measured")
+        .map(|(outcome, count)| format!("{outcome} {count}x"))
+        .collect();
+    let throughput = figure(THROUGHPUT);
+    let typical = throughput.map(|it| number(it.typical, &it.unit));
+    let range = throughput.map(|it| format!("{:.0} .. {:.0}", it.lowest, it.highest)).unwrap_or_default();
+    let p99 = figure("p99").map(|it| number(it.typical, &it.unit)).unwrap_or_default();
+    let first = state.settings.first().map(|first| first.id.as_str());
+    let compared =
+        state.comparisons.iter().find(|it| Some(it.a.as_str()) == first && it.b == setting.id && it.arm == arm);
+    let verdict = compared.and_then(|it| it.figures.iter().find(|it| it.name == THROUGHPUT)).map(|it| {
+        let ratio = it.ratio.map(|ratio| format!("{ratio:.3}x ")).unwrap_or_default();
+        format!("{ratio}{}", it.verdict.map_or_else(|| "no verdict".to_owned(), |verdict| verdict.to_string()))
+    });
+    let typical = typical.into_iter().chain(others).collect::<Vec<_>>().join(", ");
+    [setting.done.to_string(), typical, range, p99, verdict.unwrap_or_default()]
+}
+
+fn remarks(state: &State) -> String {
+    let count = |is: fn(&Cell) -> bool| state.planned().filter(|cell| is(cell)).count();
+    let (disturbed, unsteady) = (count(|cell| cell.disturbed), count(|cell| cell.unsteady));
+    let mut out = String::new();
+    if disturbed > 0 {
+        let _ =
+            writeln!(out, "\n{disturbed} cells ran while the host was busy with other work, both times; they count.");
+    }
+    if unsteady > 0 {
+        let _ = writeln!(
+            out,
+            "\n{unsteady} cells are unsteady: their halves do not agree. They count; a longer load.warmup or load.preheat may help."
+        );
+    }
+    for cell in state.planned().filter(|cell| cell.state == CellState::Failed) {
+        let _ = writeln!(out, "\nfailed: {}, block {}: {}", cell.label(&state.keys), cell.block, cell.told.join("; "));
+    }
+    out
+}

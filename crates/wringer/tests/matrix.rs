@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer matrix` on real servers: each cell once, whatever kills it; what is told before anything runs.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use testkit::{Lab, Ran, own_uid, shared_cache, wait_until};
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+/// A home with a cache of its own: the kept fill in it is this test's. Fetched servers are linked from the shared one.
+struct Home {
+    lab: Lab,
+    cache: PathBuf,
+}
+
+impl Home {
+    fn new() -> Self {
+        let lab = Lab::new(WRINGER);
+        let (cache, servers) = (lab.home().join("cache"), shared_cache(own_uid()).join("servers"));
+        fs::create_dir(&cache).unwrap();
+        if servers.exists() {
+            // who fetches into the shared one has come to an end
+            let lock = File::open(servers.join(".lock")).ok();
+            lock.iter().for_each(|lock| lock.lock().unwrap());
+            assert!(Command::new("cp").arg("-al").args([&servers, &cache]).status().unwrap().success());
+        }
+        Self { lab, cache }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.lab.command(args);
+        command.env("WRINGER_CACHE", &self.cache);
+        command
+    }
+
+    fn wringer(&self, args: &[&str]) -> Ran {
+        Ran::of(&mut self.command(args))
+    }
+
+    /// A file of small cells, with this matrix.
+    fn file(&self, load: &str, matrix: &str) -> String {
+        let text = format!(
+            "schema = 1\nname = \"cells\"\n[server]\nflavour = \"mariadb\"\n[server.options]\n\
+             innodb_buffer_pool_size = \"16M\"\n[fill]\nrows = 500\n[load]\n{load}\n{matrix}"
+        );
+        self.lab.write("cells.toml", &text).into_os_string().into_string().unwrap()
+    }
+
+    /// Nobody waits for a quiet host here: this one is busy with tests.
+    fn run(&self, file: &str) -> Ran {
+        self.wringer(&["matrix", "run", file, "--to", "out", "--wait", "0s", "--in-turn"])
+    }
+
+    fn state(&self) -> Value {
+        let text = fs::read(self.lab.home().join("out/sweep.json")).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// How often each cell counts, and how often it was begun.
+    fn attempts(&self) -> BTreeMap<String, (usize, usize)> {
+        let state = self.state();
+        let cells = state["cells"].as_array().cloned().unwrap_or_default();
+        let of = |cell: &Value| {
+            let attempts = cell["attempts"].as_array().unwrap();
+            let counts = attempts.iter().filter(|attempt| attempt["end"] == "counts").count();
+            (cell["id"].as_str().unwrap().to_owned(), (counts, attempts.len()))
+        };
+        cells.iter().map(of).collect()
+    }
+
+    fn done(&self) -> usize {
+        self.state()["cells"].as_array().into_iter().flatten().filter(|cell| cell["state"] == "done").count()
+    }
+
+    /// Runs that did not end, and sandboxes that are there.
+    fn left(&self) -> Vec<String> {
+        let status = self.wringer(&["status", "-o", "json"]).expect_code(0).stdout;
+        let status: Value = serde_json::from_str(&status).unwrap();
+        let runs = status["runs"].as_array().cloned().unwrap_or_default();
+        let sandboxes = fs::read_dir(self.lab.home().join("sandboxes")).into_iter().flatten().flatten();
+        let names = sandboxes.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        runs.iter().map(|run| run["run"].to_string()).chain(names.filter(|name| !name.starts_with('.'))).collect()
+    }
+}
+
+const POINT_SELECT: &str = "workload = \"oltp_point_select\"\ntime = \"300ms\"";
+const TWO: &str = "[matrix]\nblocks = 2\n[matrix.cross]\n\"load.threads\" = [1, 2]\n";
+
+#[test]
+fn each_cell_is_done_once_whatever_kills_it_and_a_changed_file_runs_only_what_changed() {
+    let home = Home::new();
+    let file = home.file(POINT_SELECT, TWO);
+    let mut killed = 0;
+    // soon after the beginning, while a server is made, while it is loaded; later ones meet other cells, other moments
+    for delay_ms in [5, 400, 1200, 2200, 3100] {
+        let before = home.attempts();
+        let begun = |home: &Home| home.attempts().values().map(|(_, begun)| begun).sum::<usize>();
+        let begun_before = begun(&home);
+        let mut child = home
+            .command(&["matrix", "run", &file, "--to", "out", "--wait", "0s", "--in-turn"])
+            .stdout(Stdio::null())
+            .stderr(File::create(home.lab.home().join("killed.err")).unwrap())
+            .spawn()
+            .unwrap();
+        let has_begun =
+            wait_until(Duration::from_secs(120), || begun(&home) > begun_before || child.try_wait().unwrap().is_some());
+        assert!(has_begun, "{}", home.lab.said("killed"));
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        let _ = child.kill();
+        killed += usize::from(child.wait().unwrap().code().is_none());
+        for (cell, (counts, times)) in home.attempts() {
+            let (counted, begun) = before.get(&cell).copied().unwrap_or_default();
+            assert!(counts <= 1 && counts >= counted, "{cell}: done once, and then for ever");
+            assert!(counted == 0 || times == begun, "{cell} was done, and was begun again");
+        }
+    }
+    assert!(killed >= 2, "{killed} of 5 were killed while they ran");
+    let ran = home.run(&file).expect_code(0);
+    assert!(home.attempts().values().all(|(counts, _)| *counts == 1), "{:?}", home.attempts());
+    assert_eq!(home.done(), 4);
+    assert_eq!(home.left(), Vec::<String>::new(), "{}", ran.stderr);
+    let state = home.state();
+    for cell in state["cells"].as_array().unwrap() {
+        let recording = home.lab.home().join("out").join(cell["recording"].as_str().unwrap());
+        assert!(recording.exists() && recording.with_file_name("report.html").exists(), "{cell}");
+        assert_eq!(
+            (cell["outcomes"]["baseline"].as_str(), &cell["figures"][0]["name"]),
+            (Some("measured"), &"throughput".into())
+        );
+        assert!(cell["elapsed_us"].as_u64().unwrap() > 300_000 && cell["node"].is_string(), "{cell}");
+    }
+    let cloned = state["cells"].as_array().unwrap().iter().flat_map(|cell| cell["attempts"].as_array().unwrap());
+    assert!(cloned.filter(|attempt| attempt["cloned"] == true).count() >= 3, "one fill serves all: {state}");
+    assert_eq!(state["settings"][0]["done"], 2);
+    assert_eq!(state["comparisons"][0]["figures"][0]["no_verdict"], "too_few_repeats");
+
+    // nothing is left to do; then there is one more value, and one goes
+    let text = home.run(&file).expect_code(0).stdout;
+    assert!(text.contains("4 of 4 cells are done") && text.contains("load.threads"), "{text}");
+    let file = home.file(POINT_SELECT, &TWO.replace("[1, 2]", "[2, 3]"));
+    let plan = home.wringer(&["matrix", "plan", &file, "--to", "out", "-o", "json"]).expect_code(0).stdout;
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!((plan["cells"].as_u64(), plan["done"].as_u64()), (Some(4), Some(2)));
+    let before = home.attempts();
+    home.run(&file).expect_code(0);
+    let after = home.attempts();
+    assert!(before.iter().all(|(cell, attempts)| after[cell] == *attempts), "{before:?} {after:?}");
+    assert_eq!((after.len(), home.done()), (6, 6), "the two that the file lost are kept");
+    let status = home.wringer(&["matrix", "status", "out"]).expect_code(0).stdout;
+    assert!(status.contains("4 of 4 cells are done") && status.contains("2 more are of settings"), "{status}");
+}
+
+/// Needs a program with failpoints: `WRINGER_WITH_FAILPOINTS`.
+#[test]
+fn a_kill_at_each_write_of_the_state_loses_nothing() {
+    let Some(program) = std::env::var_os("WRINGER_WITH_FAILPOINTS") else {
+        testkit::skip!("WRINGER_WITH_FAILPOINTS names no program");
+    };
+    let home = Home::new();
+    let file = home.file(POINT_SELECT, "[matrix]\nblocks = 1\n[matrix.cross]\n\"load.threads\" = [1, 2]\n");
+    let mut kills = 0;
+    // before and after: the first state, a cell that begins, a cell that ended; the last two also of a call that goes on
+    for at in [1, 2, 3, 4, 5, 6] {
+        let done = home.done();
+        let mut command = Command::new(&program);
+        command.args(["matrix", "run", &file, "--to", "out", "--wait", "0s", "--in-turn"]);
+        let like = home.command(&["status"]);
+        like.get_envs().for_each(|(key, value)| {
+            value.map(|value| command.env(key, value));
+        });
+        command.env("WRINGER_CRASH_AT_STATE", at.to_string()).current_dir(home.lab.home()).stdin(Stdio::null());
+        let ran = Ran::of(&mut command);
+        kills += usize::from(ran.code.is_none());
+        assert!(home.done() >= done, "{}", ran.stderr);
+        assert!(home.attempts().values().all(|(counts, _)| *counts <= 1), "{:?}", home.attempts());
+    }
+    assert_eq!(kills, 6, "each of them was reached");
+    home.run(&file).expect_code(0);
+    assert!(home.attempts().values().all(|(counts, _)| *counts == 1), "{:?}", home.attempts());
+    assert_eq!((home.done(), home.left()), (2, Vec::new()));
+}
+
+#[test]
+fn what_a_setting_came_to_is_its_result_and_what_the_tool_could_not_do_is_not() {
+    let home = Home::new();
+    // one load program fails; one server does not start with its option; one is measured
+    let load = "driver = \"command\"";
+    let file = home.file(
+        load,
+        "[matrix]\nblocks = 1\n[matrix.pair]\n\"load.command\" = [[\"true\"], [\"false\"], [\"true\"]]\n\
+         \"server.options.innodb_log_group_home_dir\" = [\"./\", \"./\", \"/nowhere\"]\n",
+    );
+    let ran = home.run(&file).expect_code(4);
+    assert!(ran.stderr.contains("1 cell could not be run") && ran.stderr.contains("exit code 1"), "{}", ran.stderr);
+    let state = home.state();
+    let of = |command: &str, folder: &str| {
+        let is_it = |cell: &&Value| {
+            let settings = &cell["settings"];
+            settings["load.command"] == command && settings["server.options.innodb_log_group_home_dir"] == folder
+        };
+        state["cells"].as_array().unwrap().iter().find(is_it).unwrap().clone()
+    };
+    assert_eq!(of("[true]", "./")["state"], "done");
+    assert_eq!(of("[false]", "./")["state"], "failed");
+    let cannot_start = of("[true]", "/nowhere");
+    assert_eq!(
+        (&cannot_start["state"], &cannot_start["outcomes"]["all arms"]),
+        (&"done".into(), &"cannot_start".into())
+    );
+    assert!(cannot_start["told"][0].as_str().unwrap().len() > 20, "{cannot_start}");
+    assert_eq!(home.left(), Vec::<String>::new());
+    let status = home.wringer(&["matrix", "status", "out"]).expect_code(0).stdout;
+    assert!(status.contains("2 of 3 cells are done, 1 failed") && status.contains("cannot_start 1x"), "{status}");
+}
+
+#[test]
+fn a_budget_ends_it_and_run_takes_the_same_file() {
+    let home = Home::new();
+    let file = home.file(POINT_SELECT, &format!("{TWO}[matrix.budget]\ntime = \"100ms\"\n"));
+    let ran = home.run(&file).expect_code(0);
+    assert!(
+        ran.stderr.contains("the budget of time is used up (100 ms)") && ran.stderr.contains("of 4 cells are done"),
+        "{}",
+        ran.stderr
+    );
+    // on a host that is busy with other tests its first attempt may not count
+    assert_eq!(home.attempts().values().map(|(_, begun)| begun).sum::<usize>(), 1);
+    let text = home.wringer(&["plan", &file]).expect_code(0).stdout;
+    assert!(text.contains("2 settings x 2 blocks = 4 cells") && text.contains("load.threads"), "{text}");
+    for flag in ["--force", "--keep", "--fresh-fill"] {
+        let kept = if flag == "--fresh-fill" { vec!["--kept-fill"] } else { vec![] };
+        let ran = home.wringer(&[&["run", &file, flag], kept.as_slice()].concat()).expect_code(2);
+        assert!(ran.stderr.contains(&format!("{flag} is for one run")), "{}", ran.stderr);
+    }
+}
+
+fn refused(lab: &Lab, matrix: &str, code: i32, words: &[&str]) {
+    let text = testkit::small_experiment("1s", "") + matrix;
+    let file = lab.write("wrong.toml", &text);
+    for command in [["matrix", "plan"], ["matrix", "run"]] {
+        let ran = lab.run(command.iter().map(AsRef::<Path>::as_ref).chain([file.as_path()])).expect_code(code);
+        words.iter().for_each(|word| assert!(ran.stderr.contains(word), "{word:?} is not in {}", ran.stderr));
+    }
+    assert!(!lab.home().join("recordings").exists(), "nothing is made");
+}
+
+#[test]
+fn a_wrong_file_is_refused_before_anything_is_made() {
+    let lab = Lab::new(WRINGER);
+    refused(&lab, "[matrix.cross]\n\"load.treads\" = [1]\n", 2, &["wrong.toml:16:1", "did you mean \"threads\"?"]);
+    let circle = "[matrix.cross]\n\"load.seed\" = [1]\n[matrix.follow]\n\"load.threads\" = \"2x events\"\n\"load.events\" = \"2x threads\"\n";
+    refused(&lab, circle, 2, &["circle", "load.threads follows load.events"]);
+    let many: Vec<String> = (1..300).map(|number| number.to_string()).collect();
+    let many = many.join(",");
+    refused(
+        &lab,
+        &format!("[matrix.cross]\n\"load.seed\" = [{many}]\n\"load.threads\" = [{many}]\n"),
+        2,
+        &["too many cells: 89401 settings"],
+    );
+    refused(&lab, "", 2, &["no section [matrix]"]);
+    let ran = lab.run(["matrix", "run", "nowhere.toml"]).expect_code(2);
+    assert!(ran.stderr.contains("nowhere.toml"), "{}", ran.stderr);
+    lab.run(["matrix", "status", "nowhere"]).expect_code(3);
+    let ran = lab.run(["matrix", "run", "wrong.toml", "--wait", "5m"]).expect_code(2);
+    assert!(ran.stderr.contains("at most"), "{}", ran.stderr);
+}
+
+#[test]
+fn without_a_cgroup_a_matrix_over_the_servers_ram_is_refused_and_the_pool_offered() {
+    let lab = Lab::as_ordinary_user(WRINGER);
+    let text = testkit::small_experiment("1s", "");
+    let file = lab.write("ram.toml", &format!("{text}[matrix.cross]\n\"squeeze.server_ram\" = [\"256M\", \"512M\"]\n"));
+    let ran = lab.run([Path::new("matrix"), "run".as_ref(), &file]);
+    if !ran.stderr.contains("would be left out here") && ran.code == Some(0) {
+        testkit::skip!("an ordinary user can make a memory cgroup here");
+    }
+    let ran = ran.expect_code(3);
+    assert!(
+        ran.stderr.contains("squeeze.server_ram") && ran.stderr.contains("innodb_buffer_pool_size\" = ["),
+        "{}",
+        ran.stderr
+    );
+}
