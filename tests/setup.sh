@@ -9,6 +9,10 @@ need() { # COMMAND PACKAGE
     command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
 }
 
+need_library() { # FILE PACKAGE
+    ls /usr/lib/*/"$1" >/dev/null 2>&1 || missing="$missing $2"
+}
+
 command -v cargo >/dev/null 2>&1 || {
     echo "error: cargo is not on the PATH" >&2
     echo "hint: install Rust 1.89 or newer, then run this again" >&2
@@ -21,6 +25,9 @@ if [ "${1:-}" = "test" ]; then
     need strace strace
     need ioping ioping
     need valgrind valgrind
+    need heaptrack heaptrack
+    need_library libtcmalloc.so.4 libgoogle-perftools4
+    need_library libjemalloc.so.2 libjemalloc2
     need sysbench sysbench
     need zstd zstd
     need mariadb-backup mariadb-backup

@@ -15,7 +15,7 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 39] = [
+const WITHOUT_A_RUN: [&str; 42] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -27,6 +27,8 @@ const WITHOUT_A_RUN: [&str; 39] = [
     "explained",
     "faults_page",
     "heap",
+    "heap_page",
+    "heap_profilers",
     "kept_directories",
     "limits",
     "memory",
@@ -36,6 +38,7 @@ const WITHOUT_A_RUN: [&str; 39] = [
     "page",
     "parsers",
     "plan_asks",
+    "profiles",
     "published",
     "published_histograms",
     "ready_files",
@@ -125,6 +128,7 @@ const QUICK: [&str; 36] = [
     "page",
     "parsers",
     "patience",
+    "profiles",
     "published",
     "published_histograms",
     "ready_files",

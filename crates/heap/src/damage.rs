@@ -25,3 +25,14 @@ pub enum Error {
     #[error(transparent)]
     Io(#[from] io::Error),
 }
+
+/// Of input that could not be read: compressed data that break off or are damaged are damage of the file ([`crate::plain`]).
+pub(crate) fn of_input(error: io::Error, damage: impl FnOnce(String) -> Damage) -> Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            Damage { is_end: true, ..damage(format!("the file ends here: {error}")) }.into()
+        }
+        io::ErrorKind::InvalidData => damage(format!("cannot be read on: {error}")).into(),
+        _ => error.into(),
+    }
+}

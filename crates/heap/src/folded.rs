@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A tree as lines `outermost;...;innermost BYTES`, which flame graph tools read.
 
+use crate::flame;
 use crate::frame::Label;
 use crate::tree::Tree;
 use std::io::{self, Write};
@@ -35,10 +36,5 @@ fn close(path: &mut Vec<(String, u64)>, depth: usize, output: &mut impl Write) -
 
 /// Without what the format uses to part words.
 fn word(label: &Label) -> String {
-    match label {
-        Label::Frame(frame) => frame.function.replace(';', ":"),
-        Label::Hidden { places } => format!("({places} places below the threshold)"),
-        Label::Root(text) if text.starts_with("(page") => "mmap".to_owned(),
-        Label::Root(_) => "malloc".to_owned(),
-    }
+    flame::word(label).replace(';', ":")
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the label of a node says.
 
+use std::sync::Arc;
+
 /// Of one node of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Label {
     /// A function that called the one above it.
-    Frame(Frame),
+    Frame(Arc<Frame>),
     /// Several callers in one line, each with less than the profiler's threshold.
     Hidden { places: u64 },
     /// The allocation functions themselves, at the root.
@@ -56,7 +58,9 @@ impl Label {
             return Self::Hidden { places };
         }
         match text.strip_prefix("0x").and_then(|it| it.split_once(": ")) {
-            Some((address, rest)) if address.bytes().all(|it| it.is_ascii_hexdigit()) => Self::Frame(frame(rest)),
+            Some((address, rest)) if address.bytes().all(|it| it.is_ascii_hexdigit()) => {
+                Self::Frame(Arc::new(frame(rest)))
+            }
             _ => Self::Root(text.to_owned()),
         }
     }
@@ -81,7 +85,7 @@ fn frame(text: &str) -> Frame {
 mod tests {
     use super::*;
 
-    fn frame(label: &str) -> Frame {
+    fn frame(label: &str) -> Arc<Frame> {
         let Label::Frame(frame) = Label::of_massif(label.as_bytes()) else { panic!("{label}") };
         frame
     }

@@ -58,9 +58,13 @@ impl Holdings {
             }
             charged_at = None;
             match &node.label {
-                Label::Root(_) => {}
+                Label::Root(_) => {
+                    holdings.hidden_bytes = holdings.hidden_bytes.saturating_add(of_nobody(tree, &ends, place));
+                }
                 Label::Hidden { .. } => holdings.hidden_bytes = holdings.hidden_bytes.saturating_add(node.bytes),
-                Label::Frame(frame) if is_wrapper(frame.name()) && has_callers(tree, place) => {}
+                Label::Frame(frame) if is_wrapper(frame) && has_callers(tree, place) => {
+                    holdings.hidden_bytes = holdings.hidden_bytes.saturating_add(of_nobody(tree, &ends, place));
+                }
                 Label::Frame(frame) => {
                     charged_at = Some(node.depth);
                     charge(&mut found, frame, node, &largest_path(tree, &ends, place));
@@ -93,6 +97,20 @@ fn has_callers(tree: &Tree, place: usize) -> bool {
     depth(place + 1) > depth(place)
 }
 
+/// What a node that passes on has beyond its callers together. Massif's have none; heaptrack's export as Massif's file says nothing but a sum.
+fn of_nobody(tree: &Tree, ends: &[usize], place: usize) -> u64 {
+    let callers = callers(tree, ends, place).map(|(_, node)| node.bytes);
+    let sum = callers.fold(0_u64, u64::saturating_add);
+    tree.nodes.get(place).map_or(0, |node| node.bytes.saturating_sub(sum))
+}
+
+/// The nodes directly below.
+fn callers<'a>(tree: &'a Tree, ends: &'a [usize], place: usize) -> impl Iterator<Item = (usize, &'a TreeNode)> {
+    let end = |place: usize| ends.get(place).copied().unwrap_or(usize::MAX);
+    let siblings = iter::successors(Some(place + 1), move |it| Some(end(*it))).take_while(move |it| *it < end(place));
+    siblings.filter_map(|it| Some((it, tree.nodes.get(it)?)))
+}
+
 fn charge(found: &mut BTreeMap<String, (Held, u64)>, frame: &Frame, node: &TreeNode, path: &[&Frame]) {
     let part = || path.iter().find_map(|it| subsystem::of(it.name()));
     let written = || path.iter().map(|it| written(it)).collect();
@@ -114,16 +132,16 @@ fn written(frame: &Frame) -> String {
 
 /// From this node on, always the caller with the most bytes. `ends`: where the branch of each node ends.
 fn largest_path<'a>(tree: &'a Tree, ends: &[usize], place: usize) -> Vec<&'a Frame> {
-    let node = |place: usize| tree.nodes.get(place);
-    let end = |place: usize| ends.get(place).copied().unwrap_or(usize::MAX);
     let mut path: Vec<&Frame> = Vec::new();
     let mut next = Some(place);
     while let Some(at) = next {
-        path.extend(node(at).and_then(frame_of));
-        let siblings = iter::successors(Some(at + 1), |it| Some(end(*it))).take_while(|it| *it < end(at));
-        let named = siblings.filter_map(|it| Some((it, node(it).filter(|node| frame_of(node).is_some())?.bytes)));
+        path.extend(tree.nodes.get(at).and_then(frame_of));
+        let named = callers(tree, ends, at).filter(|(_, node)| frame_of(node).is_some());
         // of several with as many bytes, the first
-        next = named.reduce(|most, it| if it.1 > most.1 { it } else { most }).map(|(place, _)| place);
+        next = named
+            .map(|(at, node)| (at, node.bytes))
+            .reduce(|most, it| if it.1 > most.1 { it } else { most })
+            .map(|(at, _)| at);
     }
     path
 }
@@ -148,7 +166,7 @@ fn frame_of(node: &TreeNode) -> Option<&Frame> {
     }
 }
 
-/// Each function that either tree names, the one that grew most first. Functions are the same by name, whatever their addresses.
+/// Each function that either tree names, the one that grew most first, of several the one that holds more. Functions are the same by name, whatever their addresses.
 pub fn growth(before: &Holdings, after: &Holdings) -> Vec<Growth> {
     let (first, last) = (before.held(), after.held());
     let names: BTreeSet<&str> = first.keys().chain(last.keys()).copied().collect();
@@ -171,6 +189,7 @@ pub fn growth(before: &Holdings, after: &Holdings) -> Vec<Growth> {
             })
         })
         .collect();
-    grown.sort_by(|a, b| b.growth_bytes.cmp(&a.growth_bytes).then_with(|| a.function.cmp(&b.function)));
+    let order = |it: &Growth| (std::cmp::Reverse(it.growth_bytes), std::cmp::Reverse(it.after_bytes));
+    grown.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.function.cmp(&b.function)));
     grown
 }

@@ -1,28 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Heap profiles: what programs wrote down of who holds their heap, read line by line in constant memory.
+//! Heap profiles: what profilers wrote down of who holds a program's heap, read in bounded memory.
 //!
-//! - [`massif`]: the output of Valgrind's Massif (`massif.out.PID`): header, snapshots, and the tree of who allocated what in some of them.
-//! - [`Outline`], [`trees`]: the snapshots of a file, and the trees of some of them.
+//! - [`plain`]: what was compressed, read as it was before.
+//! - [`Format`]: Valgrind's Massif and DHAT, heaptrack, gperftools, jemalloc; told by how a file begins.
+//! - [`Outline`], [`trees`]: the snapshots of a file, and the trees of who allocated what in some of them.
+//! - [`Symbols`]: who tells the functions at addresses, for formats that hold nothing but addresses.
 //! - [`Holdings`], [`growth`]: which function holds how much, and which grew; each branch is charged to the first function that does not only pass an
 //!   allocation on, as `my_malloc` and `palloc` do.
-//! - [`folded`]: a tree for flame graph tools.
-//! - [`ms_print`]: the same text that Valgrind's `ms_print` makes of it.
+//! - [`folded`], [`flame`]: a tree for flame graphs.
+//! - [`massif`], [`ms_print`]: Massif's file as a stream, and the same text that Valgrind's `ms_print` makes of it.
 //!
 //! A file that breaks off or is damaged is read up to the damage ([`Damage`]). Not here: opening files; running a profiler.
 
+mod addresses;
+mod budget;
 mod damage;
+mod dhat;
+pub mod flame;
 pub mod folded;
+mod format;
 mod frame;
 mod growth;
+mod heaptrack;
 mod lines;
 pub mod massif;
 pub mod ms_print;
+mod outline;
+mod paths;
+mod plain;
+mod profile;
+mod sampled;
+mod snapshot;
 mod subsystem;
 mod tree;
 mod wrappers;
 
+pub use addresses::{Mapping, NoSymbols, Symbols};
 pub use damage::{Damage, Error};
+pub use format::Format;
 pub use frame::{Frame, Label};
 pub use growth::{Growth, Held, Holdings, growth};
 pub use lines::MOST_BYTES;
-pub use tree::{Outline, Tree, TreeNode, trees};
+pub use outline::Outline;
+pub use plain::plain;
+pub use profile::{each_tree, trees};
+pub use snapshot::{Kind, Snapshot, TimeUnit};
+pub use tree::{Tree, TreeNode};

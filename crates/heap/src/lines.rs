@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Lines of a file as bytes, with their place, none longer than a bound. A line is looked at where it was read to; it is not copied.
 
-use crate::damage::{Damage, Error};
+use crate::damage::{Damage, Error, of_input};
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
 
@@ -15,6 +15,8 @@ pub(crate) struct Lines<R> {
     /// Up to here the buffer has been read to.
     filled: usize,
     line: Range<usize>,
+    /// It has an end.
+    is_whole: bool,
     /// Where the next line begins in the buffer.
     next: usize,
     /// Where the buffer begins in the file.
@@ -24,7 +26,16 @@ pub(crate) struct Lines<R> {
 
 impl<R: Read> Lines<R> {
     pub(crate) fn new(input: R) -> Self {
-        Self { input, buffer: vec![0; FIRST_BYTES], filled: 0, line: 0..0, next: 0, at_byte: 0, number: 0 }
+        Self {
+            input,
+            buffer: vec![0; FIRST_BYTES],
+            filled: 0,
+            line: 0..0,
+            is_whole: true,
+            next: 0,
+            at_byte: 0,
+            number: 0,
+        }
     }
 
     /// The next line without its end. `false`: there is none.
@@ -36,6 +47,7 @@ impl<R: Read> Lines<R> {
             if let Some(end) = memchr::memchr(b'\n', unsearched) {
                 self.line = self.next..searched + end;
                 self.next = searched + end + 1;
+                self.is_whole = true;
                 return Ok(true);
             }
             searched = self.filled;
@@ -48,6 +60,7 @@ impl<R: Read> Lines<R> {
             if self.fill()? == 0 {
                 self.line = self.next..self.filled;
                 self.next = self.filled;
+                self.is_whole = false;
                 return Ok(!self.line.is_empty());
             }
         }
@@ -73,9 +86,22 @@ impl<R: Read> Lines<R> {
                     return Ok(read);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    self.line = self.next..self.next;
+                    return Err(of_input(error, |what| self.damage(what)));
+                }
             }
         }
+    }
+
+    /// `false`: the file ends within the line.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// From 1.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     pub(crate) fn text(&self) -> &[u8] {

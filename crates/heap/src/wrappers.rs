@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Functions that only pass an allocation on: who called them is who wants the memory.
 
+use crate::frame::Frame;
+
 /// By name, without arguments. Of the C++ library and of what servers have around malloc.
 const NAMES: [&str; 69] = [
     // C and C++
@@ -78,7 +80,7 @@ const NAMES: [&str; 69] = [
     "pstrdup",
 ];
 /// Those of which there are many: `AllocSetAlloc`, `AllocSetAllocLarge`, and so on.
-const BEGINNINGS: [&str; 12] = [
+const BEGINNINGS: [&str; 17] = [
     "AllocSet",
     "GenerationAlloc",
     "SlabAlloc",
@@ -91,9 +93,21 @@ const BEGINNINGS: [&str; 12] = [
     "std::allocator",
     "__gnu_cxx::new_allocator",
     "std::__new_allocator",
+    // allocators that are linked into the program
+    "je_",
+    "prof_backtrace",
+    "prof_alloc_prep",
+    "tcmalloc::",
+    "tc_",
 ];
+/// Whatever is called in libraries of these names, it is the allocator, or the profiler in its place.
+const LIBRARIES: [&str; 6] =
+    ["libjemalloc", "libtcmalloc", "libmimalloc", "libheaptrack_", "vgpreload_", "libtbbmalloc"];
 
-/// `name`: without arguments. A function without a symbol tells nothing, so that its caller is who can be told.
-pub(crate) fn is_wrapper(name: &str) -> bool {
-    name == "???" || NAMES.contains(&name) || BEGINNINGS.iter().any(|it| name.starts_with(it))
+/// A function without a symbol tells nothing, so that its caller is who can be told.
+pub(crate) fn is_wrapper(frame: &Frame) -> bool {
+    let name = frame.name();
+    let library = frame.place.as_deref().and_then(|it| it.strip_prefix("in ")).and_then(|it| it.rsplit('/').next());
+    let is_allocator = || library.is_some_and(|it| LIBRARIES.iter().any(|library| it.starts_with(library)));
+    name == "???" || NAMES.contains(&name) || BEGINNINGS.iter().any(|it| name.starts_with(it)) || is_allocator()
 }

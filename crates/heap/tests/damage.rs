@@ -2,7 +2,7 @@
 //! Files that broke off, were damaged, or are meant to do harm: they are read up to the damage, in bounded memory, without a panic.
 #![allow(clippy::unwrap_used)]
 
-use heap::{Error, Holdings, Label, Outline, growth, ms_print, trees};
+use heap::{Error, Holdings, Label, NoSymbols, Outline, Tree, growth, ms_print};
 use proptest::prelude::*;
 
 const HEADER: &str = "desc: --time-unit=B\ncmd: ./program\ntime_unit: B\n";
@@ -25,6 +25,10 @@ const TREE: &str = "n2: 900 (heap allocation functions) malloc/new/new[], --allo
 
 fn whole() -> Vec<u8> {
     format!("{HEADER}{}{}{}", snapshot(0, 0, ""), snapshot(1, 900, TREE), snapshot(2, 1200, "")).into_bytes()
+}
+
+fn trees(bytes: &[u8], places: &[usize]) -> Result<Vec<Tree>, Error> {
+    heap::trees(bytes, &Outline::read(bytes)?, places, &mut NoSymbols)
 }
 
 /// All readers; the trees of all snapshots.
@@ -59,7 +63,7 @@ fn a_file_that_broke_off_is_read_up_to_there() {
 
 #[test]
 fn a_name_with_a_number_sign_is_whole() {
-    let tree = &trees(whole().as_slice(), &[1]).unwrap()[0];
+    let tree = &trees(&whole(), &[1]).unwrap()[0];
     assert!(matches!(&tree.nodes[3].label, Label::Frame(frame) if frame.function == "grow(char const*, int#1)"));
     let holdings = Holdings::of(tree);
     assert_eq!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a section `[matrix]` stands for, and what is refused.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::cast_possible_truncation, clippy::unwrap_used)]
 
 use experiment::Experiment;
 use matrix::{MOST_CELLS, Matrix, is_matrix};

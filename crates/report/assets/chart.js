@@ -211,3 +211,19 @@ function nearest(sorted, value) {
   }
   return low > 0 && value - sorted[low - 1] < sorted[low] - value ? low - 1 : low;
 }
+
+// --- layers -------------------------------------------------------------------------------------------------------------
+
+// a single reading is as wide as a line
+function area_between(f, t, from, to, lower, upper) {
+  const x = (i) => f.x(t[i]).toFixed(1), right = (i) => (from === to ? (f.x(t[i]) + 2).toFixed(1) : x(i));
+  let d = `M${x(from)} ${f.y(upper(from)).toFixed(1)}`;
+  for (let i = from; i <= to; i++) d += `L${right(i)} ${f.y(upper(i)).toFixed(1)}`;
+  for (let i = to; i >= from; i--) d += `L${i === to ? right(i) : x(i)} ${f.y(lower(i)).toFixed(1)}`;
+  return `${d}L${x(from)} ${f.y(lower(from)).toFixed(1)}Z`;
+}
+
+function stripes(svg) {
+  const pattern = draw(draw(svg, "defs", {}), "pattern", { id: "stripes", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+  draw(pattern, "line", { class: "stripe", x1: 0, y1: 0, x2: 0, y2: 6 });
+}

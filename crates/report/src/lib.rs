@@ -3,6 +3,8 @@
 //!
 //! In: an [`evidence::Evidence`] and what `explain` made of it. Out: [`write_html`], [`json`], [`text`], [`findings_text`], [`together_text`], [`markdown`], [`junit`].
 //!
+//! Of heap profiles: a [`HeapPage`], written by [`write_heap_html`].
+//!
 //! Not here: measuring, explaining, choosing where a file goes. Nothing is computed here that is a finding; what is computed is
 //! presentation: percentiles of a histogram, rates of a counter, bars.
 //!
@@ -16,6 +18,7 @@
 
 mod bins;
 mod context;
+mod heap_page;
 mod html;
 mod json;
 mod junit;
@@ -30,7 +33,8 @@ pub(crate) mod text;
 mod verdict;
 
 pub use context::{ArmView, Context};
-pub use html::write_html;
+pub use heap_page::{HeapPage, HeapProfile, HeapTimes};
+pub use html::{write_heap_html, write_html};
 pub use json::{SCHEMA, json};
 pub use junit::junit;
 pub use markdown::markdown;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The loop of a sweep, with cells that are only told what they came to: what is run, how often, and what is kept. Real cells are run by the
 //! tests of the program.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+#![allow(clippy::cast_possible_truncation, clippy::disallowed_methods, clippy::unwrap_used)]
 
 use evidence::{
     Arm, ArmOutcome, Arrivals, Conditions, Data, DataHow, Evidence, LatencyHistogram, LoadResult, Phase, TimelinePoint,

@@ -20,6 +20,8 @@ pub struct Reader<R> {
     lines: Lines<R>,
     remarks: Remarks,
     header: Header,
+    /// `time_unit: s`, with decimals: as `heaptrack_print --print-massif` writes it.
+    is_in_seconds: bool,
     /// How much of the line is no remark.
     length: usize,
     /// Of each node on the way from the root: how many of its children have not come yet.
@@ -33,17 +35,24 @@ impl<R: Read> Reader<R> {
     /// [`Damage`](crate::Damage): it is no output of Massif.
     pub fn new(input: R, remarks: Remarks) -> Result<Self, Error> {
         let header = Header::default();
-        let mut reader = Self { lines: Lines::new(input), remarks, header, length: 0, awaited: Vec::new() };
+        let lines = Lines::new(input);
+        let mut reader = Self { lines, remarks, header, is_in_seconds: false, length: 0, awaited: Vec::new() };
         while reader.must_advance("desc: or cmd:")? {
             let Some(arguments) = reader.text().strip_prefix(b"desc:") else { break };
             let arguments = arguments.to_vec();
             reader.header.arguments.push(arguments);
         }
+        if reader.text().starts_with(b"snapshot=") {
+            let what = "snapshots without a header: heaptrack_print 1.4 exports so, and without any names; the file that heaptrack wrote itself has them";
+            return Err(reader.lines.damage(what).into());
+        }
         reader.header.command = reader.behind("cmd:")?;
         reader.must_advance("time_unit:")?;
         let unit = reader.behind("time_unit:")?;
+        reader.is_in_seconds = unit == b"s" && remarks == Remarks::Lines;
+        let unit = if reader.is_in_seconds { b"ms".as_slice() } else { &unit };
         let is_unknown = || reader.lines.damage("time_unit is none of i, ms and B");
-        reader.header.time_unit = TimeUnit::of(&unit).ok_or_else(is_unknown)?;
+        reader.header.time_unit = TimeUnit::of(unit).ok_or_else(is_unknown)?;
         Ok(reader)
     }
 
@@ -75,11 +84,13 @@ impl<R: Read> Reader<R> {
 
     fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let number = self.number("snapshot=")?;
+        self.must_advance("time=")?;
+        let time = if self.is_in_seconds { self.milliseconds("time=")? } else { self.number("time=")? };
         let mut next = |name| {
             self.must_advance(name)?;
             self.number(name)
         };
-        let (time, heap_bytes) = (next("time=")?, next("mem_heap_B=")?);
+        let heap_bytes = next("mem_heap_B=")?;
         let (extra_bytes, stacks_bytes) = (next("mem_heap_extra_B=")?, next("mem_stacks_B=")?);
         self.must_advance("heap_tree=")?;
         let kind = match self.text().strip_prefix(b"heap_tree=").map(<[u8]>::trim_ascii_end) {
@@ -140,6 +151,15 @@ impl<R: Read> Reader<R> {
         let text = self.text().strip_prefix(name.as_bytes());
         let missing = || self.lines.damage(format!("no {name} where it must stand"));
         Ok(text.ok_or_else(missing)?.trim_ascii_start().to_vec())
+    }
+
+    /// Of seconds as `12`, `0.063` or `1.5e-05`.
+    fn milliseconds(&self, name: &str) -> Result<u64, Error> {
+        let text = self.text().strip_prefix(name.as_bytes()).and_then(|it| str::from_utf8(it).ok());
+        let seconds = text.and_then(|it| it.trim().parse::<f64>().ok()).filter(|it| (0.0..1e15).contains(it));
+        let missing = || self.lines.damage(format!("no {name} with a number of seconds where it must stand"));
+        #[allow(clippy::cast_possible_truncation)] // below 1e18
+        Ok((seconds.ok_or_else(missing)? * 1000.0).round() as u64)
     }
 
     fn number(&self, name: &str) -> Result<u64, Error> {

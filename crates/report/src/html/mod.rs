@@ -11,6 +11,7 @@ mod drivers;
 mod escape;
 mod findings;
 mod frame;
+mod heap;
 mod host;
 mod latency;
 mod log;
@@ -21,6 +22,8 @@ mod section;
 mod snapshots;
 mod spans;
 mod stalls;
+
+pub use heap::write_heap_html;
 
 use crate::{Context, verdict};
 pub(crate) use escape::{Json, Text};
@@ -64,17 +67,7 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
         .first()
         .map_or_else(|| context.name.clone(), |first| format!("{}: {first}", context.name));
     let (memory_style, memory) = if memory::has_content(context) { (MEMORY_STYLE, MEMORY) } else { ("", "") };
-    write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"generator\" content=\"wringer {}\">\n<title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n\
-         <style>\n{STYLE}{memory_style}</style>\n</head>\n<body>\n",
-        Text(&context.conditions.tool.version),
-        Text(title),
-    )?;
+    head(&context.conditions.tool.version, &title, memory_style, out)?;
     frame::header(context, out)?;
     writeln!(out, "<main>")?;
     frame::verdict(context, out)?;
@@ -86,5 +79,20 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
         out,
         "<script>\n\"use strict\";\nconst DATA = {};\n{CHART}\n{PAGE}{memory}</script>\n</body>\n</html>",
         Json(&data)
+    )
+}
+
+/// All ahead of the page's content. `style`: beside that of every page.
+fn head(version: &str, title: &str, style: &str, out: &mut impl Write) -> io::Result<()> {
+    write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"generator\" content=\"wringer {}\">\n<title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n\
+         <style>\n{STYLE}{style}</style>\n</head>\n<body>\n",
+        Text(version),
+        Text(title),
     )
 }

@@ -97,8 +97,9 @@ pub(super) fn verdicts(view: &SweepView, out: &mut dyn Write) -> io::Result<()> 
 pub(super) fn cells(view: &SweepView, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
-        "<section id=\"cells\"><h2>Cells</h2>\n<p class=\"lead\">In the order in which they ran.</p>\n<table class=\"cards\"><thead><tr><th>cell</th>\
-         <th>block</th><th class=\"words\">setting</th><th class=\"words\">came to</th><th>throughput</th><th>attempts</th><th>time</th></tr></thead><tbody>"
+        "<section id=\"cells\"><h2>Cells</h2>\n<details><summary>All {} cells, in the order of the blocks</summary>\n<table class=\"cards\"><thead><tr><th>cell</th>\
+         <th>block</th><th class=\"words\">setting</th><th class=\"words\">came to</th><th>throughput</th><th>attempts</th><th>time</th></tr></thead><tbody>",
+        view.cells.len()
     )?;
     for cell in &view.cells {
         let id = match &cell.link {
@@ -120,7 +121,7 @@ pub(super) fn cells(view: &SweepView, out: &mut dyn Write) -> io::Result<()> {
             cell.elapsed_us.map(|us| show::micros(us as f64)).unwrap_or_default(),
         )?;
     }
-    writeln!(out, "</tbody></table></section>")
+    writeln!(out, "</tbody></table></details></section>")
 }
 
 fn arms(view: &SweepView) -> Vec<&str> {

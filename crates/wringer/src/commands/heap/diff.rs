@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer heap diff`: two profiles.
 
-use super::file::Profile;
 use super::grown;
+use super::profile::{Names, Profile};
 use crate::exit::Outcome;
 use crate::terminal::{self, Output};
 use heap::Growth;
@@ -30,6 +30,8 @@ pub struct Args {
     /// Functions to print; the JSON output has all
     #[arg(long, default_value_t = 20, value_name = "N")]
     top: usize,
+    #[command(flatten)]
+    names: Names,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -46,7 +48,7 @@ struct Difference {
 
 pub(super) fn main(args: &Args) -> Outcome {
     let profile = |path, number: Option<u64>| {
-        let profile = Profile::open(path)?;
+        let mut profile = Profile::open(path, &args.names)?;
         let place = number.map_or_else(|| profile.last(), |number| profile.place_of(number))?;
         profile.holdings(place)
     };

@@ -3,9 +3,13 @@
 
 mod assertion;
 mod diff;
-mod file;
 mod grown;
+mod order;
+mod profile;
+mod report;
 mod show;
+mod shown;
+mod text;
 
 use crate::exit::Outcome;
 
@@ -16,7 +20,8 @@ use crate::exit::Outcome;
     wringer heap show massif.out.4711 -o ms_print\n  \
     wringer heap show massif.out.4711 -o folded | flamegraph.pl --countname bytes > heap.svg\n  \
     wringer heap show massif.out.4711 --assert 'growth<1M' --assert 'Log_event::read_log_event<4M'\n  \
-    wringer heap diff before/massif.out.1 after/massif.out.1\n\n\
+    wringer heap diff before/massif.out.1 after/massif.out.1\n  \
+    wringer heap report heaptrack.mariadbd.4711.zst --to heap.html\n\n\
     What the columns mean, and what a profile cannot show: docs/heap.md, or `wringer doc heap`.")]
 pub struct Args {
     #[command(subcommand)]
@@ -27,11 +32,13 @@ pub struct Args {
 enum Command {
     Show(show::Args),
     Diff(diff::Args),
+    Report(report::Args),
 }
 
 pub fn main(args: &Args) -> Outcome {
     match &args.command {
         Command::Show(args) => show::main(args),
         Command::Diff(args) => diff::main(args),
+        Command::Report(args) => report::main(args),
     }
 }

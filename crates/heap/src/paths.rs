@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From paths with their bytes to a tree: paths that begin with the same functions share nodes.
+
+use crate::frame::{Frame, Label};
+use crate::snapshot::Snapshot;
+use crate::tree::{Tree, TreeNode};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What more paths need is summed up as hidden. A server has some hundred thousand.
+const MOST_NODES: usize = 1 << 21;
+/// Profilers record at most some hundred callers.
+pub(crate) const MOST_CALLERS: usize = 512;
+
+/// The largest path must be added first: the last ones may be hidden.
+pub(crate) struct Paths<'a> {
+    frames: &'a [Arc<Frame>],
+    nodes: Vec<Node>,
+    /// Of a node and a frame: the node of its caller.
+    found: HashMap<(u32, u32), u32>,
+    hidden_places: u64,
+    hidden_bytes: u64,
+}
+
+#[derive(Default)]
+struct Node {
+    frame: u32,
+    bytes: u64,
+    callers: Vec<u32>,
+}
+
+impl<'a> Paths<'a> {
+    pub(crate) fn new(frames: &'a [Arc<Frame>]) -> Self {
+        Self { frames, nodes: vec![Node::default()], found: HashMap::new(), hidden_places: 0, hidden_bytes: 0 }
+    }
+
+    /// `path`: places of frames, from the one that allocated to `main`.
+    pub(crate) fn add(&mut self, path: impl Iterator<Item = u32>, bytes: u64) {
+        let more = |node: Option<&mut Node>| node.into_iter().for_each(|it| it.bytes = it.bytes.saturating_add(bytes));
+        more(self.nodes.first_mut());
+        if self.nodes.len() >= MOST_NODES {
+            self.hidden_places += 1;
+            self.hidden_bytes = self.hidden_bytes.saturating_add(bytes);
+            return;
+        }
+        let mut at = 0_u32;
+        for frame in path.take(MOST_CALLERS) {
+            at = self.caller(at, frame);
+            more(self.nodes.get_mut(at as usize));
+        }
+    }
+
+    fn caller(&mut self, of: u32, frame: u32) -> u32 {
+        let Ok(next) = u32::try_from(self.nodes.len()) else { return of };
+        let place = *self.found.entry((of, frame)).or_insert(next);
+        if place == next {
+            self.nodes.push(Node { frame, ..Node::default() });
+            self.nodes.get_mut(of as usize).into_iter().for_each(|it| it.callers.push(next));
+        }
+        place
+    }
+
+    /// `at_least`: the heap, where the file says it and it is more than all paths have together.
+    pub(crate) fn tree(mut self, snapshot: Snapshot, at_least: u64) -> Tree {
+        let root = self.nodes.first().map_or(0, |it| it.bytes).max(at_least);
+        let label = Label::Root("(heap allocation functions)".to_owned());
+        let mut nodes = vec![TreeNode { depth: 0, bytes: root, label }];
+        let mut open: Vec<(usize, u32)> = self.callers_of(0).into_iter().map(|it| (1, it)).collect();
+        while let Some((depth, place)) = open.pop() {
+            let node = self.nodes.get(place as usize);
+            let Some((node, frame)) = node.and_then(|it| Some((it, self.frames.get(it.frame as usize)?))) else {
+                continue;
+            };
+            nodes.push(TreeNode { depth, bytes: node.bytes, label: Label::Frame(Arc::clone(frame)) });
+            open.extend(self.callers_of(place).into_iter().map(|it| (depth + 1, it)));
+        }
+        if self.hidden_places > 0 {
+            nodes.push(TreeNode {
+                depth: 1,
+                bytes: self.hidden_bytes,
+                label: Label::Hidden { places: self.hidden_places },
+            });
+        }
+        Tree { snapshot, nodes }
+    }
+
+    /// The smallest first: what is pushed last is popped first.
+    fn callers_of(&mut self, place: u32) -> Vec<u32> {
+        let mut callers =
+            self.nodes.get_mut(place as usize).map(|it| std::mem::take(&mut it.callers)).unwrap_or_default();
+        let size = |it: &u32| self.nodes.get(*it as usize).map_or(0, |node| node.bytes);
+        callers.sort_by_key(|it| (size(it), Reverse(*it)));
+        callers
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A file of any format: its outline, and its trees.
+
+use crate::addresses::Symbols;
+use crate::damage::{Damage, Error, of_input};
+use crate::format::{BEGINNING, Format};
+use crate::outline::Outline;
+use crate::tree::Tree;
+use crate::{dhat, heaptrack, massif, sampled};
+use std::io::{Cursor, ErrorKind, Read};
+
+impl Outline {
+    /// The format is told by how the text begins. Compressed files go through [`crate::plain`] first.
+    ///
+    /// # Errors
+    /// [`Error::Damage`]: it is no heap profile of a known format. Damage behind its beginning is in `damage`.
+    pub fn read(mut input: impl Read) -> Result<Self, Error> {
+        let beginning = beginning(&mut input)?;
+        let Some(format) = Format::of(&beginning) else {
+            let what = if beginning.trim_ascii().is_empty() {
+                "it is empty".to_owned()
+            } else {
+                let words: String = String::from_utf8_lossy(&beginning).chars().take(40).collect();
+                format!("it begins as no heap profile does: {:?}", words.lines().next().unwrap_or_default())
+            };
+            return Err(Damage { at_byte: 0, line: 1, what, is_end: beginning.is_empty() }.into());
+        };
+        let input = Cursor::new(beginning).chain(input);
+        match format {
+            Format::Massif => massif::trees::outline(input),
+            Format::Heaptrack => heaptrack::outline(input),
+            Format::Gperftools | Format::Jemalloc => sampled::outline(input, format),
+            Format::Dhat => dhat::outline(input),
+        }
+    }
+}
+
+/// The beginning, as far as it could be read; what is wrong behind it shows when it is read on.
+fn beginning(input: &mut impl Read) -> Result<Vec<u8>, Error> {
+    let mut beginning = Vec::new();
+    match input.take(BEGINNING as u64).read_to_end(&mut beginning) {
+        Ok(_) => Ok(beginning),
+        Err(error) if beginning.is_empty() => {
+            let none = |what| Damage { at_byte: 0, line: 1, what, is_end: false };
+            Err(of_input(error, none))
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData) => Ok(beginning),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The trees of the snapshots at these places of the outline, in the file's order, one at a time; the others are passed over.
+///
+/// # Errors
+/// As [`Outline::read`]. Of a damaged file, only what is before the damage.
+pub fn each_tree(
+    input: impl Read,
+    outline: &Outline,
+    places: &[usize],
+    symbols: &mut dyn Symbols,
+    each: &mut dyn FnMut(usize, Tree),
+) -> Result<(), Error> {
+    match outline.format {
+        Format::Massif => massif::trees::trees(input, places, each),
+        Format::Heaptrack => heaptrack::trees(input, outline, places, each),
+        Format::Gperftools | Format::Jemalloc if places.contains(&0) => {
+            sampled::tree(input, outline, symbols)?.into_iter().for_each(|tree| each(0, tree));
+            Ok(())
+        }
+        Format::Gperftools | Format::Jemalloc => Ok(()),
+        Format::Dhat => dhat::trees(input, outline, places, each),
+    }
+}
+
+/// All of them.
+///
+/// # Errors
+/// As [`each_tree`].
+pub fn trees(
+    input: impl Read,
+    outline: &Outline,
+    places: &[usize],
+    symbols: &mut dyn Symbols,
+) -> Result<Vec<Tree>, Error> {
+    let mut trees = Vec::new();
+    each_tree(input, outline, places, symbols, &mut |_, tree| trees.push(tree))?;
+    Ok(trees)
+}

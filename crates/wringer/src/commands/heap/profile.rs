@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Opens profiles, compressed or not, as often as they are read; several files of one moment each are one profile.
+
+use super::order;
+use crate::exit::{Exit, Failure};
+use crate::input;
+use heap::{Error, Holdings, Outline, Tree};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use symbols::Binaries;
+
+/// What is read, and where the names of functions come from.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Names {
+    /// Folders with copies of the profiled programs and their libraries, or with debug files by build id: looked into before the places in the profile.
+    /// Only gperftools and jemalloc write addresses without names
+    #[arg(long = "binaries", value_name = "FOLDER")]
+    folders: Vec<PathBuf>,
+}
+
+/// One profile.
+pub(super) struct Profile {
+    files: Vec<(PathBuf, Outline)>,
+    /// Of all files together; the snapshots of several are numbered anew.
+    pub(super) outline: Outline,
+    pub(super) symbols: Binaries,
+}
+
+impl Profile {
+    pub(super) fn open(path: &Path, names: &Names) -> Result<Self, Failure> {
+        Self::open_all(&[path.to_owned()], names)
+    }
+
+    /// # Errors
+    /// Exit code 3: one cannot be read, is no heap profile, or has all its times in itself, so that it is no part of a series.
+    pub(super) fn open_all(paths: &[PathBuf], names: &Names) -> Result<Self, Failure> {
+        let mut paths = paths.to_vec();
+        paths.sort_by_cached_key(|path| order::by_numbers(path));
+        let read = |path: PathBuf| Ok((Self::outline(&path)?, path));
+        let read: Vec<(Outline, PathBuf)> = paths.into_iter().map(read).collect::<Result<_, Failure>>()?;
+        let files: Vec<(PathBuf, Outline)> = read.into_iter().map(|(outline, path)| (path, outline)).collect();
+        let none = || Failure::message(Exit::Usage, "name a heap profile");
+        let mut outline = files.first().ok_or_else(none)?.1.clone();
+        if files.len() > 1 {
+            is_series(&files)?;
+            let all = files.iter().flat_map(|(_, it)| &it.snapshots).copied();
+            outline.snapshots = (0..).zip(all).map(|(number, it)| heap::Snapshot { number, ..it }).collect();
+            outline.damage = files.iter().find_map(|(_, it)| it.damage.clone());
+        }
+        Ok(Self { files, outline, symbols: Binaries::new(names.folders.clone()) })
+    }
+
+    fn outline(path: &Path) -> Result<Outline, Failure> {
+        let outline = Outline::read(open(path)?).map_err(|error| unreadable(path, error))?;
+        if outline.snapshots.is_empty() {
+            let why = outline.damage.map_or_else(|| "it ends behind its beginning".to_owned(), |it| it.to_string());
+            return Err(Failure::message(Exit::Missing, format!("{} has no snapshot: {why}", path.display()))
+                .hint("Massif writes its file when the program ends; `vgdb detailed_snapshot FILE` writes one of a program that runs"));
+        }
+        Ok(outline)
+    }
+
+    /// The trees at these places, one at a time, in the order of the files.
+    pub(super) fn each_tree(&mut self, places: &[usize], each: &mut dyn FnMut(usize, Tree)) -> Result<(), Failure> {
+        let mut first = 0;
+        for (path, outline) in &self.files {
+            let own: Vec<usize> =
+                (0..outline.snapshots.len()).filter(|place| places.contains(&(first + place))).collect();
+            if !own.is_empty() {
+                let number = |place: usize| self.outline.snapshots.get(first + place).copied();
+                let mut numbered = |place: usize, mut tree: Tree| {
+                    tree.snapshot = number(place).unwrap_or(tree.snapshot);
+                    each(first + place, tree);
+                };
+                heap::each_tree(open(path)?, outline, &own, &mut self.symbols, &mut numbered)
+                    .map_err(|error| unreadable(path, error))?;
+            }
+            first += outline.snapshots.len();
+        }
+        Ok(())
+    }
+
+    /// Who holds the heap in the snapshot at this place.
+    pub(super) fn tree(&mut self, place: usize) -> Result<Tree, Failure> {
+        let mut found = None;
+        self.each_tree(&[place], &mut |_, tree| found = Some(tree))?;
+        found.ok_or_else(|| Failure::message(Exit::Missing, format!("{} was changed while it was read", self.name())))
+    }
+
+    pub(super) fn holdings(&mut self, place: usize) -> Result<Holdings, Failure> {
+        Ok(Holdings::of(&self.tree(place)?))
+    }
+
+    /// The place of the snapshot with this number.
+    ///
+    /// # Errors
+    /// Exit code 3: there is none, or it has no tree; those that have one are named.
+    pub(super) fn place_of(&self, number: u64) -> Result<usize, Failure> {
+        let has_number = |place: &usize| self.outline.snapshots.get(*place).is_some_and(|it| it.number == number);
+        self.outline.with_trees().find(has_number).ok_or_else(|| {
+            let numbers =
+                self.outline.with_trees().filter_map(|it| Some(self.outline.snapshots.get(it)?.number.to_string()));
+            let numbers: Vec<String> = numbers.collect();
+            Failure::message(Exit::Missing, format!("{}: snapshot {number} has no tree", self.name()))
+                .hint(format!("those that have one: {}", numbers.join(", ")))
+        })
+    }
+
+    /// The place of the last tree.
+    ///
+    /// # Errors
+    /// Exit code 3: there is no tree.
+    pub(super) fn last(&self) -> Result<usize, Failure> {
+        self.outline.with_trees().next_back().ok_or_else(|| {
+            Failure::message(Exit::Missing, format!("{}: no snapshot says who held the heap", self.name()))
+                .hint("Massif gives every tenth snapshot a tree; --detailed-freq=1 all of them")
+        })
+    }
+
+    /// The only file, or the first and how many.
+    pub(super) fn name(&self) -> String {
+        let first = self.files.first().map(|(path, _)| path.display().to_string()).unwrap_or_default();
+        match self.files.len() {
+            0 | 1 => first,
+            more => format!("{first} and {} more", more - 1),
+        }
+    }
+
+    /// Of a series: the file of a snapshot.
+    pub(super) fn file_of(&self, place: usize) -> Option<String> {
+        let path = self.files.get(place).filter(|_| self.files.len() > 1)?;
+        Some(path.0.display().to_string())
+    }
+
+    /// The first that is damaged.
+    pub(super) fn damaged_file(&self) -> Option<String> {
+        let damaged = self.files.iter().find(|(_, outline)| outline.damage.is_some());
+        damaged.map(|(path, _)| path.display().to_string())
+    }
+
+    /// `None`: the format does not say it.
+    pub(super) fn command(&self) -> Option<String> {
+        self.outline.command.as_ref().map(|it| String::from_utf8_lossy(it).into_owned())
+    }
+}
+
+fn is_series(files: &[(PathBuf, Outline)]) -> Result<(), Failure> {
+    let first = files.first().map(|(_, it)| it.format);
+    for (path, outline) in files {
+        if !outline.format.is_one_moment() || Some(outline.format) != first {
+            let (path, format) = (path.display(), outline.format.name());
+            let what = format!(
+                "several files are one profile only where each is a moment of the same program, as gperftools and jemalloc write them; {path} is of {format}"
+            );
+            return Err(Failure::message(Exit::Missing, what)
+                .hint("show one at a time; `wringer heap diff` compares two, `wringer heap report` has all of them on one page"));
+        }
+    }
+    Ok(())
+}
+
+/// At its beginning.
+///
+/// # Errors
+/// Exit code 3: it cannot be read.
+pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
+    again(path).map_err(|error| unreadable(path, error))
+}
+
+/// The same, for who has read it before.
+pub(super) fn again(path: &Path) -> Result<Box<dyn Read>, Error> {
+    Ok(heap::plain(input::open_input(path)?)?)
+}
+
+pub(super) fn unreadable(path: &Path, error: Error) -> Failure {
+    match error {
+        Error::Damage(damage) => Failure::message(Exit::Missing, format!("{}: {damage}", path.display())).hint(
+            "a heap profile is expected: of Massif, heaptrack, gperftools, jemalloc or DHAT, as it is or compressed by gzip or zstd",
+        ),
+        Error::Io(error) => Failure::new(Exit::Missing, input::named(error, path)),
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer heap report`: profiles as one page.
+
+use super::order;
+use super::profile::{Names, Profile};
+use crate::exit::{Failure, Outcome};
+use crate::terminal;
+use heap::{Holdings, flame};
+use host::files;
+use report::{HeapPage, HeapProfile, HeapTimes};
+use std::path::{Path, PathBuf};
+use units::Bytes;
+
+/// Of a flame graph: boxes of less than one of so many bytes would be too thin to see.
+const SMALLEST: u64 = 1000;
+/// Snapshots of which the chart has layers; more are thinned evenly.
+const MOST_TREES: usize = 100;
+
+/// One HTML page that opens offline: the heap over time in layers, a flame graph, which functions grew
+///
+/// FILEs are as for `wringer heap show`. Files of one moment each (gperftools, jemalloc) are one profile; of the other formats each file has its own
+/// part of the page.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wringer heap report massif.out.4711                    writes massif.out.4711.html\n  \
+    wringer heap report heaptrack.mariadbd.4711.zst --to heap.html\n  \
+    wringer heap report /tmp/profile.*.heap --to heap.html")]
+pub struct Args {
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Where to write; `-` is standard output [default: the first FILE with .html behind its name]
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+    #[command(flatten)]
+    names: Names,
+}
+
+pub(super) fn main(args: &Args) -> Outcome {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let mut page = HeapPage { version, profiles: Vec::new() };
+    for profile in &mut profiles(args)? {
+        page.profiles.push(shown(profile)?);
+    }
+    let target = args.to.clone().or_else(|| args.files.first().map(|it| with_html(it)));
+    let Some(target) = target.filter(|it| it.as_os_str() != "-") else {
+        return terminal::stream(|mut output| report::write_heap_html(&page, &mut output)).map_err(Failure::from);
+    };
+    let mut html = Vec::new();
+    report::write_heap_html(&page, &mut html)?;
+    files::write_atomic(&target, &html, 0o644)?;
+    terminal::say(format_args!("wrote {}", target.display()));
+    Ok(())
+}
+
+fn with_html(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".html");
+    name.into()
+}
+
+/// Those of one moment together, the others each for itself.
+fn profiles(args: &Args) -> Result<Vec<Profile>, Failure> {
+    let mut files = args.files.clone();
+    files.sort_by_cached_key(|path| order::by_numbers(path));
+    let (mut profiles, mut moments) = (Vec::new(), Vec::new());
+    for file in files {
+        let profile = Profile::open(&file, &args.names)?;
+        if profile.outline.format.is_one_moment() {
+            moments.push(file);
+        } else {
+            profiles.push(profile);
+        }
+    }
+    if !moments.is_empty() {
+        profiles.push(Profile::open_all(&moments, &args.names)?);
+    }
+    Ok(profiles)
+}
+
+fn shown(profile: &mut Profile) -> Result<HeapProfile, Failure> {
+    let outline = profile.outline.clone();
+    let with_trees: Vec<usize> = outline.with_trees().collect();
+    // the last, and those before it at equal distances
+    let every = with_trees.len().div_ceil(MOST_TREES).max(1);
+    let places: Vec<usize> = with_trees.iter().rev().step_by(every).rev().copied().collect();
+    let at = |it: &heap::Snapshot| if outline.time_unit.is_some() { it.time } else { it.number };
+    let (mut held, mut flames, mut flames_of) = (Vec::new(), Vec::new(), 0);
+    // the largest heap tells most
+    let largest = places.iter().copied().max_by_key(|it| outline.snapshots.get(*it).map_or(0, |it| it.heap_bytes));
+    profile.each_tree(&places, &mut |place, tree| {
+        let holdings = Holdings::of(&tree);
+        if Some(place) == largest {
+            flames = flame::flames(&tree, holdings.total_bytes / SMALLEST);
+            flames_of = at(&tree.snapshot);
+        }
+        held.push(HeapTimes { at: at(&tree.snapshot), holdings });
+    })?;
+    let growth = match (held.first(), held.last()) {
+        (Some(first), Some(last)) if held.len() > 1 => heap::growth(&first.holdings, &last.holdings),
+        (Some(only), _) => heap::growth(&Holdings::default(), &only.holdings),
+        _ => Vec::new(),
+    };
+    let total = |it: &heap::Snapshot| it.total_bytes().unwrap_or(u64::MAX);
+    Ok(HeapProfile {
+        name: profile.name(),
+        format: outline.format.name(),
+        command: profile.command(),
+        time_unit: outline.time_unit,
+        totals: outline.snapshots.iter().map(|it| (at(it), total(it))).collect(),
+        held,
+        growth,
+        flames,
+        flames_of: HeapProfile::time_of(outline.time_unit, flames_of),
+        notes: notes(profile),
+    })
+}
+
+fn notes(profile: &Profile) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(damage) = &profile.outline.damage {
+        notes.push(format!("{}: read up to the damage: {damage}", profile.damaged_file().unwrap_or_default()));
+    }
+    if let Some(every) = profile.outline.sampled_every_bytes {
+        notes.push(format!(
+            "The profiler looked at one allocation for {} on the average: each size is an estimate.",
+            Bytes(every)
+        ));
+    }
+    if profile.outline.format == heap::Format::Dhat {
+        let what = "DHAT tells two moments: when the heap was largest, and the end. How it came there is not known: the lines between are drawn straight.";
+        notes.push(what.to_owned());
+    }
+    let (named, unnamed) = profile.symbols.counts();
+    if unnamed > 0 {
+        let missing = profile.symbols.missing();
+        let most = missing.first().map_or_else(String::new, |it| format!(" Most are in {}: {}.", it.path, it.why));
+        notes.push(format!("{unnamed} of {} addresses have no name.{most}", named + unnamed));
+    }
+    notes
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What `wringer heap show` has found, as text.
+
+use super::grown;
+use super::profile::Profile;
+use super::shown::Shown;
+use heap::{Holdings, Snapshot, TimeUnit};
+use std::fmt::Write as _;
+use units::{Bytes, Span};
+
+/// Those with the most addresses without a name.
+const MOST_FILES: usize = 5;
+
+pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
+    let of = shown.command.as_deref().unwrap_or(shown.format);
+    let mut text = format!("{}: {of}\n", profile.name());
+    text += &over_time(&profile.outline.snapshots, shown.time_unit);
+    if let Some(every) = shown.sampled_every_bytes {
+        let _ = writeln!(
+            text,
+            "the profiler looked at one allocation for {} on the average: each size is an estimate",
+            Bytes(every)
+        );
+    }
+    if let (Some(from), Some(to)) = (shown.from, shown.to) {
+        text += &format!("\nWho held the {} at snapshot {to}\n", Bytes(shown.total_bytes));
+        let after = Holdings {
+            functions: shown.functions.clone(),
+            hidden_bytes: shown.hidden_bytes,
+            total_bytes: shown.total_bytes,
+        };
+        text += &grown::parts(&after);
+        text += &if from == to {
+            "\nFunctions, the one that holds most first; one moment tells no growth\n".to_owned()
+        } else {
+            format!("\nFunctions from snapshot {from} to {to}, the one that grew most first\n")
+        };
+        text += &grown::table(&shown.growth, top);
+        if let Some(most) = shown.growth.first().filter(|it| it.growth_bytes > 0) {
+            text += &format!(
+                "\n{} is called by\n  {}\n",
+                most.function,
+                most.path.iter().skip(1).take(8).cloned().collect::<Vec<_>>().join("\n  ")
+            );
+        }
+    } else {
+        text += "\nno snapshot says who held the heap: Massif gives every tenth one a tree, --detailed-freq=1 all of them\n";
+    }
+    for verdict in &shown.assertions {
+        let holds = match verdict.holds {
+            Some(true) => "holds",
+            Some(false) => "does not hold",
+            None => "cannot be told",
+        };
+        let (bytes, most) = (grown::signed(verdict.bytes), grown::signed(verdict.at_most_bytes));
+        text += &format!("\n{}: {holds} ({bytes}; with all that the profiler hides {most})", verdict.assertion);
+    }
+    if let Some(symbols) = shown.symbols.as_ref().filter(|it| it.unnamed_addresses > 0) {
+        let all = symbols.named_addresses + symbols.unnamed_addresses;
+        let _ = writeln!(text, "\n{} of {all} addresses have no name:", symbols.unnamed_addresses);
+        for missing in symbols.missing.iter().take(MOST_FILES) {
+            let _ = writeln!(text, "  {} in {}: {}", missing.addresses, missing.file, missing.why);
+        }
+    }
+    if let Some(damage) = &shown.damage {
+        let file = shown.damaged_file.as_deref().unwrap_or_default();
+        let _ = write!(text, "\n{file}: read up to the damage: {damage}");
+    }
+    text
+}
+
+/// Peak, end, and a line of bars.
+fn over_time(snapshots: &[Snapshot], unit: Option<TimeUnit>) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let total = |it: &Snapshot| it.total_bytes().unwrap_or(u64::MAX);
+    let Some(peak) = snapshots.iter().max_by_key(|it| total(it)) else { return String::new() };
+    let end = snapshots.last().map_or(0, |it| it.time);
+    let bar = |it: &Snapshot| {
+        let eighths = u128::from(total(it)) * 7 / u128::from(total(peak).max(1));
+        usize::try_from(eighths).ok().and_then(|at| BARS.get(at)).copied().unwrap_or(' ')
+    };
+    let bars: String = snapshots.iter().map(bar).collect();
+    let (count, largest) = (snapshots.len(), Bytes(total(peak)));
+    match unit {
+        None if count == 1 => format!("one moment: {largest}\n"),
+        None => format!("{count} snapshots; the heap was largest at snapshot {}: {largest}\n|{bars}|\n", peak.number),
+        Some(unit) => format!(
+            "{count} snapshots over {}; the heap was largest at {} (snapshot {}): {largest}\n|{bars}|\n",
+            time(end, unit),
+            time(peak.time, unit),
+            peak.number
+        ),
+    }
+}
+
+fn time(time: u64, unit: TimeUnit) -> String {
+    match unit {
+        TimeUnit::Milliseconds => Span::millis(time).to_string(),
+        TimeUnit::Instructions => format!("{time} instructions"),
+        TimeUnit::Bytes => format!("{} allocated and freed", Bytes(time)),
+    }
+}
