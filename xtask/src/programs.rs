@@ -63,6 +63,7 @@ const WITHOUT_A_RUN: [&str; 42] = [
 /// Then these, most of them with real servers in homes of their own: in lanes that take about as long as each other.
 const WITH_SERVERS: [&[&str]; 4] = [
     &[
+        "allocators",
         "catalogue",
         "cell",
         "drivers",
