@@ -13,8 +13,8 @@ const WORKLOADS: [&str; 2] = ["oltp_read_only", "oltp_point_select"];
 const BURST_CONNECTIONS: usize = 24;
 const BURST_STATEMENTS: usize = 3;
 const BURST_ROWS: u32 = 30_000;
-/// Beside those of the ladder: the burst's, the observers'.
-const SPARE_CONNECTIONS: u32 = 60;
+/// Beside those of the ladder: each statement of the burst has one of its own, and so have the observers.
+const SPARE_CONNECTIONS: u32 = 128;
 
 /// CPUs of the server, and those of the load.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +162,7 @@ mod tests {
             assert_eq!(names, [&[WARM_UP], &ladder[..], &[BURST]].concat());
             assert!(read.arms.iter().all(|arm| !arm.restart), "one life of the server");
             assert!(made.contains("\"server.malloc\" = [\"glibc\", \"jemalloc-background\", \"mine=/opt/lib.so\"]"));
-            assert!(made.contains("\"server.options.max_connections\" = [124]") && made.contains("blocks = 3"));
+            assert!(made.contains("\"server.options.max_connections\" = [192]") && made.contains("blocks = 3"));
         }
     }
 
