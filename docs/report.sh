@@ -8,6 +8,4 @@ cargo build --release -p wringer
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 target/release/wringer run experiments/cloud-disks.toml --to "$folder/out"
-chromium --headless --no-sandbox --hide-scrollbars --window-size=1000,1500 --virtual-time-budget=5000 \
-    --screenshot="$folder/report.png" "file://$folder/out/report.html"
-mv "$folder/report.png" docs/report.png
+docs/picture.sh "$folder/out/report.html" docs/report.png

@@ -15,11 +15,14 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 42] = [
+const WITHOUT_A_RUN: [&str; 45] = [
     "allocation",
     "annex_5",
     "any_input",
+    "build_id",
     "chromium",
+    "article_laws",
+    "articles_page",
     "compare",
     "conduct",
     "corpus",
@@ -100,6 +103,7 @@ const WITH_SERVERS: [&[&str]; 4] = [
         "own_data",
         "pgbouncer",
         "replay",
+        "replayed_arms",
         "replicas",
         "stalls_advised",
         "stalls_logs",
@@ -109,10 +113,13 @@ const WITH_SERVERS: [&[&str]; 4] = [
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 36] = [
+const QUICK: [&str; 40] = [
     "allocation",
     "annex_5",
     "any_input",
+    "article_laws",
+    "articles_page",
+    "build_id",
     "compare",
     "conduct",
     "corpus",
@@ -135,6 +142,7 @@ const QUICK: [&str; 36] = [
     "ready_files",
     "recipes",
     "round_trip",
+    "settings",
     "spec",
     "stall_article",
     "stall_laws",

@@ -13,6 +13,8 @@ pub enum Arrivals {
     Constant { per_second: f64 },
     /// Open loop, exponentially distributed gaps.
     Poisson { per_second: f64 },
+    /// At the moments of a log, this many times as fast.
+    Recorded { times: f64 },
 }
 
 /// A class of SQL statements, as sysbench's counters cut them, and finer: the text before the first parameter differs.

@@ -71,7 +71,7 @@ pub const CANARY: &str = "canary";
 pub const STALLS_WATCHED: &str = "stalls.watch";
 
 /// Something that went on for a while.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// On the run's clock.
     pub from_us: u64,

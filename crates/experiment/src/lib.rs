@@ -17,6 +17,7 @@ mod model;
 mod moments;
 mod plan;
 mod read;
+mod replayed;
 mod required;
 mod server_start;
 mod squeezed;
@@ -32,5 +33,6 @@ pub use model::{
 pub use moments::{At, is_same_value, sql_value};
 pub use plan::{HostFacts, LeftOut, Plan, Step, disk_mechanism, plan};
 pub use read::problems_in;
+pub use replayed::{Replay, Speed};
 pub use server_start::{HugePages, Malloc, PgBouncer, PoolMode, ServerStart, Thp};
 pub use squeezed::Squeezed;

@@ -3,6 +3,7 @@
 
 use crate::beside::Beside;
 use crate::moments::At;
+use crate::replayed::Replay;
 use crate::server_start::ServerStart;
 use crate::squeezed::Squeezed;
 use assertion::Assertion;
@@ -139,6 +140,9 @@ pub struct Fill {
     pub secondary_indexes: u32,
     /// pgbench's four tables beside them, at this scale.
     pub pgbench: Option<u32>,
+    /// A program that fills the server, after all of the above: itself and its arguments. Empty: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
 }
 
 /// How much, over all tables together unless it is a number of rows, which is per table as in sysbench.
@@ -247,7 +251,7 @@ pub struct Load {
     /// Connections; sysbench's word.
     pub threads: u32,
     pub arrivals: Arrivals,
-    /// The measured phase ends after this time, or after [`Self::events`] transactions, whichever is first. At least one is set.
+    /// The measured phase ends after this time, or after [`Self::events`] transactions, whichever is first. At least one is set, but for a replay.
     pub time: Option<Span>,
     pub events: Option<u64>,
     /// Under the arm's own squeeze and rate, before measuring. Zero: none.
@@ -267,6 +271,9 @@ pub struct Load {
     /// The program that is the load in place of Wringer's own. Then only `workload` (which names it), `threads`, `time`, `warmup` and
     /// `cpuset` mean anything; of a command, `time` is when it is ended.
     pub driver: Option<Driver>,
+    /// The log that is the load in place of Wringer's own. Then of the keys above only `workload` (which names it) and `cpuset` mean anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
     /// Clients with accounts of their own, which open connections while the load runs.
     pub beside: Vec<Beside>,
     /// Statements that the run sends before the load, when the accounts of [`Self::beside`] are there.
@@ -313,9 +320,14 @@ impl DriverProgram {
 }
 
 impl Load {
+    /// Whether Wringer makes its statements: a workload by name or from a file, no other program and no log.
+    pub fn is_of_ours(&self) -> bool {
+        self.driver.is_none() && self.replay.is_none()
+    }
+
     /// Whether it sends one of pgbench's scripts, to pgbench's tables.
     pub fn is_pgbench(&self) -> bool {
-        self.driver.is_none() && self.workload.starts_with("pgbench_") && !Self::is_file(&self.workload)
+        self.is_of_ours() && self.workload.starts_with("pgbench_") && !Self::is_file(&self.workload)
     }
 
     /// Whether this names a workload's file: it ends in `.toml`.

@@ -32,6 +32,7 @@ fn host(as_root: bool) -> HostFacts {
         cpu_cgroup: if as_root { "v2".into() } else { "none".into() },
         cpuset_cgroup: if as_root { "v2".into() } else { "none".into() },
         server_binary: None,
+        log_seconds: std::collections::BTreeMap::new(),
     }
 }
 

@@ -34,7 +34,7 @@ mod watched;
 use evidence::Evidence;
 use serde::{Deserialize, Serialize};
 
-pub use findings::{Doubt, Finding, FindingEvidence};
+pub use findings::{ArticleFigure, ArticleFigures, Doubt, Finding, FindingEvidence};
 pub use growth::{Course, Growth, LeafGrowth};
 pub use memory::{ArmMemory, is_inventory};
 pub use reads::{Reads, Reference, StatementModes};

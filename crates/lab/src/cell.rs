@@ -8,10 +8,12 @@ use assertion::Assertion;
 use diskmodel::{Bin, Model};
 use evidence::DiskMechanism;
 use experiment::{Arm, Experiment, Fill, Flavour, LeftOut, Load, Observe, OnMiss, PgBouncer, RamSqueeze, ServerStart};
-use sandbox::{Origin, Request, ServerOption};
+use logs::{Format, Recorded};
+use sandbox::{Installation, Origin, Request, ServerOption};
 use squeeze::limits::Asked;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use units::Bytes;
 
 /// Whether data that were filled before are used, and new ones kept.
@@ -33,9 +35,13 @@ pub struct Cell {
     /// Part of the sandbox's name.
     pub name: String,
     pub server: Request,
+    /// What stands for it, where somebody has found that already.
+    pub installation: Option<Installation>,
     /// What the server begins with, when that is somebody's own data.
     pub origin: Option<Origin>,
     pub fill: Fill,
+    /// The program that fills the server, where [`Fill::command`] names one.
+    pub filler: Option<Program>,
     /// Whether data that were filled before are used.
     pub kept_fills: KeptFills,
     pub observe: Observe,
@@ -83,6 +89,8 @@ pub struct Phase {
     pub written: Option<WorkloadFromFile>,
     /// The program that is the load, where [`Load::driver`] names one.
     pub program: Option<Program>,
+    /// The log that is the load, where [`Load::replay`] names one.
+    pub log: Option<Arc<Log>>,
     pub assertions: Vec<Assertion>,
     /// The server must be started anew before it. The first phase starts it anyway.
     pub restart: bool,
@@ -98,12 +106,27 @@ pub struct Program {
     pub scripts: Vec<(String, String)>,
 }
 
+/// A server's log that was read.
+#[derive(Debug)]
+pub struct Log {
+    /// As the experiment's file calls it.
+    pub name: String,
+    pub format: Format,
+    pub recorded: Recorded,
+}
+
+/// By what the experiment's file calls them.
+pub type Logs = BTreeMap<String, Arc<Log>>;
+
 /// What an experiment names, and was found for it on this host.
 #[derive(Debug, Default)]
 pub struct Found {
     pub workloads: Workloads,
     /// By the arms' names.
     pub programs: BTreeMap<String, Program>,
+    /// The program of `fill.command`.
+    pub filler: Option<Program>,
+    pub logs: Logs,
     pub origin: Option<Origin>,
     /// How the disk is made slow here.
     pub disk: Option<DiskMechanism>,
@@ -119,7 +142,7 @@ impl Cell {
         found: Found,
         bins: &mut dyn FnMut(&str) -> Result<Vec<Bin>, String>,
     ) -> Result<Self, Error> {
-        let Found { workloads, programs, origin, disk } = found;
+        let Found { workloads, programs, filler, logs, origin, disk } = found;
         let files = workloads.iter().map(|(name, written)| (name.clone(), written.file.text.clone()));
         let scripts = programs.values().flat_map(|program| program.scripts.clone());
         let files = files.chain(scripts).collect();
@@ -144,6 +167,7 @@ impl Cell {
                     load: arm.load.clone(),
                     written: workloads.get(&arm.load.workload).cloned(),
                     program: programs.get(&arm.name).cloned(),
+                    log: arm.load.replay.as_ref().and_then(|replay| logs.get(&replay.log).cloned()),
                     assertions: arm.assertions.iter().map(|asserted| asserted.assertion.clone()).collect(),
                     restart: arm.restart,
                 });
@@ -152,8 +176,10 @@ impl Cell {
         Ok(Self {
             name: experiment.name.clone(),
             server: server_request(&experiment.server)?,
+            installation: None,
             origin,
             fill: experiment.fill.clone(),
+            filler,
             kept_fills: KeptFills::Off,
             observe: experiment.observe,
             phases,

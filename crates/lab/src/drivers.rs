@@ -4,6 +4,7 @@
 
 mod access;
 mod attend;
+mod filling;
 mod outputs;
 
 use crate::cell::{Phase, Program};
@@ -16,6 +17,7 @@ use attend::Ended;
 use evidence::{Arm as ArmEvidence, Arrivals, Driven, LatencyHistogram, LoadResult, Output};
 use experiment::{Driver, DriverProgram};
 use explain::driven::{self, Understood};
+pub(crate) use filling::fill;
 use load::engine::PhaseEdge;
 use outputs::Streams;
 use run::{Child, ChildSpec, Role};

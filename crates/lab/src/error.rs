@@ -78,6 +78,8 @@ pub enum Error {
     /// `what` of the arm: its load, or the warm-up before it.
     #[error("{program} ended {what} of arm '{arm}' with exit code {exit_code}; the end of its log:\n{log}")]
     Driver { program: String, what: &'static str, arm: String, exit_code: i32, log: String },
+    #[error("{program}, which was to fill the server, ended with exit code {exit_code}; the end of its log:\n{log}")]
+    FillCommand { program: String, exit_code: i32, log: String },
     #[error("the launcher of the load's program was killed")]
     LauncherKilled,
     #[error("the data have several databases, and nothing says which is loaded: {}", names.join(", "))]
@@ -168,6 +170,12 @@ impl Error {
             Self::Driver { .. } => (
                 Kind::Failed,
                 hint("its whole output is in the recording: wringer report FOLDER -o json | jq '.arms[].driven'"),
+            ),
+            Self::FillCommand { .. } => (
+                Kind::Failed,
+                hint(
+                    "it is given the server by its words ({dsn}, {socket}, ...) and its environment (WRINGER_DSN): docs/experiment.md",
+                ),
             ),
             Self::HugePages { .. } => (
                 Kind::Failed,

@@ -31,7 +31,8 @@ pub(crate) struct FromCache {
     pub(crate) entry: Option<Arc<Entry>>,
 }
 
-/// The key of what a cell's fill makes in a new sandbox; `None`: it is not to be kept. A data directory of the user's own is never kept.
+/// The key of what a cell's fill makes in a new sandbox; `None`: it is not to be kept. A data directory of the user's own is never kept, nor what a
+/// program of somebody else's fills: nothing says that it would fill the same again.
 ///
 /// # Errors
 /// The server's program cannot be looked at.
@@ -42,7 +43,7 @@ pub(crate) fn key(
     pool: Option<Bytes>,
     installation: &Installation,
 ) -> Result<Option<Key>, Error> {
-    if fill.from.is_some() || (fill.size.is_none() && fill.pgbench.is_none()) {
+    if fill.from.is_some() || !fill.command.is_empty() || (fill.size.is_none() && fill.pgbench.is_none()) {
         return Ok(None);
     }
     // of a size in multiples of the pool, the pool's size is part
@@ -51,7 +52,7 @@ pub(crate) fn key(
     Ok(Some(key.with("fill", json!(fill)).with("seed", seed).with("pool_bytes", json!(pool.map(|pool| pool.0)))))
 }
 
-fn key_of(cell: &Cell, first: &Phase, installation: &Installation) -> Result<Option<Key>, Error> {
+pub(crate) fn key_of(cell: &Cell, first: &Phase, installation: &Installation) -> Result<Option<Key>, Error> {
     if cell.origin.is_some() || cell.kept_fills == KeptFills::Off {
         return Ok(None);
     }

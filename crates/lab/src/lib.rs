@@ -10,11 +10,12 @@
 //! | `walk` | sandbox, fill, then phase after phase; gives the host back, whatever happened |
 //! | `phase` | one squeeze and one load, with the witnesses at both ends of what is measured |
 //! | `beside` | clients with accounts of their own, beside the load |
-//! | `kept_fill` | data from the cache in place of a fill, and into it after one |
+//! | `kept_fill`, `kept_entry` | data from the cache in place of a fill, and into it after one; for a sandbox without a run, too |
 //! | `live` | variables that are set while the server runs, and the pause before a load |
 //! | `probed`, `idle` | reads of a data file before the load, and a rest of the server after it |
 //! | `moments` | statements beside the load at moments of it |
-//! | `drivers` | other programs as the load: sysbench, pgbench, any command |
+//! | `drivers` | other programs as the load: sysbench, pgbench, any command; and a program that fills |
+//! | `replays` | a server's log as the load |
 //! | `oom` | whether the kernel has killed for want of RAM: the server's cgroup says it, else the host |
 //! | `server_start`, `huge_room` | what the server is started with: huge pages, malloc, pgBouncer; and what came of it |
 //! | `footprint` | what the server's memory comes to at marks of an arm, and what it has asked its malloc for |
@@ -41,6 +42,7 @@ mod footprint;
 mod hooks;
 mod huge_room;
 mod idle;
+mod kept_entry;
 mod kept_fill;
 mod lab;
 mod layer_reader;
@@ -56,6 +58,7 @@ mod phase;
 mod probed;
 mod process_counts;
 mod processes_at_end;
+mod replays;
 mod server;
 mod server_start;
 mod spans_and_snapshots;
@@ -69,9 +72,10 @@ mod workload_from_file;
 
 pub mod problems;
 
-pub use cell::{Cell, Found, KeptFills, Phase, Program, server_options, server_request};
+pub use cell::{Cell, Found, KeptFills, Log, Logs, Phase, Program, server_options, server_request};
 pub use error::{Error, meaning};
 pub use hooks::{Bar, Hooks, Progress, SecondSink, Silent};
+pub use kept_entry::kept_entry;
 pub use meaning::{BUSY, Kind, Meaning};
 pub use notes::Notes;
 pub use outcome::{Ended, Missed, Outcome};

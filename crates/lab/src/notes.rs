@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::hooks::Progress;
-use evidence::{Event, Measured};
+use evidence::{Event, LoadResult, Measured};
 use host::clock::RunClock;
 use recording::Recording;
 
@@ -35,4 +35,18 @@ impl Notes<'_> {
         self.recording.measured(measured)?;
         Ok(())
     }
+}
+
+/// What a load came to, in a line.
+pub(crate) fn load_summary(name: &str, result: &LoadResult) -> String {
+    let measured = &result.measured;
+    let service = &measured.transaction.response;
+    format!(
+        "{name}: {} transactions, {:.0} queries/s, p50 {:.2} ms, p99 {:.2} ms, {} errors",
+        measured.transactions,
+        measured.queries_per_second().unwrap_or(0.0),
+        service.percentile_ns(50.0) as f64 / 1e6,
+        service.percentile_ns(99.0) as f64 / 1e6,
+        measured.errors.values().sum::<u64>()
+    )
 }

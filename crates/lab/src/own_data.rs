@@ -5,6 +5,7 @@ use crate::error::Error;
 use experiment::Fill;
 use load::Target;
 use load::admin::Connection;
+use load::fill;
 use sandbox::Sandbox;
 
 /// The database of the loads: the one that the file names, or the only one in the data. `None`: the sandbox's own.
@@ -26,6 +27,14 @@ pub(crate) fn database(fill: &Fill, sandbox: &Sandbox) -> Result<Option<String>,
 
 /// Databases that no user made: the sandbox's, and that of every cluster of PostgreSQL.
 const OURS: [&str; 2] = ["sbtest", "postgres"];
+
+/// For a program that fills a database which the file names: on a new server there is none of that name.
+///
+/// # Errors
+/// The server refuses it.
+pub(crate) fn make_database(target: &Target) -> Result<(), Error> {
+    Ok(fill::ensure_database(target).map(drop)?)
+}
 
 /// Of sysbench's first table, where the data have one: what a load's `table_size` is. 0: they have none.
 pub(crate) fn rows(target: &Target) -> u64 {

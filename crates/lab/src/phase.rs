@@ -9,6 +9,8 @@ use crate::lab::Lab;
 use crate::load_cpus::{self, LoadCpus};
 use crate::meaning::Kind;
 use crate::moments::Moments;
+use crate::notes::load_summary;
+use crate::replays;
 use crate::translate;
 use crate::witnesses::Counts;
 use evidence::{Arm as ArmEvidence, ArmOutcome, LoadResult};
@@ -88,9 +90,10 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
     let beside = lab.start_beside(phase)?;
     let stalls = lab.watch_stalls(&evidence.name)?;
     let mut ends = Vec::new();
-    let loaded = match &phase.load.driver {
-        Some(driver) => drivers::run(lab, phase, driver, evidence, &mut ends),
-        None => own_load(lab, phase, evidence, &mut ends),
+    let loaded = match (&phase.load.driver, &phase.load.replay) {
+        (Some(driver), _) => drivers::run(lab, phase, driver, evidence, &mut ends),
+        (None, Some(replay)) => replays::run(lab, phase, replay, evidence, &mut ends),
+        (None, None) => own_load(lab, phase, evidence, &mut ends),
     };
     let mut usage = None;
     if let [before, after] = ends.as_slice() {
@@ -122,7 +125,7 @@ fn own_load(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence, ends: 
     let driven = drive(lab, &spec, phase, evidence, ends, &mut moments);
     let planted = lab.end_moments(phase, moments);
     if let Some(result) = &evidence.load {
-        lab.notes.event("load", summary(&evidence.name, result))?;
+        lab.notes.event("load", load_summary(&evidence.name, result))?;
     }
     driven.and(planted)
 }
@@ -256,19 +259,6 @@ fn show(bar: &dyn Bar, spec: &LoadSpec, progress: &engine::Progress) {
 
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn summary(name: &str, result: &LoadResult) -> String {
-    let measured = &result.measured;
-    let service = &measured.transaction.response;
-    format!(
-        "{name}: {} transactions, {:.0} queries/s, p50 {:.2} ms, p99 {:.2} ms, {} errors",
-        measured.transactions,
-        measured.queries_per_second().unwrap_or(0.0),
-        service.percentile_ns(50.0) as f64 / 1e6,
-        service.percentile_ns(99.0) as f64 / 1e6,
-        measured.errors.values().sum::<u64>()
-    )
 }
 
 /// Of a phase that got to its end. An assertion that fails ends nothing: the verdicts are for the caller.

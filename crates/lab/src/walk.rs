@@ -2,6 +2,7 @@
 //! One walk of the flow. Whatever ends it, [`Walk::end`] gives the host back and closes the recording.
 
 use crate::cell::{Cell, Phase};
+use crate::drivers;
 use crate::error::Error;
 use crate::footprint;
 use crate::hooks::Hooks;
@@ -66,18 +67,34 @@ impl Begun<'_> {
 
     /// Sandbox, fill, every phase, and everything given back; what was seen is in the recording, also when it broke off.
     pub fn walk(self, recording: &Path) -> Ended {
+        self.walk_to(recording, LastStation::Phases)
+    }
+
+    /// Sandbox and fill alone, for what is kept of it.
+    pub(crate) fn fill(self, recording: &Path) -> Ended {
+        self.walk_to(recording, LastStation::Fill)
+    }
+
+    fn walk_to(self, recording: &Path, last: LastStation) -> Ended {
         let killed_before = oom::on_host();
         let mut walk = match Walk::new(self, recording) {
             Ok(walk) => walk,
             Err(error) => return Ended { outcome: Outcome::CannotStart(error), kept: None, left_alone: Vec::new() },
         };
-        let walked = walk.every_phase();
+        let walked = walk.to(last);
         let (missed, began) = (std::mem::take(&mut walk.lab.missed), walk.phases_begun > 0);
         let (kept, mut left_alone) = (walk.sandbox_to_keep(), Vec::new());
         let ended = walk.end(walked, &mut left_alone);
         let outcome = Outcome::of(ended, missed, began, oom::on_host() > killed_before);
         Ended { outcome, kept, left_alone }
     }
+}
+
+/// Where a walk ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LastStation {
+    Fill,
+    Phases,
 }
 
 /// What a walk has in its hands besides what a phase needs of it.
@@ -119,11 +136,17 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Sandbox, fill, then every phase.
-    fn every_phase(&mut self) -> Result<(), Error> {
+    fn to(&mut self, last: LastStation) -> Result<(), Error> {
         self.deploy()?;
         self.observe_host()?;
         self.fill()?;
+        match last {
+            LastStation::Fill => Ok(()),
+            LastStation::Phases => self.every_phase(),
+        }
+    }
+
+    fn every_phase(&mut self) -> Result<(), Error> {
         for (position, phase) in (0..).zip(&self.lab.cell.phases) {
             self.lab.check_stop()?;
             let killed_before = Kills::now(&self.lab.squeezes);
@@ -231,7 +254,10 @@ impl<'a> Walk<'a> {
         let request = &self.lab.cell.server;
         let spinner = self.lab.notes.progress.bar("looking for the server", None);
         let mut progress = |what: &str| spinner.set_message(what);
-        let installation = sandbox::locate(request, &self.places, &mut progress)?;
+        let installation = match &self.lab.cell.installation {
+            Some(found) => found.clone(),
+            None => sandbox::locate(request, &self.places, &mut progress)?,
+        };
         if self.lab.cell.disk == Some(DiskMechanism::Preload) {
             preloaded::check_program(&installation.program)?;
             let sandboxes = &self.places.sandboxes;
@@ -298,6 +324,12 @@ impl<'a> Walk<'a> {
             let report = pgbench::fill(&target, scale, false, &self.lab.stop, &mut |_, _| {})?;
             self.lab.notes.event("fill", report.to_string())?;
             note.pgbench = Some(report.to_string());
+        }
+        if let Some(program) = &self.lab.cell.filler {
+            drivers::fill(&mut self.lab, program)?;
+            if self.lab.cell.fill.size.is_none() {
+                self.lab.rows_per_table = own_data::rows(&target);
+            }
         }
         self.lab.check_stop()?;
         self.stop_server()?;
@@ -397,6 +429,10 @@ impl<'a> Walk<'a> {
         let ready = [("version", serving.running.version.clone())];
         if let Some(database) = &self.database {
             serving.running.target.database = Some(database.clone());
+            if self.lab.cell.filler.is_some() {
+                // those who watch connect to it, and the program that fills finds it there
+                own_data::make_database(serving.target())?;
+            }
             if let Some(pooled) = &mut serving.running.pooled {
                 pooled.database = Some(database.clone());
             }

@@ -236,6 +236,7 @@ fn conditions(result: &LoadResult) -> String {
         Arrivals::Closed => "closed loop".to_owned(),
         Arrivals::Constant { per_second } => format!("open loop of {per_second}/s, even"),
         Arrivals::Poisson { per_second } => format!("open loop of {per_second}/s, Poisson"),
+        Arrivals::Recorded { times } => format!("the moments of a log, {times} times as fast"),
     };
     let prepared = if result.prepared_statements { "prepared statements" } else { "statements as text" };
     format!(

@@ -155,6 +155,7 @@ fn load(load: &LoadResult, is_driven: bool) -> Value {
         Arrivals::Closed => json!({ "kind": "closed" }),
         Arrivals::Constant { per_second } => json!({ "kind": "constant", "per_second": per_second }),
         Arrivals::Poisson { per_second } => json!({ "kind": "poisson", "per_second": per_second }),
+        Arrivals::Recorded { times } => json!({ "kind": "recorded", "times": times }),
     };
     json!({
         "workload": load.workload,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a run came to, for people and for machines: one context of plain data, written as HTML, JSON, text, Markdown or JUnit XML.
 //!
-//! In: an [`evidence::Evidence`] and what `explain` made of it. Out: [`write_html`], [`json`], [`text`], [`findings_text`], [`together_text`], [`markdown`], [`junit`].
+//! In: an [`evidence::Evidence`] and what `explain` made of it. Out: [`write_html`], [`json`], [`text`], [`findings_text`], [`together_text`], [`markdown`], [`junit`]; of several
+//! runs that measure articles again, [`articles`].
 //!
 //! Of heap profiles: a [`HeapPage`], written by [`write_heap_html`].
 //!
@@ -16,6 +17,7 @@
 //! - Secrets stay out: [`Context`] masks what looks like one, whatever the output.
 //! - Series and histograms are thinned for the HTML file alone; JSON carries the whole histograms, the recording all samples.
 
+mod articles;
 mod bins;
 mod context;
 mod heap_page;
@@ -32,6 +34,7 @@ mod sweep;
 pub(crate) mod text;
 mod verdict;
 
+pub use articles::{Reproduction, articles};
 pub use context::{ArmView, Context};
 pub use heap_page::{HeapPage, HeapProfile, HeapTimes};
 pub use html::{write_heap_html, write_html};

@@ -98,7 +98,7 @@ fn doubts(context: &Context<'_>) -> String {
 }
 
 /// Words, not marks: what Markdown or HTML would take for more, in names that users chose.
-fn safe(text: &str) -> String {
+pub(crate) fn safe(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

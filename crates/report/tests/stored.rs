@@ -18,7 +18,19 @@ fn content(page: &str) -> String {
     let (body, script) = rest.split_once("const DATA = ").unwrap();
     let body = without(body, "<details class=\"help\">", "</details>");
     let body = without(&body, "<h2>Arms side by side</h2>", "<table class=\"cards\">");
-    format!("{head}{body}{}", script.lines().next().unwrap())
+    let data = script.lines().next().unwrap();
+    let data = serde_json::from_str(data.trim_end_matches(';')).unwrap();
+    format!("{head}{body}{}", as_doubles(data))
+}
+
+/// A number is the same number whether it is written with `.0` or without.
+fn as_doubles(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(as_doubles).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, as_doubles(value))).collect(),
+        Value::Number(number) => Value::from(number.as_f64()),
+        other => other,
+    }
 }
 
 /// Without each part that begins and ends so.

@@ -47,7 +47,11 @@ fn sixty() -> SweepView {
             attempts: 1 + number % 2,
             elapsed_us: Some(41_000_000),
             link: Some(format!("cells/{setting:012x}-{}/1/report.html", block + 1)),
-            told: if number % 7 == 0 { vec!["other programs used 48.2 % of the CPU time".into()] } else { Vec::new() },
+            told: if number.is_multiple_of(7) {
+                vec!["other programs used 48.2 % of the CPU time".into()]
+            } else {
+                Vec::new()
+            },
             figures: if is_killed { Vec::new() } else { names.iter().map(figure).collect() },
         }
     };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `fill.from`: an experiment on a copy of somebody's own data.
+//! `fill.from`: an experiment on a copy of somebody's own data. `fill.command`: on data that a program fills.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use testkit::Lab;
+use testkit::{Lab, Ran};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
@@ -78,4 +79,83 @@ fn what_cannot_be_is_told_before_anything_starts() {
     told("from = \"none.sql\"", 3, &["none.sql"]);
     told("from = \"shop.sql\"\nrows_per_page = 4", 2, &["rows_per_page", "nothing is filled"]);
     told("tables = 2", 2, &["from = "]);
+    told("command = [\"./none.sh\"]", 3, &["fill.command", "none.sh is no program that can be executed"]);
+    told("command = []", 2, &["fill.command names no program"]);
+    told("command = [\"sh\", \"{password}\"]", 2, &["would show the password to everybody", "{password_file}"]);
+}
+
+fn script(lab: &Lab, text: &str) {
+    let path = lab.write("files/fill.sh", &format!("#!/bin/sh\nset -e\n{text}"));
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).exists())
+}
+
+#[test]
+fn a_program_fills_a_database_of_its_own() {
+    if !on_path("mariadb") {
+        testkit::skip!("no client `mariadb` is on this machine");
+    }
+    let lab = lab();
+    let statements = "CREATE TABLE goods (id int PRIMARY KEY); INSERT INTO goods VALUES (1), (2), (3)";
+    script(
+        &lab,
+        &format!(
+            "echo \"to $3 with $(wc -l < \"$2\") line\"\nexec mariadb --socket=\"$1\" --user=\"$MYSQL_USER\" shop -e '{statements}'\n"
+        ),
+    );
+    let fill = "database = \"shop\"\ncommand = [\"./fill.sh\", \"{socket}\", \"{password_file}\", \"{database}\"]";
+    let file = lab.write("files/own.toml", &experiment("mariadb", fill));
+    let plan = lab.run(["plan", file.to_str().unwrap()]).expect_code(0).stdout;
+    assert!(plan.contains("run ./fill.sh to fill the server"), "{plan}");
+    runs_on_a_copy(&lab, &file, "to shop with 1 line");
+    // nothing says that the program would fill the same once more
+    let cache = lab.home().join("cache");
+    fs::create_dir(&cache).unwrap();
+    let servers = testkit::shared_cache(testkit::own_uid()).join("servers");
+    std::os::unix::fs::symlink(servers, cache.join("servers")).unwrap();
+    let ran = Ran::of(
+        lab.command(["run", file.to_str().unwrap(), "--to", "again", "--kept-fill"]).env("WRINGER_CACHE", &cache),
+    )
+    .expect_code(0);
+    assert!(!ran.stderr.contains("kept for the next run"), "{}", ran.stderr);
+    assert!(
+        !cache.join("fills").exists()
+            || fs::read_dir(cache.join("fills")).unwrap().all(|it| !it.unwrap().path().join("data").exists())
+    );
+}
+
+#[test]
+fn sysbench_itself_fills_both_servers() {
+    if !on_path("sysbench") {
+        testkit::skip!("no sysbench is on this machine");
+    }
+    let lab = lab();
+    for flavour in ["mariadb", "postgresql"] {
+        let command = "command = [\"sysbench\", \"--config-file={sysbench_config}\", \"oltp_read_only\", \"--tables={tables}\", \
+                       \"--table-size=700\", \"prepare\"]";
+        let text = experiment(flavour, &format!("tables = 2\n{command}")).replace("goods.toml", "oltp_point_select");
+        let file = lab.write("files/own.toml", &text);
+        lab.run(["run", file.to_str().unwrap(), "--to", flavour]).expect_code(0);
+        let evidence = recording::Recording::read(&lab.home().join(flavour).join("recording.sqlite")).unwrap();
+        let errors = evidence.arms.iter().map(|arm| arm.load.as_ref().unwrap().measured.errors.len()).sum::<usize>();
+        assert_eq!((evidence.arms.len(), errors), (2, 0), "its tables are there, and as many as the load asks for");
+        let said = |words: &str| evidence.events.iter().any(|event| event.text.contains(words));
+        assert!(said("Inserting 700 records into 'sbtest2'"), "{:#?}", evidence.events);
+    }
+}
+
+#[test]
+fn a_program_that_fails_to_fill_ends_the_run_and_leaves_nothing() {
+    let lab = lab();
+    script(&lab, "echo 'what went wrong' >&2\nexit 7\n");
+    let file = lab.write("files/own.toml", &experiment("mariadb", "command = [\"./fill.sh\"]"));
+    let said = &["which was to fill the server, ended with exit code 7", "what went wrong", "WRINGER_DSN"];
+    lab.run(["run", file.to_str().unwrap(), "--to", "out"]).expect_code(4).expect_said(said);
+    let sandboxes = fs::read_dir(lab.home().join("sandboxes")).into_iter().flatten().flatten();
+    let left: Vec<_> = sandboxes.map(|it| it.file_name()).filter(|it| !it.to_string_lossy().starts_with('.')).collect();
+    assert!(left.is_empty(), "{left:?}");
 }

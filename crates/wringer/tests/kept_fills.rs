@@ -43,6 +43,12 @@ impl Home {
         Ran::of(self.lab.command(args).env("WRINGER_CACHE", &self.cache))
     }
 
+    /// A sandbox that begins with filled tables, where no more than `limit` is kept.
+    fn deploy(&self, flavour: &str, name: &str, words: &str, limit: &str) -> Ran {
+        let args = ["sandbox", "deploy", flavour, "--name", name, "--filled", words];
+        Ran::of(self.lab.command(args).env("WRINGER_CACHE", &self.cache).env("WRINGER_FILLS_LIMIT", limit))
+    }
+
     fn json(&self, args: &[&str]) -> Value {
         serde_json::from_str(&self.wringer(&[args, &["-o", "json"]].concat()).expect_code(0).stdout).unwrap()
     }
@@ -192,6 +198,84 @@ fn postgresql_begins_with_a_clone_of_an_earlier_fill() {
         serde_json::json!([["t"]]),
     ];
     goes_through(&home, "postgresql", &sums, &checks, &sound);
+}
+
+/// The words of [`Home::experiment`]'s fill with 3000 rows.
+const WORDS: &str = "rows=3000, tables=2 secondary=true";
+
+#[test]
+fn a_sandbox_begins_with_filled_tables_and_shares_them_with_runs() {
+    let home = Home::new();
+    let of_mysql = "CHECKSUM TABLE sbtest.sbtest1, sbtest.sbtest2";
+    let of_postgresql =
+        "SELECT md5(string_agg(t::text, ',' ORDER BY id)), (SELECT count(*) FROM pgbench_accounts) FROM sbtest2 t";
+    let pgbench = format!("{WORDS} pgbench=1");
+    for (flavour, words, sum) in
+        [("mariadb", WORDS, of_mysql), ("mysql", WORDS, of_mysql), ("postgresql", &pgbench, of_postgresql)]
+    {
+        let first = home.deploy(flavour, "first", words, "4G").expect_code(0).stderr;
+        assert!(first.contains("kept for the next run") && first.contains("a clone of kept data"), "{first}");
+        let second = home.deploy(flavour, "second", words, "4G").expect_code(0).stderr;
+        assert!(!second.contains("kept for the next run") && second.contains("a clone of kept data"), "{second}");
+        let rows = ["first", "second"].map(|name| {
+            home.wringer(&["sandbox", "start", name, "--for", "5m"]).expect_code(0);
+            let rows = home.rows(name, sum);
+            home.wringer(&["sandbox", "delete", name, "--force"]).expect_code(0);
+            rows
+        });
+        assert_eq!(rows[0], rows[1], "{flavour}");
+        assert!(rows[0][0][1].as_str().is_some_and(|it| it.parse::<u64>().unwrap() > 0), "{flavour}: {}", rows[0]);
+        assert!(files(&home.cache).iter().all(|file| !file.ends_with(".sqlite")), "the fill's recording is of no use");
+    }
+    // a run of the same fill has nothing left to fill
+    let run = home.run(&home.experiment("mariadb", 3000), &["--kept-fill"]);
+    assert_eq!(run.data["how"], "cloned", "{}", run.data);
+    home.delete(&run);
+}
+
+#[test]
+fn no_more_is_kept_than_the_limit_allows() {
+    let home = Home::new();
+    let kept = |home: &Home| home.json(&["purge", "--dry-run"]);
+    let names = |home: &Home| kept(home)["removed"].as_array().unwrap().len();
+    for (limit, code, words) in [
+        ("0", 3, "WRINGER_FILLS_LIMIT is 0: nothing is kept"),
+        ("1M", 3, "not kept:"),
+        ("much", 2, "WRINGER_FILLS_LIMIT"),
+    ] {
+        home.deploy("mariadb", "a", WORDS, limit).expect_code(code).expect_said(&[words]);
+        assert_eq!((home.sandboxes(), names(&home)), (Vec::new(), 0), "{limit}");
+    }
+    home.deploy("mariadb", "a", WORDS, "4G").expect_code(0);
+    let one = kept(&home)["freed_bytes"].as_u64().unwrap();
+    // room for one and a half: the older one goes for the newer, which then is the one that is used
+    let limit = (one * 3 / 2).to_string();
+    home.deploy("mariadb", "b", "rows=2000", &limit).expect_code(0).expect_said(&["1 older kept fill went for it"]);
+    assert_eq!(names(&home), 1);
+    let again = home.deploy("mariadb", "c", "rows=2000", &limit).expect_code(0).stderr;
+    assert!(!again.contains("kept for the next run"), "{again}");
+    let anew = home.deploy("mariadb", "d", WORDS, &limit).expect_code(0).stderr;
+    assert!(anew.contains("kept for the next run"), "{anew}");
+    for name in ["a", "b", "c", "d"] {
+        home.wringer(&["sandbox", "delete", name, "--force"]).expect_code(0);
+    }
+}
+
+#[test]
+fn words_that_are_no_fill_are_refused_before_anything_is_made() {
+    let home = Home::new();
+    for (words, said) in [
+        ("many", "'many' is no KEY=VALUE"),
+        ("rows=0", "fill.rows cannot be 0"),
+        ("row=10", "unknown key"),
+        ("from=dump.sql", "data of 'from' are never kept"),
+        ("size=2x", "in multiples of the pool"),
+        ("tables=2", "missing"),
+    ] {
+        home.deploy("mariadb", "a", words, "4G").expect_code(2).expect_said(&["--filled:", said, "rows=100000"]);
+    }
+    assert!(home.sandboxes().is_empty() && !home.cache.join("fills").exists());
+    home.wringer(&["sandbox", "deploy", "mariadb", "--filled", WORDS, "--from", "x"]).expect_code(2);
 }
 
 /// Two kept fills: a dry run names both and leaves them, a purge frees them, and the second one has nothing left to do.

@@ -151,6 +151,14 @@ fn each_cell_is_done_once_whatever_kills_it_and_a_changed_file_runs_only_what_ch
     let after = home.attempts();
     assert!(before.iter().all(|(cell, attempts)| after[cell] == *attempts), "{before:?} {after:?}");
     assert_eq!((after.len(), home.done()), (6, 6), "the two that the file lost are kept");
+    let page = fs::read_to_string(home.lab.home().join("out/report.html")).unwrap();
+    assert!(page.contains("cells/") && page.contains("/report.html"), "points lead to their runs");
+    let compare = |a: &str, b: &str| home.wringer(&["compare", "--sweep", "out", "--a", a, "--b", b, "-o", "json"]);
+    let compared: Value = serde_json::from_str(&compare("threads=2", "load.threads=3").expect_code(0).stdout).unwrap();
+    assert_eq!(compared["verdict"], "compared", "{compared}");
+    assert_eq!(compared["figures"][0]["no_verdict"], "too_few_repeats", "{compared}");
+    compare("thread=2", "threads=3").expect_code(2).expect_said(&["does not vary thread", "load.threads"]);
+    compare("threads=9", "threads=3").expect_code(2).expect_said(&["no setting has threads=9"]);
     let status = home.wringer(&["matrix", "status", "out"]).expect_code(0).stdout;
     assert!(status.contains("4 of 4 cells are done") && status.contains("2 more are of settings"), "{status}");
 }

@@ -101,7 +101,7 @@ pub(super) fn preheat_seconds(experiment: &Experiment, load: &Load) -> f64 {
 pub(super) fn measured_seconds(arm: &Arm) -> f64 {
     let by_events = arm.load.events.map(|events| {
         let rate = match arm.load.arrivals {
-            Arrivals::Closed => {
+            Arrivals::Closed | Arrivals::Recorded { .. } => {
                 let read = arm.squeeze.disk.as_ref().map_or(0.0, |disk| disk.read_median_us() / 1e6);
                 f64::from(arm.load.threads) / (read / 2.0 + f64::from(arm.load.threads) / TRANSACTIONS_PER_SECOND)
             }

@@ -7,12 +7,14 @@
 mod around;
 mod blockers;
 mod estimate;
+mod replay;
 mod steps;
 
 use crate::model::{Arm, Experiment};
 use crate::problem::Problem;
 use evidence::{DiskMechanism, RamAmount, RamMechanism};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use units::Bytes;
 
 /// What a plan hangs on, read by the caller.
@@ -45,6 +47,17 @@ pub struct HostFacts {
     pub cpuset_cgroup: String,
     /// The binary of the asked flavour when it is on this machine or in the cache; `None` means it will be fetched.
     pub server_binary: Option<String>,
+    /// How long the logs are that arms replay, by what the file calls them.
+    pub log_seconds: BTreeMap<String, f64>,
+}
+
+impl HostFacts {
+    /// With what was read of the logs that arms replay.
+    #[must_use]
+    pub fn of_logs(mut self, log_seconds: BTreeMap<String, f64>) -> Self {
+        self.log_seconds = log_seconds;
+        self
+    }
 }
 
 /// How the disk is made slow here: as the file says, else by FUSE where that can be had, else by a library. `None`: it is not.

@@ -2,7 +2,7 @@
 //! The steps in the order in which they are done.
 
 use super::{HostFacts, Step, disk_mechanism, estimate};
-use crate::model::{Arm, DriverProgram, Experiment, Flavour, Load, Preheat, RamSqueeze, RowShape, Squeeze};
+use crate::model::{Arm, DriverProgram, Experiment, Fill, Flavour, Load, Preheat, RamSqueeze, RowShape, Squeeze};
 use crate::server_start::ServerStart;
 use diskmodel::Asked;
 use evidence::{Arrivals, DiskMechanism, OomVictim, RamAmount, RamMechanism};
@@ -30,7 +30,7 @@ pub(super) fn steps(experiment: &Experiment, host: &HostFacts) -> Vec<Step> {
 
 pub(super) struct List<'a> {
     pub(super) experiment: &'a Experiment,
-    host: &'a HostFacts,
+    pub(super) host: &'a HostFacts,
     steps: Vec<Step>,
 }
 
@@ -78,9 +78,18 @@ impl List<'_> {
                 format!("begin with a copy of {from}, which is only read; how long that takes is not known"),
             );
         }
-        if fill.size.is_none() {
-            return;
+        if fill.size.is_some() {
+            self.fill_tables(&fill, bytes);
         }
+        if let Some(scale) = fill.pgbench {
+            let accounts = u64::from(scale) * 100_000;
+            let text = format!("fill pgbench's tables at scale {scale}: {}", counted(accounts, "account"));
+            self.add("fill", estimate::pgbench_seconds(scale), text);
+        }
+        self.fill_by_command();
+    }
+
+    fn fill_tables(&mut self, fill: &Fill, bytes: Bytes) {
         let shape = match fill.rows {
             RowShape::Sysbench => "sysbench's rows".to_owned(),
             RowShape::PerPage(rows) => format!("{rows} rows a page"),
@@ -98,11 +107,6 @@ impl List<'_> {
             "fill {tables}: about {bytes} in {rows}, {shape}{keys}{indexes}; read the size back from the server"
         );
         self.add("fill", estimate::fill_seconds(self.experiment), text);
-        if let Some(scale) = fill.pgbench {
-            let accounts = u64::from(scale) * 100_000;
-            let text = format!("fill pgbench's tables at scale {scale}: {}", counted(accounts, "account"));
-            self.add("fill", estimate::pgbench_seconds(scale), text);
-        }
     }
 
     fn arm(&mut self, arm: &Arm, turn: u32, index: usize) {
@@ -331,14 +335,11 @@ impl List<'_> {
                 .add("load", seconds, text)
                 .does(&change, "it ends with the run; what it does to the data goes with the sandbox");
         }
-        let text = format!(
-            "measure: {}; sample the host{} every {}{}",
-            describe(load),
-            observed(observe),
-            observe.interval,
-            inventories(observe)
-        );
-        self.add("load", seconds, text);
+        let sample = format!("sample the host{} every {}{}", observed(observe), observe.interval, inventories(observe));
+        if let Some(replay) = &load.replay {
+            return self.replay(replay, &sample);
+        }
+        self.add("load", seconds, format!("measure: {}; {sample}", describe(load)));
         self.moments(load);
     }
 
@@ -436,6 +437,7 @@ fn describe(load: &Load) -> String {
         Arrivals::Closed => "closed loop".to_owned(),
         Arrivals::Constant { per_second } => format!("{per_second}/s evenly"),
         Arrivals::Poisson { per_second } => format!("{per_second}/s at random"),
+        Arrivals::Recorded { times } => format!("the moments of a log, {times} times as fast"),
     };
     let until = match (load.time, load.events) {
         (Some(time), Some(events)) => format!("for {time} or {events} transactions"),

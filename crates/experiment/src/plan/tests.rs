@@ -43,6 +43,7 @@ fn root() -> HostFacts {
         cpu_cgroup: "v2".into(),
         cpuset_cgroup: "v2".into(),
         server_binary: Some("/usr/sbin/mariadbd".into()),
+        log_seconds: std::collections::BTreeMap::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::model::{Asserted, DriverProgram, Load};
 use crate::problem::Problems;
+use crate::replayed::Speed;
 use crate::tree::{Node, Table, Value};
 use assertion::Assertion;
 
@@ -46,6 +47,19 @@ fn asserted(item: &Node, load: &Load, problems: &Problems) -> Option<Asserted> {
 
 /// What another program does not say of its run: it would always fail, or never.
 fn untold(assertion: &Assertion, load: &Load) -> Option<(String, &'static str)> {
+    if let Some(replay) = &load.replay {
+        return match (assertion.figure(), replay.speed) {
+            (Some("backlog"), _) => Some((
+                "a replay has no backlog, for each connection waits for its own statements".into(),
+                "late counts statements that started late",
+            )),
+            (Some("late"), Speed::Max) => Some((
+                "with speed = \"max\" no statement has a moment to be late for".into(),
+                "write speed = 1, or another figure",
+            )),
+            _ => None,
+        };
+    }
     let driver = load.driver.as_ref()?;
     let program = match driver.program {
         DriverProgram::Command => "a command".to_owned(),

@@ -60,7 +60,7 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
     let pause = moments::pause(&section);
     let (probe, idle) = (around::probe(&section), around::idle(&section));
     refuse_ours(&section, program);
-    moments::refuse_with_driver(&section);
+    moments::refuse_beside(&section, "driver");
     let Some(program) = program else {
         section.finish();
         return None;
@@ -88,6 +88,7 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
         cpuset,
         options: workload::Options::default(),
         driver: Some(driver),
+        replay: None,
         beside,
         before,
         pause,
@@ -109,10 +110,10 @@ fn named(driver: &Driver) -> String {
     what.map_or_else(|| program.to_owned(), |what| format!("{program} {what}"))
 }
 
-fn texts(section: &Section<'_>, key: &'static str) -> Option<Vec<String>> {
+pub(super) fn texts(section: &Section<'_>, key: &'static str) -> Option<Vec<String>> {
     let node = section.node(key)?;
     let Value::List(items) = &node.value else {
-        let message = format!("load.{key} is {}, not a list of texts", node.value.kind());
+        let message = format!("{} is {}, not a list of texts", section.named(key), node.value.kind());
         section.wrong(Some(node), &message, Some(format!("write {key} = [\"...\", \"...\"], one text a word")));
         return None;
     };
@@ -121,7 +122,7 @@ fn texts(section: &Section<'_>, key: &'static str) -> Option<Vec<String>> {
         match &item.value {
             Value::Text(text) => texts.push(text.clone()),
             other => {
-                let message = format!("load.{key} has {} in it, not a text", other.kind());
+                let message = format!("{} has {} in it, not a text", section.named(key), other.kind());
                 section.wrong(Some(item), &message, Some(format!("write \"{}\"", other.written())));
             }
         }
@@ -141,11 +142,16 @@ fn whole_seconds(section: &Section<'_>, key: &'static str) -> Option<Span> {
     Some(asked)
 }
 
-/// A key that would be passed over in silence.
-fn refuse_ours(section: &Section<'_>, program: Option<DriverProgram>) {
+/// Keys of Wringer's own load.
+pub(super) fn ours() -> impl Iterator<Item = &'static str> {
     let options = workload::SETTINGS.iter().filter(|setting| setting.in_experiments);
     let numbers = distribution::NUMBERS.iter().map(|number| number.name);
-    for key in OURS.into_iter().chain(options.map(|setting| setting.name)).chain(numbers) {
+    OURS.into_iter().chain(options.map(|setting| setting.name)).chain(numbers)
+}
+
+/// A key that would be passed over in silence.
+fn refuse_ours(section: &Section<'_>, program: Option<DriverProgram>) {
+    for key in ours() {
         let taken = match (key, program) {
             ("threads" | "warmup", program) => program != Some(DriverProgram::Command),
             ("events", program) => program == Some(DriverProgram::Sysbench),
@@ -238,13 +244,7 @@ impl Asked<'_> {
         if command.first().is_none_or(String::is_empty) {
             self.section.missing("command", "write command = [\"./my-load\", \"--dsn\", \"{dsn}\"], one text a word");
         }
-        if command.iter().any(|word| word.contains("{password}")) {
-            let message =
-                "{password} would show the password to everybody on the machine: `ps` prints a program's words";
-            let hint = "write {password_file}, a file of mode 0600 that holds it; or take it from the environment: MYSQL_PWD, \
-                        PGPASSWORD, WRINGER_DSN";
-            self.wrong("command", message, hint);
-        }
+        refuse_password(self.section, &command);
         Driver { program: self.program, arguments: command }
     }
 
@@ -287,6 +287,16 @@ impl Asked<'_> {
     }
 }
 
+/// In the words of `command`.
+pub(super) fn refuse_password(section: &Section<'_>, command: &[String]) {
+    if command.iter().any(|word| word.contains("{password}")) {
+        let message = "{password} would show the password to everybody on the machine: `ps` prints a program's words";
+        let hint = "write {password_file}, a file of mode 0600 that holds it; or take it from the environment: MYSQL_PWD, \
+                    PGPASSWORD, WRINGER_DSN";
+        section.wrong(section.node("command"), message, Some(hint.into()));
+    }
+}
+
 /// `-T10`, `--time=10`.
 fn is_joined(argument: &str, option: &str) -> bool {
     argument
@@ -301,7 +311,7 @@ fn seconds(span: Span) -> String {
 
 /// pgbench's own scripts work on pgbench's own tables, whether pgbench sends them or we do.
 pub(super) fn check_tables(top: &Section<'_>, fill: Option<&Fill>, arms: &[Arm]) {
-    if fill.is_none_or(|fill| fill.pgbench.is_some() || fill.from.is_some()) {
+    if fill.is_none_or(|fill| fill.pgbench.is_some() || fill.from.is_some() || !fill.command.is_empty()) {
         return;
     }
     let by_pgbench = |arm: &&Arm| {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[fill]`.
 
+use super::driver::{refuse_password, texts};
 use super::load::distribution;
 use crate::model::{Fill, FillSize, Flavour, RowShape, Server};
 use crate::section::{Placed, Section};
@@ -17,7 +18,11 @@ pub(super) fn read(top: &Section<'_>, server: Option<&Server>) -> Option<Fill> {
     let from = section.text("from").map(|path| path.value);
     let database = section.text("database").map(|name| name.value);
     let tables = section.integer("tables", 1..=10_000u32).map_or(1, |number| number.value);
-    let size = if from.is_some() && !SIZES.iter().any(|key| section.node(key).is_some()) {
+    let command = texts(&section, "command").unwrap_or_default();
+    check_command(&section, &command);
+    let size = if (from.is_some() || section.node("command").is_some())
+        && !SIZES.iter().any(|key| section.node(key).is_some())
+    {
         needs_a_size(&section);
         Some(None)
     } else {
@@ -28,18 +33,28 @@ pub(super) fn read(top: &Section<'_>, server: Option<&Server>) -> Option<Fill> {
     let k_distribution = distribution(&section, "k_distribution");
     let pgbench = section.integer("pgbench", 1..=20_000u32).map(|number| number.value);
     section.finish();
-    Some(Fill { from, database, tables, size: size?, rows, k_distribution, secondary_indexes, pgbench })
+    Some(Fill { from, database, tables, size: size?, rows, k_distribution, secondary_indexes, pgbench, command })
 }
 
 /// Whoever says how much is to be filled.
 const SIZES: [&str; 2] = ["size", "rows"];
 
+fn check_command(section: &Section<'_>, command: &[String]) {
+    if section.node("command").is_some() && command.first().is_none_or(|program| program.trim().is_empty()) {
+        let hint = "write command = [\"./fill.sh\", \"{dsn}\"], one text a word: the program first".to_owned();
+        section.wrong(section.node("command"), "fill.command names no program", Some(hint));
+    }
+    refuse_password(section, command);
+}
+
 /// Nothing is filled: a word on what the rows shall be like would be left out in silence.
 fn needs_a_size(section: &Section<'_>) {
     for key in ["rows_per_page", "row_bytes", "secondary", "secondary_indexes", "k_distribution"] {
         if let Some(node) = section.node(key) {
-            let message =
-                format!("fill.{key} says what filled rows are like, and nothing is filled: fill.from brings the data");
+            let message = format!(
+                "fill.{key} says what filled rows are like, and nothing is filled with them: {} brings the data",
+                if section.node("from").is_some() { "fill.from" } else { "fill.command" }
+            );
             section.wrong(
                 Some(node),
                 &message,
@@ -66,7 +81,7 @@ fn size(section: &Section<'_>) -> Option<FillSize> {
     let Some(node) = section.node("size") else {
         if !written {
             section
-                .missing("size", "write how much under [fill]: rows = 100000, size = \"192M\" or size = \"1.5x pool\"; or from = \"dump.sql\", data of your own");
+                .missing("size", "write how much under [fill]: rows = 100000, size = \"192M\" or size = \"1.5x pool\"; or from = \"dump.sql\", data of your own; or command = [\"./fill.sh\"], a program that fills");
         }
         return rows.map(|number| FillSize::Rows(number.value));
     };

@@ -2,7 +2,7 @@
 //! `[load]`, as it is in force in one arm.
 
 use super::load_keys::{cpuset, too_long};
-use super::{around, beside, driver, moments};
+use super::{around, beside, driver, moments, replay};
 use crate::model::{Flavour, Load, Preheat};
 use crate::section::Section;
 use crate::tree::Value;
@@ -13,13 +13,20 @@ use workload::{Name, Options, SETTINGS, Setting, Slot};
 
 pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> {
     let section = top.section("load");
+    if section.node("replay").is_some() {
+        return replay::read(section);
+    }
+    replay::refuse_without(&section);
     if section.node("driver").is_some() {
         return driver::read(section, flavour);
     }
     driver::refuse_without(&section);
     let workload = workload(&section);
     if section.node("workload").is_none() {
-        section.missing("workload", "write workload = \"oltp_point_select\" below [load], or driver = \"sysbench\"");
+        section.missing(
+            "workload",
+            "write workload = \"oltp_point_select\" below [load], driver = \"sysbench\" or replay = \"slow.log\"",
+        );
     }
     let load = Load {
         threads: section.integer("threads", 1..=100_000u32).map_or(1, |number| number.value),
@@ -35,6 +42,7 @@ pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> 
         cpuset: cpuset(&section),
         options: options(&section, workload.as_deref()),
         driver: None,
+        replay: None,
         beside: beside::read(&section),
         before: beside::before(&section),
         pause: moments::pause(&section),

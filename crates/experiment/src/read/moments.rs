@@ -77,11 +77,12 @@ pub(super) fn check_at(section: &Section<'_>, load: &Load) {
     }
 }
 
-pub(super) fn refuse_with_driver(section: &Section<'_>) {
+/// `other`: what the load is instead.
+pub(super) fn refuse_beside(section: &Section<'_>, other: &str) {
     for key in OWN_LOAD {
         if let Some(node) = section.node(key) {
-            let message = format!("load.{key} has no meaning beside load.driver");
-            let hint = "it belongs to Wringer's own load: write a workload in place of the driver".to_owned();
+            let message = format!("load.{key} has no meaning beside load.{other}");
+            let hint = "it belongs to Wringer's own load: write a workload in place of it".to_owned();
             section.wrong(Some(node), &message, Some(hint));
         }
     }

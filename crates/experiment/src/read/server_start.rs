@@ -127,7 +127,7 @@ fn table(server: &Section<'_>) -> Option<PgBouncer> {
 /// A statement that a client has prepared is known to one server connection alone.
 pub(super) fn check_load(top: &Section<'_>, start: &ServerStart, load: &Load) {
     let Some(pgbouncer) = start.pgbouncer.filter(|it| it.mode != PoolMode::Session) else { return };
-    if load.driver.is_none() && load.prepared {
+    if load.is_of_ours() && load.prepared {
         let section = top.section("load");
         let mode = pgbouncer.mode.name();
         let message = format!("with server.pgbouncer.mode = \"{mode}\" prepared statements get to other connections");

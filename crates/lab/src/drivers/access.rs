@@ -24,9 +24,15 @@ const SCRIPTS_WITH_TABLES: [&str; 10] = [
 
 /// In a command's words: the file that holds the password alone.
 const PASSWORD_FILE: &str = "{password_file}";
+/// A file of sysbench's options that say where the server is, and as whom.
+const SYSBENCH_CONFIG: &str = "{sysbench_config}";
 
 fn password_file(folder: &Path) -> PathBuf {
     folder.join("password")
+}
+
+fn sysbench_file(folder: &Path) -> PathBuf {
+    folder.join("sysbench.conf")
 }
 
 /// The account and the database of the arm's server, and the tables in it.
@@ -74,6 +80,9 @@ impl Access {
         if driver.arguments.iter().any(|word| word.contains(PASSWORD_FILE)) {
             host::files::write_atomic(&password_file(folder), format!("{}\n", self.password).as_bytes(), 0o600)?;
         }
+        if driver.arguments.iter().any(|word| word.contains(SYSBENCH_CONFIG)) {
+            self.sysbench_file(folder)?;
+        }
         let own = driver.arguments.iter().map(|word| self.filled_in(word, folder));
         Ok(match driver.program {
             DriverProgram::Sysbench => {
@@ -103,11 +112,26 @@ impl Access {
         })
     }
 
+    /// Everything that says where the server is, for a command whose sysbench reads it: `--config-file={sysbench_config}`.
+    fn sysbench_file(&self, folder: &Path) -> Result<(), Error> {
+        let (options, secret) = self.sysbench_options();
+        let lines = options.iter().map(|option| format!("{}\n", option.trim_start_matches('-')));
+        let text: String = lines.chain([secret]).collect();
+        Ok(host::files::write_atomic(&sysbench_file(folder), text.as_bytes(), 0o600)?)
+    }
+
     /// sysbench takes no password from the environment on the MySQL family, and any option from a file.
     fn sysbench_connection(&self, folder: &Path) -> Result<Vec<String>, Error> {
         let file = folder.join("connection.conf");
+        let (options, secret) = self.sysbench_options();
+        host::files::write_atomic(&file, secret.as_bytes(), 0o600)?;
+        Ok(std::iter::once(format!("--config-file={}", file.display())).chain(options).collect())
+    }
+
+    /// Options that everybody may see, and the line of a file with the one that nobody may.
+    fn sysbench_options(&self) -> (Vec<String>, String) {
         let Self { user, password, database, socket, socket_folder, port, .. } = self;
-        let (options, secret) = match self.protocol {
+        match self.protocol {
             Protocol::Mysql => (
                 vec![
                     "--db-driver=mysql".to_owned(),
@@ -127,9 +151,7 @@ impl Access {
                 ],
                 format!("pgsql-password=\"{password}\"\n"),
             ),
-        };
-        host::files::write_atomic(&file, secret.as_bytes(), 0o600)?;
-        Ok(std::iter::once(format!("--config-file={}", file.display())).chain(options).collect())
+        }
     }
 
     fn sysbench_tables(&self, driver: &Driver) -> Vec<String> {
@@ -155,6 +177,7 @@ impl Access {
             ("{port}", self.port.to_string()),
             ("{socket}", self.socket.clone()),
             ("{user}", self.user.clone()),
+            (SYSBENCH_CONFIG, sysbench_file(folder).display().to_string()),
             (PASSWORD_FILE, password_file(folder).display().to_string()),
             ("{database}", self.database.clone()),
             ("{tables}", self.tables.to_string()),

@@ -174,7 +174,8 @@ pub fn run(spec: &LoadSpec, target: &Target, clock: &RunClock, hooks: &mut Hooks
 pub fn check(spec: &LoadSpec) -> Result<(), Error> {
     let refuse = |text: &str| Err(Error::Invalid(text.to_owned()));
     let rate = match spec.arrivals {
-        Arrivals::Closed => None,
+        // a log has an engine of its own: the module replay
+        Arrivals::Closed | Arrivals::Recorded { .. } => None,
         Arrivals::Constant { per_second } | Arrivals::Poisson { per_second } => Some(per_second),
     };
     if spec.connections == 0 {

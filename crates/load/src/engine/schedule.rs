@@ -38,7 +38,7 @@ impl Schedule {
     /// `None` for a closed loop. There is no intended start at `end_ns` or later.
     pub(super) fn new(arrivals: Arrivals, seed: u64, start_ns: u64, end_ns: u64) -> Option<Self> {
         let (per_second, random) = match arrivals {
-            Arrivals::Closed => return None,
+            Arrivals::Closed | Arrivals::Recorded { .. } => return None,
             Arrivals::Constant { per_second } => (per_second, None),
             Arrivals::Poisson { per_second } => (per_second, Some(Rng::seed_from_u64(seed ^ STREAM))),
         };

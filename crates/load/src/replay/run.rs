@@ -32,6 +32,8 @@ pub struct Options {
 
 #[derive(Debug, Clone)]
 pub struct Replayed {
+    /// The beginning of the log.
+    pub started: Instant,
     /// The most connections that were open at once.
     pub connections: u32,
     /// A value for each connection.
@@ -81,12 +83,12 @@ pub fn run(plan: &Plan, target: &Target, options: Options, stop: &AtomicBool) ->
         Pace::Times(_) => as_recorded(&shared)?,
     }
     let elapsed = Instant::now().saturating_duration_since(shared.start);
-    let connections = u32::try_from(shared.most.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
+    let (started, connections) = (shared.start, u32::try_from(shared.most.load(Ordering::Relaxed)).unwrap_or(u32::MAX));
     let mut counted = shared.counted.into_inner().unwrap_or_else(PoisonError::into_inner);
     counted.used(Usage::of_this_thread() - before);
     let without_database = counted.without_database;
     let (connect, measured) = counted.finish(plan, elapsed);
-    Ok(Replayed { connections, connect, without_database, measured })
+    Ok(Replayed { started, connections, connect, without_database, measured })
 }
 
 /// Runs at most as many sessions at once as the log had.

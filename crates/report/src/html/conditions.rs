@@ -80,6 +80,10 @@ fn loads(context: &Context<'_>) -> Vec<(String, String)> {
         evidence::Arrivals::Closed => "closed loop".to_owned(),
         evidence::Arrivals::Constant { per_second } => format!("open loop, {} /s, even", show::number(per_second)),
         evidence::Arrivals::Poisson { per_second } => format!("open loop, {} /s, Poisson", show::number(per_second)),
+        evidence::Arrivals::Recorded { times: 1.0 } => "at the moments of the log".to_owned(),
+        evidence::Arrivals::Recorded { times } => {
+            format!("at the moments of the log, {} times as fast", show::number(times))
+        }
     };
     let mut pairs = pairs([
         ("workload", first.workload.clone()),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The two places where text of the recording may stand in the page, and how it is made harmless there.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 use std::fmt;
 
 /// Text, in an element or in a quoted attribute.
@@ -30,7 +30,7 @@ pub(crate) struct Json<'a>(pub &'a Value);
 
 impl fmt::Display for Json<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.to_string().chars() {
+        for c in plain(self.0).to_string().chars() {
             match c {
                 '<' => f.write_str("\\u003c")?,
                 '>' => f.write_str("\\u003e")?,
@@ -44,9 +44,33 @@ impl fmt::Display for Json<'_> {
     }
 }
 
+/// Whole numbers without their `.0`: a third of the page's data are zeros and counts, and the browser reads both alike.
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(plain).collect(),
+        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), plain(value))).collect(),
+        Value::Number(number) => whole(number).map_or_else(|| value.clone(), Value::from),
+        other => other.clone(),
+    }
+}
+
+/// `None`: it has a fraction, or is so large that not every whole number has a double of its own.
+fn whole(number: &Number) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let value = number.as_f64().filter(|value| number.is_f64() && value.fract() == 0.0 && value.abs() < EXACT)?;
+    #[allow(clippy::cast_possible_truncation)] // it is whole, and fits
+    Some(value as i64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_numbers_are_short_and_mean_the_same() {
+        let value = serde_json::json!({ "a": [7.0, 0.5, -3.0, 1e300, 12], "b": { "c": 0.0 } });
+        assert_eq!(Json(&value).to_string(), r#"{"a":[7,0.5,-3,1e+300,12],"b":{"c":0}}"#);
+    }
 
     #[test]
     fn a_script_cannot_be_ended_from_inside() {

@@ -8,7 +8,7 @@ use evidence::Snapshot;
 use std::io::{self, Write};
 
 /// Of all texts together; what is longer is in the recording, for a page shall open on a phone.
-const SHOWN_CHARS: usize = 200_000;
+const SHOWN_CHARS: usize = 15_000;
 
 pub(super) const SECTION: Section = Section {
     id: "snapshots",

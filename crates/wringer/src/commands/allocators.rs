@@ -64,7 +64,7 @@ pub struct Args {
 }
 
 /// What it came to, beside the sweep's own state.
-const RESULT: &str = "allocators.json";
+const RESULT: &str = "result.json";
 /// How long a busy host is waited for before each cell.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 

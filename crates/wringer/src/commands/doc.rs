@@ -37,6 +37,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "allocators",
     "report",
     "findings",
+    "articles",
     "compare",
     "glossary",
     "sandbox",

@@ -370,6 +370,7 @@ fn header(spec: &LoadSpec) -> String {
         Arrivals::Closed => "closed loop".to_owned(),
         Arrivals::Constant { per_second } => format!("open loop, {per_second} a second, even"),
         Arrivals::Poisson { per_second } => format!("open loop, {per_second} a second, Poisson"),
+        Arrivals::Recorded { times } => format!("the moments of a log, {times} times as fast"),
     };
     format!(
         "{}: {}, {arrivals}, keys {}, seed {}",

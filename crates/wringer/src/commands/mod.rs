@@ -32,6 +32,7 @@ pub mod probe;
 pub mod purge;
 pub mod ram;
 mod rand_numbers;
+mod recorded_log;
 pub mod replay;
 pub mod report;
 pub mod run;

@@ -7,12 +7,13 @@ use super::doctor::check::{Check, State};
 use super::doctor::checks;
 use super::experiment_file::{Require, read, read_text};
 use super::matrix;
-use super::run::{assertions, own_data, prepare, workloads};
+use super::run::{assertions, own_data, prepare, replays, workloads};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
 use experiment::{Experiment, HostFacts, LeftOut, Plan, Step};
 use host::places::Places;
 use lab::{refuse_limits, refuse_ram, server_request};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use units::{Bytes, Span};
@@ -55,7 +56,8 @@ pub fn look(file: &Path, require: &Require, places: &Places) -> Result<(Experime
     require.of(&mut experiment)?;
     let workloads = workloads::read(file, &experiment)?;
     assertions::check(file, &text, &experiment, &workloads)?;
-    let facts = host_facts(&experiment, places);
+    let logs = replays::read(file, &experiment)?;
+    let facts = host_facts(&experiment, places).of_logs(replays::seconds(&logs));
     let mut plan = experiment::plan(&experiment, &facts);
     asks::options(&experiment, places, &mut plan);
     asks::disks(&experiment, &facts, places, &mut plan);
@@ -71,6 +73,7 @@ pub fn refuse(file: &Path, experiment: &Experiment, plan: &Plan) -> Outcome {
     refuse_ram(experiment)?;
     refuse_limits(experiment)?;
     own_data::look(file, experiment)?;
+    prepare::filler(file, experiment)?;
     prepare::prepare(file, experiment).map(drop)
 }
 
@@ -111,6 +114,7 @@ pub fn host_facts(experiment: &Experiment, places: &Places) -> HostFacts {
         cpu_cgroup: cgroup(check("cpu-cgroup")),
         cpuset_cgroup: cgroup(check("cpuset-cgroup")),
         server_binary: server_binary(experiment, places),
+        log_seconds: BTreeMap::new(),
     }
 }
 

@@ -5,9 +5,8 @@ mod show;
 
 use super::connection::{Connection, server_failure};
 use super::load::interruptible;
-use super::verdicts;
+use super::{recorded_log, verdicts};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::input;
 use crate::terminal;
 use crate::terminal::Output;
 use assertion::Assertion;
@@ -15,7 +14,6 @@ use evidence::Verdict;
 use load::Protocol;
 use load::replay::{self, Options, Pace, Plan};
 use logs::{Format, Recorded};
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
@@ -177,23 +175,8 @@ fn slot(text: &str) -> Result<Duration, String> {
 }
 
 fn read(path: &Path) -> Result<Log<'_>, Failure> {
-    let failed = |source: std::io::Error| {
-        Failure::new(Exit::Missing, anyhow::Error::new(source).context(format!("read {}", path.display())))
-    };
-    let read = if path == Path::new("-") {
-        logs::read(std::io::stdin().lock())
-    } else {
-        logs::read(BufReader::with_capacity(1 << 20, input::open_input(path).map_err(failed)?))
-    };
-    match read.map_err(failed)? {
-        Some((format, recorded)) => Ok(Log { path, format, recorded }),
-        None => {
-            let message = format!("{} is no log that is known here", path.display());
-            let hint = "known are the slow and the general log of MySQL and MariaDB; PostgreSQL's with time and process in \
-                        log_line_prefix ('%m [%p] '), its csvlog and its jsonlog";
-            Err(Failure::message(Exit::Missing, message).hint(hint))
-        }
-    }
+    let (format, recorded) = recorded_log::read(path)?;
+    Ok(Log { path, format, recorded })
 }
 
 #[cfg(test)]

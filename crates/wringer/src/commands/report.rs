@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes the report of a recording again.
 
+mod articles;
+
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{input, terminal};
 use clap::ValueEnum;
@@ -17,11 +19,20 @@ use std::path::{Path, PathBuf};
       wringer report wringer-demo/recording.sqlite -o text\n  \
       wringer report out -o junit > junit.xml              assertions as test cases, for a CI server\n  \
       wringer report out --load load.json                  what was observed, beside the load that another host sent\n  \
+      wringer report --articles out/* --to articles.md     what runs of experiments/article-*.toml measured, beside the articles\n  \
       wringer report wringer-demo -o json | jq '.arms[] | {name, p99: .load.measured.transaction.response.p99_us}'"
 )]
 pub struct Args {
     /// The recording, or the folder that holds it
-    recording: PathBuf,
+    #[arg(required_unless_present = "articles")]
+    recording: Option<PathBuf>,
+    /// The page about the five articles, in Markdown, from runs of their experiments: their folders or recordings, or the articles.json of a
+    /// gallery
+    #[arg(long, value_name = "FOLDER", num_args = 1.., conflicts_with_all = ["recording", "load", "output"])]
+    articles: Vec<PathBuf>,
+    /// With --articles: a folder for the reports of these runs, to which the page leads, and for articles.json, from which it can be made again
+    #[arg(long, value_name = "FOLDER", requires = "articles")]
+    gallery: Option<PathBuf>,
     /// One HTML file that opens offline, the whole result for machines, a summary for the terminal or in Markdown, or JUnit XML
     #[arg(short, long, value_enum, default_value_t = Format::Html)]
     output: Format,
@@ -45,7 +56,10 @@ enum Format {
 }
 
 pub fn main(args: Args) -> Outcome {
-    let path = recording_in(&args.recording);
+    let Some(recording) = &args.recording else {
+        return articles::main(&args.articles, args.gallery.as_deref(), args.to.as_deref());
+    };
+    let path = recording_in(recording);
     let is_needed = if args.output == Format::Html { report::needs } else { explain::needs };
     let mut evidence = read(&path, is_needed)?;
     if let Some(file) = &args.load {

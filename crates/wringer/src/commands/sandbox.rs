@@ -3,6 +3,7 @@
 
 mod below_squeeze;
 mod capabilities;
+mod filled;
 mod limits;
 mod pooler;
 mod servers;
@@ -87,6 +88,10 @@ struct Deploy {
     /// is found by looking
     #[arg(long, value_name = "PATH")]
     from: Option<PathBuf>,
+    /// Begin with tables that are filled: KEY=VALUE of an experiment's [fill], as in 'rows=100000 tables=2'. They are filled once, kept in
+    /// the cache, and cloned for each sandbox after that
+    #[arg(long, value_name = "WORDS", conflicts_with = "from")]
+    filled: Option<String>,
     /// Its name [default: server and version, as in mariadb-10.11.19]
     #[arg(long)]
     name: Option<String>,

@@ -2,17 +2,20 @@
 //! The five articles' figures, and what should be so of them on any machine, where something should: the one place for both.
 
 use super::measured::{
-    FigureOf, backoff_after_pause, cached_cold_over_warm, distance_of_humps, load_over_squeezed, page_table_entry,
-    page_tables_over_huge, pool_share, reads_of_second_hump, refused_beside_leak, refused_with_limit, rss_after_rest,
-    rss_over_vsz, scan_warm_over_cold, ticks_per_stall,
+    FigureOf, backoff_after_pause, backoff_over_legacy, cached_cold_over_warm, direct_cold_over_warm,
+    distance_of_humps, huge_over_buffers, load_over_squeezed, page_table_entry, page_tables_over_huge, pool_share,
+    reads_of_second_hump, refused_beside_leak, refused_with_limit, rss_after_rest, rss_over_vsz, scan_warm_over_cold,
+    ticks_per_stall,
 };
 
 /// One figure.
 pub(super) struct Law {
     pub(super) article: u32,
     pub(super) name: &'static str,
-    /// The article's own, or computed from its own figures, which a comment beside it names. `None`: it prints nothing of the kind.
+    /// The article's own, or computed from its own figures. `None`: it prints nothing of the kind.
     pub(super) printed: Option<f64>,
+    /// What the article printed.
+    pub(super) source: Option<&'static str>,
     pub(super) unit: &'static str,
     /// `None`: nothing about it is so on every machine and could yet fail; then there are the two figures alone.
     pub(super) holds: Option<Holds>,
@@ -33,20 +36,20 @@ const ANY: f64 = f64::INFINITY;
 pub(super) fn title(article: u32) -> &'static str {
     match article {
         1 => "Trick to Simulate a Linux Server with less RAM",
-        2 => "Slower IOs",
+        2 => "Trick to Simulate Higher Latency IOs on Linux",
         3 => "MySQL server memory usage",
         4 => "Tail Latencies in Percona Server because of InnoDB Stalls on Empty Free List",
-        5 => "Huge pages and PostgreSQL's page tables",
+        5 => "Why Linux HugePages are Super Important for Database Servers: A Case with PostgreSQL",
         _ => "of a later version",
     }
 }
 
-pub(super) const LAWS: [Law; 15] = [
+pub(super) const LAWS: [Law; 18] = [
     Law {
         article: 1,
         name: "second scan over first, file cached",
-        // 5.9 GiB in 266.1 s, then in 0.818 s
         printed: Some(325.3),
+        source: Some("5.9 GiB in 266.1 s, then in 0.818 s"),
         unit: "ratio",
         holds: Some(Holds {
             says: "a file that fits in the page cache is scanned faster the second time: by half at least, for less may be the host's other work",
@@ -58,17 +61,30 @@ pub(super) const LAWS: [Law; 15] = [
     Law {
         article: 1,
         name: "cached read, cold over warm",
-        // 1024 reads: 3.90 ms each, then 1.33 us each
         printed: Some(2932.0),
+        source: Some("1024 reads: 3.90 ms each, then 1.33 us each"),
         unit: "ratio",
         holds: None,
         of: cached_cold_over_warm,
     },
     Law {
         article: 1,
+        name: "direct read, cold over warm",
+        printed: None,
+        source: None,
+        unit: "ratio",
+        holds: Some(Holds {
+            says: "a read past the page cache goes to the disk, whatever is cached: after a scan it is not three times faster, which more would be than a disk and the host's other work vary by",
+            low: 0.0,
+            high: 3.0,
+        }),
+        of: direct_cold_over_warm,
+    },
+    Law {
+        article: 1,
         name: "queries a second, with over without the page cache's RAM",
-        // 5106.17 and 58.10 queries/s
         printed: Some(87.9),
+        source: Some("5106.17 and 58.10 queries/s"),
         unit: "ratio",
         holds: Some(Holds {
             says: "a load whose table was in the page cache gets slower when there is no RAM for it: by half at least, for less may be the host's other work",
@@ -80,8 +96,8 @@ pub(super) const LAWS: [Law; 15] = [
     Law {
         article: 2,
         name: "distance of the first two humps over the delay",
-        // annex 4: the humps at 0.22 and 10.5 ms, with a delay of 10 ms
         printed: Some(1.03),
+        source: Some("annex 4: the humps at 0.22 and 10.5 ms, with a delay of 10 ms"),
         unit: "ratio",
         holds: Some(Holds {
             says: "the humps are as far apart as one read takes: the delay, and what the device takes besides",
@@ -93,8 +109,8 @@ pub(super) const LAWS: [Law; 15] = [
     Law {
         article: 2,
         name: "distance of the second hump over that of the first",
-        // annex 4: the third hump at 20.7 ms
         printed: Some(1.99),
+        source: Some("annex 4: the third hump at 20.7 ms"),
         unit: "ratio",
         holds: Some(Holds { says: "some queries need two reads, and take twice as long", low: 1.85, high: 2.15 }),
         of: reads_of_second_hump,
@@ -102,17 +118,18 @@ pub(super) const LAWS: [Law; 15] = [
     Law {
         article: 3,
         name: "RSS over the buffer pool",
-        // chapter 1: "usually innodb uses 10% more memory than the one specified"
         printed: Some(1.1),
+        source: Some("chapter 1: \"usually innodb uses 10% more memory than the one specified\""),
         unit: "ratio",
         holds: None,
         of: pool_share,
     },
-    Law { article: 3, name: "RSS over VSZ", printed: None, unit: "ratio", holds: None, of: rss_over_vsz },
+    Law { article: 3, name: "RSS over VSZ", printed: None, source: None, unit: "ratio", holds: None, of: rss_over_vsz },
     Law {
         article: 3,
         name: "RSS after a rest over RSS at the load's end",
         printed: None,
+        source: None,
         unit: "ratio",
         holds: Some(Holds {
             says: "InnoDB frees no page of its pool when it has nothing to do; what connections had is given back, and may be a fifth",
@@ -124,8 +141,8 @@ pub(super) const LAWS: [Law; 15] = [
     Law {
         article: 4,
         name: "increases of wait_free a stalled query",
-        // annex 5: 479 for 5 stalls
         printed: Some(95.8),
+        source: Some("annex 5: 479 for 5 stalls"),
         unit: "count",
         holds: Some(Holds {
             says: "with backoff each try of a waiting query counts: at least two, and in the second that a pause can last at most 250 (one each 4 ms)",
@@ -137,21 +154,32 @@ pub(super) const LAWS: [Law; 15] = [
     Law {
         article: 4,
         name: "longest query after a pause of 60 s over that after 5 s",
-        // annex 3, later loads: 306.55 and 77.79 ms
         printed: Some(3.94),
+        source: Some("annex 3, later loads: 306.55 and 77.79 ms"),
+        unit: "ratio",
+        // the pause of the LRU manager grows to sqrt(2t) ms in t ms without need, so that sqrt(60 / 5) = 3.46 of the pauses; but a query waits only for
+        // what is left of a pause when the list is empty, and how long the list lasts is the machine's
+        holds: None,
+        of: backoff_after_pause,
+    },
+    Law {
+        article: 4,
+        name: "longest query after a pause of 60 s, backoff over legacy",
+        printed: Some(578.4),
+        source: Some("annex 3: 306.55 ms with backoff, at most 0.53 ms with legacy"),
         unit: "ratio",
         holds: Some(Holds {
-            says: "the pause of the LRU manager grows to sqrt(2t) ms in t ms without need: sqrt(60 / 5) = 3.46, and 30 % for the flushes, which the formula leaves out",
-            low: 2.42,
-            high: 4.5,
+            says: "with backoff a query waits for the LRU manager, which sleeps up to a second; with legacy it takes a page itself: twice as long at least, for a busy host delays both",
+            low: 2.0,
+            high: ANY,
         }),
-        of: backoff_after_pause,
+        of: backoff_over_legacy,
     },
     Law {
         article: 5,
         name: "page tables of a page that a connection has touched",
-        // 25 GB over 80 connections, each with the 141.5 GiB of 72457 huge pages in pages of 4 KiB
         printed: Some(9.0),
+        source: Some("25 GB over 80 connections, each with the 141.5 GiB of 72457 huge pages in pages of 4 KiB"),
         unit: "bytes",
         holds: Some(Holds { says: "8 bytes for each page of 4 KiB and connection", low: 7.9, high: 9.5 }),
         of: page_table_entry,
@@ -159,8 +187,8 @@ pub(super) const LAWS: [Law; 15] = [
     Law {
         article: 5,
         name: "page tables with pages of 4 KiB over those with huge pages",
-        // 25 GB and 61 MB
         printed: Some(419.7),
+        source: Some("25 GB and 61 MB"),
         unit: "ratio",
         holds: Some(Holds {
             says: "a huge page stands for 512 pages of 4 KiB, which is the most; what else a connection has mapped keeps its tables, and at 1 GiB that may be a fifth",
@@ -171,8 +199,22 @@ pub(super) const LAWS: [Law; 15] = [
     },
     Law {
         article: 5,
+        name: "memory in huge pages over shared_buffers",
+        printed: Some(1.025),
+        source: Some("72457 pages of 2 MiB for shared_buffers of 138 GB"),
+        unit: "ratio",
+        holds: Some(Holds {
+            says: "the server's shared memory is shared_buffers and little besides: locks, WAL buffers, a slot for each connection, and the rest of the last page",
+            low: 1.0,
+            high: 1.15,
+        }),
+        of: huge_over_buffers,
+    },
+    Law {
+        article: 5,
         name: "logins of the application that fail beside a leak",
         printed: None,
+        source: None,
         unit: "count",
         holds: Some(Holds { says: "a client that leaks connections leaves none for others", low: 1.0, high: ANY }),
         of: refused_beside_leak,
@@ -181,6 +223,7 @@ pub(super) const LAWS: [Law; 15] = [
         article: 5,
         name: "logins of the application that fail beside a leak with a limit",
         printed: None,
+        source: None,
         unit: "count",
         holds: Some(Holds { says: "a limit for the leaking account leaves the rest to others", low: 0.0, high: 0.0 }),
         of: refused_with_limit,
@@ -189,6 +232,7 @@ pub(super) const LAWS: [Law; 15] = [
         article: 5,
         name: "page tables of 80 connections over those of 20",
         printed: None,
+        source: None,
         unit: "ratio",
         holds: Some(Holds {
             says: "four times as many connections have four times the page tables, but for what the server has without them",

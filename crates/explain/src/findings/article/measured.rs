@@ -58,6 +58,10 @@ pub(super) fn cached_cold_over_warm(seen: &Seen<'_>) -> Option<(f64, String)> {
     seen.ratio("probe.read.cached.cold", "probe.read.cached.warm")
 }
 
+pub(super) fn direct_cold_over_warm(seen: &Seen<'_>) -> Option<(f64, String)> {
+    seen.ratio("probe.read.direct.cold", "probe.read.direct.warm")
+}
+
 /// The first arm over the slowest of those that squeeze RAM.
 pub(super) fn load_over_squeezed(seen: &Seen<'_>) -> Option<(f64, String)> {
     let is_squeezed =
@@ -112,10 +116,14 @@ pub(super) fn rss_after_rest(seen: &Seen<'_>) -> Option<(f64, String)> {
     seen.ratio("idle.rss.end", "idle.rss.begin")
 }
 
+/// The arm sets the algorithm for itself; the file's section has backoff.
+fn is_legacy(arm: &Arm) -> bool {
+    arm.settings.iter().any(|(key, value)| key.ends_with("algorithm") && value == "legacy")
+}
+
 /// Of the arms with backoff in which queries stalled.
 pub(super) fn ticks_per_stall(seen: &Seen<'_>) -> Option<(f64, String)> {
     const TICKS: &str = "Innodb_buffer_pool_wait_free";
-    let is_legacy = |arm: &Arm| arm.settings.iter().any(|(key, value)| key.ends_with("algorithm") && value == "legacy");
     let of = |arm: &Arm| {
         let ticks = arm.witnesses.iter().find(|witness| witness.counter == TICKS)?.delta();
         let slow = |span: &&evidence::Span| span.kind == evidence::SLOW_STATEMENT && span.entity == arm.name;
@@ -137,6 +145,19 @@ pub(super) fn backoff_after_pause(seen: &Seen<'_>) -> Option<(f64, String)> {
     let (sixty, long) = longest("60s")?;
     let from = format!("longest query of “{sixty}”: {long:.0} us, of “{five}”: {short:.0} us");
     divided(long, short).map(|ratio| (ratio, from))
+}
+
+/// The longest query of all turns of the arms with a pause of a minute.
+pub(super) fn backoff_over_legacy(seen: &Seen<'_>) -> Option<(f64, String)> {
+    let longest = |is_wanted: fn(&Arm) -> bool| {
+        let arms = seen.with("load.pause", |written| written == "60s").into_iter().filter(|(arm, _)| is_wanted(arm));
+        let each = arms.filter_map(|(arm, summary)| Some((summary.service?.max_us, arm.name.clone())));
+        each.max_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    let (backoff, of_backoff) = longest(|arm| !is_legacy(arm))?;
+    let (legacy, of_legacy) = longest(is_legacy)?;
+    let from = format!("longest query of “{of_backoff}”: {backoff:.0} us, of “{of_legacy}”: {legacy:.0} us");
+    divided(backoff, legacy).map(|ratio| (ratio, from))
 }
 
 /// Whether the server's memory was in huge pages in this arm.
@@ -161,6 +182,16 @@ pub(super) fn page_tables_over_huge(seen: &Seen<'_>) -> Option<(f64, String)> {
     let (huge, of_huge) = most_page_tables(seen, true)?;
     let from = format!("server.page_tables: {small:.0} bytes in “{of_small}”, {huge:.0} in “{of_huge}”");
     divided(small, huge).map(|ratio| (ratio, from))
+}
+
+/// Of the first arm in huge pages.
+pub(super) fn huge_over_buffers(seen: &Seen<'_>) -> Option<(f64, String)> {
+    let buffers = seen.evidence.conditions.server.variables.get("shared_buffers")?;
+    let buffers = buffers.parse::<units::Bytes>().ok()?.0 as f64;
+    let mut arms = seen.evidence.arms.iter().filter(|arm| is_huge(arm)).map(|arm| arm.name.as_str());
+    let (huge, arm) = arms.find_map(|arm| Some((seen.got(arm, "server.huge_pages")?, arm)))?;
+    let from = format!("arm “{arm}”: server.huge_pages = {huge:.0}, shared_buffers = {buffers:.0}");
+    divided(huge, buffers).map(|ratio| (ratio, from))
 }
 
 pub(super) fn page_tables_by_connections(seen: &Seen<'_>) -> Option<(f64, String)> {

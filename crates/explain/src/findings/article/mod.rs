@@ -26,11 +26,19 @@ pub struct ArticleFigure {
     pub name: String,
     /// As the article printed it, or computed from what it printed. `None`: it prints no such figure.
     pub article: Option<f64>,
+    /// What the article printed, in words.
+    #[serde(default)]
+    pub article_from: Option<String>,
     /// `None`: this run has not measured it.
     pub ours: Option<f64>,
     pub unit: String,
     /// What should be so on any machine. `None`: there is no law, the two figures stand beside each other.
     pub law: Option<String>,
+    /// The bounds of the law, both included. `None`: on this side there is none.
+    #[serde(default)]
+    pub law_low: Option<f64>,
+    #[serde(default)]
+    pub law_high: Option<f64>,
     /// Whether `ours` keeps the law; `None`: it was not measured, or there is no law.
     pub agrees: Option<bool>,
     /// Where `agrees` is false: what else the recording has that speaks of it, or that it has nothing.
@@ -53,11 +61,14 @@ pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Findin
             ArticleFigure {
                 name: law.name.to_owned(),
                 article: law.printed,
+                article_from: law.source.map(str::to_owned),
                 ours: ours.as_ref().map(|(value, _)| *value),
                 unit: law.unit.to_owned(),
                 law: law.holds.as_ref().map(|holds| holds.says.to_owned()),
+                law_low: law.holds.as_ref().filter(|holds| holds.low > 0.0 || holds.high == 0.0).map(|holds| holds.low),
+                law_high: law.holds.as_ref().map(|holds| holds.high).filter(|high| high.is_finite()),
                 agrees,
-                because: (agrees == Some(false)).then(|| because(evidence)),
+                because: (agrees == Some(false)).then(|| because(evidence, arms)),
                 from: ours.map(|(_, from)| from),
             }
         })
@@ -87,9 +98,12 @@ pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Findin
     Some(Finding { arm: None, statement, evidence: FindingEvidence::ArticleFigures(figures), doubts })
 }
 
-/// What else in the recording speaks of a law that was not kept: arms without a whole measurement, and figures out of their tolerance. Whether
-/// one of them is the reason is for the reader.
-fn because(evidence: &Evidence) -> String {
+/// Of the CPU time, what is enough to be in the figures: as [`crate::busy::Busy::causes`] has it.
+const BUSY: f64 = 0.1;
+
+/// What else in the recording speaks of a law that was not kept: arms without a whole measurement, figures out of their tolerance, and the host's
+/// other work. Whether one of them is the reason is for the reader.
+fn because(evidence: &Evidence, arms: &[ArmSummary]) -> String {
     let broken = evidence.arms.iter().filter_map(|arm| {
         let why = arm.broke_off.as_ref()?;
         Some(format!("arm “{}” has no whole measurement ({why})", arm.name))
@@ -98,7 +112,12 @@ fn because(evidence: &Evidence) -> String {
         Some(arm) => format!("{} in arm “{arm}” is out of its tolerance", it.what),
         None => format!("{} is out of its tolerance", it.what),
     });
-    let found: Vec<String> = broken.chain(off).collect();
+    let others = |arm: &ArmSummary| Some((arm.busy?.others_ratio, arm.name.clone()));
+    let busiest = arms.iter().filter_map(others).max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(share, _)| *share > BUSY);
+    let busy = busiest.map(|(share, arm)| {
+        format!("other programs used {:.0} % of the CPU time in arm “{arm}”, the worst of all", 100.0 * share)
+    });
+    let found: Vec<String> = broken.chain(off).chain(busy).collect();
     match found.as_slice() {
         [] => "the recording has no evidence of the reason".to_owned(),
         found => format!("not shown to be the reason, but in the recording: {}", found.join("; ")),

@@ -30,16 +30,16 @@ pub struct Args {
     files: Vec<PathBuf>,
     /// The number of the snapshot from which growth counts [default: the first that has a tree]
     #[arg(long, value_name = "NUMBER")]
-    pub(super) from: Option<u64>,
+    from: Option<u64>,
     /// The number of the snapshot up to which growth counts [default: the last that has a tree]
     #[arg(long, value_name = "NUMBER")]
-    pub(super) to: Option<u64>,
+    to: Option<u64>,
     /// Functions to print; the JSON output has all
     #[arg(long, default_value_t = 20, value_name = "N")]
-    pub(super) top: usize,
+    top: usize,
     /// What must hold: growth<1M of each function, FUNCTION<4M at the end
     #[arg(long = "assert", value_name = "ASSERTION")]
-    pub(super) assertions: Vec<Assertion>,
+    assertions: Vec<Assertion>,
     #[command(flatten)]
     names: Names,
     /// As of ms_print: nodes of less than so many percent of a snapshot are summed up
@@ -80,7 +80,7 @@ pub(super) fn main(args: &Args) -> Outcome {
         let tree = profile.tree(place)?;
         return terminal::stream(|mut output| heap::folded::write(&tree, &mut output)).map_err(Failure::from);
     }
-    let shown = shown(args, &mut profile)?;
+    let shown = shown(&mut profile, args.from, args.to, &args.assertions)?;
     match args.output {
         Format::Json => terminal::json(&shown),
         _ => terminal::data(text::text(args.top, &profile, &shown).trim_end()),

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `wringer heap show` has found, as `-o json` has it.
 
-use super::assertion::Verdict;
+use super::assertion::{Assertion, Verdict};
 use super::profile::Profile;
-use super::show::Args;
 use crate::exit::Failure;
 use heap::{Damage, Growth, Held, Holdings, Kind, Snapshot, TimeUnit};
 use serde::Serialize;
@@ -67,15 +66,21 @@ pub(super) struct MissingShown {
     pub(super) addresses: u64,
 }
 
-pub(super) fn shown(args: &Args, profile: &mut Profile) -> Result<Shown, Failure> {
+/// `from`, `to`: numbers of snapshots, where they are asked for.
+pub(super) fn shown(
+    profile: &mut Profile,
+    from: Option<u64>,
+    to: Option<u64>,
+    assertions: &[Assertion],
+) -> Result<Shown, Failure> {
     // a profile without any tree still has its sizes over time
-    let has_trees = profile.outline.with_trees().next().is_some() || !args.assertions.is_empty();
+    let has_trees = profile.outline.with_trees().next().is_some() || !assertions.is_empty();
     let place = |number: Option<u64>, default: Option<usize>| match number {
         Some(number) => profile.place_of(number).map(Some),
         None => Ok(default),
     };
-    let from = place(args.from, profile.outline.with_trees().next())?;
-    let to = place(args.to, if has_trees { Some(profile.last()?) } else { None })?;
+    let from = place(from, profile.outline.with_trees().next())?;
+    let to = place(to, if has_trees { Some(profile.last()?) } else { None })?;
     let mut holdings = |place: Option<usize>| place.map_or_else(|| Ok(Holdings::default()), |it| profile.holdings(it));
     let (before, after) = (holdings(from)?, holdings(to)?);
     let growth = heap::growth(&before, &after);
@@ -109,7 +114,7 @@ pub(super) fn shown(args: &Args, profile: &mut Profile) -> Result<Shown, Failure
         snapshots: outline.snapshots.iter().enumerate().map(snapshot_shown).collect(),
         from: number(from),
         to: number(to),
-        assertions: args.assertions.iter().map(|it| it.judge(&growth, after.hidden_bytes)).collect(),
+        assertions: assertions.iter().map(|it| it.judge(&growth, after.hidden_bytes)).collect(),
         growth,
         subsystems: after.subsystems().into_iter().map(|(subsystem, bytes)| PartShown { subsystem, bytes }).collect(),
         hidden_bytes: after.hidden_bytes,

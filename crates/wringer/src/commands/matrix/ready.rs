@@ -2,7 +2,7 @@
 //! Everything that the cells of a matrix need, looked for before the first one runs.
 
 use crate::commands::experiment_file::{Require, read_text, refused};
-use crate::commands::run::{assertions, own_data, prepare, workloads};
+use crate::commands::run::{assertions, own_data, prepare, replays, workloads};
 use crate::commands::{command_line, disk, plan};
 use crate::exit::{Exit, Failure};
 use ::matrix::{Matrix, Setting};
@@ -51,7 +51,8 @@ impl Ready {
             let experiment = &setting.experiment;
             let workloads = workloads::read(file, experiment)?;
             assertions::check(file, text, experiment, &workloads)?;
-            let facts = asked.facts(experiment);
+            let logs = replays::read(file, experiment)?;
+            let facts = asked.facts(experiment).of_logs(replays::seconds(&logs));
             let mut plan = experiment::plan(experiment, &facts);
             asked.options(experiment, &mut plan);
             blocked.extend(plan.blockers.iter().map(|problem| format!("{}:{problem}", file.display())));
@@ -59,9 +60,10 @@ impl Ready {
             refuse_ram(experiment)?;
             refuse_limits(experiment)?;
             let programs = prepare::prepare(file, experiment)?;
+            let filler = prepare::filler(file, experiment)?;
             let origin = own_data::look(file, experiment)?;
             let disk = experiment::disk_mechanism(experiment, &facts);
-            let found = Found { workloads, programs, origin, disk };
+            let found = Found { workloads, programs, filler, logs, origin, disk };
             let cell = Cell {
                 left_out: plan.left_out.clone(),
                 kept_fills,

@@ -16,7 +16,7 @@ const SOME_ROWS: u64 = 10_000;
 pub fn check(file: &Path, text: &str, experiment: &Experiment, workloads: &Workloads) -> Outcome {
     let mut problems: Vec<Problem> = Vec::new();
     let of_classes =
-        |arm: &&Arm| arm.load.driver.is_none() && arm.assertions.iter().any(|it| it.assertion.class().is_some());
+        |arm: &&Arm| arm.load.is_of_ours() && arm.assertions.iter().any(|it| it.assertion.class().is_some());
     for arm in experiment.arms.iter().filter(of_classes) {
         let rows = if Load::is_file(&arm.load.workload) { MANY_ROWS } else { SOME_ROWS };
         let (written, protocol) = (workloads.get(&arm.load.workload), experiment.server.flavour.protocol());

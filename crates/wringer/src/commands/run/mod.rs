@@ -5,6 +5,7 @@ pub mod assertions;
 mod output;
 pub mod own_data;
 pub mod prepare;
+pub mod replays;
 pub mod workloads;
 
 use super::experiment_file::{Require, of_text, read_text};
@@ -172,13 +173,15 @@ impl Ready {
         let workloads = workloads::read(file, experiment)?;
         assertions::check(file, &text, experiment, &workloads)?;
         let places = Places::from_environment();
-        let facts = plan::host_facts(experiment, &places);
+        let logs = replays::read(file, experiment)?;
+        let facts = plan::host_facts(experiment, &places).of_logs(replays::seconds(&logs));
         let mut plan = experiment::plan(experiment, &facts);
         plan::ask_options(experiment, &places, &mut plan);
         plan::refuse_blocked(file, &plan)?;
         refuse_ram(experiment)?;
         refuse_limits(experiment)?;
         let programs = prepare::prepare(file, experiment)?;
+        let filler = prepare::filler(file, experiment)?;
         let origin = own_data::look(file, experiment)?;
         let name = format!("{}-{}", host::clock::unix_seconds(), experiment.name);
         let output = Output::check(asked.to, asked.force, &places, &name)?;
@@ -190,7 +193,7 @@ impl Ready {
         }
         let stop = signals::install()?;
         let disk = experiment::disk_mechanism(experiment, &facts);
-        let found = Found { workloads, programs, origin, disk };
+        let found = Found { workloads, programs, filler, logs, origin, disk };
         let cell = Cell {
             left_out: plan.left_out,
             keep: asked.keep,
@@ -217,7 +220,7 @@ impl Ready {
 
 /// Whether an arm has a load of sysbench's without a chosen key distribution.
 fn draws_by_default(experiment: &Experiment) -> bool {
-    let is_sysbenchs = |load: &Load| load.driver.is_none() && !Load::is_file(&load.workload) && !load.is_pgbench();
+    let is_sysbenchs = |load: &Load| load.is_of_ours() && !Load::is_file(&load.workload) && !load.is_pgbench();
     experiment.arms.iter().any(|arm| is_sysbenchs(&arm.load) && !arm.load.distribution_written)
 }
 

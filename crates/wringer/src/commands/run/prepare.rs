@@ -16,8 +16,7 @@ const SYSBENCH_TESTS: [&str; 5] = ["cpu", "fileio", "memory", "mutex", "threads"
 /// # Errors
 /// Exit code 3: a program or a script is missing.
 pub fn prepare(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, Program>, Failure> {
-    let folder = file.parent().unwrap_or(Path::new(""));
-    let folder = std::path::absolute(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
+    let folder = folder_of(file)?;
     let mut found = BTreeMap::new();
     for arm in &experiment.arms {
         if let Some(driver) = &arm.load.driver {
@@ -26,6 +25,27 @@ pub fn prepare(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, 
         }
     }
     Ok(found)
+}
+
+/// The program of `fill.command`.
+///
+/// # Errors
+/// Exit code 3: it is missing.
+pub fn filler(file: &Path, experiment: &Experiment) -> Result<Option<Program>, Failure> {
+    if experiment.fill.command.is_empty() {
+        return Ok(None);
+    }
+    let driver = Driver { program: DriverProgram::Command, arguments: experiment.fill.command.clone() };
+    let named = |Failure { exit, error, hints }| {
+        let error = anyhow::anyhow!("fill.command: {error:#}; nothing was changed");
+        Failure { exit, error, hints }
+    };
+    Ok(Some(one(&driver, &folder_of(file)?).map_err(named)?))
+}
+
+fn folder_of(file: &Path) -> Result<PathBuf, Failure> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    Ok(std::path::absolute(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?)
 }
 
 fn of_arm(failure: Failure, arm: &str) -> Failure {

@@ -17,7 +17,7 @@ pub const MANY_ROWS: u64 = 1 << 40;
 pub fn read(file: &Path, experiment: &Experiment) -> Result<Workloads, Failure> {
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut found = Workloads::new();
-    let is_file = |arm: &&Arm| arm.load.driver.is_none() && Load::is_file(&arm.load.workload);
+    let is_file = |arm: &&Arm| arm.load.is_of_ours() && Load::is_file(&arm.load.workload);
     for arm in experiment.arms.iter().filter(is_file) {
         let name = &arm.load.workload;
         if !found.contains_key(name) {

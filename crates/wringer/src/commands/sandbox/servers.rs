@@ -2,7 +2,7 @@
 //! Lists available servers; makes and removes sandboxes.
 
 use super::capabilities;
-use super::{Available, Delete, Deploy, Fetch, Output, Unpack, Watch, pooler, standing};
+use super::{Available, Delete, Deploy, Fetch, Output, Unpack, Watch, filled, pooler, standing};
 use crate::exit::{Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 pub(super) fn deploy(args: Deploy) -> Outcome {
-    signals::install()?;
+    let stop = signals::install()?;
     let places = Places::from_environment();
     if let Some(name) = &args.name {
         Sandbox::check_free(name, &places)?;
@@ -31,9 +31,14 @@ pub(super) fn deploy(args: Deploy) -> Outcome {
         _ => obtain(&args.server, args.fetched, &places, &mut watch)?,
     };
     let pooler = args.pooler.obtain(found.flavour, &places, &mut watch)?;
+    let filled = match &args.filled {
+        Some(words) => Some(filled::entry(words, &found, &args.options, &places, stop)?),
+        None => None,
+    };
     let spec = Spec::new(found);
     let name = args.name.unwrap_or(spec.name);
-    let spec = Spec { name, port: args.port, options: args.options, origin, replicas: args.replicas, pooler, ..spec };
+    let spec =
+        Spec { name, port: args.port, options: args.options, origin, filled, replicas: args.replicas, pooler, ..spec };
     let sandbox = Sandbox::deploy(spec, &places, &mut watch)?;
     drop(watch);
     describe(&sandbox);
@@ -67,6 +72,14 @@ fn describe(sandbox: &Sandbox) {
         for (index, change) in origin.changes.iter().enumerate() {
             terminal::say(format_args!("  {:<7} {change}", if index == 0 { "notes" } else { "" }));
         }
+    }
+    if let Some(taken) = &manifest.filled {
+        let seconds = taken.elapsed_us as f64 / 1e6;
+        let size = units::Bytes(taken.bytes);
+        terminal::say(format_args!(
+            "  data    a clone of kept data ({}), {size} by {} in {seconds:.1} s",
+            taken.key, taken.mechanism
+        ));
     }
     for replica in sandbox.replicas() {
         let port = replica.manifest.port;

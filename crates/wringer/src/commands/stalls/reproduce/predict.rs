@@ -107,7 +107,7 @@ impl Host {
             instances: 1,
             threads: load.threads,
             rate_per_second: match load.arrivals {
-                Arrivals::Closed => None,
+                Arrivals::Closed | Arrivals::Recorded { .. } => None,
                 Arrivals::Constant { per_second } | Arrivals::Poisson { per_second } => Some(per_second),
             },
             time_ns: load.time.unwrap_or(Span::secs(10)).as_ns(),

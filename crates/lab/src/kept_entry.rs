@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Filled data from the cache for somebody who begins a sandbox with them, not a run: made and kept now, where there are none.
+
+use crate::cell::Cell;
+use crate::error::Error;
+use crate::hooks::Hooks;
+use crate::kept_fill::key_of;
+use crate::walk;
+use fills::{Entry, Key, Looked, Store};
+use host::files;
+use host::places::Places;
+use sandbox::Installation;
+use std::sync::Arc;
+
+/// The kept data of the cell's fill. `None`: they cannot be kept, and what `hooks` was told says why.
+///
+/// # Errors
+/// The fill failed, or was interrupted; an entry cannot be read.
+pub fn kept_entry(
+    cell: &Cell,
+    installation: &Installation,
+    places: &Places,
+    hooks: Hooks<'_>,
+) -> Result<Option<Arc<Entry>>, Error> {
+    let Some(key) = key_of(cell, &cell.phases[0], installation)? else { return Ok(None) };
+    let store = Store::open(places).map_err(sandbox::Error::from)?;
+    if store.is_off() {
+        hooks.progress.step("fill", &format!("{} is 0: nothing is kept", fills::LIMIT_VARIABLE));
+        return Ok(None);
+    }
+    if let Some(entry) = find(&store, &key)? {
+        return Ok(Some(entry));
+    }
+    if !places.cache.exists() {
+        files::private_dir(&places.cache, 0o755)?;
+    }
+    // of no use once the data are kept
+    let recording = places.cache.join(format!("fill-{}.sqlite", std::process::id()));
+    let ended = walk::begin(cell, places, hooks)?.fill(&recording);
+    if recording.exists() {
+        files::remove_file(&recording)?;
+    }
+    ended.outcome.into_result()?;
+    find(&store, &key)
+}
+
+fn find(store: &Store, key: &Key) -> Result<Option<Arc<Entry>>, Error> {
+    Ok(match store.find(key, false, &host::interrupt::requested).map_err(sandbox::Error::from)? {
+        Looked::Here(entry) => Some(Arc::from(entry)),
+        Looked::Off | Looked::Nothing | Looked::ThrownAway(_) => None,
+    })
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer report --articles`: the page about the five articles, and the gallery of the reports that it leads to.
+
+use super::{html, read, recording_in, write};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{input, terminal};
+use report::Reproduction;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+const SCHEMA: u32 = 1;
+/// What the page is made from, beside the reports.
+const EXTRACT: &str = "articles.json";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Extract {
+    schema: u32,
+    articles: Vec<Reproduction>,
+}
+
+/// `to`: the page's file; `None` or `-`: standard output.
+///
+/// # Errors
+/// Exit code 2: a run is of no article. 3: there is no such recording.
+pub(super) fn main(runs: &[impl AsRef<Path>], gallery: Option<&Path>, to: Option<&Path>) -> Outcome {
+    if let Some(gallery) = gallery.filter(|gallery| !gallery.exists()) {
+        host::files::private_dir(gallery, 0o755)?;
+    }
+    let mut told = Vec::new();
+    for run in runs {
+        let run = run.as_ref();
+        if run.extension().is_some_and(|ending| ending == "json") {
+            told.extend(extract(run)?);
+        } else {
+            told.push(one(run, gallery)?);
+        }
+    }
+    told.sort_by(|one, other| (one.article, &one.name).cmp(&(other.article, &other.name)));
+    if let Some(gallery) = gallery {
+        let extract = serde_json::to_value(Extract { schema: SCHEMA, articles: told.clone() })?;
+        write(&gallery.join(EXTRACT), &report::pretty(&extract)?)?;
+    }
+    let to = to.filter(|to| to.as_os_str() != "-");
+    let page = report::articles(&told, gallery.map(|gallery| seen_from(to, gallery)).as_deref());
+    match to {
+        Some(to) => write(to, &page),
+        None => {
+            terminal::data(page.trim_end());
+            Ok(())
+        }
+    }
+}
+
+/// Of a recording; its report goes into the gallery.
+fn one(run: &Path, gallery: Option<&Path>) -> Result<Reproduction, Failure> {
+    let evidence = read(&recording_in(run), report::needs)?;
+    let explained = explain::explain(&evidence);
+    let context = report::Context::new(&evidence, &explained);
+    let told = Reproduction::of(&context).ok_or_else(|| {
+        Failure::message(Exit::Usage, format!("{} has measured no figure of an article", run.display()))
+            .hint("runs of experiments/article-*.toml have; `article = N` in an experiment's file says which article it is about")
+    })?;
+    if let Some(gallery) = gallery {
+        write(&gallery.join(format!("{}.html", told.name)), &html(&context)?)?;
+    }
+    Ok(told)
+}
+
+fn extract(file: &Path) -> Result<Vec<Reproduction>, Failure> {
+    let failed = |error: anyhow::Error| Failure::new(Exit::Missing, error.context(format!("read {}", file.display())));
+    let text = input::read(file).map_err(failed)?;
+    let extract: Extract = serde_json::from_str(&text).map_err(|error| failed(error.into()))?;
+    if extract.schema == SCHEMA {
+        return Ok(extract.articles);
+    }
+    let message = format!("{} has schema {}, and this Wringer reads {SCHEMA}", file.display(), extract.schema);
+    Err(Failure::message(Exit::Missing, message))
+}
+
+/// The gallery as a link of the page: from the page's folder where it is below that, else as it was given.
+fn seen_from(page: Option<&Path>, gallery: &Path) -> String {
+    let folder = page.and_then(Path::parent).unwrap_or(Path::new(""));
+    gallery.strip_prefix(folder).unwrap_or(gallery).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seen_from;
+    use std::path::Path;
+
+    #[test]
+    fn the_page_leads_to_its_gallery_from_where_it_is() {
+        let from = |page: Option<&str>, gallery: &str| seen_from(page.map(Path::new), Path::new(gallery));
+        assert_eq!(from(Some("docs/articles.md"), "docs/gallery"), "gallery");
+        assert_eq!(from(Some("articles.md"), "docs/gallery"), "docs/gallery");
+        assert_eq!(from(None, "out/gallery"), "out/gallery");
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `sandbox deploy --filled`: a sandbox whose tables are there already, cloned from data that are kept in the cache.
+
+use crate::exit::{Exit, Failure};
+use crate::terminal;
+use experiment::Experiment;
+use host::places::Places;
+use lab::{Cell, Found, Hooks, KeptFills};
+use sandbox::{Installation, ServerOption};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+const EXAMPLE: &str = "write the keys of an experiment's [fill], as in --filled 'rows=100000 tables=2 secondary=true'";
+
+/// The kept data of this fill, which is made and kept now where there is none.
+///
+/// # Errors
+/// Exit code 2: the words are no fill. 3: nothing may be kept. 4: the fill failed.
+pub(super) fn entry(
+    words: &str,
+    installation: &Installation,
+    options: &[ServerOption],
+    places: &Places,
+    stop: Arc<AtomicBool>,
+) -> Result<Arc<fills::Entry>, Failure> {
+    let experiment = experiment(words, installation)?;
+    let no_bins = &mut |file: &str| Err(format!("no {file}"));
+    let mut cell = Cell {
+        kept_fills: KeptFills::Use,
+        installation: Some(installation.clone()),
+        command: crate::commands::command_line(),
+        ..Cell::of(&experiment, Found::default(), no_bins)?
+    };
+    for phase in &mut cell.phases {
+        phase.server_options = options.to_vec();
+    }
+    let hooks = Hooks { progress: &terminal::Shown, samples: None, stop };
+    lab::kept_entry(&cell, installation, places, hooks)?.ok_or_else(|| {
+        Failure::message(Exit::Missing, "the filled data cannot be kept, so that no sandbox can begin with them")
+            .hint("the lines above say why; WRINGER_FILLS_LIMIT says how much may be kept, and `wringer purge --dry-run` what is")
+    })
+}
+
+/// One whose data are these, on this server; its load is never sent.
+fn experiment(words: &str, installation: &Installation) -> Result<Experiment, Failure> {
+    let refused = |why: String| Failure::message(Exit::Usage, format!("--filled: {why}")).hint(EXAMPLE);
+    let mut text = format!("schema = 1\nname = \"filled\"\n[server]\nflavour = \"{}\"\n[fill]\n", installation.flavour);
+    for word in words.split([' ', ',', ';']).filter(|word| !word.is_empty()) {
+        let Some((key, value)) = word.split_once('=') else {
+            return Err(refused(format!("'{word}' is no KEY=VALUE")));
+        };
+        if ["from", "command", "database"].contains(&key) {
+            return Err(refused(format!("data of '{key}' are never kept")));
+        }
+        if key == "size" && value.trim_end_matches("pool").ends_with(['x', 'X']) {
+            return Err(refused(
+                "a size in multiples of the pool is an experiment's: write a size, such as size=192M".into(),
+            ));
+        }
+        let is_bare = value == "true" || value == "false" || value.parse::<f64>().is_ok();
+        let value = if is_bare { value.to_owned() } else { format!("{value:?}") };
+        let _ = writeln!(text, "{key} = {value}");
+    }
+    text.push_str("[load]\nworkload = \"oltp_point_select\"\n");
+    Experiment::parse(&text).map_err(|problems| {
+        let told = problems.iter().map(|problem| match &problem.suggestion {
+            Some(hint) => format!("{}: {hint}", problem.message),
+            None => problem.message.clone(),
+        });
+        refused(told.collect::<Vec<_>>().join("; "))
+    })
+}
