@@ -73,7 +73,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 42;
+const PAGE_COUNT: usize = 43;
 
 /// # Errors
 /// Exit code 2: there is no such page.
