@@ -66,6 +66,7 @@ const WITHOUT_A_RUN: [&str; 45] = [
 /// Then these, most of them with real servers in homes of their own: in lanes that take about as long as each other.
 const WITH_SERVERS: [&[&str]; 4] = [
     &[
+        "allocators",
         "catalogue",
         "cell",
         "drivers",
@@ -73,8 +74,8 @@ const WITH_SERVERS: [&[&str]; 4] = [
         "load",
         "load_file",
         "load_pgbench",
-        "matrix",
         "mallocs",
+        "matrix",
         "mysql",
         "which_server",
         "whose_journal",

@@ -45,6 +45,8 @@ enum Command {
     Plan(commands::plan::Args),
     /// Run many settings of one experiment, each many times, in shuffled blocks; go on after any kill
     Matrix(Box<commands::matrix::Args>),
+    /// Run the same load under several mallocs, and say which one to take
+    Allocators(Box<commands::allocators::Args>),
     /// Explain a recording anew
     Explain(commands::explain::Args),
     /// Say whether two sides of runs differ, figure by figure, and how large a difference would have been seen
@@ -159,6 +161,7 @@ fn run(command: Command) -> exit::Outcome {
         Command::Run(args) => commands::run::main(args),
         Command::Plan(args) => commands::plan::main(args),
         Command::Matrix(args) => commands::matrix::main(*args),
+        Command::Allocators(args) => commands::allocators::main(*args),
         Command::Explain(args) => commands::explain::main(args),
         Command::Compare(args) => commands::compare::main(*args),
         Command::Report(args) => commands::report::main(args),

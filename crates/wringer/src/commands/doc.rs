@@ -34,6 +34,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "recipes/in-ci",
     "experiment",
     "matrix",
+    "allocators",
     "report",
     "findings",
     "articles",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One module per command: `Args`, `main(args)`.
 
+pub mod allocators;
 pub mod chart;
 pub mod compare;
 pub mod connection;

@@ -145,7 +145,7 @@ fn folder(asked: Option<&Path>, name: &str, places: &Places) -> PathBuf {
     asked.map_or_else(|| places.recordings.join(format!("matrix-{name}")), Path::to_owned)
 }
 
-fn failure(error: Error) -> Failure {
+pub fn failure(error: Error) -> Failure {
     let hint = error.hint();
     let failure = match (error.is_not_restored(), error.is_in_the_way()) {
         (true, _) => Failure::new(Exit::NotRestored, error),

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `wringer allocators`: the same load under several mallocs.
+
+mod cells;
+mod cpus;
+mod show;
+
+use super::experiment_file::{read, refused};
+use super::matrix::failure;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::signals;
+use crate::terminal::{self, Output};
+use ::allocators::{BURST, Study, comparisons, lines, recommend};
+use cells::Runner;
+use host::places::Places;
+use matrix::Matrix;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Duration;
+use sweep::{Budget, Ended, Planned, Sweep, Wish};
+use units::Span;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "FILE is an experiment, of which server, fill and load are taken; its arms are not. Each cell is one life of the server: all tables are read,\n\
+    then oltp_read_only and oltp_point_select run with each number of threads, then a burst of large temporary tables over 24 connections, then a rest.\n\n\
+    Examples:\n  \
+      wringer allocators my.toml --to out\n  \
+      wringer allocators my.toml --malloc glibc,jemalloc-background,mine=/opt/libmine.so --threads 8,64 --repeat 5 --to out\n  \
+      wringer allocators my.toml --to out -o json | jq .recommendation\n\n\
+    The same command goes on where it was, after Ctrl-C or a kill. `wringer doc allocators` says what is measured, and by which rule one is recommended.\n\n\
+    Exit codes: 0 every cell has a result; 2 the file or a flag is wrong; 3 something is missing or in the way; 4 a cell failed; 130 interrupted."
+)]
+pub struct Args {
+    /// The experiment file
+    file: PathBuf,
+    /// The mallocs; the others are compared with the first
+    #[arg(long, value_delimiter = ',', default_value = "glibc,glibc-trim,jemalloc,jemalloc-background,tcmalloc")]
+    malloc: Vec<sandbox::Malloc>,
+    /// The ladder: connections of each load
+    #[arg(long, value_delimiter = ',', default_value = "8,64", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Vec<u32>,
+    /// CPUs of the server, whole cores first; the load gets the others [default: both share all]
+    #[arg(long, value_delimiter = ',')]
+    cpus: Vec<u32>,
+    /// Transparent huge pages of the server: never, or what the host has
+    #[arg(long, value_delimiter = ',', value_parser = ["always", "madvise", "never"])]
+    thp: Vec<String>,
+    /// How often each cell is run; below 3 there is no verdict
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeat: u32,
+    /// How long each load of the ladder is measured
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    time: Span,
+    /// The rest after the burst
+    #[arg(long, value_name = "TIME", default_value = "15s")]
+    idle: Span,
+    /// Folder for the results; one that has them already is gone on with
+    #[arg(long, value_name = "FOLDER")]
+    to: PathBuf,
+    /// How to print what it came to
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+/// What it came to, beside the sweep's own state.
+const RESULT: &str = "result.json";
+/// How long a busy host is waited for before each cell.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+
+pub fn main(args: Args) -> Outcome {
+    let (text, experiment) = read(&args.file)?;
+    let study = study(&args)?;
+    let made = study.matrix(&text, &experiment);
+    let matrix = Matrix::parse(&made).map_err(|problems| refused(&args.file, &made, &problems))?;
+    let places = Places::from_environment();
+    let cells = cells::of(&args.file, &matrix, &places)?;
+    let planned = matrix.settings.iter().zip(&cells).map(|(setting, cell)| Planned {
+        id: setting.id_with(&cell.files),
+        values: setting.values.clone(),
+        disk_bytes: 0,
+    });
+    let plan = sweep::Plan {
+        name: matrix.name.clone(),
+        description: matrix.description.clone(),
+        keys: matrix.keys.clone(),
+        groups: matrix.groups.clone(),
+        settings: planned.collect(),
+        blocks: matrix.blocks,
+        seed: matrix.seed,
+        budget: Budget::default(),
+    };
+    if study.repeat < 3 {
+        terminal::say("note: fewer than three repeats: there will be figures, and no verdict");
+    }
+    let stop = signals::install()?;
+    let mut sweep = Sweep::open(&args.to, &plan, &places).map_err(failure)?;
+    let mut runner = Runner { cells: &cells, places: &places, stop: stop.clone(), keys: &plan.keys };
+    let ended = sweep.run(&mut runner, &Wish { longest_wait: LONGEST_WAIT, stop });
+    let told = told(&args, &study, &sweep)?;
+    match args.output {
+        Output::Json => terminal::json(&told),
+        Output::Text => terminal::data(show::text(&told).trim_end()),
+    }
+    let path = args.to.join(RESULT);
+    host::files::write_atomic(&path, format!("{told:#}\n").as_bytes(), 0o644)?;
+    terminal::say(format_args!("\nresult     {}", path.display()));
+    match ended.map_err(failure)? {
+        Ended::Whole => failed(&sweep),
+        Ended::Budget(which) => Err(Failure::message(Exit::Failed, which)),
+        Ended::Interrupted => {
+            let failure = Failure::message(Exit::Interrupted, "interrupted; everything is undone");
+            Err(failure.hint("the same command goes on from here"))
+        }
+    }
+}
+
+fn failed(sweep: &Sweep<'_>) -> Outcome {
+    let state = sweep.state();
+    let failed = state.planned().filter(|cell| cell.state == sweep::CellState::Failed);
+    let failed: Vec<String> = failed.map(|it| format!("{}: {}", it.label(&state.keys), it.told.join("; "))).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let failure = Failure::message(Exit::Failed, format!("cells could not be run\n  {}", failed.join("\n  ")));
+    Err(failure.hint("the same command tries them again; the others are done"))
+}
+
+fn study(args: &Args) -> Result<Study, Failure> {
+    let mallocs: Vec<String> = args.malloc.iter().map(written).collect();
+    let twice = |values: &[String]| {
+        let found = (1..values.len()).find(|at| values[..*at].contains(&values[*at]));
+        found.map(|at| values[at].clone())
+    };
+    let threads: Vec<String> = args.threads.iter().map(ToString::to_string).collect();
+    for (flag, values) in [("--malloc", &mallocs), ("--threads", &threads), ("--thp", &args.thp)] {
+        if let Some(value) = twice(values) {
+            let failure = Failure::message(Exit::Usage, format!("{flag} has {value} twice"));
+            return Err(failure.hint("name each once; --repeat runs all of them again"));
+        }
+    }
+    Ok(Study {
+        mallocs,
+        threads: args.threads.clone(),
+        thp: args.thp.clone(),
+        cpus: cpus::split(&args.cpus)?,
+        repeat: args.repeat,
+        time: args.time,
+        idle: args.idle,
+        seed: 1,
+    })
+}
+
+/// As an experiment has it: with the whole path, since the server starts in another folder.
+fn written(malloc: &sandbox::Malloc) -> String {
+    match malloc {
+        sandbox::Malloc::Setting(setting) => setting.name.to_owned(),
+        sandbox::Malloc::File { name, path } => {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            let name = name.as_ref().map(|name| format!("{name}=")).unwrap_or_default();
+            format!("{name}{}", path.display())
+        }
+    }
+}
+
+fn told(args: &Args, study: &Study, sweep: &Sweep<'_>) -> Result<serde_json::Value, Failure> {
+    let cells = cells::seen(&args.to, sweep.state())?;
+    let base = study.mallocs.first().map_or("", String::as_str);
+    let compared = comparisons(&cells, base);
+    let cpus = args.cpus.iter().max().copied().unwrap_or_else(cpus::of_host);
+    let recommendation = recommend(&cells, &compared, base, cpus);
+    let set = if recommendation.take == "keep" { Vec::new() } else { lines(&recommendation.take) };
+    Ok(json!({
+        "schema": 1,
+        "name": sweep.state().name,
+        "base": base,
+        "burst": BURST,
+        "cells": cells,
+        "comparisons": compared,
+        "recommendation": recommendation,
+        "set_by": set,
+    }))
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The cells of a comparison of mallocs: from the settings of a matrix to what is run, and from recordings to what is told.
+
+use crate::commands::experiment_file::refused;
+use crate::commands::run::{own_data, workloads};
+use crate::commands::{command_line, disk, plan};
+use crate::exit::{Exit, Failure};
+use crate::terminal;
+use ::allocators::Cell as Seen;
+use experiment::HostFacts;
+use host::places::Places;
+use lab::{Cell, Found, Hooks, KeptFills, Outcome, Silent, refuse_limits};
+use matrix::Matrix;
+use recording::Recording;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use sweep::{Bench, CellState, Due, Error, News, State, run_cell};
+
+/// One for each setting, in their order.
+///
+/// # Errors
+/// Exit code 2 or 3: what the file names is wrong, or cannot be had here. Nothing was started.
+pub(super) fn of(file: &Path, matrix: &Matrix, places: &Places) -> Result<Vec<Cell>, Failure> {
+    let (mut cells, mut known) = (Vec::new(), None);
+    for setting in &matrix.settings {
+        let experiment = &setting.experiment;
+        refuse_limits(experiment)?;
+        let facts: &HostFacts = known.get_or_insert_with(|| plan::host_facts(experiment, places));
+        let mut plan = experiment::plan(experiment, facts);
+        plan::ask_options(experiment, places, &mut plan);
+        if !plan.blockers.is_empty() {
+            let failure = refused(file, &setting.text, &plan.blockers);
+            return Err(Failure { exit: Exit::Missing, ..failure });
+        }
+        let found = Found {
+            workloads: workloads::read(file, experiment)?,
+            origin: own_data::look(file, experiment)?,
+            disk: experiment::disk_mechanism(experiment, facts),
+            ..Found::default()
+        };
+        cells.push(Cell {
+            left_out: plan.left_out.clone(),
+            kept_fills: KeptFills::Use,
+            command: command_line(),
+            text: setting.text.clone(),
+            ..Cell::of(experiment, found, &mut disk::flags::read_bins)?
+        });
+    }
+    Ok(cells)
+}
+
+/// What the done cells have recorded.
+///
+/// # Errors
+/// A recording cannot be read.
+pub(super) fn seen(folder: &Path, state: &State) -> Result<Vec<Seen>, Failure> {
+    let mut seen = Vec::new();
+    for cell in state.planned().filter(|cell| cell.state == CellState::Done) {
+        let Some(recording) = &cell.recording else { continue };
+        let evidence = Recording::read_for(&folder.join(recording), |_| false)?;
+        let value = |key: &str| cell.settings.get(key).map(|text| text.trim_matches('"').to_owned());
+        let (malloc, thp, cpus) = (value("server.malloc"), value("server.thp"), value("squeeze.cpuset"));
+        seen.push(::allocators::cell(
+            &evidence,
+            malloc.as_deref().unwrap_or_default(),
+            thp.as_deref(),
+            cpus.as_deref(),
+            cell.block,
+        ));
+    }
+    Ok(seen)
+}
+
+pub(super) struct Runner<'a> {
+    pub(super) cells: &'a [Cell],
+    pub(super) places: &'a Places,
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) keys: &'a [String],
+}
+
+impl Bench for Runner<'_> {
+    fn run(&mut self, due: &Due<'_>, begun: &mut dyn FnMut(&str) -> Result<(), Error>) -> Result<Outcome, Error> {
+        let hooks = Hooks { progress: &Silent, samples: None, stop: self.stop.clone() };
+        run_cell(&self.cells[due.setting], self.places, hooks, due, begun)
+    }
+
+    fn tell(&mut self, news: News<'_>) {
+        match news {
+            News::Recovered(told) => told.iter().for_each(|what| terminal::say(format_args!("  undone  {what}"))),
+            News::Waiting(_) => {}
+            News::Begins { cell, attempt, .. } => {
+                let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                terminal::say(format_args!("    cell  {}, block {}{again}", cell.label(self.keys), cell.block));
+            }
+            News::Ended { remaining, .. } => {
+                if let Some(left) = remaining {
+                    terminal::say(format_args!("          {} left, about {} s", left.cells, left.us / 1_000_000));
+                }
+            }
+        }
+    }
+}

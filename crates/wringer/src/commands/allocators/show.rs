@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The result as text: each cell's malloc with its figures, what is shown to differ, what to take.
+
+use serde_json::Value;
+use std::fmt::Write as _;
+
+pub(super) fn text(told: &Value) -> String {
+    let mut out = String::new();
+    let empty = Vec::new();
+    let list = |of: &Value, key: &str| of[key].as_array().unwrap_or(&empty).clone();
+    let cells = list(told, "cells");
+    _ = writeln!(
+        out,
+        "{:<20} {:<12} {:<8} {:>5}  {:>9}  {:>9}  state",
+        "malloc", "serving", "thp", "block", "idle rss", "retained"
+    );
+    for cell in &cells {
+        let idle =
+            list(cell, "footprint").iter().rev().find(|it| it["mark"] == "idle").map(|it| it["rss_bytes"].clone());
+        let mib = |value: Option<f64>| value.map_or("-".to_owned(), |bytes| format!("{:.1} MiB", bytes / 1_048_576.0));
+        let state = match (cell["as_asked"].as_bool(), cell["state"].as_str()) {
+            (Some(false), Some("done")) => "not as asked: in no verdict",
+            (_, state) => state.unwrap_or("?"),
+        };
+        _ = writeln!(
+            out,
+            "{:<20} {:<12} {:<8} {:>5}  {:>9}  {:>9}  {state}",
+            word(&cell["malloc"]),
+            word(&cell["serving"]),
+            word(&cell["thp"]),
+            cell["block"].as_u64().unwrap_or(0),
+            mib(idle.and_then(|it| it.as_f64())),
+            mib(cell["retained_bytes"].as_f64()),
+        );
+        for load in list(cell, "loads") {
+            let number = |key: &str| load[key].as_f64().unwrap_or(f64::NAN);
+            let cpu = number("cpu_user_us_per_query") + number("cpu_system_us_per_query");
+            _ = writeln!(
+                out,
+                "    {:<26} {:>9.0} transactions/s  p50 {:>8.0} us  p99 {:>8.0} us  {cpu:>7.1} us CPU a query",
+                word(&load["arm"]),
+                number("transactions_per_s"),
+                number("p50_us"),
+                number("p99_us"),
+            );
+        }
+    }
+    let comparisons = list(told, "comparisons");
+    let shown = comparisons.iter().filter(|it| matches!(it["verdict"].as_str(), Some("lower" | "higher")));
+    let shown: Vec<&Value> = shown.collect();
+    let base = word(&told["base"]);
+    _ = writeln!(out, "\nbeside {base}: {} of {} figures are shown to differ", shown.len(), comparisons.len());
+    for it in shown {
+        let number = |key: &str| it[key].as_f64().unwrap_or(f64::NAN);
+        _ = writeln!(
+            out,
+            "  {:<20} {:<34} {:.2} times ({:.2} to {:.2})",
+            word(&it["malloc"]),
+            word(&it["figure"]),
+            number("ratio"),
+            number("low"),
+            number("high")
+        );
+    }
+    let recommendation = &told["recommendation"];
+    let take = word(&recommendation["take"]);
+    let what = if take == "keep" { format!("keep {base}") } else { format!("take {take}") };
+    _ = writeln!(out, "\nrecommendation, {}: {what}", word(&recommendation["scope"]));
+    list(recommendation, "because").iter().for_each(|why| _ = writeln!(out, "  {}", word(why)));
+    if let Some(price) = recommendation["price_bytes"].as_f64() {
+        _ = writeln!(out, "  memory at the end of the rest: {:+.1} MiB", price / 1_048_576.0);
+    }
+    for line in list(told, "set_by") {
+        _ = writeln!(out, "    {}", word(&line));
+    }
+    out
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or("-")
+}

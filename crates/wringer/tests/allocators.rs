@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The same load under several mallocs, on a real server: what a burst leaves behind, the shape of the answer, and a second call that runs nothing.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+use serde_json::Value;
+use testkit::Lab;
+
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+
+const FILE: &str = r#"schema = 1
+name = "mallocs"
+[server]
+flavour = "mariadb"
+[server.options]
+innodb_buffer_pool_size = "64M"
+[fill]
+rows = 40000
+[load]
+workload = "oltp_point_select"
+"#;
+
+fn asked<'a>(file: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let usual = ["--malloc", "glibc,glibc-trim", "--threads", "2", "--time", "1s", "--to", "out"];
+    [&["allocators", file], &usual[..], more].concat()
+}
+
+#[test]
+fn a_burst_tells_mallocs_apart_and_a_second_call_runs_nothing() {
+    let lab = Lab::new(WRINGER);
+    let file = lab.write("mallocs.toml", FILE);
+    let file = file.to_str().unwrap();
+    let ran = lab.run(asked(file, &["--repeat", "1", "--idle", "5s", "-o", "json"])).expect_code(0);
+    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let cells = told["cells"].as_array().unwrap();
+    let cell = |malloc: &str| cells.iter().find(|it| it["malloc"] == malloc).unwrap_or_else(|| panic!("{told:#}"));
+    assert_eq!(cells.len(), 2, "{told:#}");
+    for malloc in ["glibc", "glibc-trim"] {
+        let it = cell(malloc);
+        assert!(it["serving"].as_str().unwrap().starts_with("glibc 2."), "{it:#}");
+        assert!(it["as_asked"] == true && it["state"] == "done" && it["block"] == 1, "{it:#}");
+        let loads = it["loads"].as_array().unwrap();
+        let names: Vec<&str> = loads.iter().map(|load| load["arm"].as_str().unwrap()).collect();
+        assert_eq!(names, ["oltp_read_only x2", "oltp_point_select x2"]);
+        assert!(loads.iter().all(|load| load["transactions_per_s"].as_f64().unwrap() > 0.0), "{it:#}");
+        assert!(loads.iter().all(|load| load["cpu_user_us_per_query"].as_f64().is_some()), "{it:#}");
+        let marks: Vec<&Value> = it["footprint"].as_array().unwrap().iter().collect();
+        assert!(marks.iter().all(|mark| mark["asked_bytes"].as_u64().is_some_and(|bytes| bytes > 0)), "{it:#}");
+    }
+    let retained = |malloc: &str| cell(malloc)["retained_bytes"].as_i64().unwrap();
+    assert!(retained("glibc") > 32 << 20, "the burst was none: {told:#}");
+    assert!(retained("glibc-trim") < retained("glibc") / 2, "{told:#}");
+    assert_eq!(told["recommendation"]["take"], "keep", "of one repeat there is no verdict: {told:#}");
+
+    let again = lab.run(asked(file, &["--repeat", "1", "--idle", "5s"])).expect_code(0);
+    assert!(!again.stderr.contains("cell  "), "{}", again.stderr);
+    assert!(again.stdout.contains("recommendation") && again.stdout.contains("keep glibc"), "{}", again.stdout);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anything_starts() {
+    let lab = Lab::new(WRINGER);
+    let file = lab.write("mallocs.toml", FILE);
+    let file = file.to_str().unwrap();
+    let run = |words: &[&str]| lab.run([&["allocators", file, "--to", "out"], words].concat());
+    run(&["--malloc", "jmalloc"]).expect_code(2).expect_said(&["jemalloc-background"]);
+    run(&["--malloc", "glibc,glibc"]).expect_code(2).expect_said(&["twice"]);
+    run(&["--malloc", "glibc", "--cpus", "4096"]).expect_code(3).expect_said(&["the load needs one of its own"]);
+    run(&["--malloc", "mine=/no/such/library.so"]).expect_code(3).expect_said(&["/no/such/library.so"]);
+    run(&["--malloc", "glibc", "--threads", "9000"]).expect_code(2).expect_said(&["4096"]);
+    assert!(!lab.home().join("sandboxes").exists(), "something was made");
+}
