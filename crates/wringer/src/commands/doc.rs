@@ -74,7 +74,7 @@ static PAGES: [Page; PAGE_COUNT] = pages![
     "testing",
     "release",
 ];
-const PAGE_COUNT: usize = 43;
+const PAGE_COUNT: usize = 44;
 
 /// # Errors
 /// Exit code 2: there is no such page.
