@@ -64,9 +64,8 @@ const WITHOUT_A_RUN: [&str; 45] = [
 ];
 
 /// Then these, most of them with real servers in homes of their own: in lanes that take about as long as each other.
-const WITH_SERVERS: [&[&str]; 4] = [
+const WITH_SERVERS: [&[&str]; 5] = [
     &[
-        "allocators",
         "catalogue",
         "cell",
         "drivers",
@@ -74,8 +73,6 @@ const WITH_SERVERS: [&[&str]; 4] = [
         "load",
         "load_file",
         "load_pgbench",
-        "mallocs",
-        "matrix",
         "mysql",
         "which_server",
         "whose_journal",
@@ -111,6 +108,7 @@ const WITH_SERVERS: [&[&str]; 4] = [
         "stalls_reproduce",
         "timed_server",
     ],
+    &["allocators", "mallocs", "matrix"],
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
