@@ -83,7 +83,7 @@ impl Matrix {
 }
 
 impl Setting {
-    /// The id of what it runs with these files, of which the experiment has only the names: each with its content.
+    /// The id of what it runs with these files, of which the experiment has only the names: each with its content, or a checksum of that.
     pub fn id_with(&self, files: &[(String, String)]) -> String {
         variant::id_with(&self.id, files)
     }
@@ -112,7 +112,7 @@ fn build(table: &Table, problems: &Problems) -> Option<Matrix> {
     keys.extend(section.follows.iter().map(|follow| follow.path.clone()));
     let settings: Vec<Setting> =
         left.iter().filter_map(|sets| setting(sets, &section, &base, &keys, problems)).collect();
-    same_twice(&settings, &left, problems);
+    same_twice(&settings, &left, &keys, problems);
     let first = &settings.first()?.experiment;
     Some(Matrix {
         name: first.name.clone(),
@@ -164,14 +164,15 @@ fn setting(sets: &[Set], section: &Section, base: &Table, keys: &[String], probl
 }
 
 /// Two settings that run the same would be taken for two.
-fn same_twice(settings: &[Setting], sets: &[Vec<Set>], problems: &Problems) {
+fn same_twice(settings: &[Setting], sets: &[Vec<Set>], keys: &[String], problems: &Problems) {
     let mut seen = BTreeSet::new();
     if settings.len() != sets.len() {
         return; // one could not be read, and is reported
     }
     for (setting, sets) in settings.iter().zip(sets) {
         if !seen.insert(&setting.id) {
-            let each: Vec<String> = setting.values.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+            let value = |key: &String| Some(format!("{key} = {}", setting.values.get(key)?));
+            let each: Vec<String> = keys.iter().filter_map(value).collect();
             let Some(last) = sets.last() else { continue };
             let message = format!("two settings run the same: {}", each.join(", "));
             problems.add(&last.node.at, message, Some("write each value once".into()));

@@ -2,6 +2,7 @@
 //! `wringer matrix`: many settings of one experiment file, each run many times.
 
 mod bench;
+mod contents;
 mod page;
 mod plan;
 mod ready;

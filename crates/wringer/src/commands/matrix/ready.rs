@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything that the cells of a matrix need, looked for before the first one runs.
 
+use super::contents::Contents;
 use crate::commands::experiment_file::{Require, read_text, refused};
 use crate::commands::run::{assertions, own_data, prepare, replays, workloads};
 use crate::commands::{command_line, disk, plan};
@@ -47,6 +48,7 @@ impl Ready {
         let (mut cells, mut plans, mut settings) = (Vec::new(), Vec::new(), Vec::new());
         let mut asked = Asked { places: &places, facts: None, servers: BTreeMap::new(), options: BTreeMap::new() };
         let mut blocked: Vec<String> = Vec::new();
+        let mut contents = Contents::default();
         for setting in &matrix.settings {
             let experiment = &setting.experiment;
             let workloads = workloads::read(file, experiment)?;
@@ -64,6 +66,7 @@ impl Ready {
             let origin = own_data::look(file, experiment)?;
             let disk = experiment::disk_mechanism(experiment, &facts);
             let found = Found { workloads, programs, filler, logs, origin, disk };
+            let named = contents.of(file, &found)?;
             let cell = Cell {
                 left_out: plan.left_out.clone(),
                 kept_fills,
@@ -71,7 +74,8 @@ impl Ready {
                 text: setting.text.clone(),
                 ..Cell::of(experiment, found, &mut disk::flags::read_bins)?
             };
-            let id = setting.id_with(&cell.files);
+            let files: Vec<(String, String)> = cell.files.iter().cloned().chain(named).collect();
+            let id = setting.id_with(&files);
             settings.push(Planned { id, values: setting.values.clone(), disk_bytes: plan.disk_bytes });
             cells.push(cell);
             plans.push(plan);

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a setting runs that its experiment only names: the logs that are replayed, and the programs that fill or load the server. A setting whose
+//! log or program was edited is another setting.
+
+use crate::exit::{Exit, Failure};
+use lab::Found;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+/// Each file is read once, however many settings have it.
+#[derive(Default)]
+pub(super) struct Contents {
+    sums: BTreeMap<PathBuf, String>,
+}
+
+impl Contents {
+    /// What each is called, and the SHA-256 of its content. `file` is the experiment's, whose folder the logs are looked for in.
+    ///
+    /// # Errors
+    /// Exit code 3: one cannot be read.
+    pub(super) fn of(&mut self, file: &Path, found: &Found) -> Result<Vec<(String, String)>, Failure> {
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let logs = found.logs.keys().map(|name| (format!("log {name}"), folder.join(name)));
+        let loads = found.programs.iter().map(|(arm, program)| (format!("program of {arm}"), program.program.clone()));
+        let fill = found.filler.iter().map(|program| ("program of fill".to_owned(), program.program.clone()));
+        let named: Vec<(String, PathBuf)> = logs.chain(loads).chain(fill).collect();
+        named.into_iter().map(|(name, path)| Ok((name, self.sum(path)?))).collect()
+    }
+
+    fn sum(&mut self, path: PathBuf) -> Result<String, Failure> {
+        match self.sums.entry(path) {
+            Entry::Occupied(known) => Ok(known.get().clone()),
+            Entry::Vacant(new) => {
+                let sum = sha256(new.key()).map_err(|source| {
+                    let context = format!("read {}", new.key().display());
+                    Failure::new(Exit::Missing, anyhow::Error::new(source).context(context))
+                })?;
+                Ok(new.insert(sum).clone())
+            }
+        }
+    }
+}
+
+fn sha256(path: &Path) -> std::io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut reader = BufReader::with_capacity(1 << 20, File::open(path)?);
+    loop {
+        let bytes = reader.fill_buf()?;
+        let count = bytes.len();
+        if count == 0 {
+            break;
+        }
+        hash.update(bytes);
+        reader.consume(count);
+    }
+    Ok(hash.finalize().iter().fold(String::new(), |mut sum, byte| {
+        let _ = write!(sum, "{byte:02x}");
+        sum
+    }))
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests {
+    use super::*;
+    use lab::Program;
+
+    #[test]
+    fn an_edited_program_is_another_one_and_a_moved_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = |name: &str, content: &str| {
+            let program = folder.path().join(name);
+            std::fs::write(&program, content).unwrap();
+            let filler = Program { program, folder: folder.path().into(), scripts: Vec::new() };
+            let found = Found {
+                workloads: BTreeMap::new(),
+                programs: BTreeMap::new(),
+                filler: Some(filler),
+                logs: BTreeMap::new(),
+                origin: None,
+                disk: None,
+            };
+            Contents::default().of(Path::new("x.toml"), &found).unwrap()
+        };
+        let first = told("fill.sh", "one");
+        assert_ne!(first, told("fill.sh", "two"));
+        assert_eq!(first, told("moved.sh", "one"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_by_its_path() {
+        let failure = Contents::default().sum("/nowhere/at/all".into()).unwrap_err();
+        assert!(format!("{failure:?}").contains("/nowhere/at/all"));
+    }
+}
