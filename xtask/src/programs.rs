@@ -171,9 +171,9 @@ fn known(names: &[&str], programs: &BTreeSet<String>) -> Result<()> {
 pub(crate) struct Order {
     /// Beside the guest, and its lanes beside each other.
     pub(crate) first: Vec<Vec<String>>,
-    /// The same, when those have ended.
+    /// When those and the guest have ended.
     pub(crate) then: Vec<Vec<String>>,
-    /// When the guest has ended as well.
+    /// When those have ended as well.
     pub(crate) alone: Vec<String>,
 }
 

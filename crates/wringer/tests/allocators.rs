@@ -20,7 +20,7 @@ workload = "oltp_point_select"
 "#;
 
 fn asked<'a>(file: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let usual = ["--malloc", "glibc,glibc-trim", "--threads", "2", "--time", "1s", "--to", "out"];
+    let usual = ["--malloc", "glibc,glibc-trim", "--threads", "2", "--time", "1s", "--wait", "0s", "--to", "out"];
     [&["allocators", file], &usual[..], more].concat()
 }
 
@@ -29,7 +29,7 @@ fn a_burst_tells_mallocs_apart_and_a_second_call_runs_nothing() {
     let lab = Lab::new(WRINGER);
     let file = lab.write("mallocs.toml", FILE);
     let file = file.to_str().unwrap();
-    let ran = lab.run(asked(file, &["--repeat", "1", "--idle", "5s", "-o", "json"])).expect_code(0);
+    let ran = lab.run(asked(file, &["--repeat", "1", "--idle", "3s", "-o", "json"])).expect_code(0);
     let told: Value = serde_json::from_str(&ran.stdout).unwrap();
     let cells = told["cells"].as_array().unwrap();
     let cell = |malloc: &str| cells.iter().find(|it| it["malloc"] == malloc).unwrap_or_else(|| panic!("{told:#}"));
@@ -51,7 +51,7 @@ fn a_burst_tells_mallocs_apart_and_a_second_call_runs_nothing() {
     assert!(retained("glibc-trim") < retained("glibc") / 2, "{told:#}");
     assert_eq!(told["recommendation"]["take"], "keep", "of one repeat there is no verdict: {told:#}");
 
-    let again = lab.run(asked(file, &["--repeat", "1", "--idle", "5s"])).expect_code(0);
+    let again = lab.run(asked(file, &["--repeat", "1", "--idle", "3s"])).expect_code(0);
     assert!(!again.stderr.contains("cell  "), "{}", again.stderr);
     assert!(again.stdout.contains("recommendation") && again.stdout.contains("keep glibc"), "{}", again.stdout);
 }

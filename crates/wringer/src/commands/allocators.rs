@@ -16,7 +16,6 @@ use host::places::Places;
 use matrix::Matrix;
 use serde_json::json;
 use std::path::PathBuf;
-use std::time::Duration;
 use sweep::{Budget, Ended, Planned, Sweep, Wish};
 use units::Span;
 
@@ -55,6 +54,9 @@ pub struct Args {
     /// The rest after the burst
     #[arg(long, value_name = "TIME", default_value = "15s")]
     idle: Span,
+    /// How long a busy host is waited for before each cell; 0s: not at all
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = super::matrix::wait)]
+    wait: Span,
     /// Folder for the results; one that has them already is gone on with
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
@@ -65,8 +67,6 @@ pub struct Args {
 
 /// What it came to, beside the sweep's own state.
 const RESULT: &str = "result.json";
-/// How long a busy host is waited for before each cell.
-const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
 pub fn main(args: Args) -> Outcome {
     let (text, experiment) = read(&args.file)?;
@@ -96,7 +96,7 @@ pub fn main(args: Args) -> Outcome {
     let stop = signals::install()?;
     let mut sweep = Sweep::open(&args.to, &plan, &places).map_err(failure)?;
     let mut runner = Runner { cells: &cells, places: &places, stop: stop.clone(), keys: &plan.keys };
-    let ended = sweep.run(&mut runner, &Wish { longest_wait: LONGEST_WAIT, stop });
+    let ended = sweep.run(&mut runner, &Wish { longest_wait: args.wait.0, stop });
     let told = told(&args, &study, &sweep)?;
     match args.output {
         Output::Json => terminal::json(&told),

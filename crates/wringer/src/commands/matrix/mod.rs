@@ -113,7 +113,7 @@ pub struct RunArgs {
     pub output: Output,
 }
 
-fn wait(text: &str) -> Result<Span, String> {
+pub(in crate::commands) fn wait(text: &str) -> Result<Span, String> {
     let asked: Span = text.parse().map_err(|error: units::ParseError| error.to_string())?;
     if asked > LONGEST_WAIT {
         return Err(format!(
