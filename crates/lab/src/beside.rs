@@ -73,31 +73,48 @@ impl Lab<'_> {
     /// Ends them, and records what they got.
     pub(crate) fn end_beside(&self, phase: &Phase, mut running: Running) -> Result<(), Error> {
         running.stop.store(true, Ordering::SeqCst);
-        let mut kept = 0;
+        let mut kept = Vec::new();
         for (asked, client) in running.clients.drain(..) {
             let Ok(tally) = client.join() else { continue };
-            kept += if asked.keep { tally.opened } else { 0 };
+            kept.extend((asked.keep && tally.opened > 0).then(|| asked.account.clone()));
             self.notes.event("load", format!("{}: {}", phase.name, told(&asked, &tally)))?;
             for measured in measured(&asked, &tally) {
                 let (at_us, arm) = (self.notes.clock.now_us(), Some(phase.name.clone()));
                 self.notes.measured(&Measured { at_us, arm, ..measured })?;
             }
         }
-        if let Some(serving) = self.serving.as_ref().filter(|_| kept > 0) {
-            await_room(serving.target(), u32::try_from(kept).unwrap_or(u32::MAX));
+        if let Some(serving) = self.serving.as_ref().filter(|_| !kept.is_empty()) {
+            await_room(serving.target(), &kept);
         }
         Ok(())
     }
 }
 
 /// Connections that were closed are in the server for a moment longer, and what comes next would be refused. When they stay, that says so itself.
-fn await_room(target: &Target, connections: u32) {
+fn await_room(target: &Target, accounts: &[String]) {
     let deadline = Instant::now() + ANSWER_LIMIT;
-    let is_full = |error: &load::Error| error.code().is_some_and(|code| FULL.contains(&code));
-    while load::capacity::check(target, connections, 0).is_err_and(|error| is_full(&error)) && Instant::now() < deadline
-    {
+    let mut open = None;
+    while Instant::now() < deadline {
+        let connection = open.take().map_or_else(|| Connection::open(target), Ok);
+        match connection.and_then(|mut connection| Ok((sessions_of(&mut connection, target, accounts)?, connection))) {
+            Ok((0, _)) => return,
+            Ok((_, connection)) => open = Some(connection),
+            Err(error) if error.code().is_some_and(|code| FULL.contains(&code)) => {}
+            Err(_) => return,
+        }
         std::thread::sleep(LOOK);
     }
+}
+
+/// How many the server has of these accounts, whose names need no quoting.
+fn sessions_of(connection: &mut Connection, target: &Target, accounts: &[String]) -> Result<u64, load::Error> {
+    let (table, column) = match target.protocol {
+        Protocol::Mysql => ("information_schema.processlist", "user"),
+        Protocol::Postgresql => ("pg_stat_activity", "usename"),
+    };
+    let names: Vec<String> = accounts.iter().map(|name| format!("'{name}'")).collect();
+    let rows = connection.query(&format!("SELECT COUNT(*) FROM {table} WHERE {column} IN ({})", names.join(", ")))?;
+    Ok(rows.parse(0, 0).unwrap_or_default())
 }
 
 /// With the sandbox's own password, and the right to the tables alone. One that is there from an earlier arm stays as it is.
