@@ -57,7 +57,7 @@ fn a_figure_without_a_law_stands_there_and_agrees_with_nothing() {
     let kept = figure(&article, "RSS after a rest over RSS at the load's end");
     assert_eq!((&kept["agrees"], &kept["because"]), (&Value::from(true), &Value::Null), "{kept:#}");
     assert_eq!((kept["law_low"].as_f64(), kept["law_high"].as_f64()), (Some(0.8), Some(1.05)));
-    assert!(statement.contains("1 of 1 figures that have a law keep it"), "those without are not counted: {statement}");
+    assert!(statement.contains("so here for 1 of 1 figure"), "those without are not counted: {statement}");
     // a law with one bound
     let probe = [("probe.scan.cold", 100.0), ("probe.scan.warm", 150.0), ("probe.scan.warm.cached", 1.0)];
     let evidence = run(1, vec![arm("a", &[])], probe.map(|(what, value)| got("a", what, value)).into());
@@ -72,7 +72,7 @@ fn a_law_that_is_not_kept_is_told_with_what_else_the_recording_has() {
     let (article, statement) = told(&evidence);
     let against = figure(&article, name);
     assert_eq!((&against["agrees"], &against["because"]), (&Value::from(false), &NONE.into()), "{against:#}");
-    assert!(statement.contains("0 of 1 figures") && statement.ends_with(&format!("; not so: {name}.")), "{statement}");
+    assert!(statement.contains("0 of 1 figure") && statement.ends_with(&format!("; not so: {name}.")), "{statement}");
 
     let mut measured = rest("a", 1000.0, 500.0);
     measured.push(Measured { within_tolerance: Some(false), ..got("a", "ram.hidden", 1.0) });
@@ -117,6 +117,10 @@ fn the_application_is_the_account_that_is_alone_somewhere() {
     // in whichever order the arms ran, and whatever the accounts are called
     let evidence = run(5, arms(), measured(120.0, 0.0));
     assert_eq!((of(&evidence, leak), of(&evidence, limit)), ((Some(120.0), Some(true)), (Some(0.0), Some(true))));
+    let words = "Beside a client that leaks connections, 120 logins of the application fail; with a limit for that client, 0 fail.";
+    let (article, statement) = told(&evidence);
+    assert_eq!(article["told"], words);
+    assert!(statement.starts_with(&format!("{words} Article 5, ")), "what was measured is told first: {statement}");
     let evidence = run(5, arms(), measured(0.0, 1.0));
     assert_eq!((of(&evidence, leak), of(&evidence, limit)), ((Some(0.0), Some(false)), (Some(1.0), Some(false))));
     // nowhere alone: nothing says which of the two is the application

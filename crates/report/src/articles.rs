@@ -172,7 +172,8 @@ fn figures(page: &mut String, run: &Reproduction) {
     }
 }
 
-fn bounds(figure: &ArticleFigure) -> String {
+/// The law's, in words.
+pub(crate) fn bounds(figure: &ArticleFigure) -> String {
     match (figure.law_low, figure.law_high) {
         (Some(low), Some(high)) if low == high => format!("exactly {}", show::number(low)),
         (Some(low), Some(high)) => format!("{} to {}", show::number(low), show::number(high)),

@@ -55,10 +55,14 @@ fn cell<'c>(context: &'c Context<'_>, finding: &'c Finding) -> &'c str {
     context.arms.iter().find(|view| view.arm.name == name).map_or(name, |view| &view.arm.cell)
 }
 
-/// A comparison has one sentence for each arm.
+/// A comparison has one sentence for each arm; of an article's figures, what was measured stands before what is so of it on any machine.
 fn each(finding: &Finding) -> Vec<String> {
     match &finding.evidence {
         FindingEvidence::ArmsCompare(compared) => compared.arms.iter().map(|arm| arm.statement.clone()).collect(),
+        FindingEvidence::ArticleFigures(found) if !found.told.is_empty() => {
+            let rest = finding.statement.strip_prefix(&found.told).unwrap_or(&finding.statement);
+            vec![found.told.clone(), rest.trim_start().to_owned()]
+        }
         _ => vec![finding.statement.clone()],
     }
 }

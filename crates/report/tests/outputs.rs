@@ -7,7 +7,7 @@ mod common;
 
 use common::{Sample, cut_off, empty, hostile, sample, with_memory};
 use explain::findings::HostBusy;
-use explain::{Doubt, Finding, FindingEvidence};
+use explain::{ArticleFigure, ArticleFigures, Doubt, Finding, FindingEvidence};
 
 fn html(sample: &Sample) -> String {
     let mut page = Vec::new();
@@ -318,4 +318,54 @@ fn harmful_names_stay_words_in_xml_and_markdown() {
     let (xml, page) = (report::junit(&sample.context()), report::markdown(&sample.context()));
     assert!(!xml.contains("<script") && !xml.contains("<i>") && !xml.contains('\u{1}') && xml.contains("a|b"), "{xml}");
     assert!(!page.contains("<script") && !page.contains("<i>") && page.contains("a\\|b"), "{page}");
+}
+
+/// What was measured is told in the verdict, and a table has each figure beside the article's.
+#[test]
+fn a_run_of_an_article_stands_beside_it() {
+    let figure = |name: &str, ours: Option<f64>, agrees: Option<bool>| ArticleFigure {
+        name: name.into(),
+        article: Some(419.7),
+        article_from: Some("25 GB and 61 MB".into()),
+        ours,
+        unit: "ratio".into(),
+        law: agrees.map(|_| "a huge page stands for 512 small ones".into()),
+        law_low: agrees.map(|_| 5.0),
+        law_high: None,
+        agrees,
+        because: (agrees == Some(false)).then(|| "the host was <busy>".into()),
+        from: None,
+    };
+    let told = "With pages of 4 KiB the server has 85 times the page tables.";
+    let figures = vec![
+        figure("kept", Some(85.0), Some(true)),
+        figure("broken", Some(2.0), Some(false)),
+        figure("without a law", Some(1.5), None),
+        figure("not measured", None, None),
+    ];
+    let mut run = sample();
+    assert!(!html(&run).contains("id=\"article\""), "another experiment has none");
+    run.explained.findings.push(Finding {
+        arm: None,
+        statement: format!("{told} Article 5, “HugePages”: so."),
+        evidence: FindingEvidence::ArticleFigures(ArticleFigures {
+            article: 5,
+            title: "HugePages".into(),
+            told: told.into(),
+            figures,
+        }),
+        doubts: Vec::new(),
+    });
+    // numbers and their units are tied
+    let page = html(&run).replace('\u{a0}', " ");
+    let verdict =
+        page.split("<section class=\"verdict\">").nth(1).and_then(|rest| rest.split("</section>").next()).unwrap();
+    assert!(verdict.contains(&format!(">{told}</p>")) && verdict.contains(">Article 5, “HugePages”"), "{verdict}");
+    let section =
+        page.split("<section id=\"article\">").nth(1).and_then(|rest| rest.split("</section>").next()).unwrap();
+    for words in ["✓ kept", "✗ not kept", "5 or more", "the host was &lt;busy&gt;", "25 GB and 61 MB", "without a law"]
+    {
+        assert!(section.contains(words), "'{words}' is not in {section}");
+    }
+    assert!(!section.contains("not measured"), "{section}");
 }

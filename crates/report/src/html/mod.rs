@@ -4,6 +4,7 @@
 //! What is words and tables stands in the HTML, readable without the script; the script draws the charts, from one constant.
 
 mod arms;
+mod article;
 mod assertions;
 mod conditions;
 mod data;
@@ -41,7 +42,8 @@ pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; 
                       base-uri 'none'; form-action 'none'";
 
 /// The sections in the order of the page, one module for each topic.
-const SECTIONS: [Section; 14] = [
+const SECTIONS: [Section; 15] = [
+    article::SECTION,
     arms::SECTION,
     assertions::SECTION,
     drivers::SECTION,

@@ -17,6 +17,8 @@ pub(super) struct Law {
     /// What the article printed.
     pub(super) source: Option<&'static str>,
     pub(super) unit: &'static str,
+    /// The figure as a sentence of the headline, with `{}` where the number goes. Empty: it is told in the table alone.
+    pub(super) tells: &'static str,
     /// `None`: nothing about it is so on every machine and could yet fail; then there are the two figures alone.
     pub(super) holds: Option<Holds>,
     pub(super) of: FigureOf,
@@ -51,6 +53,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: Some(325.3),
         source: Some("5.9 GiB in 266.1 s, then in 0.818 s"),
         unit: "ratio",
+        tells: "The second scan of a file that the page cache holds is {} times as fast as the first",
         holds: Some(Holds {
             says: "a file that fits in the page cache is scanned faster the second time: by half at least, for less may be the host's other work",
             low: 1.5,
@@ -64,6 +67,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: Some(2932.0),
         source: Some("1024 reads: 3.90 ms each, then 1.33 us each"),
         unit: "ratio",
+        tells: "",
         holds: None,
         of: cached_cold_over_warm,
     },
@@ -73,6 +77,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: None,
         source: None,
         unit: "ratio",
+        tells: "",
         holds: Some(Holds {
             says: "a read past the page cache goes to the disk, whatever is cached: after a scan it is not three times faster, which more would be than a disk and the host's other work vary by",
             low: 0.0,
@@ -86,6 +91,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: Some(87.9),
         source: Some("5106.17 and 58.10 queries/s"),
         unit: "ratio",
+        tells: "Without RAM for the page cache the load does {} times fewer queries a second",
         holds: Some(Holds {
             says: "a load whose table was in the page cache gets slower when there is no RAM for it: by half at least, for less may be the host's other work",
             low: 1.5,
@@ -99,6 +105,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: Some(1.03),
         source: Some("annex 4: the humps at 0.22 and 10.5 ms, with a delay of 10 ms"),
         unit: "ratio",
+        tells: "A query that needs one read takes {} times the delay longer than one that needs none",
         holds: Some(Holds {
             says: "the humps are as far apart as one read takes: the delay, and what the device takes besides",
             low: 0.95,
@@ -112,6 +119,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: Some(1.99),
         source: Some("annex 4: the third hump at 20.7 ms"),
         unit: "ratio",
+        tells: "two reads take {} times as long as one",
         holds: Some(Holds { says: "some queries need two reads, and take twice as long", low: 1.85, high: 2.15 }),
         of: reads_of_second_hump,
     },
@@ -121,16 +129,27 @@ pub(super) const LAWS: [Law; 18] = [
         printed: Some(1.1),
         source: Some("chapter 1: \"usually innodb uses 10% more memory than the one specified\""),
         unit: "ratio",
+        tells: "The server's RSS is {} times its buffer pool",
         holds: None,
         of: pool_share,
     },
-    Law { article: 3, name: "RSS over VSZ", printed: None, source: None, unit: "ratio", holds: None, of: rss_over_vsz },
+    Law {
+        article: 3,
+        name: "RSS over VSZ",
+        printed: None,
+        source: None,
+        unit: "ratio",
+        tells: "",
+        holds: None,
+        of: rss_over_vsz,
+    },
     Law {
         article: 3,
         name: "RSS after a rest over RSS at the load's end",
         printed: None,
         source: None,
         unit: "ratio",
+        tells: "after a rest it has {} times the RSS that it had at the end of the load",
         holds: Some(Holds {
             says: "InnoDB frees no page of its pool when it has nothing to do; what connections had is given back, and may be a fifth",
             low: 0.8,
@@ -144,6 +163,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: Some(95.8),
         source: Some("annex 5: 479 for 5 stalls"),
         unit: "count",
+        tells: "Each stalled query raises the counter wait_free by {}",
         holds: Some(Holds {
             says: "with backoff each try of a waiting query counts: at least two, and in the second that a pause can last at most 250 (one each 4 ms)",
             low: 2.0,
@@ -157,6 +177,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: Some(3.94),
         source: Some("annex 3, later loads: 306.55 and 77.79 ms"),
         unit: "ratio",
+        tells: "",
         // the pause of the LRU manager grows to sqrt(2t) ms in t ms without need, so that sqrt(60 / 5) = 3.46 of the pauses; but a query waits only for
         // what is left of a pause when the list is empty, and how long the list lasts is the machine's
         holds: None,
@@ -168,6 +189,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: Some(578.4),
         source: Some("annex 3: 306.55 ms with backoff, at most 0.53 ms with legacy"),
         unit: "ratio",
+        tells: "After a pause of 60 s the longest query takes {} times as long with backoff as with legacy",
         holds: Some(Holds {
             says: "with backoff a query waits for the LRU manager, which sleeps up to a second; with legacy it takes a page itself: twice as long at least, for a busy host delays both",
             low: 2.0,
@@ -181,6 +203,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: Some(9.0),
         source: Some("25 GB over 80 connections, each with the 141.5 GiB of 72457 huge pages in pages of 4 KiB"),
         unit: "bytes",
+        tells: "",
         holds: Some(Holds { says: "8 bytes for each page of 4 KiB and connection", low: 7.9, high: 9.5 }),
         of: page_table_entry,
     },
@@ -190,6 +213,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: Some(419.7),
         source: Some("25 GB and 61 MB"),
         unit: "ratio",
+        tells: "With pages of 4 KiB the server has {} times the page tables that it has with huge pages",
         holds: Some(Holds {
             says: "a huge page stands for 512 pages of 4 KiB, which is the most; what else a connection has mapped keeps its tables, and at 1 GiB that may be a fifth",
             low: 5.0,
@@ -203,6 +227,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: Some(1.025),
         source: Some("72457 pages of 2 MiB for shared_buffers of 138 GB"),
         unit: "ratio",
+        tells: "",
         holds: Some(Holds {
             says: "the server's shared memory is shared_buffers and little besides: locks, WAL buffers, a slot for each connection, and the rest of the last page",
             low: 1.0,
@@ -216,6 +241,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: None,
         source: None,
         unit: "count",
+        tells: "Beside a client that leaks connections, {} logins of the application fail",
         holds: Some(Holds { says: "a client that leaks connections leaves none for others", low: 1.0, high: ANY }),
         of: refused_beside_leak,
     },
@@ -225,6 +251,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: None,
         source: None,
         unit: "count",
+        tells: "with a limit for that client, {} fail",
         holds: Some(Holds { says: "a limit for the leaking account leaves the rest to others", low: 0.0, high: 0.0 }),
         of: refused_with_limit,
     },
@@ -234,6 +261,7 @@ pub(super) const LAWS: [Law; 18] = [
         printed: None,
         source: None,
         unit: "ratio",
+        tells: "",
         holds: Some(Holds {
             says: "four times as many connections have four times the page tables, but for what the server has without them",
             low: 3.0,

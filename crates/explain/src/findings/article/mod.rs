@@ -10,12 +10,16 @@ use evidence::Evidence;
 use laws::LAWS;
 use measured::Seen;
 use serde::{Deserialize, Serialize};
+use units::counted;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArticleFigures {
     /// From 1 to 5, as `docs/articles.md` counts them.
     pub article: u32,
     pub title: String,
+    /// What was measured, in words: one sentence. Empty: none of the figures that are told so was measured.
+    #[serde(default)]
+    pub told: String,
     pub figures: Vec<ArticleFigure>,
 }
 
@@ -82,8 +86,12 @@ pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Findin
         figures.iter().filter(|figure| figure.agrees == Some(false)).map(|figure| figure.name.as_str()).collect();
     let agree = held.iter().filter(|agrees| **agrees).count();
     let title = laws::title(article);
-    let mut statement =
-        format!("Article {article}, “{title}”: {agree} of {} figures that have a law keep it here", held.len());
+    let told = told(&figures);
+    let space = if told.is_empty() { "" } else { " " };
+    let mut statement = format!(
+        "{told}{space}Article {article}, “{title}”: what must be so on any machine is so here for {agree} of {}",
+        counted(held.len() as u64, "figure")
+    );
     if !against.is_empty() {
         statement.push_str(&format!("; not so: {}", against.join(", ")));
     }
@@ -94,8 +102,30 @@ pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Findin
         let hint = "another experiment of the same article may have them, or this host does not allow a squeeze";
         doubts.push(doubt("article.not_measured", text, Some(hint)));
     }
-    let figures = ArticleFigures { article, title: title.to_owned(), figures };
+    let figures = ArticleFigures { article, title: title.to_owned(), told, figures };
     Some(Finding { arm: None, statement, evidence: FindingEvidence::ArticleFigures(figures), doubts })
+}
+
+/// What was measured, in words, as one sentence; of an article's figures not all are told so.
+fn told(figures: &[ArticleFigure]) -> String {
+    let sentence = |figure: &ArticleFigure| {
+        let law = LAWS.iter().find(|law| law.name == figure.name && !law.tells.is_empty())?;
+        Some(law.tells.replace("{}", &number(figure.ours?)))
+    };
+    let mut all = figures.iter().filter_map(sentence);
+    let Some(first) = all.next() else { return String::new() };
+    let first = first[..1].to_uppercase() + &first[1..];
+    all.fold(first, |told, next| format!("{told}; {}", next[..1].to_lowercase() + &next[1..])) + "."
+}
+
+/// Three digits, as people read them.
+fn number(value: f64) -> String {
+    let decimals = match value.abs() {
+        it if it == it.round() || it >= 100.0 => 0,
+        it if it >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
 }
 
 /// Of the CPU time, what is enough to be in the figures: as [`crate::busy::Busy::causes`] has it.
