@@ -83,8 +83,8 @@ data() { jq -c '.conditions.data' "$1/result.json"; }
 use "$work"
 experiment "$size" >"$work/small.toml"
 say "a fill of $size, and its clone"
-run "$work/small.toml" "$work/filled" --kept-fill
-run "$work/small.toml" "$work/cloned" --kept-fill
+run "$work/small.toml" "$work/filled"
+run "$work/small.toml" "$work/cloned"
 jq -nc --arg size "$size" --argjson filled "$(data "$work/filled")" --argjson cloned "$(data "$work/cloned")" \
     '{ row: "clone", size: $size, file_system: "the folder'"'"'s", mechanism: $cloned.mechanism, filled_us: $filled.elapsed_us, cloned_us: $cloned.elapsed_us,
        times_sooner: ($filled.elapsed_us / $cloned.elapsed_us) }' >>"$rows"
@@ -94,11 +94,11 @@ if [ "$pairs" -gt 0 ]; then
         say "pair $number of $pairs"
         # which of the two is first changes from pair to pair
         if [ $((10#$number % 2)) -eq 0 ]; then
-            run "$work/small.toml" "$work/clone-$number" --kept-fill
-            run "$work/small.toml" "$work/fresh-$number"
+            run "$work/small.toml" "$work/clone-$number"
+            run "$work/small.toml" "$work/fresh-$number" --no-kept-fill
         else
-            run "$work/small.toml" "$work/fresh-$number"
-            run "$work/small.toml" "$work/clone-$number" --kept-fill
+            run "$work/small.toml" "$work/fresh-$number" --no-kept-fill
+            run "$work/small.toml" "$work/clone-$number"
         fi
     done
     "$wringer" compare --a "$work"/fresh-*/ --b "$work"/clone-*/ --paired -o json >"$work/compared.json" || true
@@ -124,8 +124,8 @@ if [ "$big" != 0 ]; then
         chmod 711 "$place"
         use "$place"
         export WRINGER_FILLS_LIMIT=1T
-        run "$work/big.toml" "$work/filled-$kind" --kept-fill
-        run "$work/big.toml" "$work/cloned-$kind" --kept-fill
+        run "$work/big.toml" "$work/filled-$kind"
+        run "$work/big.toml" "$work/cloned-$kind"
         jq -nc --arg size "$big" --arg kind "$kind" --argjson filled "$(data "$work/filled-$kind")" --argjson cloned "$(data "$work/cloned-$kind")" \
             --argjson seconds "$(jq '[.events[] | .text | capture(" by (reflink|copy) in (?<s>[0-9.]+) s") | .s | tonumber][0]' "$work/cloned-$kind/result.json")" \
             '{ row: "clone", size: $size, file_system: $kind, mechanism: $cloned.mechanism, filled_us: $filled.elapsed_us, cloned_us: $cloned.elapsed_us, clone_alone_us: ($seconds * 1e6),

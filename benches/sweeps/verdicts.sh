@@ -74,7 +74,7 @@ run_cells() { # run_cells KIND COUNT CPUS
     local number
     for number in $(seq "$2"); do
         [ $((number % 10)) -ne 0 ] || say "$1: $number of $2"
-        "$wringer" run "$work/$1.toml" --kept-fill --to "$work/$1-$(printf %03d "$number")" >"$work/out" 2>"$work/err" ||
+        "$wringer" run "$work/$1.toml" --to "$work/$1-$(printf %03d "$number")" >"$work/out" 2>"$work/err" ||
             { say "a cell failed: $(tail -n2 "$work/err")"; exit 4; }
     done
 }

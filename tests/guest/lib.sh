@@ -3,7 +3,7 @@
 # Runs one case between two snapshots of the machine, and says what came of it in one line. Below: the words that cases use.
 # usage: sh /lib.sh frame CASE
 
-export WRINGER_HOME=${WRINGER_HOME:-/tmp/home} WRINGER_CACHE=/tmp/cache HOME=/tmp
+export WRINGER_HOME=${WRINGER_HOME:-/tmp/home} WRINGER_CACHE=/tmp/cache HOME=/tmp WRINGER_FILLS_LIMIT=0
 export PATIENCE=60
 
 # --- the words of a case -------------------------------------------------------------------------

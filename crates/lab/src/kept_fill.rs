@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The cell's data from the cache, where they were filled before; and into it, once they are filled.
 
-use crate::cell::{Cell, KeptFills, Phase};
+use crate::cell::{Cell, KeptFills, Phase, Program};
 use crate::error::Error;
 use crate::lab::Lab;
 use evidence::{Data, DataHow};
-use experiment::Fill;
+use experiment::FillSize;
 use fills::{Entry, Kept, Key, Looked, Store, ToKeep};
 use host::clock::{rfc3339, unix_seconds};
 use host::places::Places;
 use load::fill::FillReport;
-use sandbox::{Installation, LEFT_OUT, Sandbox, ServerOption, filled_key};
+use sandbox::{Installation, LEFT_OUT, Sandbox, filled_key};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io, iter};
 use units::Bytes;
 
 /// What a fill came to: kept beside the data, so that a run with a clone tells the same.
@@ -21,6 +24,9 @@ use units::Bytes;
 pub(crate) struct Note {
     pub(crate) report: Option<FillReport>,
     pub(crate) pgbench: Option<String>,
+    /// Of the table that a program of the user's has made.
+    #[serde(default)]
+    pub(crate) rows_per_table: u64,
 }
 
 /// What is known of the cell's data in the cache.
@@ -31,32 +37,58 @@ pub(crate) struct FromCache {
     pub(crate) entry: Option<Arc<Entry>>,
 }
 
-/// The key of what a cell's fill makes in a new sandbox; `None`: it is not to be kept. A data directory of the user's own is never kept, nor what a
-/// program of somebody else's fills: nothing says that it would fill the same again.
+/// The key of what a cell's fill makes in a new sandbox; `None`: it is not to be kept. Data of the user's own are never kept.
 ///
 /// # Errors
-/// The server's program cannot be looked at.
-pub(crate) fn key(
-    fill: &Fill,
-    seed: u64,
-    options: &[ServerOption],
-    pool: Option<Bytes>,
-    installation: &Installation,
-) -> Result<Option<Key>, Error> {
-    if fill.from.is_some() || !fill.command.is_empty() || (fill.size.is_none() && fill.pgbench.is_none()) {
+/// The server's program, or the one that fills, cannot be looked at.
+pub(crate) fn key_of(cell: &Cell, first: &Phase, installation: &Installation) -> Result<Option<Key>, Error> {
+    let fill = &cell.fill;
+    let is_own = cell.origin.is_some() || fill.from.is_some();
+    let is_none = fill.size.is_none() && fill.pgbench.is_none() && fill.command.is_empty();
+    if is_own || is_none || cell.kept_fills == KeptFills::Off {
         return Ok(None);
     }
     // of a size in multiples of the pool, the pool's size is part
-    let pool = pool.filter(|_| matches!(fill.size, Some(experiment::FillSize::TimesPool(_))));
-    let key = filled_key(installation, options)?;
-    Ok(Some(key.with("fill", json!(fill)).with("seed", seed).with("pool_bytes", json!(pool.map(|pool| pool.0)))))
+    let pool = Some(first.pool).filter(|_| matches!(fill.size, Some(FillSize::TimesPool(_))));
+    let key = filled_key(installation, &first.server_options)?
+        .with("fill", json!(fill))
+        .with("seed", first.load.seed)
+        .with("pool_bytes", json!(pool.map(|pool| pool.0)));
+    Ok(match &cell.filler {
+        Some(program) => match files_of(program)? {
+            Some(files) => Some(key.with("program_that_fills", files)),
+            None => None,
+        },
+        None => Some(key),
+    })
 }
 
-pub(crate) fn key_of(cell: &Cell, first: &Phase, installation: &Installation) -> Result<Option<Key>, Error> {
-    if cell.origin.is_some() || cell.kept_fills == KeptFills::Off {
+/// With more files beside it, nobody looks at them all before each run.
+const MOST_FILES: usize = 1000;
+
+/// A program that fills, and each file of the folder that it is started in (a script may read others): their names, sizes and times of writing. Experiments
+/// are left out, for what of them shapes the data is in the key already. `None`: there are too many files.
+///
+/// # Errors
+/// One cannot be looked at.
+fn files_of(program: &Program) -> Result<Option<Value>, Error> {
+    let unread = |path: &Path| {
+        let path = path.to_owned();
+        move |source: io::Error| host::Error::path("look at", path, source)
+    };
+    let entries = fs::read_dir(&program.folder).map_err(unread(&program.folder))?;
+    let mut beside: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    beside.retain(|path| path.extension() != Some("toml".as_ref()) && path.is_file());
+    beside.sort();
+    if beside.len() > MOST_FILES {
         return Ok(None);
     }
-    key(&cell.fill, first.load.seed, &first.server_options, Some(first.pool), installation)
+    let mut told = Vec::new();
+    for path in iter::once(&program.program).chain(&beside) {
+        let file = path.metadata().map_err(unread(path))?;
+        told.push(json!([path, file.size(), format!("{}.{:09}", file.mtime(), file.mtime_nsec())]));
+    }
+    Ok(Some(json!(told)))
 }
 
 impl Lab<'_> {
@@ -108,6 +140,9 @@ impl Lab<'_> {
             for measured in report.measured(self.notes.clock.now_us()) {
                 self.notes.measured(&measured)?;
             }
+        }
+        if self.cell.filler.is_some() && self.cell.fill.size.is_none() {
+            self.rows_per_table = note.rows_per_table;
         }
         if let Some(report) = note.pgbench {
             self.notes.event("fill", format!("when they were filled: {report}"))?;

@@ -329,6 +329,7 @@ impl<'a> Walk<'a> {
             drivers::fill(&mut self.lab, program)?;
             if self.lab.cell.fill.size.is_none() {
                 self.lab.rows_per_table = own_data::rows(&target);
+                note.rows_per_table = self.lab.rows_per_table;
             }
         }
         self.lab.check_stop()?;

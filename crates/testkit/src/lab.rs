@@ -74,7 +74,9 @@ impl Lab {
         command
             .args(args)
             .env("WRINGER_HOME", self.home.path())
-            .env("WRINGER_CACHE", shared_cache(self.user.unwrap_or(own_uid())));
+            .env("WRINGER_CACHE", shared_cache(self.user.unwrap_or(own_uid())))
+            // each test fills its own data; those of kept data have a cache of their own, and take this away
+            .env("WRINGER_FILLS_LIMIT", "0");
         command.env("HOME", self.home.path()).current_dir(self.home.path()).stdin(Stdio::null());
         command
     }

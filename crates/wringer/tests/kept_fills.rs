@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer run --kept-fill`: a run that begins with a clone of an earlier fill has the same rows, says that it has, and notices what was
+//! A second `wringer run` of the same fill with a clone of the first one's data, says so, has the same rows, and notices what was
 //! changed since; `wringer purge`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
@@ -40,7 +40,7 @@ impl Home {
     }
 
     fn wringer(&self, args: &[&str]) -> Ran {
-        Ran::of(self.lab.command(args).env("WRINGER_CACHE", &self.cache))
+        Ran::of(self.lab.command(args).env("WRINGER_CACHE", &self.cache).env_remove("WRINGER_FILLS_LIMIT"))
     }
 
     /// A sandbox that begins with filled tables, where no more than `limit` is kept.
@@ -129,9 +129,9 @@ fn expect_cloned(run: &Finished, key: &str) {
 /// are `sound`.
 fn goes_through(home: &Home, flavour: &str, sums: &[&str], checks: &[&str], sound: &[Value]) -> String {
     let file = home.experiment(flavour, 3000);
-    let filled = home.run(&file, &["--kept-fill"]);
+    let filled = home.run(&file, &[]);
     let key = expect_filled(&filled);
-    let cloned = home.run(&file, &["--kept-fill"]);
+    let cloned = home.run(&file, &[]);
     expect_cloned(&cloned, &key);
     let of_fill = home.asked(&filled, sums);
     let of_clone = home.asked(&cloned, &[sums, checks].concat());
@@ -142,7 +142,7 @@ fn goes_through(home: &Home, flavour: &str, sums: &[&str], checks: &[&str], soun
     assert_eq!(checked, sound, "the server's own check of the clone");
 
     home.tamper(&key);
-    let anew = home.run(&file, &["--kept-fill"]);
+    let anew = home.run(&file, &[]);
     assert_eq!(expect_filled(&anew), key);
     assert!(anew.ran.stderr.contains("kept data were thrown away"), "{}", anew.ran.stderr);
     assert_eq!(home.asked(&anew, sums), of_fill, "the rows of a seed are always the same");
@@ -163,17 +163,17 @@ fn mariadb_begins_with_a_clone_of_an_earlier_fill() {
 
     // what is asked for is done, and what was kept anew is used
     let file = home.experiment("mariadb", 3000);
-    let verified = home.run(&file, &["--kept-fill", "--verify"]);
+    let verified = home.run(&file, &["--verify"]);
     expect_cloned(&verified, &key);
     home.delete(&verified);
-    let fresh = home.run(&file, &["--kept-fill", "--fresh-fill"]);
+    let fresh = home.run(&file, &["--fresh-fill"]);
     assert_eq!(expect_filled(&fresh), key);
     home.delete(&fresh);
-    let other = home.run(&home.experiment("mariadb", 2000), &["--kept-fill"]);
+    let other = home.run(&home.experiment("mariadb", 2000), &[]);
     assert_ne!(expect_filled(&other), key, "other rows are other data");
     home.delete(&other);
-    let plain = home.run(&file, &[]);
-    assert_eq!((&plain.data["how"], plain.data.get("kept")), (&"filled".into(), None), "nothing is kept unasked");
+    let plain = home.run(&file, &["--no-kept-fill"]);
+    assert_eq!((&plain.data["how"], plain.data.get("kept")), (&"filled".into(), None), "{}", plain.data);
     home.delete(&plain);
     purges(&home, &key);
 }
@@ -228,7 +228,7 @@ fn a_sandbox_begins_with_filled_tables_and_shares_them_with_runs() {
         assert!(files(&home.cache).iter().all(|file| !file.ends_with(".sqlite")), "the fill's recording is of no use");
     }
     // a run of the same fill has nothing left to fill
-    let run = home.run(&home.experiment("mariadb", 3000), &["--kept-fill"]);
+    let run = home.run(&home.experiment("mariadb", 3000), &[]);
     assert_eq!(run.data["how"], "cloned", "{}", run.data);
     home.delete(&run);
 }

@@ -34,7 +34,7 @@ impl Home {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.lab.command(args);
-        command.env("WRINGER_CACHE", &self.cache);
+        command.env("WRINGER_CACHE", &self.cache).env_remove("WRINGER_FILLS_LIMIT");
         command
     }
 
@@ -240,9 +240,8 @@ fn a_budget_ends_it_and_run_takes_the_same_file() {
     assert_eq!(home.attempts().values().map(|(_, begun)| begun).sum::<usize>(), 1);
     let text = home.wringer(&["plan", &file]).expect_code(0).stdout;
     assert!(text.contains("2 settings x 2 blocks = 4 cells") && text.contains("load.threads"), "{text}");
-    for flag in ["--force", "--keep", "--fresh-fill"] {
-        let kept = if flag == "--fresh-fill" { vec!["--kept-fill"] } else { vec![] };
-        let ran = home.wringer(&[&["run", &file, flag], kept.as_slice()].concat()).expect_code(2);
+    for flag in ["--force", "--keep", "--fresh-fill", "--no-kept-fill"] {
+        let ran = home.wringer(&["run", &file, flag]).expect_code(2);
         assert!(ran.stderr.contains(&format!("{flag} is for one run")), "{}", ran.stderr);
     }
 }

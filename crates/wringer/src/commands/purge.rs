@@ -12,8 +12,8 @@ use units::{Bytes, counted};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Frees the data directories that `wringer run --kept-fill` has kept (`wringer doc fills`). No result, sandbox, recording or fetched \
-    server is touched; the next run with --kept-fill fills anew. What a run clones at this moment stays, and is named.\n\n\
+    after_help = "Frees the data directories that `wringer run`, matrices and `sandbox deploy --filled` have kept (`wringer doc fills`). No result, sandbox, recording or fetched \
+    server is touched; the next run fills anew. What a run clones at this moment stays, and is named.\n\n\
     Examples:\n  \
     wringer purge --dry-run      what is kept, how large it is, and when it was used last\n  \
     wringer purge                remove all of it\n  \

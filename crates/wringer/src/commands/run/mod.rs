@@ -52,14 +52,14 @@ pub struct Args {
     /// Squeeze the host's RAM even beside a running database that is not Wringer's
     #[arg(long)]
     yes: bool,
-    /// Begin with a clone of the same fill of an earlier run, where there is one, and keep a new fill for the next run
+    /// Fill anew, also where the same data are kept, and keep the new ones in their place
     #[arg(long)]
-    kept_fill: bool,
-    /// With --kept-fill: fill anew, and keep that in place of what is there
-    #[arg(long, requires = "kept_fill")]
     fresh_fill: bool,
-    /// With --kept-fill: read every kept file and compare its checksum before it is used
-    #[arg(long, requires = "kept_fill", conflicts_with = "fresh_fill")]
+    /// Fill anew, and keep nothing
+    #[arg(long, conflicts_with_all = ["fresh_fill", "verify"])]
+    no_kept_fill: bool,
+    /// Read every file of the kept data and compare its checksum before they are used
+    #[arg(long, conflicts_with = "fresh_fill")]
     verify: bool,
     #[command(flatten)]
     require: Require,
@@ -95,11 +95,11 @@ pub fn main(args: Args) -> Outcome {
     }
     let mut experiment = of_text(&args.file, &text)?;
     args.require.of(&mut experiment)?;
-    let kept_fills = match (args.kept_fill, args.fresh_fill, args.verify) {
-        (false, ..) => KeptFills::Off,
-        (true, true, _) => KeptFills::Fresh,
-        (true, false, true) => KeptFills::Verify,
-        (true, false, false) => KeptFills::Use,
+    let kept_fills = match (args.no_kept_fill, args.fresh_fill, args.verify) {
+        (true, ..) => KeptFills::Off,
+        (false, true, _) => KeptFills::Fresh,
+        (false, false, true) => KeptFills::Verify,
+        (false, false, false) => KeptFills::Use,
     };
     let asked = Asked { to: args.to.as_deref(), force: args.force, keep: args.keep, yes: args.yes, kept_fills };
     let ready = Ready::look(&args.file, text, &experiment, &asked)?;
@@ -120,7 +120,7 @@ pub fn main(args: Args) -> Outcome {
 /// # Errors
 /// Exit code 2: a flag that is for one run.
 fn matrix_of(args: Args) -> Result<matrix::RunArgs, Failure> {
-    let of_one_run = [("--force", args.force), ("--keep", args.keep), ("--fresh-fill", args.fresh_fill)];
+    let of_one_run = [("--force", args.force), ("--keep", args.keep), ("--fresh-fill", args.fresh_fill), ("--no-kept-fill", args.no_kept_fill)];
     let refused = of_one_run.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag);
     let output = match args.output {
         Format::Text => Ok(terminal::Output::Text),
