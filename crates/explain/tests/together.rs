@@ -38,7 +38,7 @@ fn the_same_run_twice_differs_in_nothing() {
         compared.statement.starts_with("Between \"no delay, run 2\" and \"no delay, run 1\" no difference is shown")
     );
     assert!(conditions.statement.contains("under the same conditions"), "{}", conditions.statement);
-    assert_eq!((doubts(&together), together.runs.len()), (Vec::<&str>::new(), 2));
+    assert_eq!((doubts(&together), together.runs.len()), (vec!["compare.repeats"], 2));
     assert_eq!(together.runs[0], explain::explain(&both));
 }
 
@@ -50,6 +50,8 @@ fn turns_of_a_cell_are_taken_together() {
     assert_eq!(cells.as_array().unwrap().len(), 2, "one for each cell, not for each turn");
     let ratio = cells[0]["throughput_ratio"].as_f64().unwrap();
     assert!((ratio - 3.0).abs() < 1e-9 && cells[0]["difference_shown"] == true, "{cells:#}");
+    // by batches of the run's time, as the arms of one run
+    assert!(cells[0]["low"].as_f64().unwrap() > 1.0 && cells[0]["detectable_ratio"].as_f64().unwrap() > 1.0, "{cells:#}");
 }
 
 #[test]
@@ -63,7 +65,7 @@ fn what_else_differs_is_named_and_doubted() {
     variables.insert("port".into(), "1".into());
     let first = stored();
     let together = explain_together(&[&first, &other]);
-    assert_eq!(doubts(&together), ["runs.conditions"]);
+    assert_eq!(doubts(&together), ["runs.conditions", "compare.repeats"]);
     let different = &figures(&together.findings[1])["different"];
     assert_eq!(different[0]["what"], "host.kernel");
     assert_eq!(different[0]["values"][1], "6.12.1");

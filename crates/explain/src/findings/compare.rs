@@ -29,7 +29,7 @@ pub struct ComparedArm {
     pub low: Option<f64>,
     #[serde(default)]
     pub high: Option<f64>,
-    /// A true ratio of so much, or of 1 over so much, would have been shown in 9 of 10 such runs; `None` for arms of several runs.
+    /// A true ratio of so much, or of 1 over so much, would have been shown in 9 of 10 such runs.
     #[serde(default)]
     pub detectable_ratio: Option<f64>,
     /// The interval leaves 1 out.
@@ -61,16 +61,16 @@ pub(super) struct Interval {
     pub(super) detectable_ratio: Option<f64>,
 }
 
-/// All turns of a cell, and what they did while they ran.
-struct Cell {
-    side: Side,
+/// All turns of a cell in one run, and what they did while they ran.
+pub(super) struct Cell {
+    pub(super) side: Side,
     /// `None`: too short a run.
     batches: Option<Batches>,
 }
 
 impl Cell {
     /// `None` without a throughput.
-    fn of(name: &str, turns: &[&Arm]) -> Option<Self> {
+    pub(super) fn of(name: &str, turns: &[&Arm]) -> Option<Self> {
         let phases = || turns.iter().filter_map(|arm| arm.load.as_ref()).map(|load| &load.measured);
         let elapsed_us: u64 = phases().map(|phase| phase.elapsed_us).sum();
         let transactions: u64 = phases().map(|phase| phase.transactions).sum();
@@ -87,6 +87,14 @@ impl Cell {
             },
             batches: within::batches(&rates),
         })
+    }
+
+    /// What chance makes of the ratio of this one over `base`, as one of so many comparisons; `None`: too short a run.
+    pub(super) fn beside(&self, base: &Self, comparisons: usize) -> Option<Interval> {
+        let chance = CHANCE / comparisons.max(1) as f64;
+        let within = within::compare(base.batches.as_ref()?, self.batches.as_ref()?, chance)?;
+        let (low, high) = (within.low / within.ratio, within.high / within.ratio);
+        Some(Interval { low, high, detectable_ratio: Some(within.detectable_ratio) })
     }
 }
 
@@ -137,14 +145,9 @@ pub(super) fn finding(evidence: &Evidence) -> Option<Finding> {
     let mut cells = loaded(evidence).into_iter();
     let base = cells.next()?;
     let others: Vec<Cell> = cells.collect();
-    let chance = CHANCE / others.len().max(1) as f64;
-    let interval = |one: &Cell| {
-        let within = within::compare(base.batches.as_ref()?, one.batches.as_ref()?, chance)?;
-        let (low, high) = (within.low / within.ratio, within.high / within.ratio);
-        Some(Interval { low, high, detectable_ratio: Some(within.detectable_ratio) })
-    };
+    let count = others.len();
     let compared: Vec<Comparison> =
-        others.iter().filter_map(|one| compare(&base.side, &one.side, interval(one))).collect();
+        others.iter().filter_map(|one| compare(&base.side, &one.side, one.beside(&base, count))).collect();
     if compared.is_empty() {
         return None;
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `runs.compare`: each cell of the later runs against the same cell of the first. `runs.conditions`: in what else the runs differ.
 
-use super::compare::{ComparedArm, Interval, Side, compare};
+use super::compare::{Cell, ComparedArm, compare};
 use super::{Doubt, Finding, FindingEvidence, doubt};
-use crate::{Percentiles, conditions};
-use evidence::{Arm, Evidence, LatencyHistogram};
+use crate::conditions;
+use evidence::{Arm, Evidence};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,15 +41,6 @@ pub struct DifferentCondition {
     pub values: Vec<Value>,
 }
 
-/// Slots of the timeline are joined to batches, at least this many: their means are nearly independent.
-const BATCHES: u64 = 10;
-/// A longer batch gives no better interval.
-const LONGEST_BATCH_US: u64 = 1_000_000;
-/// Fewer batches give no interval worth the name.
-const FEWEST_BATCHES: usize = 5;
-/// Two-sided 95 % of Student's t with 4 to 9 degrees of freedom is 2.3 to 2.8; the runs also differ by what the host did meanwhile.
-const DEVIATIONS: f64 = 2.8;
-
 /// More are counted, not named, in a sentence.
 const NAMED: usize = 4;
 
@@ -67,17 +58,21 @@ fn named(cell: &str, run: usize) -> String {
 /// `None` where no cell is in the first run and in a later one.
 fn compared(runs: &[&Evidence], different: &BTreeMap<String, Vec<Value>>) -> Option<Finding> {
     let (first, later) = runs.split_first()?;
-    let (mut figures, mut once) = (Vec::new(), false);
+    let mut pairs: Vec<(&str, usize, &Evidence)> = Vec::new();
     for cell in cells(first) {
-        let Some(base) = side(first, cell, 0) else { continue };
-        for (run, evidence) in (1..).zip(later) {
-            let of = |(side, error): (Side, Option<f64>)| compare(&base.0, &side, interval(base.1, error));
-            let Some(one) = side(evidence, cell, run).and_then(of) else { continue };
-            figures.push(ComparedCell { cell: cell.to_owned(), run: run + 1, compared: one.figures(&base.0) });
-            once |= turns(first, cell).count() < 2 || turns(evidence, cell).count() < 2;
-        }
+        pairs.extend((1..).zip(later).map(|(run, evidence)| (cell, run, *evidence)));
     }
-    let told: Vec<&str> = figures.iter().map(|one: &ComparedCell| one.compared.statement.as_str()).collect();
+    let sides = pairs.into_iter().filter_map(|(cell, run, evidence)| {
+        let base = Cell::of(&named(cell, 0), &turns(first, cell))?;
+        Some((cell, run, base, Cell::of(&named(cell, run), &turns(evidence, cell))?))
+    });
+    let sides: Vec<(&str, usize, Cell, Cell)> = sides.collect();
+    let told = sides.iter().filter_map(|(cell, run, base, own)| {
+        let compared = compare(&base.side, &own.side, own.beside(base, sides.len()))?;
+        Some(ComparedCell { cell: (*cell).to_owned(), run: run + 1, compared: compared.figures(&base.side) })
+    });
+    let figures: Vec<ComparedCell> = told.collect();
+    let told: Vec<&str> = figures.iter().map(|one| one.compared.statement.as_str()).collect();
     let statement = told.join(" ");
     (!figures.is_empty()).then(|| Finding {
         arm: None,
@@ -87,11 +82,11 @@ fn compared(runs: &[&Evidence], different: &BTreeMap<String, Vec<Value>>) -> Opt
             runs: runs.iter().map(|run| run.run_id.clone()).collect(),
             cells: figures,
         }),
-        doubts: doubts(once, different),
+        doubts: doubts(different),
     })
 }
 
-fn doubts(once: bool, different: &BTreeMap<String, Vec<Value>>) -> Vec<Doubt> {
+fn doubts(different: &BTreeMap<String, Vec<Value>>) -> Vec<Doubt> {
     let text = || format!("the runs differ in more than what was measured: {}", names(different));
     let others = (!different.is_empty()).then(|| {
         doubt(
@@ -100,12 +95,9 @@ fn doubts(once: bool, different: &BTreeMap<String, Vec<Value>>) -> Vec<Doubt> {
             Some("run both again on one host, one after the other, with what is to be compared as the only change"),
         )
     });
-    let once = once.then(|| {
-        let text =
-            "a cell ran only once in a run: a part of the difference may be what else happened on the host meanwhile";
-        doubt("compare.once", text, Some("repeat = 3 runs all arms in turn, three times"))
-    });
-    others.into_iter().chain(once).collect()
+    let text = "each run is one repeat of its cells: the interval says what varied while they ran, and nothing of what another run would give";
+    let hint = "a verdict needs three runs of each side: wringer compare --a A1 A2 A3 --b B1 B2 B3";
+    others.into_iter().chain([doubt("compare.repeats", text, Some(hint))]).collect()
 }
 
 fn in_conditions(different: &BTreeMap<String, Vec<Value>>) -> Finding {
@@ -137,61 +129,9 @@ fn cells(run: &Evidence) -> Vec<&str> {
     run.arms.iter().map(|arm| arm.cell.as_str()).filter(|cell| seen.insert(*cell)).collect()
 }
 
-/// Those whose load came to something.
-fn turns<'e>(run: &'e Evidence, cell: &'e str) -> impl Iterator<Item = &'e Arm> {
-    let loaded = |arm: &&Arm| arm.load.as_ref().is_some_and(|load| load.measured.transactions > 0);
-    run.arms.iter().filter(move |arm| arm.cell == cell).filter(loaded)
-}
-
-/// Around a ratio of two rates, each with its relative standard error.
-fn interval(base: Option<f64>, own: Option<f64>) -> Option<Interval> {
-    let half = DEVIATIONS * base?.hypot(own?);
-    Some(Interval { low: 1.0 - half, high: 1.0 + half, detectable_ratio: None })
-}
-
-/// All turns of a cell together, with the standard error of their rate over the rate; `None`: too short a run.
-fn side(run: &Evidence, cell: &str, number: usize) -> Option<(Side, Option<f64>)> {
-    let turns: Vec<&Arm> = turns(run, cell).collect();
-    let phases = || turns.iter().filter_map(|arm| arm.load.as_ref()).map(|load| &load.measured);
-    let rates: Vec<f64> = phases().filter_map(|phase| phase.transactions_per_second()).collect();
-    let count = rates.len() as f64;
-    let rate = rates.iter().sum::<f64>() / count;
-    let mut response = LatencyHistogram::new();
-    phases().for_each(|phase| response.merge(&phase.transaction.response));
-    let driven = turns.iter().any(|arm| arm.driven.is_some());
-    let error = error(&turns, &rates, rate);
-    (rate > 0.0)
-        .then(|| (Side { name: named(cell, number), rate, response: Percentiles::of(&response), driven }, error))
-}
-
-/// Of the mean of the turns: from within them, or from how far they lie apart, whichever is more.
-fn error(turns: &[&Arm], rates: &[f64], mean: f64) -> Option<f64> {
-    let count = rates.len() as f64;
-    let within: Option<Vec<f64>> = turns.iter().map(|arm| relative_error(arm)).collect();
-    let within = within.map(|errors| errors.iter().map(|error| error * error).sum::<f64>().sqrt() / count);
-    let apart = (rates.len() > 1).then(|| {
-        let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        (variance / count).sqrt() / mean
-    });
-    within.into_iter().chain(apart).reduce(f64::max)
-}
-
-/// Standard error of the throughput over its mean, from batch means.
-fn relative_error(arm: &Arm) -> Option<f64> {
-    let points = &arm.load.as_ref()?.measured.timeline;
-    let slot_us = points.first()?.length_us.max(1);
-    let batch_us = (slot_us * points.len() as u64 / BATCHES).min(LONGEST_BATCH_US);
-    let per_batch = usize::try_from(batch_us / slot_us).ok()?.max(1);
-    // the last batch may be cut short by the end of the phase
-    let batches: Vec<f64> =
-        points.chunks_exact(per_batch).map(|batch| batch.iter().map(|point| point.transactions as f64).sum()).collect();
-    if batches.len() < FEWEST_BATCHES {
-        return None;
-    }
-    let count = batches.len() as f64;
-    let mean = batches.iter().sum::<f64>() / count;
-    let variance = batches.iter().map(|batch| (batch - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    (mean > 0.0).then(|| (variance / count).sqrt() / mean)
+/// Those that had a load.
+fn turns<'e>(run: &'e Evidence, cell: &str) -> Vec<&'e Arm> {
+    run.arms.iter().filter(|arm| arm.cell == cell && arm.load.is_some()).collect()
 }
 
 /// What is not the same in all runs, with its value in each; `null` where a run has none.
@@ -207,7 +147,7 @@ fn different(runs: &[&Evidence]) -> BTreeMap<String, Vec<Value>> {
 fn all_conditions(run: &Evidence) -> BTreeMap<String, Value> {
     let mut flat = conditions::of_run(run);
     for cell in cells(run) {
-        let Some(arm) = turns(run, cell).next() else { continue };
+        let Some(arm) = turns(run, cell).into_iter().next() else { continue };
         conditions::of_arm(arm, &format!("arm \"{cell}\""), &mut flat);
     }
     flat
