@@ -33,7 +33,7 @@ fn is_own(name: &str, value: &str, hostname: Option<&String>) -> bool {
     OWN.contains(&name) || value.contains('/') || hostname.is_some_and(is_of_host)
 }
 
-/// Of the whole run: tool, host, server and its variables, mechanisms.
+/// Of the whole run: tool, host, server and its variables, mechanisms, rows of the data.
 pub(crate) fn of_run(run: &Evidence) -> BTreeMap<String, Value> {
     let Conditions { tool, host, server, mechanisms, traits, .. } = &run.conditions;
     let hostname = server.variables.get("hostname");
@@ -42,9 +42,17 @@ pub(crate) fn of_run(run: &Evidence) -> BTreeMap<String, Value> {
     let server = json!({ "flavour": server.flavour, "version": server.version, "source": server.source, "variables": variables });
     let tool = json!({ "version": tool.version, "as_root": tool.as_root });
     let mut flat = BTreeMap::new();
-    let all = json!({ "tool": tool, "host": host, "server": server, "mechanisms": mechanisms, "traits": traits });
+    let all = json!({ "tool": tool, "host": host, "server": server, "mechanisms": mechanisms, "traits": traits, "data": data(run) });
     flatten("", all, &mut flat);
     flat
+}
+
+/// What the fill came to: rows of all tables together, and how many of them were to fit in a page. Nothing of data of the user's own.
+fn data(run: &Evidence) -> Value {
+    let of = |what: &str| run.measured.iter().find(|measured| measured.what == what);
+    let rows = of("fill.rows").and_then(|rows| Some(rows.got.as_ref()?.value));
+    let per_page = of("fill.rows_per_page").and_then(|rows| Some(rows.predicted.as_ref()?.value));
+    json!({ "rows": rows, "rows_per_page": per_page })
 }
 
 /// Of one arm: its load, its delay, what it sets. `prefix`: what the keys begin with.

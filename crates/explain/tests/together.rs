@@ -51,7 +51,10 @@ fn turns_of_a_cell_are_taken_together() {
     let ratio = cells[0]["throughput_ratio"].as_f64().unwrap();
     assert!((ratio - 3.0).abs() < 1e-9 && cells[0]["difference_shown"] == true, "{cells:#}");
     // by batches of the run's time, as the arms of one run
-    assert!(cells[0]["low"].as_f64().unwrap() > 1.0 && cells[0]["detectable_ratio"].as_f64().unwrap() > 1.0, "{cells:#}");
+    assert!(
+        cells[0]["low"].as_f64().unwrap() > 1.0 && cells[0]["detectable_ratio"].as_f64().unwrap() > 1.0,
+        "{cells:#}"
+    );
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn record(lab: &Lab, name: &str, thousandths: u64, change: impl Fn(&mut Evidence
     let recording = Recording::create(&folder.join("recording.sqlite"), &start).unwrap();
     recording.conditions(&evidence.conditions).unwrap();
     (0..).zip(&evidence.arms).for_each(|(position, arm)| recording.arm(position, arm).unwrap());
+    evidence.measured.iter().for_each(|measured| recording.measured(measured).unwrap());
     recording.finish(evidence.elapsed_us).unwrap();
     folder.to_str().unwrap().to_owned()
 }
@@ -153,6 +154,13 @@ fn unlike_workloads_and_broken_arms_are_not_comparable() {
     let other = side(&lab, "other", &STEADY, |run| run.arms[0].load.as_mut().unwrap().workload = "oltp_insert".into());
     let text = compare(&lab, &a, &other, &[]).expect_code(0).stdout;
     assert!(text.contains("Not comparable: arm.load.workload") && !text.contains("B / A"), "{text}");
+    let fewer_rows = |run: &mut Evidence| {
+        let rows = run.measured.iter_mut().find(|measured| measured.what == "fill.rows_per_page").unwrap();
+        rows.what = "fill.rows".into();
+        rows.got = Some(evidence::Quantity::count(7.0));
+    };
+    let text = compare(&lab, &a, &side(&lab, "rows", &STEADY, fewer_rows), &[]).expect_code(0).stdout;
+    assert!(text.contains("Not comparable: data.rows"), "{text}");
     let broken = side(&lab, "broken", &STEADY, |run| run.arms[0].broke_off = Some("the server ended by itself".into()));
     let text = compare(&lab, &a, &broken, &[]).expect_code(0).stdout;
     assert!(text.contains("broke off: the server ended by itself"), "{text}");

@@ -27,7 +27,9 @@ fn finding(finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
         Text(show::tied(&finding.statement))
     )?;
     finding.doubts.iter().try_for_each(|one| doubt(one, out))?;
-    let facts = facts(&finding.evidence);
+    // nothing that is not there, and no sentence twice
+    let mut facts = facts(&finding.evidence);
+    facts.retain(|(key, value)| value != show::NOTHING && !key.ends_with(".statement") && key != "statement");
     if !facts.is_empty() {
         writeln!(out, "<details><summary>Evidence</summary><dl class=\"facts\">")?;
         for (key, value) in facts {

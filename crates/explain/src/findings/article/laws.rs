@@ -4,8 +4,8 @@
 use super::measured::{
     FigureOf, backoff_after_pause, backoff_over_legacy, cached_cold_over_warm, direct_cold_over_warm,
     distance_of_humps, huge_over_buffers, load_over_squeezed, page_table_entry, page_tables_over_huge, pool_share,
-    reads_of_second_hump, refused_beside_leak, refused_with_limit, rss_after_rest, rss_over_vsz, scan_warm_over_cold,
-    ticks_per_stall,
+    reads_of_second_hump, refused_beside_leak, refused_with_limit, rss_after_rest, scan_warm_over_cold,
+    ticks_per_stall, vsz_over_rss,
 };
 
 /// One figure.
@@ -135,13 +135,13 @@ pub(super) const LAWS: [Law; 18] = [
     },
     Law {
         article: 3,
-        name: "RSS over VSZ",
+        name: "VSZ over RSS",
         printed: None,
         source: None,
         unit: "ratio",
         tells: "",
         holds: None,
-        of: rss_over_vsz,
+        of: vsz_over_rss,
     },
     Law {
         article: 3,

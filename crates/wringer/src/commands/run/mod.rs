@@ -120,7 +120,12 @@ pub fn main(args: Args) -> Outcome {
 /// # Errors
 /// Exit code 2: a flag that is for one run.
 fn matrix_of(args: Args) -> Result<matrix::RunArgs, Failure> {
-    let of_one_run = [("--force", args.force), ("--keep", args.keep), ("--fresh-fill", args.fresh_fill), ("--no-kept-fill", args.no_kept_fill)];
+    let of_one_run = [
+        ("--force", args.force),
+        ("--keep", args.keep),
+        ("--fresh-fill", args.fresh_fill),
+        ("--no-kept-fill", args.no_kept_fill),
+    ];
     let refused = of_one_run.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag);
     let output = match args.output {
         Format::Text => Ok(terminal::Output::Text),
