@@ -55,10 +55,7 @@ pub(crate) fn key_of(cell: &Cell, first: &Phase, installation: &Installation) ->
         .with("seed", first.load.seed)
         .with("pool_bytes", json!(pool.map(|pool| pool.0)));
     Ok(match &cell.filler {
-        Some(program) => match files_of(program)? {
-            Some(files) => Some(key.with("program_that_fills", files)),
-            None => None,
-        },
+        Some(program) => files_of(program)?.map(|files| key.with("program_that_fills", files)),
         None => Some(key),
     })
 }
