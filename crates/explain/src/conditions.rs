@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a run's figures are only true under, flat: `host.kernel`, `server.variables.innodb_buffer_pool_size`.
 
-use evidence::{Arm, Conditions, Evidence};
+use evidence::{Arm, Conditions, Evidence, Measured};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -55,15 +55,26 @@ fn data(run: &Evidence) -> Value {
     json!({ "rows": rows, "rows_per_page": per_page })
 }
 
-/// Of one arm: its load, its delay, what it sets. `prefix`: what the keys begin with.
-pub(crate) fn of_arm(arm: &Arm, prefix: &str, into: &mut BTreeMap<String, Value>) {
+/// Limits that were asked of a server and its load. Of hidden RAM and of slow disks other conditions tell, or figures that are another's in each run.
+const LIMITS: [&str; 5] = ["server.ram.limit", "server.cpus.limit", "server.swap", "server.cpuset", "load.cpuset"];
+
+/// Of one arm: its load, its delay, its limits, what it sets. `prefix`: what the keys begin with.
+pub(crate) fn of_arm(run: &Evidence, arm: &Arm, prefix: &str, into: &mut BTreeMap<String, Value>) {
+    let is_of_arm = |measured: &&Measured| measured.arm.as_ref().is_none_or(|name| *name == arm.name);
+    let limits: BTreeMap<&str, f64> = run
+        .measured
+        .iter()
+        .filter(is_of_arm)
+        .filter(|measured| LIMITS.contains(&measured.what.as_str()))
+        .filter_map(|measured| Some((measured.what.as_str(), measured.asked.as_ref()?.value)))
+        .collect();
     let load = arm.load.as_ref().map(|load| {
         json!({
             "workload": load.workload, "driver": load.driver, "connections": load.connections,
             "arrivals": load.arrivals, "distribution": load.distribution,
         })
     });
-    flatten(prefix, json!({ "load": load, "delay": arm.delay, "settings": arm.settings }), into);
+    flatten(prefix, json!({ "load": load, "delay": arm.delay, "limits": limits, "settings": arm.settings }), into);
 }
 
 /// Objects only; a list is one value.

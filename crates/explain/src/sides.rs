@@ -139,7 +139,7 @@ fn told(side: &[Evidence], arms: &[Pair], own: fn(&Pair) -> &String) -> Vec<BTre
         for pair in arms {
             let prefix = if arms.len() == 1 { "arm".to_owned() } else { format!("arm \"{}\"", pair.0) };
             if let Some(arm) = turns(run, own(pair)).first() {
-                conditions::of_arm(arm, &prefix, &mut flat);
+                conditions::of_arm(run, arm, &prefix, &mut flat);
             }
         }
         flat

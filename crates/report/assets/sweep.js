@@ -67,7 +67,16 @@ const first = Math.max(0, DATA.figures.findIndex((figure) => figure[1] === "thro
 const state = { figure: first, x: keys[0] ?? 0, heat: first, across: keys[0] ?? 0, down: keys[1] ?? 0 };
 const [curves, heat] = document.querySelectorAll("#curves figure");
 
-// Cells by what is on the x axis and by all else that differs.
+// Whether a key has one value for each value of another: one that follows it, or is paired with it.
+function follows(key, other) {
+  const seen = new Map();
+  return DATA.settings.every(({ values }) => {
+    if (!seen.has(values[other])) seen.set(values[other], values[key]);
+    return seen.get(values[other]) === values[key];
+  });
+}
+
+// Cells by what is on the x axis and by all else that differs of itself.
 function drawCurves() {
   const plot = curves.querySelector(".plot"), legend = curves.querySelector(".legend"), figure = DATA.figures[state.figure];
   plot.replaceChildren();
@@ -76,7 +85,7 @@ function drawCurves() {
   if (!figure) return;
   const points = DATA.points.filter((point) => point[1] === state.figure);
   const xs = DATA.keys.length ? valuesOf(state.x) : [""];
-  const others = keys.filter((key) => key !== state.x);
+  const others = keys.filter((key, place) => key !== state.x && !follows(key, state.x) && !keys.slice(0, place).some((other) => other !== state.x && follows(key, other)));
   const line = (setting) => others.map((key) => `${last(DATA.keys[key])}=${DATA.settings[setting].values[key]}`).join(" ");
   const lines = [...new Set(DATA.settings.map((_, place) => line(place)))];
   const width = Math.max(280, plot.clientWidth), height = 320, left = 70, right = 18, top = 14, bottom = 46;

@@ -157,3 +157,27 @@ fn a_choice_draws_another_figure() {
     let lines = browser.evaluate("document.querySelectorAll('#curves figure:first-of-type .plot path.line').length");
     assert_eq!(lines, Value::from(3), "over the first key, a line for each value of the second");
 }
+
+#[test]
+fn a_key_that_follows_another_makes_no_line_of_its_own() {
+    let mut view = sixty();
+    view.keys.push("server.options.innodb_buffer_pool_size".into());
+    for setting in &mut view.settings {
+        setting.values.push(format!("pool of {}", setting.values[0]));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    write_sweep_html(&view, &mut std::fs::File::create(&path).unwrap()).unwrap();
+    let Some(mut browser) = Browser::start(folder.path()) else { testkit::skip!("no chromium") };
+    browser.open(&path, (1440, 900), "light");
+    let lines = "document.querySelectorAll('#curves figure:first-of-type .plot path.line').length";
+    let over = |key: u32| {
+        format!(
+            "{{ const own = document.querySelectorAll('#curves select')[1]; own.value = '{key}'; own.dispatchEvent(new Event('change')); }} {lines}"
+        )
+    };
+    // over RAM and over the pool that follows it: a line for each number of threads; over threads: one for each size of RAM
+    for (key, wanted) in [(0, 3), (2, 3), (1, 4)] {
+        assert_eq!(browser.evaluate(&over(key)), Value::from(wanted), "over key {key}");
+    }
+}

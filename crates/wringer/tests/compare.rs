@@ -161,6 +161,17 @@ fn unlike_workloads_and_broken_arms_are_not_comparable() {
     };
     let text = compare(&lab, &a, &side(&lab, "rows", &STEADY, fewer_rows), &[]).expect_code(0).stdout;
     assert!(text.contains("Not comparable: data.rows"), "{text}");
+    let limited = |cpus: f64| {
+        move |run: &mut Evidence| {
+            let limit = run.measured.iter_mut().find(|measured| measured.what == "fill.rows_per_page").unwrap();
+            limit.what = "server.cpus.limit".into();
+            limit.asked = Some(evidence::Quantity::count(cpus));
+        }
+    };
+    let (half, less) = (record(&lab, "half", 1000, limited(0.5)), record(&lab, "less", 1000, limited(0.45)));
+    let text = lab.run(["compare", &half, &less]).expect_code(0).stdout;
+    assert!(text.contains("Not comparable: arm.limits.server.cpus.limit"), "{text}");
+    lab.run(["compare", &half, &less, "--across", "arm.limits", "--fail-if", "p99>2x"]).expect_code(3);
     let broken = side(&lab, "broken", &STEADY, |run| run.arms[0].broke_off = Some("the server ended by itself".into()));
     let text = compare(&lab, &a, &broken, &[]).expect_code(0).stdout;
     assert!(text.contains("broke off: the server ended by itself"), "{text}");

@@ -148,7 +148,7 @@ fn all_conditions(run: &Evidence) -> BTreeMap<String, Value> {
     let mut flat = conditions::of_run(run);
     for cell in cells(run) {
         let Some(arm) = turns(run, cell).into_iter().next() else { continue };
-        conditions::of_arm(arm, &format!("arm \"{cell}\""), &mut flat);
+        conditions::of_arm(run, arm, &format!("arm \"{cell}\""), &mut flat);
     }
     flat
 }

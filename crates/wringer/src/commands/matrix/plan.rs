@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use sweep::CellState;
-use units::Bytes;
+use units::{Bytes, counted};
 
 /// Of more settings the rest is counted; `-o json` has all.
 const MOST_SHOWN: usize = 60;
@@ -102,7 +102,8 @@ fn as_text(ready: &Ready, done: &Done) -> String {
     let (settings, blocks, all) = (ready.plan.settings.len(), ready.plan.blocks, ready.matrix.cells());
     let mut out = format!("{}: {settings} settings x {blocks} blocks = {all} cells", ready.plan.name);
     if ready.matrix.excluded > 0 {
-        let _ = write!(out, "; {} settings are left out by the rules of the file", ready.matrix.excluded);
+        let excluded = counted(ready.matrix.excluded as u64, "setting");
+        let _ = write!(out, "; {excluded} left out by the rules of the file");
     }
     #[allow(clippy::cast_possible_truncation)] // an estimate of days at most
     let us = (seconds(ready) * 1e6).max(0.0) as u64;
