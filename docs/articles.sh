@@ -30,7 +30,7 @@ for file in experiments/article-*.toml; do
     runs+=("$folder/$name")
     [ ! -e "$folder/$name/done" ] || continue
     code=0
-    "$WRINGER" run "$file" --to "$folder/$name" --force || code=$?
+    "$WRINGER" run "$file" --to "$folder/$name" --force --no-kept-fill || code=$?
     case $code in
         0 | 1) echo "$code" >"$folder/$name/done" ;;
         130) exit 130 ;;
