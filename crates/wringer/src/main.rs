@@ -4,6 +4,8 @@
 #![allow(unreachable_pub)] // a binary has no public interface
 
 mod commands;
+#[cfg(test)]
+mod documented;
 mod exit;
 mod foreign;
 mod input;

@@ -52,6 +52,18 @@ pub fn json(value: &impl Serialize) {
     }
 }
 
+/// The same, for a value that does not carry the number of its own shape: `schema` stands first.
+pub fn document(value: &impl Serialize) {
+    json(&Document { schema: 1, value });
+}
+
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: u32,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
 /// Prints what `write` writes, piece by piece. When nobody reads it any more, `write` is told by an error, and that is no failure of the command.
 ///
 /// # Errors

@@ -326,6 +326,7 @@ fn through_a_pooler(server: &Server) {
     let third = Connection::open(&pooled).unwrap();
     let error = Connection::open(&pooled).map(drop).unwrap_err().to_string();
     let explained = read(&server.lab.run(["connections", "audit", "--error", &error, "-o", "json"]).expect_code(0));
+    assert_eq!(explained["schema"], 1, "{explained}");
     assert_eq!(explained["error"]["limits"][0]["kind"], "pooler_clients", "{error}: {explained:#}");
     drop((held, third));
 }

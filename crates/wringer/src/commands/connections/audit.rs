@@ -49,7 +49,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let audit = looked.as_ref().map(|looked| connections::audit(&looked.seen));
     let error = text.and_then(|text| connections::explain(&text, audit.as_ref()));
     match args.looks.output {
-        terminal::Output::Json => terminal::json(&Shown { audit: audit.as_ref(), error: error.as_ref() }),
+        terminal::Output::Json => terminal::document(&Shown { audit: audit.as_ref(), error: error.as_ref() }),
         terminal::Output::Text => {
             let of_error = error.iter().map(explained).collect::<String>();
             let of_audit =

@@ -71,7 +71,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let plan = connections::plan(&looked.seen, &asked).map_err(|why| unplanned(why, &looked.seen.missing))?;
     let done = if args.apply { Some(apply::apply(&looked, &plan, args.restore_file.as_deref())?) } else { None };
     match args.looks.output {
-        terminal::Output::Json => terminal::json(&Shown {
+        terminal::Output::Json => terminal::document(&Shown {
             plan: &plan,
             looks: looked.seen.looks.len() as u64,
             missing: &looked.seen.missing,

@@ -28,7 +28,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let read = args.named.read()?;
     let advice = huge_pages::advise(&read.seen);
     match args.output {
-        Output::Json => terminal::json(&advice),
+        Output::Json => terminal::document(&advice),
         Output::Text => terminal::data(printable(&text(&read.of, &advice))),
     }
     Ok(())

@@ -35,7 +35,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     }
     let check = huge_pages::check(&read.seen, args.wanted.then_some(true));
     match args.output {
-        Output::Json => terminal::json(&check),
+        Output::Json => terminal::document(&check),
         Output::Text => terminal::data(printable(&text(&read.of, &check))),
     }
     if check.is_good { Ok(()) } else { Err(Failure::message(Exit::Finding, why_not(&check))) }

@@ -45,7 +45,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     if let Some(path) = from.and_then(recorded::recording_at) {
         return then(args, &path);
     }
-    if let (Some(_), Some(file)) = (args.at.or(args.since), from) {
+    if let (Some(_), Some(file)) = (args.at.or(args.since), from.filter(|it| it.is_file())) {
         let message = format!("{} is no recording: it has one inventory, and no times", file.display());
         return Err(Failure::message(Exit::Usage, message).hint("leave out --at and --since"));
     }
