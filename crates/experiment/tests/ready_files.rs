@@ -28,6 +28,7 @@ fn host(as_root: bool) -> HostFacts {
         preload: true,
         huge_pool: as_root,
         huge_unclaimed_bytes: if as_root { 0 } else { 4 << 30 },
+        host_thp: None,
         memory_cgroup: if as_root { "v2".into() } else { "none".into() },
         cpu_cgroup: if as_root { "v2".into() } else { "none".into() },
         cpuset_cgroup: if as_root { "v2".into() } else { "none".into() },

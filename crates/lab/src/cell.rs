@@ -202,7 +202,12 @@ impl Cell {
         self.phases.iter().find_map(|phase| phase.start.pgbouncer)
     }
 
-    /// Whether RAM is hidden from the whole host: then others on it must be asked first.
+    /// Whether all programs of the host have less RAM or other huge pages meanwhile: then who has a server on it must be asked first.
+    pub fn changes_host(&self) -> bool {
+        self.hides_ram() || self.sets_host_thp()
+    }
+
+    /// Whether RAM is hidden from the whole host.
     pub fn hides_ram(&self) -> bool {
         self.phases.iter().any(|phase| phase.ram.is_some()) && is_root()
     }

@@ -11,6 +11,7 @@ use crate::squeezes::Squeezes;
 use evidence::{ArmOutcome, Conditions};
 use run::Run;
 use sandbox::Sandbox;
+use squeeze::host_thp::HostThp;
 use squeeze::huge_pool::HugePool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +25,8 @@ pub(crate) struct Lab<'a> {
     pub(crate) squeezes: Squeezes,
     /// Room for the server's memory, as long as it runs.
     pub(crate) huge_pool: Option<HugePool>,
+    /// The host's transparent huge pages, where they were set for the server.
+    pub(crate) host_thp: Option<HostThp>,
     pub(crate) rows_per_table: u64,
     /// Set when the caller wants the walk to end.
     pub(crate) stop: Arc<AtomicBool>,
@@ -56,6 +59,7 @@ impl<'a> Lab<'a> {
             sandbox: None,
             squeezes: Squeezes::default(),
             huge_pool: None,
+            host_thp: None,
             rows_per_table: 0,
             stop,
             broken: None,

@@ -17,7 +17,7 @@
 //! | `drivers` | other programs as the load: sysbench, pgbench, any command; and a program that fills |
 //! | `replays` | a server's log as the load |
 //! | `oom` | whether the kernel has killed for want of RAM: the server's cgroup says it, else the host |
-//! | `server_start`, `huge_room` | what the server is started with: huge pages, malloc, pgBouncer; and what came of it |
+//! | `server_start`, `huge_room`, `host_thp` | what the server is started with: huge pages, malloc, pgBouncer; and what came of it |
 //! | `footprint` | what the server's memory comes to at marks of an arm, and what it has asked its malloc for |
 //! | `process_counts` | CPU time and page faults of the server while an arm is measured |
 //! | `processes_at_end` | the memory of the server's processes when an arm's load has ended |
@@ -40,6 +40,7 @@ mod drivers;
 mod error;
 mod footprint;
 mod hooks;
+mod host_thp;
 mod huge_room;
 mod idle;
 mod kept_entry;

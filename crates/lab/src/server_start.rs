@@ -50,7 +50,12 @@ fn of(start: &ServerStart, malloc: Option<MallocStart>) -> Result<Wrapping, sand
         huge_pages: start.huge_pages.map(huge_pages),
         environment: start.environment.clone().into_iter().collect(),
     };
-    wrapping.check()?;
+    // where the host's setting may be changed, it is, before the server starts
+    if squeeze::host_thp::may_set() {
+        wrapping.check_of_server()?
+    } else {
+        wrapping.check()?
+    }
     Ok(wrapping)
 }
 

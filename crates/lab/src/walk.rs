@@ -52,7 +52,7 @@ pub fn begin<'a>(cell: &'a Cell, places: &Places, hooks: Hooks<'a>) -> Result<Be
     // two runs may begin in one second, and a killed one leaves its sandbox behind
     let sandbox_name = format!("{}-{}-{:x}", cell.name, unix_seconds(), std::process::id());
     let mut resources: Vec<Resource> = Vec::new();
-    resources.extend((cell.hides_ram() || cell.takes_huge_pages()).then_some(Resource::HostRam));
+    resources.extend((cell.changes_host() || cell.takes_huge_pages()).then_some(Resource::HostRam));
     resources.push(Resource::Sandbox(sandbox_name.clone()));
     let (command, places) = (cell.command.clone(), places.clone());
     let run = Run::begin(Begin { kind: RunKind::Run, command, resources, places: places.clone() })?;
@@ -225,8 +225,12 @@ impl<'a> Walk<'a> {
             _ => Ok(()),
         };
         let finished = recording.finish(clock.now_us()).map_err(Error::from);
-        // a host that is not restored is worse than whatever ended the walk
-        released.and(walked).and(stopped).and(deleted).and(finished)
+        // a host that is not restored is worse than whatever ended the walk, also where the server's stop has found that
+        let (restored, stopped) = match stopped {
+            Err(error) if error.kind() == Kind::NotRestored => (Err(error), Ok(())),
+            other => (Ok(()), other),
+        };
+        released.and(restored).and(walked).and(stopped).and(deleted).and(finished)
     }
 
     fn interrupted(&self, error: Error) -> Error {
@@ -393,6 +397,7 @@ impl<'a> Walk<'a> {
         }
         self.lab.squeezes.limits(&mut self.lab.run, &phase.limits, &self.lab.notes)?;
         self.lab.make_huge_room(phase)?;
+        self.lab.set_host_thp(phase)?;
         let layer: Vec<&SlowLayer> = self.lab.squeezes.layer.iter().collect();
         let seeing = SlowLayer::for_programs(&layer);
         let start = self.start_with(phase)?.seeing(seeing);
@@ -455,6 +460,7 @@ impl<'a> Walk<'a> {
         if let Some(serving) = self.lab.serving.take() {
             serving.stop(&mut self.lab.run, &self.lab.notes)?;
         }
+        self.lab.put_host_thp_back()?;
         self.lab.give_huge_room_back()
     }
 

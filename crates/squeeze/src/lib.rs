@@ -12,7 +12,8 @@
 //! | [`device`] | an unused block device | device-mapper's delay target | its module, root |
 //! | [`loop_disk`] | an image file, or an unused block device | a loop device over a FUSE file | `/dev/fuse`, loop, root |
 //!
-//! [`huge_pool`] gives instead of taking: room for one server in the host's pool of huge pages.
+//! [`huge_pool`] gives instead of taking: room for one server in the host's pool of huge pages. [`host_thp`] sets the host's transparent huge
+//! pages for one server.
 //!
 //! [`standing`] has one type for those of them that stand for a stated time, and are for everybody.
 //!
@@ -32,6 +33,7 @@ pub mod device;
 pub mod directory;
 pub mod disk;
 pub mod foreign_cache;
+pub mod host_thp;
 pub mod huge_pool;
 pub mod limits;
 pub mod loop_disk;

@@ -203,7 +203,13 @@ fn what_cannot_be_had_is_told_with_its_line() {
         }
     };
     refused("malloc = \"/no/such/library.so\"", 3, &["refused.toml:6:", "server.malloc: /no/such/library.so"]);
-    refused(&format!("thp = \"{other}\""), 3, &["refused.toml:6:", "server.thp", "the host's setting is"]);
+    if testkit::is_root() {
+        let file = lab.write("thp.toml", &section(&format!("thp = \"{other}\"")));
+        let plan = lab.run(["plan", file.to_str().unwrap()]).expect_code(0).stdout;
+        assert!(plan.contains("transparent_hugepage/enabled: ") && plan.contains("by `wringer undo`"), "{plan}");
+    } else {
+        refused(&format!("thp = \"{other}\""), 3, &["refused.toml:6:", "server.thp", "the host's setting is"]);
+    }
     refused("pgbouncer = 4", 2, &["refused.toml:6:", "stands in front of PostgreSQL"]);
     assert!(!lab.home().join("sandboxes").exists(), "something was made");
 }

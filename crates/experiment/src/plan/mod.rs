@@ -7,6 +7,7 @@
 mod around;
 mod blockers;
 mod estimate;
+mod huge_pages;
 mod replay;
 mod steps;
 
@@ -39,6 +40,8 @@ pub struct HostFacts {
     pub huge_pool: bool,
     /// What is free in that pool already, and reserved by nobody.
     pub huge_unclaimed_bytes: u64,
+    /// The host's setting of transparent huge pages, where this user may change it.
+    pub host_thp: Option<String>,
     /// `v1`, `v2` or `none`: where a memory cgroup can be made by this user.
     pub memory_cgroup: String,
     /// The same of a cgroup of CPU time.

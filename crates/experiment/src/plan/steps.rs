@@ -155,6 +155,7 @@ impl List<'_> {
         }
         self.limits(arm);
         self.huge_pool(arm);
+        self.host_thp(arm);
         let pool = self.experiment.pool(arm);
         let (server, variable) = (self.server_name(), self.experiment.server.flavour.pool_variable());
         let text = format!("start {server}, {variable} = {pool}{}", with(&arm.start));
@@ -170,22 +171,6 @@ impl List<'_> {
                 "measure what the layer costs: direct reads through it, without delay, and past it",
             );
         }
-    }
-
-    /// So much that the server's memory has room in it.
-    fn huge_pool(&mut self, arm: &Arm) {
-        if !arm.start.wants_huge_pages() {
-            return;
-        }
-        if !self.host.huge_pool {
-            self.add("sandbox", 0.0, "use the huge pages that are free on this host");
-            return;
-        }
-        let pool = self.experiment.pool(arm);
-        self.add("sandbox", 2.0, "make room for the server's memory in the host's pool of huge pages").does(
-            &format!("vm.nr_hugepages raised by {pool} and somewhat more: what the server needs"),
-            "back to what it was when the server has stopped; when all of Wringer is killed, by `wringer undo` or a reboot",
-        );
     }
 
     /// What the server is started in.
@@ -398,6 +383,7 @@ impl List<'_> {
         let rest = named(&[
             (true, "stop the server"),
             (in_huge_pages, "give the huge pages back"),
+            (arms.iter().any(|arm| self.other_thp(arm).is_some()), "put the host's transparent huge pages back"),
             (layer, "end the slow layer"),
             (memory, "remove the memory cgroup"),
             (cpus, "remove the cgroups of CPUs"),

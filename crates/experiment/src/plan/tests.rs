@@ -39,6 +39,7 @@ fn root() -> HostFacts {
         preload: false,
         huge_pool: true,
         huge_unclaimed_bytes: 0,
+        host_thp: Some("madvise".into()),
         memory_cgroup: "v2".into(),
         cpu_cgroup: "v2".into(),
         cpuset_cgroup: "v2".into(),

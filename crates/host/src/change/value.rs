@@ -60,8 +60,20 @@ pub fn restore_value(_permit: &Permit, path: &Path, before: &str, ours: &[&str])
 fn holds(path: &Path, asked: &str, found: &str) -> bool {
     match switch(path, asked) {
         Some((name, on)) => found.split_whitespace().any(|member| member == name) == on,
+        None if lists_choices(path) => chosen(asked).unwrap_or(asked) == chosen(found).unwrap_or(found),
         None => same_value(path, asked, found),
     }
+}
+
+/// `transparent_hugepage/enabled` is written as one word, and read as all words with that one in brackets (kernel,
+/// admin-guide/mm/transhuge.rst).
+fn lists_choices(path: &Path) -> bool {
+    path.ends_with("transparent_hugepage/enabled")
+}
+
+/// `always [madvise] never`: the word in brackets.
+pub fn chosen(found: &str) -> Option<&str> {
+    found.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word)
 }
 
 /// `cgroup.subtree_control` is written as `+name` or `-name`, and read as a list of names (kernel, admin-guide/cgroup-v2.rst). Others
@@ -227,5 +239,24 @@ mod tests {
         let limit = folder.path().join("memory.max");
         fs::write(&limit, "1073741824\n").expect("writes");
         assert_eq!(restore_value(&permit, &limit, "max", &["1073741825"]).expect("looks"), Restored::Restored);
+    }
+
+    #[test]
+    fn a_choice_is_known_by_its_brackets() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("transparent_hugepage/enabled");
+        fs::create_dir(path.parent().expect("a parent")).expect("makes");
+        let permit = Permit::issue(1);
+        let now = |text: &str| fs::write(&path, text).expect("writes");
+        let restore = || restore_value(&permit, &path, "madvise", &["always"]).expect("restores");
+        now("always [madvise] never\n");
+        assert_eq!(restore(), Restored::Already);
+        assert_eq!(set_value(&permit, &path, "madvise", "always").expect("sets"), "always");
+        now("[always] madvise never\n");
+        assert!(matches!(set_value(&permit, &path, "madvise", "always"), Err(Error::Conflict { .. })));
+        assert_eq!(restore(), Restored::Restored);
+        assert_eq!(fs::read_to_string(&path).expect("reads"), "madvise");
+        now("always madvise [never]\n");
+        assert_eq!(restore(), Restored::Foreign("always madvise [never]".into()));
     }
 }

@@ -109,14 +109,23 @@ impl Wrapping {
     /// # Errors
     /// [`Error::Unwrappable`]: what cannot be had on this host. Nothing was changed.
     pub fn check(&self) -> Result<(), Error> {
-        self.malloc.as_ref().map_or(Ok(()), MallocStart::check)?;
-        if self.valgrind.is_some() {
-            valgrind_program()?;
-        }
+        self.check_of_server()?;
         match self.thp {
             Some(asked @ (Thp::Always | Thp::Madvise)) => check_host_thp(asked),
             _ => Ok(()),
         }
+    }
+
+    /// All but the host's own setting of transparent huge pages.
+    ///
+    /// # Errors
+    /// As [`Wrapping::check`].
+    pub fn check_of_server(&self) -> Result<(), Error> {
+        self.malloc.as_ref().map_or(Ok(()), MallocStart::check)?;
+        if self.valgrind.is_some() {
+            valgrind_program()?;
+        }
+        Ok(())
     }
 
     /// Options of the server's own.

@@ -7,6 +7,7 @@ mod show;
 
 use super::experiment_file::{read, refused};
 use super::matrix::failure;
+use super::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal::{self, Output};
@@ -42,7 +43,7 @@ pub struct Args {
     /// CPUs of the server, whole cores first; the load gets the others [default: both share all]
     #[arg(long, value_delimiter = ',')]
     cpus: Vec<u32>,
-    /// Transparent huge pages of the server: never, or what the host has
+    /// Transparent huge pages of the server. As root always and madvise are set for the whole host, cell by cell, and put back
     #[arg(long, value_delimiter = ',', value_parser = ["always", "madvise", "never"])]
     thp: Vec<String>,
     /// How often each cell is run; below 3 there is no verdict
@@ -57,6 +58,9 @@ pub struct Args {
     /// How long a busy host is waited for before each cell; 0s: not at all
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = super::matrix::wait)]
     wait: Span,
+    /// Change the host's transparent huge pages even if there is a database that is not Wringer's
+    #[arg(long)]
+    yes: bool,
     /// Folder for the results; one that has them already is gone on with
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
@@ -75,6 +79,9 @@ pub fn main(args: Args) -> Outcome {
     let matrix = Matrix::parse(&made).map_err(|problems| refused(&args.file, &made, &problems))?;
     let places = Places::from_environment();
     let cells = cells::of(&args.file, &matrix, &places)?;
+    if cells.iter().any(lab::Cell::changes_host) {
+        ask_consent(&places, args.yes)?;
+    }
     let planned = matrix.settings.iter().zip(&cells).map(|(setting, cell)| Planned {
         id: setting.id_with(&cell.files),
         values: setting.values.clone(),

@@ -110,6 +110,7 @@ pub fn host_facts(experiment: &Experiment, places: &Places) -> HostFacts {
         preload: good("preload"),
         huge_pool: rustix::fs::access(host::change::POOL, rustix::fs::Access::WRITE_OK).is_ok(),
         huge_unclaimed_bytes: huge_unclaimed_bytes(),
+        host_thp: squeeze::host_thp::in_force().filter(|_| squeeze::host_thp::may_set()),
         memory_cgroup: cgroup(check("memory-cgroup")),
         cpu_cgroup: cgroup(check("cpu-cgroup")),
         cpuset_cgroup: cgroup(check("cpuset-cgroup")),

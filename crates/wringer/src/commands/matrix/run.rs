@@ -27,7 +27,7 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
     let places = Places::from_environment();
     let kept_fills = if args.verify { KeptFills::Verify } else { KeptFills::Use };
     let ready = Ready::look(&args.file, &text, &args.require, kept_fills)?;
-    if ready.cells.iter().any(lab::Cell::hides_ram) {
+    if ready.cells.iter().any(lab::Cell::changes_host) {
         ask_consent(&places, args.yes)?;
     }
     for left_out in ready.left_out() {

@@ -207,7 +207,7 @@ impl Ready {
             text,
             ..Cell::of(experiment, found, &mut disk::flags::read_bins)?
         };
-        if cell.hides_ram() {
+        if cell.changes_host() {
             ask_consent(&places, asked.yes)?;
         }
         Ok(Self { cell, output, places, stop })
