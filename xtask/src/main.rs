@@ -12,6 +12,8 @@ mod check;
 mod circles;
 mod faults;
 mod leftovers;
+#[cfg(test)]
+mod lengths;
 mod outcome;
 mod programs;
 #[cfg(test)]

@@ -11,7 +11,6 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{pread, pwrite};
 use rustix::process::Signal;
 use std::fs::{self, File};
-use std::io::Read as _;
 use std::io::Write as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -395,7 +394,7 @@ fn without_root_the_layer_makes_a_user_namespace() {
     if let Some(why) = common::obstacle() {
         testkit::skip!("{why}");
     }
-    let Some(ordinary) = Ordinary::start() else {
+    let Some(ordinary) = common::ordinary::Layer::start() else {
         testkit::skip!("an ordinary user cannot mount here: no user namespace, no setpriv or no device node");
     };
     let seen = ordinary.inside(
@@ -409,65 +408,6 @@ fn without_root_the_layer_makes_a_user_namespace() {
     let start = Instant::now();
     ordinary.inside("dd if=written of=/dev/null iflag=direct bs=4096 count=1 2>/dev/null; true");
     assert!(start.elapsed() >= Duration::from_millis(30));
-}
-
-struct Ordinary {
-    layer: std::process::Child,
-    folder: tempfile::TempDir,
-}
-
-impl Ordinary {
-    /// `None`: this host does not let an ordinary user do that.
-    fn start() -> Option<Self> {
-        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-        let data = folder.path().join("data");
-        fs::create_dir(&data).unwrap();
-        fs::write(data.join("file"), "below\n").unwrap();
-        // by a process of its own: what this one has open to write, a child of another test may hold, and then it cannot be executed
-        let mut copy = std::process::Command::new("cp");
-        copy.arg(env!("CARGO_BIN_EXE_slow-layer")).arg(folder.path().join("slow-layer"));
-        assert!(copy.status().unwrap().success());
-        for path in [folder.path(), &data, &data.join("file")] {
-            std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
-        }
-        let mut options = common::options();
-        options.directory = data;
-        options.control = folder.path().join("slowfs.sock");
-        let (ready_read, ready_write) = common::pipe();
-        use rustix::fd::AsRawFd as _;
-        let ready = ready_write.as_raw_fd();
-        let script = "set -e; cd \"$1\"; mknod fuse c 10 229; chmod 666 fuse; mount --bind fuse /dev/fuse
-            exec setpriv --reuid 65534 --regid 65534 --clear-groups ./slow-layer \"$2\"";
-        let mut command = std::process::Command::new("unshare");
-        command.args(["--mount", "sh", "-c", script, "sh"]).arg(folder.path());
-        command.arg(serde_json::to_string(&options).unwrap()).env("WRINGER_READY_FD", ready.to_string());
-        common::inherit(&mut command, [ready, ready]);
-        let layer = command.stderr(std::process::Stdio::null()).spawn().ok()?;
-        drop(ready_write);
-        let mut line = String::new();
-        File::from(ready_read).read_to_string(&mut line).unwrap();
-        let ordinary = Self { layer, folder };
-        line.contains("\"ready\":").then_some(ordinary)
-    }
-
-    /// What the user sees in the namespace, in the directory.
-    fn inside(&self, script: &str) -> String {
-        let output = std::process::Command::new("setpriv")
-            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "nsenter", "--user", "--mount"])
-            .args(["--preserve-credentials", "--target", &self.layer.id().to_string(), "sh", "-c"])
-            .arg(format!("cd {} && {script}", self.folder.path().join("data").display()))
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-}
-
-impl Drop for Ordinary {
-    fn drop(&mut self) {
-        let _ = self.layer.kill();
-        let _ = self.layer.wait();
-    }
 }
 
 /// fio writes and verifies checksums, with several requests in flight; a checksum that is wrong makes it fail.

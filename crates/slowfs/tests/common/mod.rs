@@ -3,6 +3,8 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, dead_code, unreachable_pub)] // tests make their own processes and files
 
+pub mod ordinary;
+
 use evidence::{Delay, DelayMode};
 use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
