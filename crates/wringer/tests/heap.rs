@@ -99,6 +99,7 @@ fn the_function_that_grew_is_first() {
     let (number, begun) = (from["number"].to_string(), from["heap_bytes"].as_u64().unwrap() - 655_360);
     let shown = output(WRINGER, &["heap", "show", &file, "--from", &number, "-o", "json"]);
     let shown: Value = serde_json::from_slice(&shown).unwrap();
+    assert_eq!(shown["schema"], 1);
     let first = &shown["growth"][0];
     assert_eq!(first["function"], "Log_event::read_log_event(char const*)", "{first:#}");
     assert_eq!(

@@ -17,8 +17,10 @@ use std::path::PathBuf;
     wringer heap diff before/massif.out.1 after/massif.out.1\n  \
     wringer heap diff massif.out.1 massif.out.1 --from 3 --to 48")]
 pub struct Args {
+    /// The profile from before
     #[arg(value_name = "BEFORE")]
     before: PathBuf,
+    /// The profile from after; the same file with --from and --to compares two of its snapshots
     #[arg(value_name = "AFTER")]
     after: PathBuf,
     /// The number of the snapshot of BEFORE
@@ -61,7 +63,7 @@ pub(super) fn main(args: &Args) -> Outcome {
         growth: heap::growth(&before, &after),
     };
     match args.output {
-        Output::Json => terminal::json(&found),
+        Output::Json => terminal::document(&found),
         Output::Text => terminal::data(grown::table(&found.growth, args.top).trim_end()),
     }
     Ok(())

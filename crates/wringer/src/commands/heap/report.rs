@@ -26,6 +26,7 @@ const MOST_TREES: usize = 100;
     wringer heap report heaptrack.mariadbd.4711.zst --to heap.html\n  \
     wringer heap report /tmp/profile.*.heap --to heap.html")]
 pub struct Args {
+    /// The profiles; files of one moment each (gperftools, jemalloc) are one
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Where to write; `-` is standard output [default: the first FILE with .html behind its name]

@@ -26,6 +26,7 @@ use std::path::PathBuf;
     Exit codes: 1 if what --assert says does not hold; 3 if the file is no profile, or hides too much to\n  \
     tell whether it holds.")]
 pub struct Args {
+    /// The profile; several files are one where each is one moment (gperftools, jemalloc)
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The number of the snapshot from which growth counts [default: the first that has a tree]
@@ -82,7 +83,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     }
     let shown = shown(&mut profile, args.from, args.to, &args.assertions)?;
     match args.output {
-        Format::Json => terminal::json(&shown),
+        Format::Json => terminal::document(&shown),
         _ => terminal::data(text::text(args.top, &profile, &shown).trim_end()),
     }
     verdict(&shown.assertions)

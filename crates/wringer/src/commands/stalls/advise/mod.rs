@@ -79,7 +79,7 @@ pub fn main(args: &Args) -> Outcome {
     let service_us = args.service_time.map(|span| span.as_ns() as f64 / 1000.0);
     let advised = advice::advise(&reading, &Asked { threads: args.threads, service_us, starts: args.starts });
     match args.output {
-        Output::Json => terminal::json(&advised),
+        Output::Json => terminal::document(&advised),
         Output::Text => terminal::data(show::text(&advised).trim_end()),
     }
     Ok(())
