@@ -134,6 +134,9 @@ fn what_is_unknown_or_makes_no_sense_is_wrong_usage() {
         ("--server percona@8.0.29 --repeat 0", "repeats"),
         ("--server percona@8.0.29 --repeat 9999 --time 20h", "all loads"),
         ("--server percona@8.0.29 --burst-pages 5", "--burst-every"),
+        ("--server percona@8.0.29 --burst-every 5", "--burst-pages"),
+        ("--server percona@8.0.29 --pages-per-query 0.73 --sweep table=1G..2G/1G", "--pages-per-query"),
+        ("--server percona@8.0.29 --table 1G --sweep pages-per-query=1..2/1", "--table"),
         ("--server percona@8.0.29 --burst-pages 0 --burst-every 5", "burst"),
         ("--server percona@8.0.29 --table 0", "table"),
         ("--server percona@8.0.29 --table 1G --pages-per-query 1", "--pages-per-query"),
@@ -142,5 +145,15 @@ fn what_is_unknown_or_makes_no_sense_is_wrong_usage() {
     for (flags, said) in refused {
         let words = ["stalls", "simulate"].into_iter().chain(flags.split_whitespace());
         lab.run(words).expect_code(2).expect_said(&[said]);
+    }
+}
+
+/// One of a pair of flags is swept, and the other one is given.
+#[test]
+fn each_flag_of_a_burst_can_be_swept() {
+    for flags in ["--burst-every 1 --sweep burst-pages=100..200/100", "--burst-pages 100 --sweep burst-every=1..2/1"] {
+        let told = simulate(&format!("--server percona@8.0.29 --time 2s {flags}"));
+        let swept: Vec<&Value> = told["runs"].as_array().unwrap().iter().map(|run| &run["swept"]).collect();
+        assert!(swept.len() >= 2 && swept.first() != swept.last(), "{swept:?}");
     }
 }

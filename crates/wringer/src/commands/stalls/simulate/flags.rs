@@ -68,10 +68,10 @@ pub(super) struct Flags {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(super) dirty: f64,
     /// One more client, which reads so many pages one after the other: a scan that empties the list
-    #[arg(long, value_name = "PAGES", requires = "burst_every")]
+    #[arg(long, value_name = "PAGES")]
     pub(super) burst_pages: Option<u64>,
     /// Quiet time of that client from the end of one scan to the next; the first comes after half of it; seconds without a unit
-    #[arg(long, value_name = "TIME", requires = "burst_pages", value_parser = Span::parse_seconds)]
+    #[arg(long, value_name = "TIME", value_parser = Span::parse_seconds)]
     pub(super) burst_every: Option<Span>,
     /// What a sleep takes more than it was asked for: 60us on a quiet host, 100us to 200us on a virtual machine at work
     #[arg(long, value_name = "TIME", default_value = "60us")]
@@ -127,7 +127,10 @@ impl Flags {
         let algorithm = self.algorithm.map_or(default, Algorithm::from);
         let burst = match (self.burst_pages, self.burst_every) {
             (Some(pages), Some(every)) => Some(Burst { pages, every_ns: every.as_ns() }),
-            _ => None,
+            (None, None) => None,
+            // not for clap to say: a sweep may have one of them
+            (Some(_), None) => return Err(usage("--burst-pages needs --burst-every: how often that client comes")),
+            (None, Some(_)) => return Err(usage("--burst-every needs --burst-pages: how much that client reads")),
         };
         let initial_sleep_ms = self.initial_sleep.as_ns() / 1_000_000;
         if initial_sleep_ms * 1_000_000 != self.initial_sleep.as_ns() {
@@ -175,7 +178,10 @@ impl Flags {
     /// Each page of the table is as likely as any other, and the pool holds as many of them as fit.
     fn reads_per_query(&self) -> Result<f64, Failure> {
         match (self.pages_per_query, self.table) {
-            (Some(pages), _) => Ok(pages),
+            (Some(_), Some(_)) => {
+                Err(usage("--table and --pages-per-query exclude each other, also where one of them is swept"))
+            }
+            (Some(pages), None) => Ok(pages),
             (None, Some(Bytes(0))) => Err(usage("--table is 0: a table has a size")),
             (None, Some(table)) => Ok((1.0 - self.pool.0 as f64 / table.0 as f64).max(0.0)),
             (None, None) => Ok(1.0),

@@ -42,10 +42,7 @@ const KEYS: &[Key] = &[
     key("time", Unit::Seconds, |it, value| it.time = span(value)),
     key("pause", Unit::Seconds, |it, value| it.pause = span(value)),
     key("repeat", Unit::Whole, |it, value| it.repeat = value as u32),
-    key("table", Unit::Size, |it, value| {
-        it.table = Some(Bytes(value as u64));
-        it.pages_per_query = None;
-    }),
+    key("table", Unit::Size, |it, value| it.table = Some(Bytes(value as u64))),
     key("pages-per-query", Unit::Number, |it, value| it.pages_per_query = Some(value)),
     key("pages-without-read", Unit::Number, |it, value| it.pages_without_read = value),
     key("service-time", Unit::Time, |it, value| it.service_time = span(value)),
