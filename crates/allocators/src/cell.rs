@@ -28,6 +28,13 @@ pub struct Cell {
     pub retained_bytes: Option<i64>,
 }
 
+impl Cell {
+    /// Whether it is in verdicts: it came to its end, as it was asked for.
+    pub(crate) fn counts(&self) -> bool {
+        self.as_asked && self.state == "done"
+    }
+}
+
 /// One load of the ladder.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {

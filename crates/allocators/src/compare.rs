@@ -13,7 +13,7 @@ pub struct Comparison {
     pub base: String,
     pub thp: Option<String>,
     pub cpus: Option<String>,
-    /// `oltp_read_only x8: throughput`; `idle rss`, `retained peak`.
+    /// `oltp_read_only x8: throughput`; `idle rss`, `peak rss`, `retained`.
     pub figure: String,
     #[serde(flatten)]
     pub compared: Compared,
@@ -21,13 +21,13 @@ pub struct Comparison {
 
 pub const IDLE_RSS: &str = "idle rss";
 const PEAK_RSS: &str = "peak rss";
+const RETAINED: &str = "retained";
 /// A latency is kept within 0.1 % of it.
 const RESOLUTION: f64 = 0.001;
 
 /// Cells that did not come to their end, or were not as asked, are in none.
 pub fn comparisons(cells: &[Cell], base: &str) -> Vec<Comparison> {
-    let counts = |cell: &&Cell| cell.as_asked && cell.state == "done";
-    let cells: Vec<&Cell> = cells.iter().filter(counts).collect();
+    let cells: Vec<&Cell> = cells.iter().filter(|cell| cell.counts()).collect();
     let mut groups: Vec<(&str, &Option<String>, &Option<String>)> = Vec::new();
     for cell in &cells {
         let group = (cell.malloc.as_str(), &cell.thp, &cell.cpus);
@@ -62,11 +62,17 @@ fn of_group(
 fn figures(cell: &Cell) -> Vec<Figure> {
     let mut figures: Vec<Figure> = cell.loads.iter().flat_map(of_load).collect();
     let rss = |it: &crate::Marked| it.footprint.rss_bytes.map(|bytes| bytes as f64);
-    let idle = cell.footprint.iter().filter(|it| it.footprint.mark == "idle").filter_map(rss).next_back();
     let peak = cell.footprint.iter().filter_map(rss).reduce(f64::max);
-    figures.extend(idle.map(|bytes| Figure::new(IDLE_RSS, "bytes", bytes)));
+    figures.extend(idle_rss(cell).map(|bytes| Figure::new(IDLE_RSS, "bytes", bytes)));
     figures.extend(peak.map(|bytes| Figure::new(PEAK_RSS, "bytes", bytes)));
+    figures.extend(cell.retained_bytes.map(|bytes| Figure::new(RETAINED, "bytes", bytes as f64)));
     figures
+}
+
+/// RSS at the end of the rest.
+pub(crate) fn idle_rss(cell: &Cell) -> Option<f64> {
+    let marks = cell.footprint.iter().filter(|it| it.footprint.mark == "idle");
+    marks.filter_map(|it| it.footprint.rss_bytes).next_back().map(|bytes| bytes as f64)
 }
 
 fn of_load(load: &Load) -> Vec<Figure> {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which malloc to take, by a rule that can be read:
 //!
-//! 1. A malloc is out when one of its cells died or was not as asked, or when a verdict shows it worse than the first one: lower throughput,
-//!    a higher p99, more CPU a query, more memory at the end of the rest.
+//! 1. A malloc is out when one of its cells died, when none of them was as asked, or when a verdict shows it worse than the first one: lower
+//!    throughput, a higher p99, more CPU a query, more memory at the end of the rest. A cell that was not as asked counts for nothing: some
+//!    servers turn transparent huge pages off for themselves, which says nothing of a malloc.
 //! 2. Of the others, a malloc is a candidate when a verdict shows it better in one of these figures.
 //! 3. Of the candidates, that with the least memory at the end of the rest is taken; without any, the first one is kept.
 //!
 //! A difference that is not shown counts for nothing, in either direction.
 
 use crate::cell::Cell;
-use crate::compare::{Comparison, IDLE_RSS};
+use crate::compare::{Comparison, IDLE_RSS, idle_rss};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use verdict::Verdict;
@@ -38,11 +39,17 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
     let (mut because, mut candidates) = (Vec::new(), BTreeMap::new());
     for malloc in others {
         let own = || cells.iter().filter(|cell| cell.malloc == malloc);
-        if let Some(bad) = own().find(|cell| cell.state != "done" || !cell.as_asked) {
-            let why =
-                if bad.state == "done" { "was not in force".to_owned() } else { format!("came to {}", bad.state) };
-            because.push(format!("{malloc} is out: in block {} it {why}", bad.block));
+        if let Some(died) = own().find(|cell| cell.state != "done") {
+            because.push(format!("{malloc} is out: in block {} it came to {}", died.block, died.state));
             continue;
+        }
+        let (all, not_asked) = (own().count(), own().filter(|cell| !cell.as_asked).count());
+        if not_asked == all {
+            because.push(format!("{malloc} is out: in no cell was what was asked for in force"));
+            continue;
+        }
+        if not_asked > 0 {
+            because.push(format!("{malloc}: {not_asked} of its {all} cells were not as asked, and count for nothing"));
         }
         let shown = || comparisons.iter().filter(|it| it.malloc == malloc).filter_map(|it| Some((it, is_better(it)?)));
         let words = |wanted: bool| -> Vec<String> {
@@ -54,16 +61,16 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
         } else if better.is_empty() {
             because.push(format!("{malloc}: no difference is shown"));
         } else {
-            let idle = typical(cells, malloc).unwrap_or(f64::INFINITY);
-            candidates.insert(malloc, (idle, better));
+            candidates.insert(malloc, (idle_in_common(cells, malloc, base), better));
         }
     }
-    let best = candidates.iter().min_by(|one, other| one.1.0.total_cmp(&other.1.0));
+    let own = |idle: Option<(f64, f64)>| idle.map_or(f64::INFINITY, |(own, _)| own);
+    let best = candidates.iter().min_by(|one, other| own(one.1.0).total_cmp(&own(other.1.0)));
     match best {
         None => Recommendation { take: "keep".into(), because, price_bytes: None, scope },
         Some((malloc, (idle, better))) => {
             #[allow(clippy::cast_possible_truncation)] // bytes of RAM
-            let price_bytes = typical(cells, base).filter(|_| idle.is_finite()).map(|base| (idle - base) as i64);
+            let price_bytes = idle.map(|(own, base)| (own - base) as i64);
             because.insert(0, format!("{malloc}: {}", better.join("; ")));
             Recommendation { take: (*malloc).to_owned(), because, price_bytes, scope }
         }
@@ -93,15 +100,19 @@ fn said(it: &Comparison) -> String {
     format!("{} is {ratio:.2} times that of {} ({low:.2} to {high:.2}){place}", it.figure, it.base)
 }
 
-/// RSS at the end of the rest, the mean over the cells.
-fn typical(cells: &[Cell], malloc: &str) -> Option<f64> {
-    let own = cells.iter().filter(|cell| cell.malloc == malloc);
-    let idle = |cell: &Cell| {
-        let marks = cell.footprint.iter().filter(|it| it.footprint.mark == "idle");
-        marks.filter_map(|it| it.footprint.rss_bytes).next_back()
-    };
-    let values: Vec<f64> = own.filter_map(idle).map(|bytes| bytes as f64).collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+/// RSS at the end of the rest, of a malloc and of the first one: means over the cells that count, setting by setting, of the settings that both have.
+fn idle_in_common(cells: &[Cell], malloc: &str, base: &str) -> Option<(f64, f64)> {
+    let mut settings: BTreeMap<(&Option<String>, &Option<String>), [Vec<f64>; 2]> = BTreeMap::new();
+    for cell in cells.iter().filter(|cell| cell.counts()) {
+        let side = [malloc, base].iter().position(|name| *name == cell.malloc);
+        if let (Some(side), Some(bytes)) = (side, idle_rss(cell)) {
+            settings.entry((&cell.thp, &cell.cpus)).or_default()[side].push(bytes);
+        }
+    }
+    settings.retain(|_, sides| sides.iter().all(|values| !values.is_empty()));
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let over = |side: usize| mean(&settings.values().map(|sides| mean(&sides[side])).collect::<Vec<_>>());
+    (!settings.is_empty()).then(|| (over(0), over(1)))
 }
 
 #[cfg(test)]
@@ -174,7 +185,24 @@ mod tests {
         assert!(told.take == "keep" && told.because[0].contains("came to out_of_memory"), "{told:#?}");
         all[7].state = "done".into();
         all[7].as_asked = false;
-        assert!(taken(&all).because[0].contains("was not in force"));
+        assert!(taken(&all).because.iter().any(|it| it.contains("1 of its 5 cells were not as asked")));
         assert!(comparisons(&all, "glibc").iter().all(|it| it.compared.repeats_b == 4), "it is in no verdict");
+        all[5..].iter_mut().for_each(|cell| cell.as_asked = false);
+        let told = taken(&all);
+        assert!(told.take == "keep" && told.because[0].contains("in no cell was what was asked for"), "{told:#?}");
+    }
+
+    /// MariaDB 10.11 turns transparent huge pages off for itself: the cells of `always` are not as asked, those of `never` decide.
+    #[test]
+    fn a_setting_that_the_server_does_not_take_says_nothing_of_a_malloc() {
+        let under = |thp: &str, as_asked: bool, idle: [u64; 2]| -> Vec<Cell> {
+            let mut all = [cells("glibc", 1000.0, idle[0]), cells("jemalloc", 1000.0, idle[1])].concat();
+            all.iter_mut().for_each(|cell| (cell.thp, cell.as_asked) = (Some(thp.into()), as_asked));
+            all
+        };
+        let all = [under("never", true, [500, 200]), under("always", false, [900, 900])].concat();
+        let told = taken(&all);
+        assert_eq!((told.take.as_str(), told.price_bytes), ("jemalloc", Some(-300 << 20)), "{told:#?}");
+        assert!(told.because.iter().any(|it| it.contains("5 of its 10 cells")), "{told:#?}");
     }
 }
