@@ -62,6 +62,10 @@ fn what_cannot_be_meant_is_refused_before_anything_starts() {
     let file = lab.write("mallocs.toml", FILE);
     let file = file.to_str().unwrap();
     let run = |words: &[&str]| lab.run([&["allocators", file, "--to", "out"], words].concat());
+    // without a file, a ready one is taken
+    lab.run(["allocators", "--to", "out", "--malloc", "glibc,glibc"])
+        .expect_code(2)
+        .expect_said(&["examples mallocs", "twice"]);
     run(&["--malloc", "jmalloc"]).expect_code(2).expect_said(&["jemalloc-background"]);
     run(&["--malloc", "glibc,glibc"]).expect_code(2).expect_said(&["twice"]);
     run(&["--malloc", "glibc", "--cpus", "4096"]).expect_code(3).expect_said(&["the load needs one of its own"]);

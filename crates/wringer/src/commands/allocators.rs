@@ -5,7 +5,8 @@ mod cells;
 mod cpus;
 mod show;
 
-use super::experiment_file::{read, refused};
+use super::examples::text;
+use super::experiment_file::{of_text, read, refused};
 use super::matrix::failure;
 use super::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
@@ -13,10 +14,11 @@ use crate::signals;
 use crate::terminal::{self, Output};
 use ::allocators::{BURST, Study, comparisons, lines, recommend};
 use cells::Runner;
+use experiment::Experiment;
 use host::places::Places;
 use matrix::Matrix;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use sweep::{Budget, Ended, Planned, Sweep, Wish};
 use units::Span;
 
@@ -25,6 +27,7 @@ use units::Span;
     after_help = "FILE is an experiment, of which server, fill and load are taken; its arms are not. Each cell is one life of the server: all tables are read,\n\
     then oltp_read_only and oltp_point_select run with each number of threads, then a burst of large temporary tables over 24 connections, then a rest.\n\n\
     Examples:\n  \
+      wringer allocators --to out                    the server, tables and load of `wringer examples mallocs`\n  \
       wringer allocators my.toml --to out\n  \
       wringer allocators my.toml --malloc glibc,jemalloc-background,mine=/opt/libmine.so --threads 8,64 --repeat 5 --to out\n  \
       wringer allocators my.toml --to out -o json | jq .recommendation\n\n\
@@ -32,8 +35,8 @@ use units::Span;
     Exit codes: 0 every cell has a result; 2 the file or a flag is wrong; 3 something is missing or in the way; 4 a cell failed; 130 interrupted."
 )]
 pub struct Args {
-    /// The experiment file
-    file: PathBuf,
+    /// The experiment file [default: that of `wringer examples mallocs`]
+    file: Option<PathBuf>,
     /// The mallocs; the others are compared with the first
     #[arg(long, value_delimiter = ',', default_value = "glibc,glibc-trim,jemalloc,jemalloc-background,tcmalloc")]
     malloc: Vec<sandbox::Malloc>,
@@ -71,14 +74,16 @@ pub struct Args {
 
 /// What it came to, beside the sweep's own state.
 const RESULT: &str = "result.json";
+/// The ready file that is taken without one.
+const READY: &str = "mallocs";
 
 pub fn main(args: Args) -> Outcome {
-    let (text, experiment) = read(&args.file)?;
+    let (file, text, experiment) = asked_of(args.file.as_deref())?;
     let study = study(&args)?;
     let made = study.matrix(&text, &experiment);
-    let matrix = Matrix::parse(&made).map_err(|problems| refused(&args.file, &made, &problems))?;
+    let matrix = Matrix::parse(&made).map_err(|problems| refused(&file, &made, &problems))?;
     let places = Places::from_environment();
-    let cells = cells::of(&args.file, &matrix, &places)?;
+    let cells = cells::of(&file, &matrix, &places)?;
     if cells.iter().any(lab::Cell::changes_host) {
         ask_consent(&places, args.yes)?;
     }
@@ -120,6 +125,18 @@ pub fn main(args: Args) -> Outcome {
             Err(failure.hint("the same command goes on from here"))
         }
     }
+}
+
+/// The file, or the ready one: where it is, for its problems and the files that it names; its text; its content.
+fn asked_of(file: Option<&Path>) -> Result<(PathBuf, String, Experiment), Failure> {
+    if let Some(file) = file {
+        let (text, experiment) = read(file)?;
+        return Ok((file.to_owned(), text, experiment));
+    }
+    terminal::say(format_args!("note: no FILE, so server, tables and load are those of `wringer examples {READY}`"));
+    let (file, text) = (PathBuf::from(READY), text(READY).unwrap_or_default().to_owned());
+    let experiment = of_text(&file, &text)?;
+    Ok((file, text, experiment))
 }
 
 fn failed(sweep: &Sweep<'_>) -> Outcome {

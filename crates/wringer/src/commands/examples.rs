@@ -20,12 +20,13 @@ macro_rules! examples {
     };
 }
 
-static EXAMPLES: [(&str, &str); 15] = examples![
+static EXAMPLES: [(&str, &str); 16] = examples![
     "quick",
     "one-read-or-two",
     "cloud-disks",
     "postgresql-small-memory",
     "matrix-threads",
+    "mallocs",
     "beside-sysbench",
     "article-1-less-ram",
     "article-2-slow-disk",
