@@ -102,7 +102,7 @@ fn said(it: &Comparison) -> String {
 
 /// RSS at the end of the rest, of a malloc and of the first one: means over the cells that count, setting by setting, of the settings that both have.
 fn idle_in_common(cells: &[Cell], malloc: &str, base: &str) -> Option<(f64, f64)> {
-    let mut settings: BTreeMap<(&Option<String>, &Option<String>), [Vec<f64>; 2]> = BTreeMap::new();
+    let mut settings: BTreeMap<_, [Vec<f64>; 2]> = BTreeMap::new();
     for cell in cells.iter().filter(|cell| cell.counts()) {
         let side = [malloc, base].iter().position(|name| *name == cell.malloc);
         if let (Some(side), Some(bytes)) = (side, idle_rss(cell)) {
