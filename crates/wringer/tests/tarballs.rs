@@ -28,7 +28,9 @@ fn pack(tree: &Path, archive: &Path) {
     let mut command = Command::new("tar");
     command.args(["--use-compress-program=gzip -1", "--transform=s,^tree,top/pgsql,", "-cf"]).arg(archive);
     command.arg("-C").arg(tree.parent().unwrap()).arg("tree");
-    assert!(command.status().unwrap().success());
+    // 1: a test beside this one has made a link to a file of the tree, or taken one away, which changes its time and not its content
+    let code = command.status().unwrap().code();
+    assert!(matches!(code, Some(0 | 1)), "tar: {code:?}");
 }
 
 fn sha256(path: &Path) -> String {
