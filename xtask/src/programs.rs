@@ -65,8 +65,8 @@ const WITHOUT_A_RUN: [&str; 45] = [
 
 /// Then these, most of them with real servers in homes of their own: in lanes that take about as long as each other. Not among them are
 /// `memory_account`, because servers of one program share its pages, and when another test's server ends, more of them are this one's; and
-/// `stalls_advised`, whose load must empty a free list, which five lanes leave it no CPU for.
-const WITH_SERVERS: [&[&str]; 5] = [
+/// `stalls_advised`, whose load must empty a free list, which the lanes leave it no CPU for.
+const WITH_SERVERS: [&[&str]; 4] = [
     &[
         "catalogue",
         "cell",
@@ -80,7 +80,7 @@ const WITH_SERVERS: [&[&str]; 5] = [
         "whose_journal",
         "wrappers",
     ],
-    &["disk_device", "durability", "host", "lost_observer", "servers", "tarballs"],
+    &["allocators", "disk_device", "durability", "host", "lost_observer", "servers", "tarballs"],
     &[
         "children",
         "connection_limits",
@@ -89,6 +89,7 @@ const WITH_SERVERS: [&[&str]; 5] = [
         "fill",
         "fill_from",
         "full_cache",
+        "mallocs",
         "memory_bounds",
         "memory_over_time",
         "memory_planted",
@@ -98,6 +99,7 @@ const WITH_SERVERS: [&[&str]; 5] = [
         "damaged",
         "doctor",
         "habits",
+        "matrix",
         "own_backups",
         "own_data",
         "pgbouncer",
@@ -108,7 +110,6 @@ const WITH_SERVERS: [&[&str]; 5] = [
         "stalls_reproduce",
         "timed_server",
     ],
-    &["allocators", "mallocs", "matrix"],
 ];
 
 /// These need no server, no mount and no guest, and take seconds: `check` runs them.
