@@ -240,7 +240,7 @@ fn valgrind_program() -> Result<PathBuf, Error> {
 
 fn check_host_thp(asked: Thp) -> Result<(), Error> {
     let text = std::fs::read_to_string(HOST_THP).unwrap_or_default();
-    let in_force = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
+    let in_force = host::change::chosen(&text);
     if in_force == Some(asked.name()) {
         return Ok(());
     }
