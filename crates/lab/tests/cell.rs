@@ -203,14 +203,15 @@ fn a_server_that_does_not_start_is_an_outcome() {
 /// More rows than any limit of this test holds, in memory.
 const TAKES_ALL: &str = "CREATE TABLE much (c VARCHAR(16000) CHARACTER SET latin1) ENGINE=MEMORY SELECT REPEAT('x', 16000) AS c FROM sbtest1 a, sbtest1 b";
 
-/// The first arm's server does not start, the second one's is killed by the kernel: the third is measured all the same.
+/// The first arm's server does not start, the second one's is killed by the kernel: the third is measured all the same. The kernel takes its time
+/// where the disk is busy: it first reads the server's own code again and again. The arm is over with its server, so the time is a bound only.
 #[test]
 fn the_end_of_a_server_is_the_result_of_its_arm_and_the_next_arm_has_a_new_one() {
     let home = Home::new();
     refuse_without_server!(home);
     let limits = "[[arm]]\nname = \"killed\"\nsqueeze.server_ram = \"400M\"\n\
         server.options = { max_heap_table_size = \"4G\", tmp_table_size = \"4G\" }\n\
-        load = { time = \"20s\", at = [{ time = \"1s\", sql = \"TAKES_ALL\" }] }\n"
+        load = { time = \"120s\", at = [{ time = \"1s\", sql = \"TAKES_ALL\" }] }\n"
         .replace("TAKES_ALL", TAKES_ALL);
     let is_limited = may_limit_memory();
     let killed = if is_limited { limits.as_str() } else { "" };
