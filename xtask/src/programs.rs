@@ -15,8 +15,9 @@ use std::path::Path;
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
 /// Beside these run programs that begin no run.
-const WITHOUT_A_RUN: [&str; 45] = [
+const WITHOUT_A_RUN: [&str; 46] = [
     "allocation",
+    "allocators_page",
     "annex_5",
     "any_input",
     "build_id",

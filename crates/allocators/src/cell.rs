@@ -30,7 +30,7 @@ pub struct Cell {
 
 impl Cell {
     /// Whether it is in verdicts: it came to its end, as it was asked for.
-    pub(crate) fn counts(&self) -> bool {
+    pub fn counts(&self) -> bool {
         self.as_asked && self.state == "done"
     }
 }

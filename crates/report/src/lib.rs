@@ -4,7 +4,7 @@
 //! In: an [`evidence::Evidence`] and what `explain` made of it. Out: [`write_html`], [`json`], [`text`], [`findings_text`], [`together_text`], [`markdown`], [`junit`]; of several
 //! runs that measure articles again, [`articles`].
 //!
-//! Of heap profiles: a [`HeapPage`], written by [`write_heap_html`].
+//! Of heap profiles: a [`HeapPage`], written by [`write_heap_html`]. Of a comparison of mallocs: an [`AllocatorsPage`], written by [`write_allocators_html`].
 //!
 //! Not here: measuring, explaining, choosing where a file goes. Nothing is computed here that is a finding; what is computed is
 //! presentation: percentiles of a histogram, rates of a counter, bars.
@@ -17,6 +17,7 @@
 //! - Secrets stay out: [`Context`] masks what looks like one, whatever the output.
 //! - Series and histograms are thinned for the HTML file alone; JSON carries the whole histograms, the recording all samples.
 
+mod allocators_page;
 mod articles;
 mod bins;
 mod context;
@@ -34,6 +35,7 @@ mod sweep;
 pub(crate) mod text;
 mod verdict;
 
+pub use allocators_page::{AllocatorsPage, write_allocators_html};
 pub use articles::{Reproduction, articles};
 pub use context::{ArmView, Context};
 pub use heap_page::{HeapPage, HeapProfile, HeapTimes};

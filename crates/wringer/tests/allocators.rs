@@ -51,6 +51,9 @@ fn a_burst_tells_mallocs_apart_and_a_second_call_runs_nothing() {
     assert!(retained("glibc-trim") < retained("glibc") / 2, "{told:#}");
     assert_eq!(told["recommendation"]["take"], "keep", "of one repeat there is no verdict: {told:#}");
 
+    let page = std::fs::read_to_string(lab.home().join("out/report.html")).unwrap();
+    assert!(page.contains("<h1>Keep glibc</h1>") && page.contains("oltp_read_only: transactions a second"), "{page}");
+
     let again = lab.run(asked(file, &["--repeat", "1", "--idle", "3s"])).expect_code(0);
     assert!(!again.stderr.contains("cell  "), "{}", again.stderr);
     assert!(again.stdout.contains("recommendation") && again.stdout.contains("keep glibc"), "{}", again.stdout);

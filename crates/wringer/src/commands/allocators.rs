@@ -12,7 +12,7 @@ use super::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal::{self, Output};
-use ::allocators::{BURST, Study, comparisons, lines, recommend};
+use ::allocators::{BURST, Cell, Comparison, Recommendation, Study, comparisons, lines, recommend};
 use cells::Runner;
 use experiment::Experiment;
 use host::places::Places;
@@ -74,6 +74,7 @@ pub struct Args {
 
 /// What it came to, beside the sweep's own state.
 const RESULT: &str = "result.json";
+const REPORT: &str = "report.html";
 /// The ready file that is taken without one.
 const READY: &str = "mallocs";
 
@@ -109,14 +110,16 @@ pub fn main(args: Args) -> Outcome {
     let mut sweep = Sweep::open(&args.to, &plan, &places).map_err(failure)?;
     let mut runner = Runner { cells: &cells, places: &places, stop: stop.clone(), keys: &plan.keys };
     let ended = sweep.run(&mut runner, &Wish { longest_wait: args.wait.0, stop });
-    let told = told(&args, &study, &sweep)?;
+    let found = Found::of(&args, &study, &sweep)?;
+    let told = found.json(sweep.state());
     match args.output {
         Output::Json => terminal::json(&told),
         Output::Text => terminal::data(show::text(&told).trim_end()),
     }
-    let path = args.to.join(RESULT);
-    host::files::write_atomic(&path, format!("{told:#}\n").as_bytes(), 0o644)?;
-    terminal::say(format_args!("\nresult     {}", path.display()));
+    let (result, report) = (args.to.join(RESULT), args.to.join(REPORT));
+    host::files::write_atomic(&result, format!("{told:#}\n").as_bytes(), 0o644)?;
+    host::files::write_atomic(&report, &found.page(sweep.state())?, 0o644)?;
+    terminal::say(format_args!("\nresult     {}\nreport     {}", result.display(), report.display()));
     match ended.map_err(failure)? {
         Ended::Whole => failed(&sweep),
         Ended::Budget(which) => Err(Failure::message(Exit::Failed, which)),
@@ -187,21 +190,53 @@ fn written(malloc: &sandbox::Malloc) -> String {
     }
 }
 
-fn told(args: &Args, study: &Study, sweep: &Sweep<'_>) -> Result<serde_json::Value, Failure> {
-    let cells = cells::seen(&args.to, sweep.state())?;
-    let base = study.mallocs.first().map_or("", String::as_str);
-    let compared = comparisons(&cells, base);
-    let cpus = args.cpus.iter().max().copied().unwrap_or_else(cpus::of_host);
-    let recommendation = recommend(&cells, &compared, base, cpus);
-    let set = if recommendation.take == "keep" { Vec::new() } else { lines(&recommendation.take) };
-    Ok(json!({
-        "schema": 1,
-        "name": sweep.state().name,
-        "base": base,
-        "burst": BURST,
-        "cells": cells,
-        "comparisons": compared,
-        "recommendation": recommendation,
-        "set_by": set,
-    }))
+/// What the cells tell together.
+struct Found {
+    base: String,
+    cells: Vec<Cell>,
+    compared: Vec<Comparison>,
+    recommendation: Recommendation,
+    /// The lines that set what is recommended.
+    set_by: Vec<String>,
+}
+
+impl Found {
+    fn of(args: &Args, study: &Study, sweep: &Sweep<'_>) -> Result<Self, Failure> {
+        let cells = cells::seen(&args.to, sweep.state())?;
+        let base = study.mallocs.first().cloned().unwrap_or_default();
+        let compared = comparisons(&cells, &base);
+        let cpus = args.cpus.iter().max().copied().unwrap_or_else(cpus::of_host);
+        let recommendation = recommend(&cells, &compared, &base, cpus);
+        let set_by = if recommendation.take == "keep" { Vec::new() } else { lines(&recommendation.take) };
+        Ok(Self { base, cells, compared, recommendation, set_by })
+    }
+
+    fn json(&self, state: &sweep::State) -> serde_json::Value {
+        json!({
+            "schema": 1,
+            "name": state.name,
+            "base": self.base,
+            "burst": BURST,
+            "cells": self.cells,
+            "comparisons": self.compared,
+            "recommendation": self.recommendation,
+            "set_by": self.set_by,
+        })
+    }
+
+    fn page(&self, state: &sweep::State) -> Result<Vec<u8>, Failure> {
+        let page = report::AllocatorsPage {
+            version: env!("CARGO_PKG_VERSION"),
+            name: &state.name,
+            base: &self.base,
+            cells: &self.cells,
+            comparisons: &self.compared,
+            recommendation: &self.recommendation,
+            set_by: &self.set_by,
+            planned: state.planned().count(),
+        };
+        let mut html = Vec::new();
+        report::write_allocators_html(&page, &mut html)?;
+        Ok(html)
+    }
 }

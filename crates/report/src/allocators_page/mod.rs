@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The page of a comparison of mallocs: what to take and why, throughput and latency over the ladder of threads, memory over the cycle of a cell,
+//! and the tables with every number.
+//!
+//! In: an [`AllocatorsPage`]. The charts are SVG in the HTML itself: the page has no script.
+
+mod chart;
+mod groups;
+mod tables;
+
+use crate::html::{POLICY, STYLE, Text};
+use crate::show;
+use allocators::{Cell, Comparison, Recommendation};
+use chart::{Chart, Line, Point, Step};
+use groups::{Group, groups, mallocs, typical};
+use std::io::{self, Write};
+
+const PAGE_STYLE: &str = include_str!("../../assets/allocators.css");
+
+/// One comparison of mallocs.
+#[derive(Debug)]
+pub struct AllocatorsPage<'a> {
+    /// Of Wringer.
+    pub version: &'a str,
+    pub name: &'a str,
+    /// The malloc that the others are compared with.
+    pub base: &'a str,
+    pub cells: &'a [Cell],
+    pub comparisons: &'a [Comparison],
+    pub recommendation: &'a Recommendation,
+    /// The lines that set the recommended malloc; none when nothing is to be changed.
+    pub set_by: &'a [String],
+    /// Cells that were planned.
+    pub planned: usize,
+}
+
+/// Writes the whole page.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_allocators_html(page: &AllocatorsPage<'_>, out: &mut impl Write) -> io::Result<()> {
+    write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<meta name=\"generator\" content=\"wringer {}\">\n\
+         <title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}{PAGE_STYLE}</style>\n</head>\n<body>\n",
+        Text(page.version),
+        Text(page.name),
+    )?;
+    writeln!(
+        out,
+        "<header class=\"top\"><div class=\"bar\"><span class=\"mark\">wringer</span><span class=\"name\">{}</span>\
+         <span class=\"meta\"><span>{} mallocs</span> · <span>{} of {} cells</span></span></div>\n\
+         <nav aria-label=\"Sections\"><a href=\"#threads\">Threads</a><a href=\"#memory\">Memory</a><a href=\"#verdicts\">Verdicts</a>\
+         <a href=\"#cells\">Cells</a></nav></header>\n<main>",
+        Text(page.name),
+        mallocs(page.cells).len(),
+        page.cells.len(),
+        page.planned,
+    )?;
+    verdict(page, out)?;
+    let groups = groups(page.cells);
+    threads(page, &groups, out)?;
+    memory(page, &groups, out)?;
+    tables::verdicts(page, out)?;
+    tables::cells(page, out)?;
+    writeln!(
+        out,
+        "</main>\n<footer><p>Written by wringer {} from <code>result.json</code>, which has every number. This file needs no network.</p></footer>\n</body>\n</html>",
+        Text(page.version)
+    )
+}
+
+fn verdict(page: &AllocatorsPage<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let recommendation = page.recommendation;
+    let headline = match recommendation.take.as_str() {
+        _ if page.cells.is_empty() => "Nothing was measured yet".to_owned(),
+        "keep" => format!("Keep {}", page.base),
+        take => format!("Take {take} in place of {}", page.base),
+    };
+    writeln!(out, "<section class=\"verdict\">\n<p class=\"question\">The same load under several mallocs</p>")?;
+    writeln!(out, "<h1>{}</h1>", Text(headline))?;
+    for why in &recommendation.because {
+        writeln!(out, "<p class=\"also\">{}</p>", Text(why))?;
+    }
+    if let Some(price) = recommendation.price_bytes {
+        let more = if price > 0 { "more" } else { "less" };
+        let bytes = show::bytes(price.unsigned_abs() as f64);
+        writeln!(
+            out,
+            "<p class=\"also\">Memory at the end of the rest: {bytes} {more} than with {}.</p>",
+            Text(page.base)
+        )?;
+    }
+    writeln!(
+        out,
+        "<p class=\"but\">This was seen with {}. With more CPUs another malloc may be better.</p>",
+        Text(&recommendation.scope)
+    )?;
+    if !page.set_by.is_empty() {
+        writeln!(out, "<pre>{}</pre>", Text(page.set_by.join("\n")))?;
+    }
+    writeln!(out, "</section>")
+}
+
+/// A chart of throughput and one of the 99th percentile for each workload, CPUs and setting of huge pages.
+fn threads(page: &AllocatorsPage<'_>, groups: &[Group<'_>], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "<section id=\"threads\"><h2>Over the ladder of threads</h2>\n<p class=\"lead\">Each point is one cell: one life of the server. A line goes through the \
+         geometric means. A cell in which something other than what was asked for was in force is left out.</p>"
+    )?;
+    for group in groups {
+        for workload in group.workloads() {
+            let ladder = group.ladder(workload);
+            let step = |threads: &u32| Step { label: threads.to_string(), name: format!("{threads} threads") };
+            let steps: Vec<Step> = ladder.iter().map(step).collect();
+            let title = |figure: &str| format!("{workload}{}: {figure}", group.suffix());
+            for (figure, is_time) in [("transactions a second", false), ("99th percentile of the response time", true)]
+            {
+                let lines = lines(page, |malloc| {
+                    let at = |step: usize| group.loads(malloc, workload, ladder.get(step).copied());
+                    let values = |step: usize| -> Vec<f64> {
+                        at(step)
+                            .filter_map(|it| if is_time { Some(it.p99_us) } else { it.transactions_per_s })
+                            .collect()
+                    };
+                    (0..ladder.len()).map(values).collect()
+                });
+                let shown = if is_time { show::micros } else { show::number };
+                let chart =
+                    Chart { title: title(figure), steps: &steps, of_steps: "threads", shown, is_bytes: false, lines };
+                chart.write(out)?;
+            }
+        }
+    }
+    writeln!(out, "</section>")
+}
+
+/// Resident memory and what the server had asked for, at each mark of the cycle.
+fn memory(page: &AllocatorsPage<'_>, groups: &[Group<'_>], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "<section id=\"memory\"><h2>Memory over the cycle</h2>\n<p class=\"lead\">From the warm-up, over the loads and the burst of large temporary tables, to the end of \
+         the rest. <b>Resident</b> is what the server takes from the host. <b>Asked for</b> is what it had got from malloc and not given back: \
+         the malloc alone keeps what lies between.</p>"
+    )?;
+    for group in groups {
+        let marks = group.marks();
+        let steps: Vec<Step> = (0..marks.len()).filter_map(|place| step(&marks, place)).collect();
+        for (figure, is_asked) in [("resident", false), ("asked for", true)] {
+            let lines = lines(page, |malloc| {
+                let values = |place: &(String, String)| -> Vec<f64> {
+                    let found = group.footprints(malloc, place);
+                    found
+                        .filter_map(|it| if is_asked { it.asked_bytes } else { it.rss_bytes })
+                        .map(|it| it as f64)
+                        .collect()
+                };
+                marks.iter().map(values).collect()
+            });
+            let title = format!("Memory{}: {figure}", group.suffix());
+            Chart { title, steps: &steps, of_steps: "", shown: show::bytes, is_bytes: true, lines }.write(out)?;
+        }
+    }
+    writeln!(out, "</section>")
+}
+
+/// The first mark of an arm has the arm's name below it; the end of the rest has its own.
+fn step(marks: &[(String, String)], place: usize) -> Option<Step> {
+    let (arm, mark) = marks.get(place)?;
+    let is_first = place == 0 || marks.get(place - 1).is_some_and(|(before, _)| before != arm);
+    let label = match mark.as_str() {
+        "idle" => "rest",
+        _ if is_first => arm,
+        _ => "",
+    };
+    let when = if mark == "idle" { "at the end of the rest" } else { mark };
+    Some(Step { label: label.to_owned(), name: format!("{arm}, {when}") })
+}
+
+/// One line for each malloc that has values: all mallocs keep their colours on the whole page.
+fn lines(page: &AllocatorsPage<'_>, values: impl Fn(&str) -> Vec<Vec<f64>>) -> Vec<Line> {
+    let named = mallocs(page.cells).into_iter().enumerate();
+    let line = |(colour, name): (usize, &str)| {
+        let each = values(name).into_iter().enumerate().filter(|(_, values)| !values.is_empty());
+        let points = each.map(|(step, values)| Point { step, typical: typical(&values), values }).collect();
+        Line { name: name.to_owned(), colour, points }
+    };
+    named.map(line).filter(|line| !line.points.is_empty()).collect()
+}
