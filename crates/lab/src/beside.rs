@@ -53,10 +53,11 @@ impl Lab<'_> {
         if phase.load.beside.is_empty() && phase.load.before.is_empty() {
             return Ok(running);
         }
-        let mut connection = Connection::open(target)?;
         for beside in &phase.load.beside {
-            make_account(&mut connection, target, &beside.account)?;
+            serving.ask(|connection| make_account(connection, target, &beside.account))?;
         }
+        // not over the connection that is kept: `ask` may ask twice, and these statements are the user's
+        let mut connection = Connection::open(target)?;
         for statement in &phase.load.before {
             connection.execute(statement)?;
             self.notes.event("load", format!("{}: {statement}", phase.name))?;

@@ -15,6 +15,7 @@ use observe::{Observer, Options, Reopening};
 use run::Run;
 use sandbox::{RunningServer, Sandbox, StartOptions};
 use slowfs::control::Client;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ pub(crate) struct Serving {
     /// A library in it that says what it has asked its malloc for.
     pub asked: Option<asked::Map>,
     observers: Vec<Observer>,
+    /// Opened with the first question, and kept: at the end of a phase the clients may have taken all connections that the server has.
+    connection: RefCell<Option<Connection>>,
 }
 
 /// What is to be watched.
@@ -51,7 +54,7 @@ impl Serving {
             ServerKind { flavour: sandbox.flavour(), ..ServerKind::of(running.target.protocol, &running.version) };
         let seconds = began.elapsed().as_secs_f64();
         notes.event("sandbox", format!("{} {} is ready after {seconds:.1} s", sandbox.flavour(), running.version))?;
-        Ok(Self { running, kind, asked: None, observers: Vec::new() })
+        Ok(Self { running, kind, asked: None, observers: Vec::new(), connection: RefCell::default() })
     }
 
     pub(crate) fn target(&self) -> &Target {
@@ -99,30 +102,43 @@ impl Serving {
         Some(Group::memory(reader.asking(connection, self.running.version.clone())))
     }
 
-    /// The counters that tell physical reads, over a new connection.
+    /// Asks the server over the one connection that is kept for questions. One that was lost is made again, once.
+    pub(crate) fn ask<T, E>(&self, question: impl Fn(&mut Connection) -> Result<T, E>) -> Result<T, Error>
+    where
+        Error: From<E>,
+    {
+        if let Some(mut kept) = self.connection.take() {
+            match question(&mut kept).map_err(Error::from) {
+                Err(error) if is_of_the_connection(&error) => {}
+                answer => {
+                    self.connection.replace(Some(kept));
+                    return answer;
+                }
+            }
+        }
+        let mut new = Connection::open(self.target())?;
+        let answer = question(&mut new)?;
+        self.connection.replace(Some(new));
+        Ok(answer)
+    }
+
+    /// The counters that tell physical reads.
     pub(crate) fn counters(&self) -> Result<BTreeMap<String, u64>, Error> {
-        let mut connection = Connection::open(self.target())?;
-        Ok(witness_counters(&mut connection, self.kind.flavour)?)
+        self.ask(|connection| witness_counters(connection, self.kind.flavour))
     }
 
     pub(crate) fn variables(&self) -> Result<BTreeMap<String, String>, Error> {
-        let mut connection = Connection::open(self.target())?;
-        Ok(server::variables(&mut connection, self.kind.flavour)?)
+        self.ask(|connection| server::variables(connection, self.kind.flavour))
     }
 
-    /// What InnoDB says of itself now, over a new connection; `None`: this server has no InnoDB.
+    /// What InnoDB says of itself now; `None`: this server has no InnoDB.
     pub(crate) fn innodb_status(&self) -> Result<Option<String>, Error> {
-        let mut connection = Connection::open(self.target())?;
-        Ok(server::innodb_status(&mut connection, &self.kind)?)
+        self.ask(|connection| server::innodb_status(connection, &self.kind))
     }
 
     /// Whether `error` comes of the server having ended by itself. Only a broken conversation makes it worth waiting until the process is gone, too.
     pub(crate) fn ended_before(&self, error: &Error) -> bool {
-        let broken = |cause: &(dyn std::error::Error + 'static)| {
-            use load::Error::{Connect, Lost, ServerLost};
-            matches!(cause.downcast_ref(), Some(Connect { .. } | Lost { .. } | ServerLost { .. }))
-        };
-        let patience = if error.chain().any(broken) { Duration::from_secs(5) } else { Duration::ZERO };
+        let patience = if is_of_the_connection(error) { Duration::from_secs(5) } else { Duration::ZERO };
         self.running.wait(patience)
     }
 
@@ -144,6 +160,7 @@ impl Serving {
     }
 
     fn stop_observers(&mut self, notes: &Notes<'_>) -> Result<(), Error> {
+        self.connection.take();
         for observer in self.observers.drain(..) {
             for note in observer.stop().notes {
                 notes.recording.event(&note)?;
@@ -151,4 +168,10 @@ impl Serving {
         }
         Ok(())
     }
+}
+
+/// Whether the conversation with the server is broken, and not a question refused.
+fn is_of_the_connection(error: &Error) -> bool {
+    use load::Error::{Connect, Lost, ServerLost};
+    error.chain().any(|cause| matches!(cause.downcast_ref(), Some(Connect { .. } | Lost { .. } | ServerLost { .. })))
 }
