@@ -26,13 +26,14 @@ use units::Span;
 #[command(
     after_help = "FILE is an experiment: its server, fill and load are used, its arms are not. Each cell is one life of the server: all tables are read,\n\
     then oltp_read_only and oltp_point_select run with each number of threads, then a burst of large temporary tables over 24 connections, then a rest.\n\n\
-    The server, tables and load of `wringer examples mallocs`:\n  \
-      wringer allocators --to out\n\
-    An experiment of your own:\n  \
-      wringer allocators my.toml --to out\n\
-    Other mallocs, one of them a library of your own, with five repeats:\n  \
-      wringer allocators my.toml --malloc glibc,jemalloc-background,mine=/opt/libmine.so --repeat 5 --to out\n\
-    The recommendation alone:\n  \
+    Examples:\n  \
+      # the server, tables and load of `wringer examples mallocs`\n  \
+      wringer allocators --to out\n  \
+      # an experiment of your own\n  \
+      wringer allocators my.toml --to out\n  \
+      # other mallocs, one of them a library of your own, with five repeats\n  \
+      wringer allocators my.toml --malloc glibc,jemalloc-background,mine=/opt/libmine.so --repeat 5 --to out\n  \
+      # the recommendation alone\n  \
       wringer allocators my.toml --to out -o json | jq .recommendation\n\n\
     After Ctrl-C or a kill, the same command goes on from where it was. `wringer doc allocators` says what is measured, and the rule of the recommendation.\n\n\
     Exit codes: 0 every cell has a result; 2 the file or a flag is wrong; 3 something is missing or in the way; 4 a cell failed; 130 interrupted."

@@ -22,7 +22,8 @@ const MOST_TREES: usize = 100;
 /// part of the page.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    wringer heap report massif.out.4711                    writes massif.out.4711.html\n  \
+    # write massif.out.4711.html\n  \
+    wringer heap report massif.out.4711\n  \
     wringer heap report heaptrack.mariadbd.4711.zst --to heap.html\n  \
     wringer heap report /tmp/profile.*.heap --to heap.html")]
 pub struct Args {

@@ -36,10 +36,14 @@ pub const LONGEST_WAIT: Span = Span(Duration::from_secs(60));
     Each cell, one run of one setting, has a server of its own, started anew on a clone of the same data. How certain a difference is comes\n\
     from the blocks: below three there is no verdict, five show a difference of a few percent on a quiet host.\n\n\
     Examples:\n  \
-      wringer examples matrix-threads > my.toml      a small file to start from\n  \
-      wringer matrix plan my.toml                    the settings, the order, how long it takes; changes nothing\n  \
-      wringer matrix run my.toml --to out            runs it; the same command goes on after Ctrl-C, a kill, or a new value in the file\n  \
-      wringer matrix status out                      how far it is\n\n\
+      # a small file to start from\n  \
+      wringer examples matrix-threads > my.toml\n  \
+      # print the settings, their order, and the time that they take; change nothing\n  \
+      wringer matrix plan my.toml\n  \
+      # run it; the same command goes on after Ctrl-C, a kill, or a new value in the file\n  \
+      wringer matrix run my.toml --to out\n  \
+      # show how far it is\n  \
+      wringer matrix status out\n\n\
     `wringer doc matrix` is the manual."
 )]
 pub struct Args {

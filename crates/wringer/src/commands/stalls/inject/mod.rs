@@ -25,7 +25,8 @@ use serde_json::json;
 /// account, or the kernel's. All of it ends with this command, also when it is killed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    wringer sandbox restart pears --disk read=0 --cpus 2        (for disk_reads, sync and cpu)\n  \
+    # the causes disk_reads, sync and cpu need a sandbox that was started so\n  \
+    wringer sandbox restart pears --disk read=0 --cpus 2\n  \
     wringer stalls inject --list --sandbox pears\n  \
     wringer stalls inject --sandbox pears --cause row_lock --length 400ms --at 2s -o json\n  \
     wringer stalls inject --sandbox pears --plan random --seed 7 --count 20 --length 20ms..2s \\\n  \

@@ -35,9 +35,12 @@ const PREDICTIONS: &str = "predictions.json";
     `wringer examples article-4-annex-3` and `-5`. This command runs one on MariaDB 10.1, which has Percona's XtraDB with the algorithm `backoff`, or on a \
     Percona Server that you unpacked. The predictions are made, and written into the recording, before the server starts.\n\n\
     Examples:\n  \
-    wringer stalls reproduce annex-3 --dry-run       predictions and plan; changes nothing\n  \
-    wringer stalls reproduce annex-3 --quick         both algorithms, two seconds each, half a minute in all\n  \
-    wringer stalls reproduce annex-5 --to out        all of it, about six minutes\n  \
+    # print the predictions and the plan; change nothing\n  \
+    wringer stalls reproduce annex-3 --dry-run\n  \
+    # both algorithms, two seconds each, half a minute in all\n  \
+    wringer stalls reproduce annex-3 --quick\n  \
+    # the whole annex, in about six minutes\n  \
+    wringer stalls reproduce annex-5 --to out\n  \
     wringer stalls reproduce annex-3 --server percona@8.0 -o json | jq '.arms[] | [.arm, .measured.figures.first_max_us]'\n\n\
     Exit codes: 0 done; 2 the server makes no sense; 3 it is missing, or something is in the way; 4 the run broke off, everything given back.\n\n\
     How to read the table: docs/stalls-reproduce.md, or `wringer doc stalls-reproduce`."

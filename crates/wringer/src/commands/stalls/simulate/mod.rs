@@ -15,15 +15,15 @@ use sweep::{Sweep, VALUES_MAX, Value};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A query that needs a page of the buffer pool takes one of the free list. When the list is empty, Percona Server with the algorithm `backoff` lets it wait \
-    until the LRU manager has slept enough: up to a second. This command computes what a load suffers from that, by the rules of the server's own source; it asks no server. \
-    Where each number comes from: -o json, parameters.\n\n\
+    until the LRU manager wakes up from its sleep: up to a second. This command computes what a load suffers from that, by the rules of the server's own source; it asks no server. \
+    With -o json, `parameters` says where each number comes from.\n\n\
     Examples:\n  \
+    # five loads of 2 s, a quiet minute before each: a long stall at the beginning of each\n  \
     wringer stalls simulate --server percona@5.7.39 --pages-per-query 0.73 --time 2 --pause 60 --repeat 5\n  \
-                                         five loads of 2 s, a quiet minute before each: a long stall at the beginning of each\n  \
+    # a light load, and every two minutes a scan that empties the list\n  \
     wringer stalls simulate --server percona@8.0.29 --algorithm backoff --threads 4 --rate 400 --pages-per-query 0.73 --time 600 --burst-pages 1229 --burst-every 120\n  \
-                                         a light load, and every two minutes a scan that empties the list\n  \
     wringer stalls simulate --server mariadb@10.1.23 --sweep lru-scan-depth=128..4096/128 --sweep threads=1..16/5 -o json | jq '.runs[] | [.swept, .max_us]'\n\n\
-    The band is what else could come of the same load: nobody knows how far the refiller of a running server is in its sleep. \
+    The band shows the other results that are possible with the same load: nobody knows how much of its sleep the refiller of a running server has left. \
     Exit codes: 0 done; 2 a server, a version or a value that is not known or makes no sense.\n\n\
     What the numbers mean, and where each default comes from: docs/stalls.md, or `wringer doc stalls`."
 )]
