@@ -62,7 +62,7 @@ pub struct Args {
     /// The rest after the burst
     #[arg(long, value_name = "TIME", default_value = "15s")]
     idle: Span,
-    /// How long a busy host is waited for before each cell; 0s: not at all
+    /// How long to wait for a quiet host before each cell; 0s: not at all
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = super::matrix::wait)]
     wait: Span,
     /// Change the host's transparent huge pages even if there is a database that is not Wringer's

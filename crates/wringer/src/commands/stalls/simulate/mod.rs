@@ -30,10 +30,10 @@ use sweep::{Sweep, VALUES_MAX, Value};
 pub(super) struct Args {
     #[command(flatten)]
     flags: Flags,
-    /// The same for each value of a flag: lru-scan-depth=128..4096/128, pause=5s..60s/5s. Both ends are in it. Again for another flag
+    /// Simulate for each value of a flag: lru-scan-depth=128..4096/128, pause=5s..60s/5s, both ends included. Give it again for another flag
     #[arg(long = "sweep", value_name = "KEY=FROM..TO/STEP")]
     sweeps: Vec<Sweep>,
-    /// Other starts of which the band is made; 0: no band
+    /// How many other starts are simulated for the band; 0: no band
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(0..=1000))]
     starts: u32,
     /// How to print
