@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Builds the library that is preloaded, from this crate's own `src/lib.rs` with the cfg `wringer_library`, and leaves it in
-//! `OUT_DIR` for the program to carry: whoever has `wringer` has the library that fits it, also when `wringer` is one static file.
+//! `OUT_DIR`. The program carries its bytes: so each `wringer` has the library that fits it, also when `wringer` is one static file.
 //!
 //! A library with Rust's standard library inside would bring a second allocator, and need the C library that it was linked
-//! with. This one is `no_std`, needs no other library, and finds what it calls in the C library of the program that loads it.
+//! with. This library is `no_std`, needs no other library, and finds the functions that it calls in the C library of the program that loads it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,7 +23,7 @@ fn main() {
         "codegen-units=1",
         "strip=symbols",
         "relocation-model=pic",
-        // the target of a static program makes libraries, too
+        // without it, the target of a static program cannot make a library
         "target-feature=-crt-static",
         "link-arg=-nostdlib",
         "link-arg=-Wl,-z,nodelete",

@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// As it was asked for.
+    /// The malloc that was asked for, as it was written.
     pub malloc: String,
-    /// Who served. `None`: the server did not get so far.
+    /// The malloc that served. `None`: the server did not start, so nobody could look.
     pub serving: Option<String>,
-    /// Malloc, environment and transparent huge pages were in force. A cell that is not is in no verdict.
+    /// The malloc, its environment and the transparent huge pages that were asked for were in force. A cell without them is in no verdict.
     pub as_asked: bool,
-    /// `None`: as the host has it.
+    /// The server's transparent huge pages. `None`: the host's setting.
     pub thp: Option<String>,
-    /// Of the server. `None`: all.
+    /// The CPUs of the server. `None`: all.
     pub cpus: Option<String>,
     pub block: u32,
-    /// `done`, or what the first arm came to that was not measured: `out_of_memory`, `cannot_start`, `broke_off`, `missed`.
+    /// `done`, or how the first arm ended that was not measured: `out_of_memory`, `cannot_start`, `broke_off`, `missed`.
     pub state: String,
-    /// Why, where it is not `done`.
+    /// The reason, where the state is not `done`.
     pub why: Option<String>,
     pub loads: Vec<Load>,
     pub footprint: Vec<Marked>,
-    /// RSS at the end of the rest, less before the burst, in bytes. `None`: one of them was not seen.
+    /// RSS at the end of the rest minus RSS before the burst, in bytes. `None`: one of the two was not seen.
     pub retained_bytes: Option<i64>,
 }
 
 impl Cell {
-    /// Whether it is in verdicts: it came to its end, as it was asked for.
+    /// Whether verdicts use this cell: it ran to its end, and with everything that was asked for.
     pub fn counts(&self) -> bool {
         self.as_asked && self.state == "done"
     }
@@ -56,7 +56,7 @@ pub struct Load {
     pub errors: u64,
 }
 
-/// What the memory came to, and in which arm.
+/// The server's memory at one mark, and the arm in which the mark was made.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Marked {
     pub arm: String,
@@ -64,7 +64,7 @@ pub struct Marked {
     pub footprint: Footprint,
 }
 
-/// Of a cell that was asked for so.
+/// What the recording tells of the cell for which this malloc, these transparent huge pages and these CPUs were asked.
 pub fn cell(evidence: &Evidence, malloc: &str, thp: Option<&str>, cpus: Option<&str>, block: u32) -> Cell {
     let footprint: Vec<Marked> =
         evidence.snapshots.iter().filter(|it| it.source == FOOTPRINT).filter_map(marked).collect();
@@ -112,7 +112,7 @@ fn serving(evidence: &Evidence) -> Option<String> {
     Some(measured.witness.split(" (").next().unwrap_or_default().to_owned())
 }
 
-/// In all arms, and at least once.
+/// Whether everything that was asked for was in force in all arms, and was looked at in one arm at least.
 fn is_as_asked(evidence: &Evidence) -> bool {
     let of_start = |what: &str| ["server.malloc", "server.environment", "server.thp"].contains(&what);
     let mut looks = evidence.measured.iter().filter(|it| of_start(&it.what)).peekable();

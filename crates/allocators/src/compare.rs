@@ -5,11 +5,11 @@ use crate::cell::{Cell, Load};
 use serde::{Deserialize, Serialize};
 use verdict::{Compared, Figure, Repeat, judge};
 
-/// Of all figures of a pair the error is shared, so that a pair of equal mallocs has no verdict at all in 19 of 20 tables.
+/// One figure of two mallocs. All figures of a pair share one probability of error: where two mallocs are equal, 19 of 20 tables show no verdict for any figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub malloc: String,
-    /// Beside which.
+    /// The malloc with which it is compared.
     pub base: String,
     pub thp: Option<String>,
     pub cpus: Option<String>,
@@ -22,10 +22,10 @@ pub struct Comparison {
 pub const IDLE_RSS: &str = "idle rss";
 const PEAK_RSS: &str = "peak rss";
 const RETAINED: &str = "retained";
-/// A latency is kept within 0.1 % of it.
+/// Latencies are recorded to within 0.1 % of their value.
 const RESOLUTION: f64 = 0.001;
 
-/// Cells that did not come to their end, or were not as asked, are in none.
+/// Cells that did not run to their end, or ran without something that was asked for, are in no comparison.
 pub fn comparisons(cells: &[Cell], base: &str) -> Vec<Comparison> {
     let cells: Vec<&Cell> = cells.iter().filter(|cell| cell.counts()).collect();
     let mut groups: Vec<(&str, &Option<String>, &Option<String>)> = Vec::new();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The same load under several mallocs: which cells there are, what one cell tells, what differs, and what to take.
+//! The same load under several mallocs: which cells are run, what one cell has shown, which figures differ, and which malloc to take.
 //!
-//! In: an experiment's server, fill and load, and a [`Study`]. Out: the text of a matrix, whose cells are one life of the server each; then, from
+//! In: an experiment's server, fill and load, and a [`Study`]. Out: the text of a matrix; each of its cells is one life of the server. Then, from
 //! the recordings of these cells, [`Cell`]s, [`Comparison`]s and one [`Recommendation`]. No I/O, no clock, no randomness.
 //!
 //! | module | what it does |
@@ -10,7 +10,7 @@
 //! | `cell` | what a recording tells of one cell |
 //! | `compare` | every malloc beside the first, by crate `verdict` |
 //! | `lines` | how a server is told to take a malloc |
-//! | `recommend` | the rule by which one is taken, or none |
+//! | `recommend` | the rule that recommends one malloc, or none |
 //!
 //! What it is not: it runs nothing and draws no random order. It does not know how a malloc is put into a server.
 

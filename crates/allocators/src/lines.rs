@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a server that systemd starts is told to take a malloc: for people to read and to set, never set here.
+//! The lines by which a server that systemd starts is told to take a malloc. People read and set them; nothing here sets them.
 
 use capability::{MallocKind, malloc_setting};
 
-/// Lines of a drop-in of the server's unit; comments where something must be there first.
+/// Lines of a drop-in file for the server's unit. Where a package must be installed first, a comment line says so.
 pub fn lines(malloc: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut pairs: Vec<(String, String)> = Vec::new();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which malloc to take, by a rule that can be read:
 //!
-//! 1. A malloc is out when one of its cells died, when none of them was as asked, or when a verdict shows it worse than the first one: lower
-//!    throughput, a higher p99, more CPU a query, more memory at the end of the rest. A cell that was not as asked counts for nothing: some
-//!    servers turn transparent huge pages off for themselves, which says nothing of a malloc.
-//! 2. Of the others, a malloc is a candidate when a verdict shows it better in one of these figures.
-//! 3. Of the candidates, that with the least memory at the end of the rest is taken; without any, the first one is kept.
+//! 1. A malloc is out when one of its cells died, when none of its cells ran with everything that was asked for, or when a verdict shows it worse
+//!    than the first malloc: lower throughput, a higher p99, more CPU a query, more memory at the end of the rest. A cell that ran without something
+//!    that was asked for does not count: some servers turn transparent huge pages off for themselves, and that is no property of the malloc.
+//! 2. Each of the other mallocs is a candidate when a verdict shows it better in one of these figures.
+//! 3. The candidate with the least memory at the end of the rest is taken. Without a candidate, the first malloc is kept.
 //!
-//! A difference that is not shown counts for nothing, in either direction.
+//! A difference that no verdict shows does not count, neither for a malloc nor against it.
 
 use crate::cell::Cell;
 use crate::compare::{Comparison, IDLE_RSS, idle_rss};
@@ -19,15 +19,16 @@ use verdict::Verdict;
 pub struct Recommendation {
     /// `keep`, or the malloc to take.
     pub take: String,
-    /// What it is better in, or why nothing else is taken: sentences.
+    /// Sentences: in which figures this malloc is better, or why no other malloc is taken.
     pub because: Vec<String>,
-    /// Memory at the end of the rest beside that of the first one, in bytes: its price, or what it gives back. `None`: not seen, or `keep`.
+    /// Memory at the end of the rest, minus that of the first malloc, in bytes. Above 0: the price of this malloc; below 0: what it saves. `None`:
+    /// not seen, or `keep`.
     pub price_bytes: Option<i64>,
-    /// On how many CPUs that was seen: `up to 2 CPUs`.
+    /// On how many CPUs the cells ran: `up to 2 CPUs`.
     pub scope: String,
 }
 
-/// `cpus`: the most that a server had.
+/// `cpus`: the largest number of CPUs that a server had.
 pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u32) -> Recommendation {
     let scope = format!("up to {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
     let mut others: Vec<&str> = Vec::new();
@@ -40,16 +41,18 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
     for malloc in others {
         let own = || cells.iter().filter(|cell| cell.malloc == malloc);
         if let Some(died) = own().find(|cell| cell.state != "done") {
-            because.push(format!("{malloc} is out: in block {} it came to {}", died.block, died.state));
+            because.push(format!("{malloc} is out: its cell in block {} ended as {}", died.block, died.state));
             continue;
         }
         let (all, not_asked) = (own().count(), own().filter(|cell| !cell.as_asked).count());
         if not_asked == all {
-            because.push(format!("{malloc} is out: in no cell was what was asked for in force"));
+            because.push(format!("{malloc} is out: none of its cells ran with everything that was asked for"));
             continue;
         }
         if not_asked > 0 {
-            because.push(format!("{malloc}: {not_asked} of its {all} cells were not as asked, and count for nothing"));
+            because.push(format!(
+                "{malloc}: {not_asked} of its {all} cells ran without something that was asked for, and do not count"
+            ));
         }
         let shown = || comparisons.iter().filter(|it| it.malloc == malloc).filter_map(|it| Some((it, is_better(it)?)));
         let words = |wanted: bool| -> Vec<String> {
@@ -77,7 +80,7 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
     }
 }
 
-/// `None`: nothing is shown, or the figure says nothing good or bad.
+/// `None`: no difference is shown, or neither more nor less of this figure is better.
 fn is_better(it: &Comparison) -> Option<bool> {
     let is_higher = match it.compared.verdict? {
         Verdict::Higher => true,
@@ -100,7 +103,8 @@ fn said(it: &Comparison) -> String {
     format!("{} is {ratio:.2} times that of {} ({low:.2} to {high:.2}){place}", it.figure, it.base)
 }
 
-/// RSS at the end of the rest, of a malloc and of the first one: means over the cells that count, setting by setting, of the settings that both have.
+/// RSS at the end of the rest, of a malloc and of the first malloc. Of each setting that both have: the mean over the cells that count; then the mean
+/// over these settings.
 fn idle_in_common(cells: &[Cell], malloc: &str, base: &str) -> Option<(f64, f64)> {
     let mut settings: BTreeMap<_, [Vec<f64>; 2]> = BTreeMap::new();
     for cell in cells.iter().filter(|cell| cell.counts()) {
@@ -182,17 +186,17 @@ mod tests {
         let mut all = [cells("glibc", 1000.0, 500), cells("tcmalloc", 1000.0, 100)].concat();
         all[7].state = "out_of_memory".into();
         let told = taken(&all);
-        assert!(told.take == "keep" && told.because[0].contains("came to out_of_memory"), "{told:#?}");
+        assert!(told.take == "keep" && told.because[0].contains("ended as out_of_memory"), "{told:#?}");
         all[7].state = "done".into();
         all[7].as_asked = false;
-        assert!(taken(&all).because.iter().any(|it| it.contains("1 of its 5 cells were not as asked")));
+        assert!(taken(&all).because.iter().any(|it| it.contains("1 of its 5 cells ran without")));
         assert!(comparisons(&all, "glibc").iter().all(|it| it.compared.repeats_b == 4), "it is in no verdict");
         all[5..].iter_mut().for_each(|cell| cell.as_asked = false);
         let told = taken(&all);
-        assert!(told.take == "keep" && told.because[0].contains("in no cell was what was asked for"), "{told:#?}");
+        assert!(told.take == "keep" && told.because[0].contains("none of its cells ran with everything"), "{told:#?}");
     }
 
-    /// MariaDB 10.11 turns transparent huge pages off for itself: the cells of `always` are not as asked, those of `never` decide.
+    /// MariaDB 10.11 turns transparent huge pages off for itself: the cells of `always` do not count, and the cells of `never` decide.
     #[test]
     fn a_setting_that_the_server_does_not_take_says_nothing_of_a_malloc() {
         let under = |thp: &str, as_asked: bool, idle: [u64; 2]| -> Vec<Cell> {

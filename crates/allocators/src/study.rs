@@ -9,14 +9,14 @@ use units::Span;
 pub const WARM_UP: &str = "warm-up";
 pub const BURST: &str = "burst";
 const WORKLOADS: [&str; 2] = ["oltp_read_only", "oltp_point_select"];
-/// As the measurement in which mallocs kept between 13 and 485 MB: so many connections, each with so many statements.
+/// Connections and statements of the burst: as many as in the measurement in which mallocs kept between 13 and 485 MB.
 const BURST_CONNECTIONS: usize = 24;
 const BURST_STATEMENTS: usize = 3;
 const BURST_ROWS: u32 = 30_000;
-/// Beside those of the ladder: each statement of the burst has one of its own, and so have the observers.
+/// Connections beside those of the ladder: each statement of the burst has a connection of its own, and so have the observers.
 const SPARE_CONNECTIONS: u32 = 128;
 
-/// CPUs of the server, and those of the load.
+/// The CPUs of the server, and the CPUs of the load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cpus {
     pub server: String,
@@ -25,10 +25,10 @@ pub struct Cpus {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Study {
-    /// As `server.malloc` takes them; the others are compared with the first.
+    /// Values of `server.malloc`; the others are compared with the first.
     pub mallocs: Vec<String>,
     pub threads: Vec<u32>,
-    /// As `server.thp` takes them; empty: as the host has it.
+    /// Values of `server.thp`; empty: the host's setting.
     pub thp: Vec<String>,
     /// Empty: all CPUs for both.
     pub cpus: Vec<Cpus>,
@@ -95,7 +95,8 @@ fn arm(out: &mut String, name: &str, workload: &str, threads: u32, time: Span) {
     );
 }
 
-/// A temporary table of some megabytes, read once: over in a second or two also on a busy host, so that the rest is one. Ids are drawn from the first table.
+/// A temporary table of some megabytes, read once. It ends within a second or two also on a busy host, so that nothing of it runs in the rest. Ids
+/// are drawn from the first table.
 fn burst() -> String {
     let half = |offset: &str| format!("SELECT id{offset} AS id, c, pad FROM sbtest1 WHERE id <= {BURST_ROWS}");
     format!("SELECT COUNT(*) FROM ({} UNION {}) AS a", half(""), half(" + 100000000"))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The library: a thread that sleeps until it is asked, and asks the malloc by its own function.
+//! The library: its thread sleeps until somebody asks, and then calls the function by which the malloc tells its bytes.
 
 use crate::shared::{MAGIC, NO_FUNCTION, OF_GLIBC, OF_JEMALLOC, OF_TCMALLOC, REFUSED, Shared, TOLD, VARIABLE};
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 #[unsafe(link_section = ".init_array")]
 static INITIALISE: extern "C" fn() = initialise;
 
-/// Its stack, with what the server's libraries keep for each thread.
+/// The thread's stack, and the memory that the server's libraries keep for each thread.
 const STACK_BYTES: usize = 512 << 10;
 /// `pthread_attr_t` and `sigset_t` are smaller on all machines (bits/pthreadtypes-arch.h, bits/types/__sigset_t.h).
 type Room = [u64; 32];
@@ -92,10 +92,10 @@ extern "C" fn answer(shared: *mut c_void) -> *mut c_void {
     }
 }
 
-/// mallinfo(3): what all arenas have handed out, and blocks that are mappings of their own. What the threads' caches hold counts as handed out.
+/// mallinfo(3): the bytes that all arenas have handed out, and the blocks that are mappings of their own. Bytes in the threads' caches count as handed out.
 fn of_glibc() -> Result<u64, u32> {
     let found = function(c"mallinfo2").ok_or(NO_FUNCTION)?;
-    // SAFETY: the C library's function, which returns this structure (malloc.h); of that size it comes in memory of the caller's.
+    // SAFETY: the C library's function, which returns this structure (malloc.h); a structure of this size is returned in the caller's memory.
     let Mallinfo(counts) = unsafe { transmute::<*mut c_void, extern "C" fn() -> Mallinfo>(found) }();
     const IN_MAPPINGS: usize = 4;
     const HANDED_OUT: usize = 7;
@@ -107,7 +107,7 @@ fn of_glibc() -> Result<u64, u32> {
 #[repr(C)]
 struct Mallinfo([usize; 10]);
 
-/// jemalloc(3): `stats.allocated`, read anew by `epoch`; without what lies in the threads' caches, where this version counts that apart.
+/// jemalloc(3): `stats.allocated`, read anew by `epoch`. Bytes in the threads' caches are subtracted, where this version of jemalloc counts them.
 fn of_jemalloc() -> Result<u64, u32> {
     let found = function(c"mallctl").ok_or(NO_FUNCTION)?;
     type Mallctl = extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many bytes a server has asked its malloc for and not given back: told by a small library in the server (ld.so(8), `LD_PRELOAD`), which
-//! asks the malloc by its own function and only when it is asked itself.
+//! How many bytes a server has asked its malloc for and not given back. A small library in the server (ld.so(8), `LD_PRELOAD`) tells it: it calls
+//! the function by which the malloc tells its bytes, and only when Wringer asks.
 //!
 //! ```text
 //! Map::ask -> Shared: a number that rises -> the library's thread wakes -> mallctl, MallocExtension_GetNumericProperty, mallinfo2
@@ -12,7 +12,7 @@
 //!
 //! Invariants:
 //! - The library replaces no function. Between two questions its thread sleeps in the kernel; all signals are blocked in it.
-//! - It asks nothing by itself, and allocates nothing but what a malloc's own function allocates.
+//! - The library asks nothing by itself. It allocates nothing; a malloc's function that it calls may allocate.
 //! - A process that the server forks has no such thread, and does not answer.
 #![cfg_attr(wringer_library, no_std)]
 // Some code is used on one side of the shared memory only.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-/// What one server shares with us.
+/// The memory that one server shares with this program.
 #[derive(Debug)]
 pub struct Map {
     descriptor: Arc<OwnedFd>,
@@ -74,7 +74,7 @@ impl Map {
         unsafe { self.shared.as_ref() }
     }
 
-    /// The process that answers, as it sees its own number; `None`: none has started.
+    /// The number of the process that answers, as the process itself sees it; `None`: no process has loaded the library yet.
     pub fn process(&self) -> Option<u32> {
         Some(self.shared().pid.load(Acquire)).filter(|pid| *pid > 0)
     }
@@ -88,7 +88,7 @@ impl Map {
             MallocKind::Glibc => (OF_GLIBC, "mallinfo2"),
             MallocKind::Jemalloc => (OF_JEMALLOC, "mallctl"),
             MallocKind::Tcmalloc => (OF_TCMALLOC, "MallocExtension_GetNumericProperty"),
-            // `mi_process_info` tells what is committed; counters of what is asked for are in builds for debugging alone
+            // `mi_process_info` tells committed memory; only builds for debugging count the bytes that are asked for
             MallocKind::Mimalloc => return Err(Silence::Untold("mimalloc")),
         };
         let (shared, deadline) = (self.shared(), Instant::now() + patience);
@@ -124,7 +124,7 @@ impl Drop for Map {
     }
 }
 
-/// The memory has a fixed size, so that no process can take it away from the others.
+/// The size of the memory is sealed, so that no process can shorten it under the others.
 fn memory() -> rustix::io::Result<OwnedFd> {
     let descriptor = memfd_create("wringer-asked", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&descriptor, size_of::<Shared>() as u64)?;
@@ -134,7 +134,7 @@ fn memory() -> rustix::io::Result<OwnedFd> {
     Ok(high.unwrap_or(descriptor))
 }
 
-/// The environment of a server that answers: the library, and the map that it inherits.
+/// The environment variables of a server that answers: they name the library, and the descriptor of the map that the server inherits.
 pub fn environment(library: &Path, map: &Map) -> Vec<(OsString, OsString)> {
     let number = map.descriptor.as_raw_fd().to_string();
     vec![("LD_PRELOAD".into(), library.into()), (VARIABLE.into(), number.into())]

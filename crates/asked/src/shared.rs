@@ -8,12 +8,12 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"WRASKED1");
 /// The environment variable with the number of the inherited descriptor.
 pub(crate) const VARIABLE: &str = "WRINGER_ASKED_MAP";
 
-/// By whose function it is asked.
+/// Which malloc's function the library calls.
 pub(crate) const OF_GLIBC: u32 = 1;
 pub(crate) const OF_JEMALLOC: u32 = 2;
 pub(crate) const OF_TCMALLOC: u32 = 3;
 
-/// What came of a question.
+/// How a question was answered.
 pub(crate) const TOLD: u32 = 0;
 /// No library in the server has that function.
 pub(crate) const NO_FUNCTION: u32 = 1;
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) pid: AtomicU32,
     /// Rises with each question; the library's thread sleeps on it (futex(2)).
     pub(crate) question: AtomicU32,
-    /// The question that was answered last; who asked sleeps on it.
+    /// The number of the question that was answered last; the asking program sleeps on it.
     pub(crate) answered: AtomicU32,
     pub(crate) by: AtomicU32,
     pub(crate) outcome: AtomicU32,

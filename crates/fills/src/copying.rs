@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Copies a tree of files: blocks are shared where the file system can (FICLONE), else bytes are copied in the kernel, holes kept. All of it is
-//! on the disk and out of the page cache at the end.
+//! Copies a tree of files. Where the file system can share blocks (FICLONE), the copy shares them; else the kernel copies the bytes, without the
+//! holes. At the end the copy is on the disk, and not in the page cache.
 
 use crate::Error;
 use crate::tree::{Node, Root};
@@ -11,17 +11,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Uid and gid that files are given; none: the caller's.
+/// The uid and gid that files get; `None`: the caller's.
 pub type Owner = Option<(u32, u32)>;
 
 /// Threads that copy: a disk has work for a few requests at a time, and more only move its head.
 const MOST_WORKERS: usize = 4;
-/// Beside the data themselves: folders and the file system's own.
+/// Room beside the data themselves, for folders and the file system's own blocks.
 const SPARE_BYTES: u64 = 64 << 20;
-/// A file that takes more on the disk has blocks to share: a smaller one's content may lie in its inode.
+/// A file that takes more than this on the disk has blocks that can be shared; the content of a smaller file may lie in its inode.
 const PROBE_BYTES: u64 = 16 << 10;
 
-/// What a copy came to.
+/// What a copy has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cloned {
     /// Files that share their blocks with the original's.
@@ -50,14 +50,14 @@ pub(crate) struct Copying<'a> {
     pub owner: Owner,
     /// Names at the top that are not copied.
     pub leave_out: &'a [&'a str],
-    /// Must stay free besides.
+    /// Bytes that must stay free beside the copy.
     pub keep_free_bytes: u64,
     pub stop: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Copying<'_> {
     /// # Errors
-    /// [`Error::NoRoom`] before anything is copied; a link in the original; interrupted. What was begun stays.
+    /// [`Error::NoRoom`] before anything is copied; a link in the original; interrupted. Files that were copied already stay.
     pub(crate) fn run(&self) -> Result<Cloned, Error> {
         let began = Instant::now();
         let root = Root::open(self.from)?;
@@ -98,8 +98,8 @@ impl Copying<'_> {
         Ok(copied)
     }
 
-    /// The copy's bytes to the disk, then its folders with their owner, the top last: until then nobody else can enter. The first file's
-    /// sync writes what the file system has to say of the others, too: so this comes after all of them.
+    /// Writes the copy's bytes to the disk, then gives its folders their owner, the top folder last: until then nobody else can enter. The sync of
+    /// the first file also writes the file system's own data on the other files: so this is called after all of them are copied.
     fn settle(&self, folders: &[Node], files: &[Node]) -> Result<(), Error> {
         let copy = Root::open(self.to)?;
         in_parallel(files, |file| {
@@ -125,9 +125,9 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// A copy that shares its blocks takes none.
+    /// Whether the disk has room for the copy. A copy that shares blocks needs none.
     fn require_room(&self, root: &Root, files: &[Node]) -> Result<(), Error> {
-        // a small one: where blocks are not shared, its first bytes are copied to find that out
+        // a small file: where blocks cannot be shared, its first bytes are copied, and that shows it
         let probe = files.iter().filter(|file| file.taken_bytes > PROBE_BYTES).min_by_key(|file| file.size_bytes);
         if let Some(file) = probe
             && self.shares(root, file)?
@@ -141,7 +141,7 @@ impl Copying<'_> {
     fn shares(&self, root: &Root, file: &Node) -> Result<bool, Error> {
         let probe = self.to.join(".probe");
         let source = root.file(&file.path)?;
-        // what is not shared is not copied either: the first piece ends it
+        // where blocks cannot be shared, the copy of bytes ends after its first piece
         let copied = files::copy_opened(&source, &self.from.join(&file.path), &probe, 0o600, None, &mut |_| false);
         files::remove_file(&probe)?;
         Ok(matches!(copied, Ok((Copied::Shared, _))))
@@ -149,7 +149,7 @@ impl Copying<'_> {
 }
 
 /// # Errors
-/// [`Error::NoRoom`]: the disk that holds `path` has less for ordinary users.
+/// [`Error::NoRoom`]: the disk of `path` has less room than that for ordinary users.
 pub(crate) fn require_room(what: &'static str, path: &Path, need_bytes: u64) -> Result<(), Error> {
     let free_bytes = free_bytes(path)?;
     if free_bytes >= need_bytes {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One kept directory: what stands in its folder, and a clone of it.
+//! One kept directory: the files of its folder, and how it is cloned.
 
 use crate::copying::{Cloned, Copying, Owner};
 use crate::manifest::{self, Row};
@@ -29,7 +29,7 @@ pub(crate) struct Record {
     pub made: u64,
     /// What it takes on the disk, shared blocks counted.
     pub taken_bytes: u64,
-    /// The caller's own, given back with a clone.
+    /// A value of the caller's own, returned with each clone.
     pub note: Value,
     pub files: Vec<Row>,
 }
@@ -39,7 +39,7 @@ impl Record {
         Self { schema: SCHEMA, key, made: host::clock::unix_seconds(), taken_bytes, note, files }
     }
 
-    /// `None`: there is none, or none of this version.
+    /// `None`: there is no such file, or it has another version.
     pub(crate) fn read(folder: &Path) -> Option<Self> {
         let mut text = String::new();
         files::open_safe(&folder.join(RECORD), false).ok()?.read_to_string(&mut text).ok()?;
@@ -71,7 +71,7 @@ impl Entry {
         self.record.made
     }
 
-    /// What whoever kept it has noted.
+    /// The note of the caller who kept it.
     pub fn note(&self) -> &Value {
         &self.record.note
     }
@@ -86,8 +86,8 @@ impl Entry {
         self.record.files.iter().map(|file| file.size_bytes).sum()
     }
 
-    /// A copy in `to`, an empty folder of the caller's own, 0700: `owner` gets the files and, at the very end, the folders. `stop` is asked
-    /// between pieces.
+    /// Makes a copy in `to`, an empty folder of the caller's own with mode 0700. `owner` gets the files and, at the very end, the folders. `stop` is
+    /// asked between pieces.
     ///
     /// # Errors
     /// [`Error::NoRoom`] before anything is written; [`Error::Changed`] when the files were changed while they were copied.
@@ -102,7 +102,7 @@ impl Entry {
         }
     }
 
-    /// Reads every file: what is not as it was kept, in words; `None`: nothing.
+    /// Reads every file, and says in words what has changed since it was kept. `None`: nothing has.
     ///
     /// # Errors
     /// A file cannot be read; interrupted.

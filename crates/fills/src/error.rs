@@ -15,7 +15,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// A link, a socket, a name that is no text: what a stopped server's data directory does not have.
+    /// The directory has something that the data directory of a stopped server does not have: a link, a socket, a name that is no text.
     #[error("{} cannot be kept: {why}", path.display())]
     Unfit { path: PathBuf, why: &'static str },
     #[error("{what} needs {} on the disk of {}, and {} are free", Bytes(*need_bytes), path.display(), Bytes(*free_bytes))]
@@ -33,7 +33,7 @@ impl Error {
         Self::Path { operation, path: path.into(), source: source.into() }
     }
 
-    /// Whether the words given were wrong.
+    /// Whether the user has written something wrong.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Limit { .. })
     }

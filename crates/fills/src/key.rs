@@ -6,13 +6,13 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 
-/// Raised when an entry's files or this program's fill change their meaning: older entries are not found any more, and go as the least
-/// recently used.
+/// This number rises when the files of an entry, or the fill of this program, change their meaning. Older entries are then not found any more, and
+/// are removed in time as the least recently used ones.
 const FORMAT: u32 = 1;
 /// Hexadecimal digits of the hash in an entry's name: 96 bits.
 const NAME_DIGITS: usize = 24;
 
-/// Named parts, each any JSON value. Two keys are the same data when all parts are equal.
+/// Named parts, each any JSON value. Two keys describe the same data when all their parts are equal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Key {
     #[serde(flatten)]
@@ -20,12 +20,12 @@ pub struct Key {
 }
 
 impl Key {
-    /// With the version of this program, whose fill makes the rows, and nothing else yet.
+    /// A key with one part: the version of this program, whose fill makes the rows.
     pub fn new() -> Self {
         Self { parts: BTreeMap::new() }.with("format", FORMAT).with("wringer", env!("CARGO_PKG_VERSION"))
     }
 
-    /// With one part more; a part of the same name is replaced.
+    /// Adds a part; a part of the same name is replaced.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.parts.insert(name.into(), value.into());
@@ -44,7 +44,7 @@ impl Key {
         &self.parts
     }
 
-    /// A part's text; empty when it has none.
+    /// A part as text: a text as it is, another value as JSON; empty when there is no such part.
     pub fn text(&self, name: &str) -> String {
         match self.parts.get(name) {
             None | Some(Value::Null) => String::new(),

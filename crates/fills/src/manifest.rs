@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an entry's files were when they were kept. Reading all of them for their checksums would cost what a clone saves; sizes, inodes and
-//! times of change tell every writing that went through the kernel, and the checksums are there for `--verify`.
+//! Size, inode and times of an entry's files when they were kept. To read all files for their checksums would take the time that a clone saves.
+//! Sizes, inodes and times show every write that went through the kernel; the checksums are there for `--verify`.
 
 use crate::Error;
 use crate::copying::in_parallel;
@@ -14,22 +14,22 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Row {
-    /// Below `data/`.
+    /// The path below `data/`.
     pub path: PathBuf,
-    /// Else a regular file.
+    /// `false`: it is a regular file.
     pub is_folder: bool,
-    /// The bits of permission: a clone has them, too.
+    /// The bits of permission; a clone gets the same.
     pub mode: u32,
     pub size_bytes: u64,
     pub inode: u64,
     /// Seconds and nanoseconds since 1970.
     pub modified: (i64, i64),
     pub changed: (i64, i64),
-    /// CRC-32C of the content; of a folder 0.
+    /// CRC-32C of the content; 0 for a folder.
     pub crc32c: u32,
 }
 
-/// The rows for the files below `data`, each read once for its checksum.
+/// The rows for the files below `data`. Each file is read once for its checksum.
 pub(crate) fn of(data: &Path, stop: &(dyn Fn() -> bool + Sync)) -> Result<Vec<Row>, Error> {
     let root = Root::open(data)?;
     let nodes = root.nodes()?;
@@ -66,7 +66,7 @@ fn checksum(root: &Root, node: &Node, stop: &(dyn Fn() -> bool + Sync)) -> Resul
     Ok(sum)
 }
 
-/// What differs between the files below `data` and their rows, in words; `None`: nothing.
+/// The first difference between the files below `data` and their rows, in words. `None`: there is none.
 pub(crate) fn difference(data: &Path, rows: &[Row]) -> Result<Option<String>, Error> {
     let nodes = match Root::open(data).and_then(|root| root.nodes()) {
         Ok(nodes) => nodes,
@@ -98,7 +98,7 @@ fn difference_of(node: &Node, row: &Row) -> Option<&'static str> {
     differs.into_iter().find_map(|(differs, what)| differs.then_some(what))
 }
 
-/// Reads every file: what has another checksum than when it was kept.
+/// Reads every file, and names one whose checksum differs from the one that was kept.
 pub(crate) fn difference_in_content(
     data: &Path,
     rows: &[Row],

@@ -14,9 +14,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Free on the disk after a directory was kept.
+/// Bytes that must be free on the disk after a directory was kept.
 const KEEP_FREE_BYTES: u64 = 256 << 20;
-/// Names of what is being made, and of what is being removed.
+/// Prefixes of the names of entries that are being made, and of entries that are being removed.
 const NEW: &str = ".new-";
 const OLD: &str = ".old-";
 
@@ -27,12 +27,12 @@ pub struct Store {
     limit: Option<u64>,
 }
 
-/// What there is for a key.
+/// The answer to a search for a key.
 #[derive(Debug)]
 pub enum Looked {
     Here(Box<Entry>),
     Nothing,
-    /// There was one whose files were changed: it is gone, for this reason.
+    /// There was an entry whose files had changed. It was removed, for this reason.
     ThrownAway(String),
     /// The user has set the limit to 0.
     Off,
@@ -44,21 +44,21 @@ pub struct ToKeep<'a> {
     pub data: &'a Path,
     /// The password of the account in it.
     pub secret: &'a str,
-    /// Given back with each clone.
+    /// Returned with each clone.
     pub note: Value,
     /// Names at the top that are the server's identity, or a sign of a running server.
     pub leave_out: &'a [&'a str],
     pub stop: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// What became of a directory that was to be kept.
+/// The result of [`Store::keep`].
 #[derive(Debug)]
 pub enum Kept {
-    /// In so many bytes; these entries went for it, as those that nobody had used for longest.
+    /// It is kept, and takes so many bytes. The entries `gone`, which nobody had used for the longest time, were removed to make room.
     Yes { id: String, bytes: u64, gone: Vec<String> },
-    /// Somebody else has kept the same meanwhile.
+    /// Another process has kept the same data meanwhile.
     Already,
-    /// Why not.
+    /// It is not kept, for this reason.
     No(String),
 }
 
@@ -67,12 +67,12 @@ pub enum Kept {
 pub struct Listed {
     pub id: String,
     pub key: Key,
-    /// What it takes on the disk, shared blocks counted.
+    /// Bytes that it takes on the disk, shared blocks included.
     pub taken_bytes: u64,
     /// Seconds since 1970.
     pub made: u64,
     pub used: u64,
-    /// Somebody reads it now.
+    /// A process reads it now.
     pub in_use: bool,
 }
 
@@ -80,14 +80,14 @@ pub struct Listed {
 #[derive(Debug, Clone, Default)]
 pub struct Purged {
     pub removed: Vec<Listed>,
-    /// Entries that somebody reads now.
+    /// Entries that stay because a process reads them now.
     pub left: Vec<Listed>,
     /// Leftovers of processes that were killed.
     pub debris: u64,
 }
 
 impl Store {
-    /// Makes nothing.
+    /// Opens the store. Nothing is written.
     ///
     /// # Errors
     /// The limit in the environment is no size.
@@ -104,7 +104,7 @@ impl Store {
         self.limit == Some(0)
     }
 
-    /// What all entries together may take.
+    /// Bytes that all entries together may take.
     ///
     /// # Errors
     /// The disk cannot be asked.
@@ -114,10 +114,10 @@ impl Store {
         limit::bytes(self.limit, there, kept)
     }
 
-    /// The entry of this key, when its files are as they were kept. `verify`: reads all of them.
+    /// The entry of this key, if its files have not changed since they were kept. `verify`: every file is read for that.
     ///
     /// # Errors
-    /// The folder is not the caller's alone; a file cannot be read; interrupted.
+    /// Others can write in the folder; a file cannot be read; interrupted.
     pub fn find(&self, key: &Key, verify: bool, stop: &(dyn Fn() -> bool + Sync)) -> Result<Looked, Error> {
         if self.is_off() {
             return Ok(Looked::Off);
@@ -151,7 +151,7 @@ impl Store {
         }
     }
 
-    /// One that others read now stays until the next look: nobody clones it, because each looks first.
+    /// Removes an entry. One that others read now stays until the next search: nobody clones it, because each search finds the change first.
     fn throw_away(&self, folder: &Path, lock: File, why: String) -> Result<Looked, Error> {
         drop(lock);
         if let Some(_ours) = self.lock_there()? {
@@ -160,7 +160,7 @@ impl Store {
         Ok(Looked::ThrownAway(why))
     }
 
-    /// Removes the entry of this key, unless somebody reads it now: then the next one to be kept is not taken.
+    /// Removes the entry of this key, unless a process reads it now: then it stays, and the next [`Self::keep`] of this key keeps nothing.
     ///
     /// # Errors
     /// It cannot be removed.
@@ -175,7 +175,7 @@ impl Store {
     /// Copies a filled directory into the store.
     ///
     /// # Errors
-    /// It cannot be read, or the store not be written; interrupted. Nothing is left then. A want of room is [`Kept::No`].
+    /// The directory cannot be read, or the store cannot be written; interrupted. Nothing is left behind. Too little room is no error, but [`Kept::No`].
     pub fn keep(&self, wanted: &ToKeep<'_>) -> Result<Kept, Error> {
         if self.is_off() {
             return Ok(Kept::No(format!("{} is 0", limit::LIMIT_VARIABLE)));
@@ -226,7 +226,7 @@ impl Store {
         let what = "a kept copy of the data";
         let (from, to, leave_out, stop) = (wanted.data, data.as_path(), wanted.leave_out, wanted.stop);
         Copying { what, from, to, owner: None, leave_out, keep_free_bytes: KEEP_FREE_BYTES, stop }.run()?;
-        // also where blocks are shared: whoever writes the original needs room for its own
+        // also where blocks are shared: a server that writes to the original then needs blocks of its own
         require_room(what, &self.folder, KEEP_FREE_BYTES)?;
         let rows = manifest::of(&data, stop)?;
         let record = Record::new(wanted.key.clone(), bytes, wanted.note.clone(), rows);
@@ -237,7 +237,7 @@ impl Store {
         Ok(files::write_atomic(&new.join(RECORD), format!("{text}\n").as_bytes(), 0o600)?)
     }
 
-    /// The entries, those used last first.
+    /// The entries; the one that was used last stands first.
     pub fn list(&self) -> Vec<Listed> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let visible = entries.filter(|path| !is_hidden(path));
@@ -246,10 +246,10 @@ impl Store {
         listed
     }
 
-    /// Removes all entries that nobody reads, and what killed processes left. `pretend`: says what would go.
+    /// Removes all entries that no process reads, and the leftovers of killed processes. `pretend`: removes nothing, and says what would be removed.
     ///
     /// # Errors
-    /// The folder is not the caller's alone; an entry cannot be removed.
+    /// Others can write in the folder; an entry cannot be removed.
     pub fn purge(&self, pretend: bool, stop: &(dyn Fn() -> bool + Sync)) -> Result<Purged, Error> {
         let mut purged = Purged::default();
         if files::safe_folder(&self.folder)?.is_none() {
@@ -266,7 +266,7 @@ impl Store {
         Ok(purged)
     }
 
-    /// Removes entries, those unused for longest first, until the others take at most `limit` bytes.
+    /// Removes entries, beginning with those that nobody has used for the longest time, until the others take at most `limit` bytes.
     fn make_way(&self, limit: u64) -> Result<Vec<String>, Error> {
         let listed = self.list();
         let mut taken: u64 = listed.iter().map(|entry| entry.taken_bytes).sum();
@@ -283,7 +283,8 @@ impl Store {
         Ok(gone)
     }
 
-    /// Whether it is gone: one that somebody reads stays. Its name goes first, so that a kill leaves no half entry.
+    /// Removes an entry, unless a process reads it; returns whether it was removed. The entry is renamed first, so that a kill leaves no half entry under
+    /// its name.
     fn remove(&self, folder: &Path) -> Result<bool, Error> {
         if !folder.exists() {
             return Ok(false);
@@ -300,7 +301,7 @@ impl Store {
         Ok(true)
     }
 
-    /// As [`Self::lock`], tried once; `None` also where the store is not there yet.
+    /// As [`Self::lock`], without waiting. `None` also when there is no store yet.
     fn lock_there(&self) -> Result<Option<File>, Error> {
         if files::safe_folder(&self.folder)?.is_none() {
             return Ok(None);
@@ -308,7 +309,7 @@ impl Store {
         self.lock(&|| true)
     }
 
-    /// Held until dropped; waited for. `None`: `stop` came first.
+    /// Waits for the store's lock, which is held until it is dropped. `None`: `stop` was true before.
     fn lock(&self, stop: &dyn Fn() -> bool) -> Result<Option<File>, Error> {
         let path = self.folder.join(".lock");
         let lock = files::open_lock(&path)?;
@@ -322,7 +323,7 @@ impl Store {
         }
     }
 
-    /// What killed processes left, under the store's lock: nobody else makes or removes anything now.
+    /// Removes the leftovers of killed processes. The caller holds the store's lock, so that nobody else makes or removes anything now.
     fn clear_debris(&self) -> Result<u64, Error> {
         let mut cleared: u64 = 0;
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
@@ -340,7 +341,7 @@ fn is_hidden(path: &Path) -> bool {
     path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'))
 }
 
-/// Its lock, shared; `None`: it is not there, or is being removed.
+/// The entry's lock, shared with other readers. `None`: there is no such entry, or it is being removed.
 fn open_entry(folder: &Path) -> Result<Option<File>, Error> {
     if !folder.join(RECORD).exists() {
         return Ok(None);
@@ -350,7 +351,7 @@ fn open_entry(folder: &Path) -> Result<Option<File>, Error> {
     if flock(&lock, FlockOperation::NonBlockingLockShared).is_err() {
         return Ok(None);
     }
-    // removed between the two
+    // it may have been removed between opening and locking
     Ok(folder.join(RECORD).exists().then_some(lock))
 }
 
@@ -368,7 +369,7 @@ fn listed(folder: &Path) -> Option<Listed> {
     if !folder.is_dir() {
         return None;
     }
-    // one whose description was damaged is shown, and purged, as well
+    // an entry with a damaged description is listed and purged, too
     let record = Record::read(folder).unwrap_or_else(|| Record::new(Key::new(), 0, Value::Null, Vec::new()));
     let Record { key, made, taken_bytes, .. } = record;
     let id = folder.file_name()?.to_string_lossy().into_owned();

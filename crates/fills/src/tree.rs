@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files and folders below a folder. Each is opened relative to the folder above it and through no link, so that nobody who may write
-//! there can make a name mean something else meanwhile.
+//! Files and folders below a folder. Each is opened relative to the folder above it and through no link: so a user who may write there cannot put
+//! another file under a name meanwhile.
 
 use crate::Error;
 use rustix::fd::{AsFd, OwnedFd};
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 /// One file or folder, as the kernel tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Below the root.
+    /// The path below the root.
     pub path: PathBuf,
     pub is_folder: bool,
     /// The bits of permission.
     pub mode: u32,
     pub size_bytes: u64,
-    /// What it takes on the disk.
+    /// Bytes that it takes on the disk.
     pub taken_bytes: u64,
     pub inode: u64,
     /// Seconds and nanoseconds since 1970.
@@ -26,10 +26,10 @@ pub(crate) struct Node {
     pub changed: (i64, i64),
 }
 
-/// Deeper than any server's folders.
+/// The most levels of folders that are read: more than any server has.
 const DEEPEST: usize = 32;
 
-/// A folder that names are looked up below.
+/// A folder; names are looked up below it.
 pub(crate) struct Root {
     path: PathBuf,
     folder: OwnedFd,
@@ -42,7 +42,7 @@ impl Root {
         Ok(Self { path: path.into(), folder })
     }
 
-    /// Everything below it, folders before what is in them, sorted by name.
+    /// Everything below it, sorted by name; a folder stands before its content.
     ///
     /// # Errors
     /// [`Error::Unfit`]: a link, a socket or a device is there.
@@ -100,13 +100,13 @@ impl Root {
         Ok(())
     }
 
-    /// A file below it, to read.
+    /// Opens a file below it for reading.
     pub(crate) fn file(&self, path: &Path) -> Result<File, Error> {
-        // O_NONBLOCK: a FIFO in a file's place does not hold us up
+        // O_NONBLOCK: a FIFO in the place of a file does not block this process
         self.descend(path, OFlags::RDONLY | OFlags::NONBLOCK).map(File::from)
     }
 
-    /// A folder below it; the empty path is the root itself.
+    /// Opens a folder below it; the empty path is the root itself.
     pub(crate) fn folder(&self, path: &Path) -> Result<File, Error> {
         self.descend(path, OFlags::RDONLY | OFlags::DIRECTORY).map(File::from)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Profiles that hold addresses, and at their end the profiled process's `/proc/PID/maps`: which file an address is of. What is at an address of a
-//! file, [`Symbols`] tells.
+//! Profiles that hold addresses, and at their end the profiled process's `/proc/PID/maps`, which tells the file of each address. [`Symbols`] tells the
+//! function at an address of a file.
 
 use crate::frame::Frame;
 use crate::paths::Paths;
@@ -15,18 +15,18 @@ pub struct Mapping {
     /// Addresses of the process.
     pub start: u64,
     pub end: u64,
-    /// Where in the file it begins.
+    /// The place in the file at which the mapped part begins.
     pub offset: u64,
     pub path: String,
 }
 
-/// Who knows the functions of files.
+/// A source of the names of functions in files.
 pub trait Symbols {
-    /// The functions at this address of the process, those that are inlined first. Empty: none is known.
+    /// The functions at this address of the process; inlined functions stand first. Empty: no function is known.
     fn functions(&mut self, mapping: &Mapping, address: u64) -> Vec<Frame>;
 }
 
-/// Nobody: all functions are `???`.
+/// Knows no names: all functions are `???`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoSymbols;
 
@@ -36,14 +36,14 @@ impl Symbols for NoSymbols {
     }
 }
 
-/// What of one moment was allocated and not freed, by who allocated it.
+/// The memory that was allocated and not freed at one moment, for each path of callers.
 #[derive(Debug, Default)]
 pub(crate) struct Moment {
-    /// Return addresses, from the one that allocated to `main`, and bytes.
+    /// Return addresses, from the function that allocated to `main`; and bytes.
     pub(crate) paths: Vec<(Box<[u64]>, u64)>,
-    /// By their addresses.
+    /// Sorted by their addresses.
     pub(crate) mappings: Vec<Mapping>,
-    /// The heap, as the file says it.
+    /// The size of the heap that the file states.
     pub(crate) total_bytes: u64,
 }
 
@@ -86,7 +86,7 @@ impl Names<'_> {
         if let Some(known) = self.known.get(&address) {
             return known.clone();
         }
-        // the call itself stands before the address to which it returns
+        // the call itself is at the address before the one to which it returns
         let at = address.saturating_sub(1);
         let mapping = mapping(self.mappings, at);
         let mut functions = mapping.map_or_else(Vec::new, |it| self.symbols.functions(it, at));
@@ -114,7 +114,7 @@ fn mapping(mappings: &[Mapping], address: u64) -> Option<&Mapping> {
 }
 
 impl Mapping {
-    /// A line of `/proc/PID/maps`: `7f00-7f80 r-xp 00001000 fe:00 325835   /usr/lib/libc.so.6`. `None`: it is none, or no file is mapped.
+    /// A line of `/proc/PID/maps`: `7f00-7f80 r-xp 00001000 fe:00 325835   /usr/lib/libc.so.6`. `None`: the line is not one of `maps`, or no file is mapped.
     pub(crate) fn of_line(line: &[u8]) -> Option<Self> {
         let line = String::from_utf8_lossy(line);
         let mut words = line.trim_start().splitn(5, ' ');

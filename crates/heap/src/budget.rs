@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much memory one file may take, whatever it says.
+//! The memory that reading one file may take, whatever the file contains.
 
-/// Some ten times what the largest profile of a server needs that we have seen.
+/// About ten times the memory that the largest profile of a server needed so far.
 pub(crate) const MOST_MEMORY: usize = 512 << 20;
 
 #[derive(Debug)]

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is wrong with a file, and where.
+//! The damage of a file, and its place.
 
 use serde::Serialize;
 use std::io;
 
-/// The place from which on a file cannot be read. All before it was read.
+/// The place from which on a file cannot be read. Everything before it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("line {line} (byte {at_byte}): {what}")]
 pub struct Damage {
-    /// Of the line's first byte, from 0; in the text as it is after decompression.
+    /// The place of the line's first byte, from 0, in the decompressed text.
     pub at_byte: u64,
     /// From 1.
     pub line: u64,
     pub what: String,
-    /// The file ends here, though more must follow.
+    /// The file ends here, although more must follow.
     pub is_end: bool,
 }
 
@@ -26,7 +26,7 @@ pub enum Error {
     Io(#[from] io::Error),
 }
 
-/// Of input that could not be read: compressed data that break off or are damaged are damage of the file ([`crate::plain`]).
+/// The error for input that could not be read. Compressed data that break off or are damaged are damage of the file ([`crate::plain`]).
 pub(crate) fn of_input(error: io::Error, damage: impl FnOnce(String) -> Damage) -> Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => {

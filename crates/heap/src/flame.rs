@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A tree from `main` outwards, as a flame graph has it: the trees of profilers begin with who allocated.
+//! A tree that begins with `main`, as a flame graph needs it. The trees of profilers begin with the function that allocated.
 
 use crate::frame::Label;
 use crate::tree::Tree;
@@ -12,13 +12,13 @@ const MOST_DEPTH: usize = 256;
 /// A function, called by the one above it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flame {
-    /// The outermost functions are 0. Nodes stand before those that they call.
+    /// 0 for the outermost functions. A node stands before the functions that it calls.
     pub depth: usize,
     pub label: String,
     pub bytes: u64,
 }
 
-/// `least_bytes`: smaller ones are left out.
+/// `least_bytes`: nodes with fewer bytes are left out.
 pub fn flames(tree: &Tree, least_bytes: u64) -> Vec<Flame> {
     let mut calls = Calls::default();
     let mut path: Vec<(&Label, u64)> = Vec::new();
@@ -52,7 +52,7 @@ struct Calls {
     nodes: Vec<Node>,
     words: Vec<String>,
     by_word: HashMap<String, usize>,
-    /// Of the tree's labels, which stay where they are.
+    /// Nodes by the addresses of the tree's labels, which do not move.
     by_label: HashMap<*const Label, usize>,
     found: HashMap<(Option<usize>, usize), usize>,
     outermost: Vec<usize>,
@@ -65,7 +65,7 @@ struct Node {
 }
 
 impl Calls {
-    /// Of each node that is left, what is its own is a path from `main`.
+    /// Leaves nodes down to this depth. The bytes of a node that none of its callers has are one path from `main`.
     fn close(&mut self, path: &mut Vec<(&Label, u64)>, depth: usize) {
         while path.len() > depth {
             let own = path.last().map_or(0, |(_, own)| *own);
@@ -81,7 +81,7 @@ impl Calls {
         let (mut at, mut before) = (None, None);
         for label in labels {
             let word = self.word(label);
-            // several functions without a name in a row tell no more than one
+            // several functions without a name, one after the other, tell no more than one of them
             if before.replace(word) == Some(word) && is_unnamed(label) {
                 continue;
             }

@@ -22,7 +22,7 @@ pub fn write(tree: &Tree, output: &mut impl Write) -> io::Result<()> {
     close(&mut path, 0, output)
 }
 
-/// Of each node that is left, what is its own.
+/// Leaves nodes down to this depth, and writes a line for the bytes of each that none of its callers has.
 fn close(path: &mut Vec<(String, u64)>, depth: usize, output: &mut impl Write) -> io::Result<()> {
     while path.len() > depth {
         if let Some((_, own)) = path.last().filter(|(_, own)| *own > 0) {
@@ -34,7 +34,7 @@ fn close(path: &mut Vec<(String, u64)>, depth: usize, output: &mut impl Write) -
     Ok(())
 }
 
-/// Without what the format uses to part words.
+/// The label without the characters that separate words in this format.
 fn word(label: &Label) -> String {
     flame::word(label).replace(';', ":")
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! By which profiler a file was written, told by how it begins.
+//! Which profiler has written a file; its first bytes tell it.
 
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ pub enum Format {
     Dhat,
 }
 
-/// So many bytes are enough to tell a format.
+/// The number of first bytes that are enough to tell a format.
 pub(crate) const BEGINNING: usize = 1024;
 
 const NO_EXTRA: (&str, &str) =
@@ -28,7 +28,7 @@ const NO_TIME: (&str, &str) = ("time", "a file of this format is one moment, and
 const NO_COMMAND: (&str, &str) = ("command", "a file of this format does not say the command");
 
 impl Format {
-    /// `None`: none that is known.
+    /// The format of a file with this beginning. `None`: the format is not known.
     pub fn of(beginning: &[u8]) -> Option<Self> {
         let text = beginning.trim_ascii_start();
         let holds = |word: &[u8]| memchr::memmem::find(text, word).is_some();
@@ -60,12 +60,12 @@ impl Format {
         }
     }
 
-    /// A file is one moment; several are a series.
+    /// Whether a file of this format has one moment only, so that several files make a series.
     pub fn is_one_moment(self) -> bool {
         matches!(self, Self::Gperftools | Self::Jemalloc)
     }
 
-    /// What the format does not hold, each with the reason.
+    /// The values that a file of this format does not have, each with the reason.
     pub fn lacks(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Massif => &[],

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the label of a node says.
+//! The label of a node: a function, or a sum of functions.
 
 use std::sync::Arc;
 
-/// Of one node of a tree.
+/// The label of one node of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Label {
-    /// A function that called the one above it.
+    /// A function that called the function of the node above.
     Frame(Arc<Frame>),
-    /// Several callers in one line, each with less than the profiler's threshold.
+    /// Several callers summed into one line, each of them below the profiler's threshold.
     Hidden { places: u64 },
     /// The allocation functions themselves, at the root.
     Root(String),
@@ -16,20 +16,20 @@ pub enum Label {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
-    /// With its arguments, where the symbol has them; `???` without a symbol.
+    /// The function with its arguments, where the symbol has them; `???` without a symbol.
     pub function: String,
     /// `file.c:12`, or `in /path/of/the/object`.
     pub place: Option<String>,
 }
 
 impl Frame {
-    /// Without arguments: `Log_event::read_log_event` of `Log_event::read_log_event(char const*)`.
+    /// The function without its arguments: `Log_event::read_log_event` of `Log_event::read_log_event(char const*)`.
     pub fn name(&self) -> &str {
         base_name(&self.function)
     }
 }
 
-/// The name ahead of the arguments. `operator()` and `(anonymous namespace)` keep their parentheses.
+/// The part of the name before the arguments. `operator()` and `(anonymous namespace)` keep their parentheses.
 pub(crate) fn base_name(function: &str) -> &str {
     let mut depth = 0_usize;
     for (at, character) in function.char_indices() {
@@ -50,7 +50,7 @@ pub(crate) fn base_name(function: &str) -> &str {
 }
 
 impl Label {
-    /// As Massif writes it (massif/ms_main.c, `pp_snapshot_SXPt`). Bytes that are no UTF-8 are replaced.
+    /// Reads a label as Massif writes it (massif/ms_main.c, `pp_snapshot_SXPt`). Bytes that are no UTF-8 are replaced.
     pub fn of_massif(label: &[u8]) -> Self {
         let text = String::from_utf8_lossy(label);
         let text = text.trim();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which functions hold how much, and which of them grew from one tree to another.
+//! How much memory each function holds, and how much that grew from one tree to another.
 
 use crate::frame::{Frame, Label};
 use crate::subsystem;
@@ -9,23 +9,24 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 
-/// What one function holds at one time. It is charged with what it, or a function that only passes on ([`crate::Holdings`]), has allocated.
+/// The memory that one function holds at one time: memory that it allocated itself, or through functions that only pass an allocation on
+/// ([`crate::Holdings`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Held {
     /// With its arguments; `???` without a symbol.
     pub function: String,
     /// The largest path to it: from the function to its callers, with their places.
     pub path: Vec<String>,
-    /// The part of the server, by the first name of the path that tells one.
+    /// The part of the server that the function belongs to: the first name of the path that tells a part decides.
     pub subsystem: Option<&'static str>,
     pub bytes: u64,
 }
 
-/// Who holds the heap at one time.
+/// The functions that hold the heap at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Holdings {
     pub functions: Vec<Held>,
-    /// What the profiler has summed up as below its threshold, so that any function may have a part of it.
+    /// Bytes that the profiler has summed into lines below its threshold: any function may hold a part of them.
     pub hidden_bytes: u64,
     pub total_bytes: u64,
 }
@@ -37,7 +38,7 @@ pub struct Growth {
     pub path: Vec<String>,
     pub subsystem: Option<&'static str>,
     pub growth_bytes: i128,
-    /// It grew by so much at the least and at the most, whatever the profiler hides below its threshold.
+    /// The least growth that is possible, whichever function holds the bytes that the profiler hides below its threshold; `high_bytes` is the largest.
     pub low_bytes: i128,
     pub high_bytes: i128,
     pub before_bytes: u64,
@@ -45,12 +46,13 @@ pub struct Growth {
 }
 
 impl Holdings {
-    /// Walks the tree from the allocation functions outwards: each branch is charged to its first function that does not only pass on.
+    /// Walks the tree from the allocation functions outwards: each branch is charged to its first function that does more than pass an
+    /// allocation on.
     pub fn of(tree: &Tree) -> Self {
         let mut holdings = Self { total_bytes: tree.nodes.first().map_or(0, |root| root.bytes), ..Self::default() };
         let mut found: BTreeMap<String, (Held, u64)> = BTreeMap::new();
         let ends = ends(tree);
-        // above this depth all callers pass on; what is below a charged node is its path
+        // above this depth all callers only pass an allocation on; nodes below a charged node are its path
         let mut charged_at: Option<usize> = None;
         for (place, node) in tree.nodes.iter().enumerate() {
             if charged_at.is_some_and(|depth| node.depth > depth) {
@@ -76,7 +78,7 @@ impl Holdings {
         holdings
     }
 
-    /// Bytes of each part of the server, the largest first; `None`: of functions whose names tell none.
+    /// The bytes of each part of the server, the largest first; `None`: functions whose names tell no part.
     pub fn subsystems(&self) -> Vec<(Option<&'static str>, u64)> {
         let mut sums: BTreeMap<Option<&'static str>, u64> = BTreeMap::new();
         for held in &self.functions {
@@ -97,7 +99,8 @@ fn has_callers(tree: &Tree, place: usize) -> bool {
     depth(place + 1) > depth(place)
 }
 
-/// What a node that passes on has beyond its callers together. Massif's have none; heaptrack's export as Massif's file says nothing but a sum.
+/// The bytes of a node that only passes allocations on, minus the bytes of all its callers. In Massif's own files this is 0; in files of Massif's format
+/// that heaptrack exports, a node may have a sum and no callers.
 fn of_nobody(tree: &Tree, ends: &[usize], place: usize) -> u64 {
     let callers = callers(tree, ends, place).map(|(_, node)| node.bytes);
     let sum = callers.fold(0_u64, u64::saturating_add);
@@ -130,14 +133,14 @@ fn written(frame: &Frame) -> String {
     }
 }
 
-/// From this node on, always the caller with the most bytes. `ends`: where the branch of each node ends.
+/// The path from this node on that always takes the caller with the most bytes. `ends`: where the branch of each node ends.
 fn largest_path<'a>(tree: &'a Tree, ends: &[usize], place: usize) -> Vec<&'a Frame> {
     let mut path: Vec<&Frame> = Vec::new();
     let mut next = Some(place);
     while let Some(at) = next {
         path.extend(tree.nodes.get(at).and_then(frame_of));
         let named = callers(tree, ends, at).filter(|(_, node)| frame_of(node).is_some());
-        // of several with as many bytes, the first
+        // of several callers with equally many bytes, the first
         next = named
             .map(|(at, node)| (at, node.bytes))
             .reduce(|most, it| if it.1 > most.1 { it } else { most })
@@ -146,7 +149,7 @@ fn largest_path<'a>(tree: &'a Tree, ends: &[usize], place: usize) -> Vec<&'a Fra
     path
 }
 
-/// For each node: the place behind all that is below it.
+/// For each node, the place after the last node below it.
 fn ends(tree: &Tree) -> Vec<usize> {
     let mut ends = vec![tree.nodes.len(); tree.nodes.len()];
     let mut open: Vec<(usize, usize)> = Vec::new();
@@ -166,7 +169,8 @@ fn frame_of(node: &TreeNode) -> Option<&Frame> {
     }
 }
 
-/// Each function that either tree names, the one that grew most first, of several the one that holds more. Functions are the same by name, whatever their addresses.
+/// The growth of each function that either tree names. The function that grew most stands first; of functions that grew equally, the one that holds more.
+/// Functions with the same name are one function, whatever their addresses.
 pub fn growth(before: &Holdings, after: &Holdings) -> Vec<Growth> {
     let (first, last) = (before.held(), after.held());
     let names: BTreeSet<&str> = first.keys().chain(last.keys()).copied().collect();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Heap profiles: what profilers wrote down of who holds a program's heap, read in bounded memory.
+//! Heap profiles: files in which profilers wrote which functions hold a program's heap. They are read in bounded memory.
 //!
-//! - [`plain`]: what was compressed, read as it was before.
-//! - [`Format`]: Valgrind's Massif and DHAT, heaptrack, gperftools, jemalloc; told by how a file begins.
-//! - [`Outline`], [`trees`]: the snapshots of a file, and the trees of who allocated what in some of them.
-//! - [`Symbols`]: who tells the functions at addresses, for formats that hold nothing but addresses.
-//! - [`Holdings`], [`growth`]: which function holds how much, and which grew; each branch is charged to the first function that does not only pass an
-//!   allocation on, as `my_malloc` and `palloc` do.
+//! - [`plain`]: reads compressed files as the text before compression.
+//! - [`Format`]: Valgrind's Massif and DHAT, heaptrack, gperftools, jemalloc; the first bytes of a file tell it.
+//! - [`Outline`], [`trees`]: the snapshots of a file, and the trees of callers of some of them.
+//! - [`Symbols`]: a source of the names of functions, for formats that hold nothing but addresses.
+//! - [`Holdings`], [`growth`]: how much each function holds, and by how much it grew. Each branch is charged to its first function that does more than
+//!   pass an allocation on; `my_malloc` and `palloc` only pass it on.
 //! - [`folded`], [`flame`]: a tree for flame graphs.
 //! - [`massif`], [`ms_print`]: Massif's file as a stream, and the same text that Valgrind's `ms_print` makes of it.
 //!

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lines of a file as bytes, with their place, none longer than a bound. A line is looked at where it was read to; it is not copied.
+//! The lines of a file as bytes, each with its place, and none longer than a bound. A line is used in the buffer that it was read to; it is not copied.
 
 use crate::damage::{Damage, Error, of_input};
 use std::io::{ErrorKind, Read};
@@ -15,7 +15,7 @@ pub(crate) struct Lines<R> {
     /// Up to here the buffer has been read to.
     filled: usize,
     line: Range<usize>,
-    /// It has an end.
+    /// The line has a line end.
     is_whole: bool,
     /// Where the next line begins in the buffer.
     next: usize,
@@ -66,7 +66,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The line that has begun goes to the beginning of the buffer, by so many bytes; a buffer that it fills is made larger.
+    /// Moves the line that has begun to the beginning of the buffer, and returns by how many bytes. A buffer that the line fills is made larger.
     fn make_room(&mut self) -> usize {
         let moved = self.next;
         self.buffer.copy_within(self.next..self.filled, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a file says of all times, without who held what.
+//! The sizes of the heap at all moments of a file, without the trees.
 
 use crate::damage::Damage;
 use crate::format::Format;
@@ -10,14 +10,14 @@ pub struct Outline {
     pub format: Format,
     /// The command that was profiled. `None`: the format does not say it.
     pub command: Option<Vec<u8>>,
-    /// `None`: the format says no time.
+    /// `None`: the format has no times.
     pub time_unit: Option<TimeUnit>,
     pub snapshots: Vec<Snapshot>,
-    /// The profiler looked at one allocation for so many bytes on the average: each size is an estimate. `None`: it looked at all.
+    /// On the average the profiler looked at one allocation in so many bytes, so that each size is an estimate. `None`: it looked at all allocations.
     pub sampled_every_bytes: Option<u64>,
-    /// Where the file cannot be read any more.
+    /// The place from which on the file cannot be read.
     pub damage: Option<Damage>,
-    /// Of each snapshot: behind which line it was taken. Only of formats that record events.
+    /// For each snapshot, the line after which it was taken. Only for formats that record events.
     pub(crate) lines: Vec<u64>,
 }
 
@@ -34,7 +34,7 @@ impl Outline {
         }
     }
 
-    /// The places in `snapshots` of those that have a tree.
+    /// The places in `snapshots` of the snapshots that have a tree.
     pub fn with_trees(&self) -> impl DoubleEndedIterator<Item = usize> {
         self.snapshots.iter().enumerate().filter(|(_, it)| it.has_tree()).map(|(place, _)| place)
     }

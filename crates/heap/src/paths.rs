@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From paths with their bytes to a tree: paths that begin with the same functions share nodes.
+//! Makes a tree from paths with their bytes: paths that begin with the same functions share nodes.
 
 use crate::frame::{Frame, Label};
 use crate::snapshot::Snapshot;
@@ -8,16 +8,16 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What more paths need is summed up as hidden. A server has some hundred thousand.
+/// The most nodes of a tree; a server's profile has some hundred thousand. The bytes of further paths are summed as hidden.
 const MOST_NODES: usize = 1 << 21;
-/// Profilers record at most some hundred callers.
+/// The most callers of a path that are read: profilers record at most some hundred.
 pub(crate) const MOST_CALLERS: usize = 512;
 
-/// The largest path must be added first: the last ones may be hidden.
+/// A tree that is being made. The largest path must be added first, because the last ones may be hidden.
 pub(crate) struct Paths<'a> {
     frames: &'a [Arc<Frame>],
     nodes: Vec<Node>,
-    /// Of a node and a frame: the node of its caller.
+    /// By a node and the frame of a caller of it: the caller's node.
     found: HashMap<(u32, u32), u32>,
     hidden_places: u64,
     hidden_bytes: u64,
@@ -35,7 +35,7 @@ impl<'a> Paths<'a> {
         Self { frames, nodes: vec![Node::default()], found: HashMap::new(), hidden_places: 0, hidden_bytes: 0 }
     }
 
-    /// `path`: places of frames, from the one that allocated to `main`.
+    /// `path`: places of frames, from the function that allocated to `main`.
     pub(crate) fn add(&mut self, path: impl Iterator<Item = u32>, bytes: u64) {
         let more = |node: Option<&mut Node>| node.into_iter().for_each(|it| it.bytes = it.bytes.saturating_add(bytes));
         more(self.nodes.first_mut());
@@ -61,7 +61,7 @@ impl<'a> Paths<'a> {
         place
     }
 
-    /// `at_least`: the heap, where the file says it and it is more than all paths have together.
+    /// `at_least`: the size of the heap that the file states. It is used where it is more than all paths have together.
     pub(crate) fn tree(mut self, snapshot: Snapshot, at_least: u64) -> Tree {
         let root = self.nodes.first().map_or(0, |it| it.bytes).max(at_least);
         let label = Label::Root("(heap allocation functions)".to_owned());
@@ -85,7 +85,7 @@ impl<'a> Paths<'a> {
         Tree { snapshot, nodes }
     }
 
-    /// The smallest first: what is pushed last is popped first.
+    /// The callers of a node, the smallest first: the caller of this function takes them from the end.
     fn callers_of(&mut self, place: u32) -> Vec<u32> {
         let mut callers =
             self.nodes.get_mut(place as usize).map(|it| std::mem::take(&mut it.callers)).unwrap_or_default();

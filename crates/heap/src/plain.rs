@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compressed files, read as what was compressed.
+//! Reads compressed files as the text before compression.
 
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -8,14 +8,14 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTANDARD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// Eight times what `zstd -19` and heaptrack ask for. More is refused: the file says how much memory it wants.
+/// The most memory for decompression that a file may ask for: eight times as much as files of `zstd -19` and heaptrack do.
 const MOST_WINDOW: u64 = 64 << 20;
 
-/// What was compressed by gzip or zstd, told by the first bytes; or the input as it is. Data that break off are an error of the kind
-/// `UnexpectedEof`, other damage is of the kind `InvalidData`, behind all that could be read.
+/// Decompresses input of gzip or zstd, which the first bytes tell; other input is read as it is. After everything that could be read, data that break
+/// off are an error of the kind `UnexpectedEof`, and other damage is an error of the kind `InvalidData`.
 ///
 /// # Errors
-/// Those of the input.
+/// Errors of the input.
 pub fn plain<'a>(input: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut input = BufReader::new(input);
     let beginning = input.fill_buf()?;
@@ -67,7 +67,7 @@ impl<R: BufRead> Read for Zstandard<R> {
 }
 
 impl<R: BufRead> Zstandard<R> {
-    /// `false`: a frame that holds no data was passed over.
+    /// Begins the next frame. `false`: it holds no data, and was skipped.
     fn next_frame(&mut self) -> io::Result<bool> {
         match self.decoder.init(&mut self.input) {
             Ok(()) => Ok(true),
@@ -80,7 +80,7 @@ impl<R: BufRead> Zstandard<R> {
     }
 }
 
-/// The decoder's errors tell the end of the input apart only in their words.
+/// The error for a damage. Only the words of the decoder's error tell whether the input has ended.
 fn damage(error: &FrameDecoderError) -> io::Error {
     let words = error.to_string();
     let is_end = words.contains("failed to fill whole buffer");

@@ -10,10 +10,10 @@ use crate::{dhat, heaptrack, massif, sampled};
 use std::io::{Cursor, ErrorKind, Read};
 
 impl Outline {
-    /// The format is told by how the text begins. Compressed files go through [`crate::plain`] first.
+    /// Reads a file; its first bytes tell the format. Compressed files go through [`crate::plain`] first.
     ///
     /// # Errors
-    /// [`Error::Damage`]: it is no heap profile of a known format. Damage behind its beginning is in `damage`.
+    /// [`Error::Damage`]: the input is not a heap profile of a known format. Damage after its beginning is in `damage`.
     pub fn read(mut input: impl Read) -> Result<Self, Error> {
         let beginning = beginning(&mut input)?;
         let Some(format) = Format::of(&beginning) else {
@@ -35,7 +35,7 @@ impl Outline {
     }
 }
 
-/// The beginning, as far as it could be read; what is wrong behind it shows when it is read on.
+/// The first bytes, as far as they could be read. A later error shows when the rest is read.
 fn beginning(input: &mut impl Read) -> Result<Vec<u8>, Error> {
     let mut beginning = Vec::new();
     match input.take(BEGINNING as u64).read_to_end(&mut beginning) {
@@ -49,10 +49,10 @@ fn beginning(input: &mut impl Read) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// The trees of the snapshots at these places of the outline, in the file's order, one at a time; the others are passed over.
+/// The trees of the snapshots at these places of the outline, in the file's order, one at a time; other snapshots are skipped.
 ///
 /// # Errors
-/// As [`Outline::read`]. Of a damaged file, only what is before the damage.
+/// As [`Outline::read`]. Of a damaged file, only the trees before the damage are read.
 pub fn each_tree(
     input: impl Read,
     outline: &Outline,
@@ -72,7 +72,7 @@ pub fn each_tree(
     }
 }
 
-/// All of them.
+/// All trees at these places.
 ///
 /// # Errors
 /// As [`each_tree`].

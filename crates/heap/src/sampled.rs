@@ -32,7 +32,7 @@ use crate::tree::Tree;
 use std::io::Read;
 
 /// # Errors
-/// [`Error::Damage`]: its first line is of none of both.
+/// [`Error::Damage`]: the first line belongs to neither of the two formats.
 pub(crate) fn outline(input: impl Read, format: Format) -> Result<Outline, Error> {
     let file = File::read(input, format)?;
     let mut outline = Outline::of(format);
@@ -59,9 +59,9 @@ struct File {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sampling {
     All,
-    /// Each allocated byte with the chance of one in so many.
+    /// Each allocated byte was chosen with the probability of one in so many.
     Bytes(u64),
-    /// The same, as versions before 2.0 wrote it: one in so many bytes, whose size is not taken into account.
+    /// As versions before 2.0 wrote it: one allocation in so many bytes was chosen, and its size is not taken into account.
     Evenly(u64),
 }
 
@@ -85,9 +85,9 @@ impl Sampling {
         }
     }
 
-    /// How much there was, when so much was seen: as `pprof` and `jeprof` compute it (`AdjustSamples`). An allocation of s bytes is seen with the chance
-    /// 1 - exp(-s / every).
-    #[allow(clippy::cast_possible_truncation)] // what is too large becomes the largest
+    /// The bytes that there were, estimated from the bytes that the profiler saw, as `pprof` and `jeprof` compute it (`AdjustSamples`). An allocation of s
+    /// bytes is seen with the probability 1 - exp(-s / every).
+    #[allow(clippy::cast_possible_truncation)] // a number that is too large becomes the largest one
     fn all_of(self, count: u64, bytes: u64) -> u64 {
         let mean = bytes as f64 / count.max(1) as f64;
         let scale = match self {
@@ -136,7 +136,7 @@ impl File {
 
     fn entries(&mut self, lines: &mut Lines<impl Read>, format: Format) -> Result<(), Error> {
         let mut budget = Budget::default();
-        // of jemalloc: what stands above the counts; before the first it is the whole heap
+        // in jemalloc's files, the path above the counts; counts before the first path are those of the whole heap
         let mut above: Option<Box<[u64]>> = None;
         loop {
             must_advance(lines, "MAPPED_LIBRARIES:")?;
@@ -208,7 +208,7 @@ fn in_use(text: &[u8]) -> Option<(u64, u64)> {
     pair(ever.trim_end().strip_suffix(']')?).and_then(|_: (u64, u64)| pair(now))
 }
 
-/// At most as many as any profiler records.
+/// The addresses of a line, at most as many as any profiler records.
 fn path_of(text: &[u8]) -> Option<Box<[u64]>> {
     let words = text.split(|it| *it == b' ').filter(|it| !it.is_empty()).take(MOST_CALLERS);
     let address = |word: &[u8]| u64::from_str_radix(str::from_utf8(word).ok()?.strip_prefix("0x")?, 16).ok();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the heap was at one time.
+//! The size of the heap at one time.
 
 use serde::Serialize;
 
-/// What `time` of a snapshot counts.
+/// The unit of a snapshot's `time`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeUnit {
@@ -16,23 +16,23 @@ pub enum TimeUnit {
     Bytes,
 }
 
-/// What the heap was at one time.
+/// The size of the heap at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Snapshot {
     pub number: u64,
-    /// In the outline's unit; 0 where the format says no time.
+    /// In the outline's unit; 0 where the format has no times.
     pub time: u64,
-    /// What the program asked for; of jemalloc, what it was given. With Massif's `--pages-as-heap=yes` all that it has mapped.
+    /// Bytes that the program asked for; in jemalloc's files, bytes that it was given. With Massif's `--pages-as-heap=yes`, all bytes that it has mapped.
     pub heap_bytes: u64,
-    /// What the allocator needs beside it (Massif's `--heap-admin`, rounding up). 0 where the format does not say it.
+    /// Bytes that the allocator needs beside them (Massif's `--heap-admin`, rounding up). 0 where the format does not have this number.
     pub extra_bytes: u64,
-    /// With Massif's `--stacks=yes`.
+    /// Bytes of the stacks, with Massif's `--stacks=yes`.
     pub stacks_bytes: u64,
     pub kind: Kind,
 }
 
 impl Snapshot {
-    /// `None`: more than 64 bits hold, so that one of them is wrong.
+    /// The sum of all bytes. `None`: it needs more than 64 bits, so that one of the sizes is wrong.
     pub fn total_bytes(&self) -> Option<u64> {
         self.heap_bytes.checked_add(self.extra_bytes)?.checked_add(self.stacks_bytes)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! To which part of a server a function belongs, by its name.
+//! The part of a server that a function belongs to, by the function's name.
 
-/// Parts of a server, and how the names of their functions begin. The first that fits counts.
+/// Parts of a server, and how the names of their functions begin. The first part that fits is taken.
 const BEGINNINGS: [(&str, &str); 11] = [
     (
         "replication",
@@ -48,7 +48,7 @@ const BEGINNINGS: [(&str, &str); 11] = [
     ),
 ];
 
-/// `name`: without arguments. `None`: it tells no part.
+/// `name`: without arguments. `None`: the name tells no part.
 pub(crate) fn of(name: &str) -> Option<&'static str> {
     let fits = |beginning: &str| name.starts_with(beginning);
     BEGINNINGS.iter().find(|(_, beginnings)| beginnings.split_whitespace().any(fits)).map(|(part, _)| *part)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who holds the heap at one time: the tree of callers.
+//! The tree of callers: the functions that hold the heap at one time.
 
 use crate::frame::Label;
 use crate::snapshot::Snapshot;

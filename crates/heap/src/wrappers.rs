@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Functions that only pass an allocation on: who called them is who wants the memory.
+//! Functions that only pass an allocation on: the function that called them is the one that wants the memory.
 
 use crate::frame::Frame;
 
-/// By name, without arguments. Of the C++ library and of what servers have around malloc.
+/// Their names, without arguments: functions of the C++ library, and functions that servers have around malloc.
 const NAMES: [&str; 69] = [
     // C and C++
     "malloc",
@@ -79,7 +79,7 @@ const NAMES: [&str; 69] = [
     "MemoryContextAllocZero",
     "pstrdup",
 ];
-/// Those of which there are many: `AllocSetAlloc`, `AllocSetAllocLarge`, and so on.
+/// Beginnings of names that many such functions share: `AllocSetAlloc`, `AllocSetAllocLarge`, and so on.
 const BEGINNINGS: [&str; 17] = [
     "AllocSet",
     "GenerationAlloc",
@@ -100,11 +100,11 @@ const BEGINNINGS: [&str; 17] = [
     "tcmalloc::",
     "tc_",
 ];
-/// Whatever is called in libraries of these names, it is the allocator, or the profiler in its place.
+/// Libraries whose functions all belong to the allocator, or to a profiler that replaces it.
 const LIBRARIES: [&str; 6] =
     ["libjemalloc", "libtcmalloc", "libmimalloc", "libheaptrack_", "vgpreload_", "libtbbmalloc"];
 
-/// A function without a symbol tells nothing, so that its caller is who can be told.
+/// Whether a function only passes allocations on. A function without a symbol counts as one, because only its caller has a name.
 pub(crate) fn is_wrapper(frame: &Frame) -> bool {
     let name = frame.name();
     let library = frame.place.as_deref().and_then(|it| it.strip_prefix("in ")).and_then(|it| it.rsplit('/').next());

@@ -13,7 +13,7 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/heap").join(name)).unwrap()
 }
 
-/// What was compressed, as it was before.
+/// The text before compression.
 fn unpacked(bytes: &[u8]) -> Vec<u8> {
     let mut all = Vec::new();
     heap::plain(bytes).unwrap().read_to_end(&mut all).unwrap();
@@ -29,7 +29,7 @@ const ALL: [&str; 6] = [
     "jemalloc.sampled.heap",
 ];
 
-/// All that can be asked of a file.
+/// Asks for everything that a file can tell.
 fn read_all(bytes: &[u8]) -> Result<(Outline, Vec<Holdings>), Error> {
     let outline = Outline::read(heap::plain(bytes)?)?;
     let places: Vec<usize> = outline.with_trees().collect();
@@ -99,7 +99,7 @@ fn its_export_without_names_is_refused_in_words() {
     assert_eq!(holdings[0].functions[0].bytes, 8);
 }
 
-/// Names an address by the file, and where in it it is.
+/// Names an address by its file and its place in the file.
 struct ByOffset;
 
 impl Symbols for ByOffset {
@@ -122,7 +122,7 @@ fn addresses_are_looked_up_where_they_were_mapped() {
         );
         let trees = heap::trees(bytes.as_slice(), &outline, &[0], &mut ByOffset).unwrap();
         let holdings = Holdings::of(&trees[0]);
-        // my_malloc, which all go through, is at one place: it has no name that tells that it passes on
+        // all paths go through my_malloc at one place: without its name, nothing tells that it only passes allocations on
         let own: Vec<_> = holdings.functions.iter().filter(|it| it.function.starts_with("growing+")).collect();
         assert_eq!(own[0].function, "growing+11d7", "{name}: the call, one byte ahead of where it returns to");
         assert_eq!(own[0].bytes, bytes_at_end, "{name}");
@@ -149,7 +149,7 @@ fn compressed_files_are_the_same() {
         let gzip = gzip.finish().unwrap();
         let expected = read_all(&plain).unwrap();
         assert_eq!(read_all(&gzip).unwrap(), expected, "{name}");
-        // half of the compressed file: what it holds, then the damage
+        // half of the compressed file: everything in it is read, then comes the damage
         match read_all(&gzip[..gzip.len() / 2]) {
             Ok((outline, _)) => assert!(outline.damage.is_some_and(|it| it.is_end), "{name}"),
             Err(error) => assert!(matches!(error, Error::Damage(Damage { is_end: true, .. })), "{name}: {error}"),

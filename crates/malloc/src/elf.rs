@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the file of a program or a library says of itself: elf(5).
+//! What the file of a program or a library tells of its malloc, its libraries and its versions: elf(5).
 
 use capability::MallocKind;
 use object::elf::{self, FileHeader64};
@@ -14,23 +14,23 @@ pub(crate) const MALLOC: &str = "malloc";
 /// `operator new(size_t)`, by which C++ asks for memory.
 pub(crate) const OPERATOR_NEW: &str = "_Znwm";
 
-/// What is read of one file, of 64 bit.
+/// What is read from one file of 64 bit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Elf {
-    /// It has the linker's table of symbols: a static program has none.
+    /// The file has a table of symbols for the dynamic linker: a static program has none.
     pub is_dynamic: bool,
-    /// Of the names below it defines these.
+    /// The functions that this file defines, of those that this module looks for.
     exports: BTreeSet<&'static str>,
-    /// Where the linker writes the addresses of those that it takes from others, before relocation.
+    /// Functions that the file takes from other files, and where the linker writes their addresses, before relocation.
     slots: BTreeMap<&'static str, u64>,
-    /// Libraries, in the order in which they are searched.
+    /// The libraries that the file needs, in the order in which the linker searches them.
     pub needs: Vec<String>,
     /// The address of the file's first byte, before relocation. `None`: nothing of it is loaded.
     first_address: Option<u64>,
     is_relocated: bool,
-    /// Versions of symbols that it needs: the library's name, and the version: (`libc.so.6`, `GLIBC_2.34`).
+    /// Versions of symbols that the file needs, each with the name of the library: (`libc.so.6`, `GLIBC_2.34`).
     pub versions_needed: Vec<(String, String)>,
-    /// Versions that it has.
+    /// Versions of symbols that the file offers.
     pub versions: BTreeSet<String>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn machine(path: &Path) -> Option<(u16, bool)> {
     }
 }
 
-/// A plain file. Whoever a process belongs to may have put anything there: a FIFO, which nobody writes to, or a device.
+/// Opens a plain file, and nothing else: the owner of a process may have put a FIFO that nobody writes to there, or a device.
 pub(crate) fn open_plain(path: &Path) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     fs::metadata(path).ok()?.is_file().then_some(())?;
@@ -86,7 +86,7 @@ impl Elf {
         self.exports.contains(name)
     }
 
-    /// Whether a program that links it may get its memory from it.
+    /// Whether a program that links this file may get its memory from it.
     pub fn has_malloc(&self) -> bool {
         self.exports(MALLOC)
     }
@@ -96,9 +96,9 @@ impl Elf {
         self.exports(OPERATOR_NEW)
     }
 
-    /// Whose malloc it has, by a function that no other library has.
+    /// Which malloc this file has, by a function that only this malloc's library has.
     pub fn kind(&self) -> Option<MallocKind> {
-        // the C library last: a library may stand in for some of its functions
+        // the C library is looked for last: another library may replace some of its functions
         let all = MallocKind::ALL.into_iter().rev();
         all.filter(|_| self.has_malloc()).find(|kind| self.exports(kind.mark()))
     }
@@ -194,7 +194,7 @@ mod tests {
         assert!(own.versions_needed.iter().any(|(file, version)| file == "libc.so.6" && version.starts_with("GLIBC_")));
     }
 
-    /// They would be waited for without end, or fill the memory.
+    /// A reader of such a file would wait without end, or fill the memory.
     #[test]
     fn what_is_no_plain_file_is_not_opened() {
         for path in ["/dev/zero", "/proc/self/maps", "/", "/no/such/file"] {

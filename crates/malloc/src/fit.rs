@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a library can be loaded into a program, before anything is started: the dynamic linker would leave one of another machine out
-//! with a line in the log, and end a program whose library needs a newer C library.
+//! Whether a library can be loaded into a program, before anything is started. The dynamic linker leaves a library for another machine out, with a
+//! line in the log, and ends a program when a library needs a newer C library.
 
 use crate::elf::{Elf, machine};
 use std::path::Path;
@@ -16,10 +16,10 @@ pub enum Unfit {
     Version { library: String, missing: String, newest: String },
 }
 
-/// Checks a library for a program that has this C library. `c_library`: `None` where it is not known; then its versions are not checked.
+/// Checks a library for a program that has this C library. `c_library`: `None` where the C library is not known; then its versions are not checked.
 ///
 /// # Errors
-/// The first reason why not.
+/// The first reason why the library cannot be loaded.
 pub fn fit(library: &Path, program: &Path, c_library: Option<&Path>) -> Result<Elf, Unfit> {
     let there = machine(library).ok_or(Unfit::NotElf)?;
     if let Some(here) = machine(program).filter(|here| *here != there) {
@@ -39,7 +39,7 @@ pub fn fit(library: &Path, program: &Path, c_library: Option<&Path>) -> Result<E
     }
 }
 
-/// `GLIBC_2.36` is later than `GLIBC_2.4`; `GLIBC_PRIVATE` is none.
+/// The numbers of a version: by them `GLIBC_2.36` is later than `GLIBC_2.4`. `GLIBC_PRIVATE` has no number.
 fn numbers(version: &str) -> Vec<u32> {
     let numbers = version.rsplit('_').next().unwrap_or_default().split('.').map(str::parse);
     numbers.collect::<Result<_, _>>().unwrap_or_default()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Who serves malloc in a process, and whether a library can serve it in a server. Reads files and processes; changes nothing, starts nothing.
 //!
-//! That a library is mapped does not say that it serves: a preloaded library without a malloc is mapped, and so is a linked one behind the
-//! one that serves. The dynamic linker takes the first definition in its order (ld.so(8); glibc, elf/dl-lookup.c) and writes its address into
+//! A library that is mapped need not serve: a preloaded library without a malloc is mapped, and so is a linked malloc that stands behind another
+//! one in the linker's order. The dynamic linker takes the first definition in its order (ld.so(8); glibc, elf/dl-lookup.c) and writes its address into
 //! a slot of the program. [`serving`] reads that slot.
 //!
 //! - `elf`: what the file of a program or a library says of itself.

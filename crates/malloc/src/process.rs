@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A process whose files are open from the start: when it ends, they do not become those of a later process with its number.
+//! A process. Its files below /proc are opened once, at the start: when the process ends and a later process gets its number, they do not show the later one.
 
 use crate::elf::Elf;
 use ledger::Mapping;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) mappings: Vec<Mapping>,
-    /// `None`: not for this user to read (ptrace(2), "Ptrace access mode checking").
+    /// `None`: this user may not read it (ptrace(2), "Ptrace access mode checking").
     memory: Option<File>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Loaded {
 }
 
 impl Process {
-    /// `None`: it has ended, or its mappings are not for this user to read.
+    /// `None`: the process has ended, or this user may not read its mappings.
     pub(crate) fn open(pid: u32, with_memory: bool) -> Option<Self> {
         let memory = with_memory.then(|| File::open(format!("/proc/{pid}/mem")).ok()).flatten();
         let text = fs::read(format!("/proc/{pid}/maps")).ok()?;
@@ -40,7 +40,7 @@ impl Process {
         self.memory.is_some()
     }
 
-    /// The program, also where a loader runs it: then it is the first loaded file that is no library.
+    /// The program. Where somebody calls the dynamic linker with the program as argument, the program is the first loaded file that is no library.
     pub(crate) fn program(&self) -> Option<Loaded> {
         let path = fs::read_link(format!("/proc/{}/exe", self.pid)).ok()?.display().to_string();
         if !file_name(&path).starts_with("ld-") {
@@ -57,7 +57,7 @@ impl Process {
         Some(Loaded { path: path.to_owned(), elf: Elf::open(&self.in_root(path))?, start: first.start })
     }
 
-    /// A path that the process names, as it sees it; a file that was deleted meanwhile, by its mapping.
+    /// Where this program finds a file that the process names: below the process's root; a file that was deleted meanwhile, by its mapping.
     pub(crate) fn in_root(&self, path: &str) -> PathBuf {
         let there = Path::new(&format!("/proc/{}/root", self.pid)).join(path.trim_start_matches('/'));
         match self.mappings.iter().find(|it| it.path == path && it.offset == 0) {
@@ -79,7 +79,7 @@ impl Process {
         Some(mapping.path.as_str()).filter(|path| path.starts_with('/'))
     }
 
-    /// The mapped file of this name, or of one that goes on with a dot: `libjemalloc.so` is `libjemalloc.so.2`.
+    /// The mapped file with this name, or with a name that goes on with a dot: `libjemalloc.so` is `libjemalloc.so.2`.
     pub(crate) fn mapped(&self, name: &str) -> Option<&str> {
         let fits = |path: &str| {
             file_name(path).strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who serves malloc in a process: by the address that the dynamic linker has written into the program's slot for `malloc`; where that
-//! memory is not for this user, by the linker's order, which is then an inference and is called one.
+//! Who serves malloc in a process. The address that the dynamic linker has written into the program's slot for `malloc` tells it. Where this user
+//! may not read that memory, the linker's order tells it; that is an inference, and the answer says so.
 
 use crate::elf::{MALLOC, OPERATOR_NEW, open_plain};
 use crate::process::{Loaded, Process, file_name};
@@ -11,7 +11,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// By what it is known.
+/// How it is known who serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// The address that the program calls was read in its memory; or the program has its malloc itself.
@@ -24,16 +24,16 @@ pub enum How {
 /// Who serves malloc in one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serving {
-    /// `None`: a library that is none of the known ones, or not known at all.
+    /// `None`: a library that Wringer does not know serves, or it is not known who serves.
     pub kind: Option<MallocKind>,
     /// `glibc 2.36`, `jemalloc`, `tcmalloc`, `mimalloc`, the file name of another library, or `unknown`.
     pub name: String,
-    /// As the process has mapped it.
+    /// The library's file, as the process has mapped it.
     pub file: Option<PathBuf>,
     pub how: How,
-    /// By what it is known, or why it is not.
+    /// How it is known who serves, or why it is not known.
     pub evidence: String,
-    /// Who serves C++'s `operator new`, where that is another one and does not ask malloc.
+    /// Who serves C++'s `operator new`, where another library does and does not ask malloc.
     pub operator_new: Option<String>,
     /// Other mallocs that are mapped, and serve nothing.
     pub idle: Vec<String>,
@@ -49,7 +49,7 @@ pub fn serving_with(pid: u32, mappings: Vec<Mapping>) -> Serving {
     of(pid, Some(Process::with(pid, mappings)))
 }
 
-/// As [`serving`], without the process's memory: what somebody sees who may not trace it.
+/// As [`serving`], without reading the process's memory: the answer for a user who may not trace the process.
 pub fn inferred(pid: u32) -> Serving {
     of(pid, Process::open(pid, false))
 }
@@ -98,7 +98,7 @@ fn of(pid: u32, process: Option<Process>) -> Serving {
     }
 }
 
-/// The program stands first in the linker's order: nothing can come before it.
+/// A program with a malloc of its own: it stands first in the linker's order, and no library can come before it.
 fn built_in(process: &Process, program: &Loaded) -> Serving {
     let name = file_name(&program.path);
     let Some(kind) = program.elf.kind() else {
@@ -137,7 +137,7 @@ fn of_library(process: &Process, program: &Loaded, path: &str, how: How, evidenc
     }
 }
 
-/// Another library than malloc's that C++ gets its memory from; not libstdc++, when that asks the same malloc.
+/// The library that C++ gets its memory from, where it is not malloc's library. `None` also for libstdc++, when it asks the same malloc.
 fn operator_new(process: &Process, program: &Loaded, malloc: &str) -> Option<String> {
     let address = program.resolved(OPERATOR_NEW, process)?;
     let path = process.code_at(address).filter(|path| *path != malloc && *path != program.path)?;
@@ -149,7 +149,7 @@ fn operator_new(process: &Process, program: &Loaded, malloc: &str) -> Option<Str
     }
 }
 
-/// The other mallocs that are mapped, but for the C library's.
+/// The other mallocs that are mapped, without the C library's.
 fn idle(process: &Process, serving: &str) -> Vec<String> {
     let others = process.libraries().into_iter().filter(|path| *path != serving);
     let kinds = others.filter_map(|path| process.loaded(path)?.elf.kind());
@@ -157,7 +157,7 @@ fn idle(process: &Process, serving: &str) -> Vec<String> {
     kinds.into_iter().map(|kind| kind.name().to_owned()).collect()
 }
 
-/// ld.so(8): what is preloaded, then what the program needs, then what that needs, breadth first.
+/// The linker's order, by ld.so(8): preloaded libraries; then the libraries that the program needs; then the libraries that those need, breadth first.
 fn by_order(process: &Process, program: &Loaded) -> Serving {
     let why = if process.has_memory() {
         "the program's slot for malloc says nothing"
@@ -184,7 +184,8 @@ fn by_order(process: &Process, program: &Loaded) -> Serving {
     Serving::unknown(format!("no library that {} needs has a malloc, and {why}", file_name(&program.path)))
 }
 
-/// The environment is that of the start, and a library in it may have been left out: what is not mapped is passed over.
+/// Preloaded libraries, by the environment that the process had at its start. The linker may have left a library of it out: libraries that are not
+/// mapped are skipped.
 fn preloaded(pid: u32) -> Vec<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let of_environment = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"LD_PRELOAD="));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a process's heap looks like: a second witness of who serves malloc, which shares nothing with the linker's order.
+//! The shape of a process's heap: a second witness of who serves malloc, which does not use the linker's order.
 //!
 //! Only glibc makes arenas in heaps that begin at multiples of 64 MiB with a header (malloc/arena.c, `heap_info`). jemalloc and mimalloc leave
 //! `[heap]`, the memory of brk(2), alone; glibc's first arena and gperftools' tcmalloc live in it.
@@ -12,7 +12,7 @@ use capability::MallocKind;
 const HEAP_MAX: u64 = 64 << 20;
 /// The header is 32 to 48 bytes long, and the arena's structure begins behind it.
 const HEADER_MOST: u64 = 128;
-/// `[heap]` of a server whose malloc does not use it: what the linker and glibc asked for before.
+/// The most that `[heap]` holds in a server whose malloc does not use it: memory that the linker and glibc asked for before.
 const BRK_IDLE_MOST: u64 = 16 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,10 +36,10 @@ pub fn shape(pid: u32) -> Option<Shape> {
     Some(Shape { arenas: starts.filter(|at| is_first_heap(&process, *at)).count(), brk_bytes })
 }
 
-/// A buffer pool of many gigabytes is one mapping, and is not walked to its end.
+/// No more heaps are looked for in one mapping: a buffer pool of many gigabytes is one mapping too, and would take long.
 const MOST_IN_A_MAPPING: u64 = 64;
 
-/// The first heap of an arena: its arena lies behind its header, none is before it, and it is no longer than a heap can be.
+/// Whether an arena's first heap begins here: the arena lies behind the heap's header, no heap is before this one, and it is not longer than a heap can be.
 fn is_first_heap(process: &Process, at: u64) -> bool {
     let word = |index: u64| process.word(at + index * 8);
     let (Some(arena), Some(previous), Some(size)) = (word(0), word(1), word(2)) else { return false };

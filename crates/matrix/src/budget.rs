@@ -7,8 +7,8 @@ use units::{Bytes, Span};
 /// What all cells together may use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Budget {
-    /// The cells' own time, in all calls together.
+    /// The time of all cells, in all calls of the command together.
     pub time: Option<Span>,
-    /// What the results take, with the data of the cell that runs.
+    /// The size of the results on the disk, with the data of the cell that runs.
     pub disk: Option<Bytes>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Random numbers that depend on a seed and on names alone: the same for the same file, whatever was drawn before.
+//! Random numbers that depend on a seed and on names alone: the same file gives the same numbers, whatever was drawn before.
 
 use sha2::{Digest as _, Sha256};
 

@@ -65,7 +65,7 @@ fn collect(table: &Table, prefix: &str, found: &mut Vec<Condition>) {
     }
 }
 
-/// What is left of the settings. A rule that can leave out nothing is a slip of the pen, and reported.
+/// The settings that no rule leaves out. A rule that leaves out nothing is a mistake of the author, and is reported.
 pub(crate) fn apply(rules: &[Rule], settings: Vec<Vec<Set>>, problems: &Problems) -> Vec<Vec<Set>> {
     for condition in rules.iter().flat_map(|rule| &rule.conditions) {
         check(condition, &settings, problems);

@@ -6,14 +6,14 @@ use crate::quantity::{Kind, Quantity};
 use keyfile::{At, Node, Problems, Section, Table, Value, suggest};
 use std::collections::BTreeSet;
 
-/// A key that follows another one: `factor` times that, and `plus`.
+/// A key that follows another key: its value is `factor` times the other key's value, and `plus` more.
 #[derive(Debug, Clone)]
 pub(crate) struct Follow {
     pub(crate) path: String,
     pub(crate) key_at: At,
     at: At,
     factor: f64,
-    /// As written: the last part of the key's path is enough where no other key has it.
+    /// The key that is followed, as it is written: the last part of its path is enough where no other key has the same last part.
     of: String,
     plus: Option<Quantity>,
 }
@@ -64,7 +64,7 @@ fn parse(text: &str) -> Option<(f64, String, Option<Quantity>)> {
     Some((factor, of, plus))
 }
 
-/// Computes the keys of one setting, those that others follow first. A key that cannot be computed is reported, and not set.
+/// Computes the keys of one setting; a key that others follow is computed before them. A key that cannot be computed is reported, and not set.
 pub(crate) fn apply(follows: &[Follow], file: &mut Table, problems: &Problems) {
     let mut due: Vec<(&Follow, String)> =
         follows.iter().filter_map(|follow| Some((follow, resolved(follow, follows, file, problems)?))).collect();
@@ -112,7 +112,7 @@ fn resolved(follow: &Follow, follows: &[Follow], file: &Table, problems: &Proble
     }
 }
 
-/// The variable that sizes the server's own page cache.
+/// The server's variable for the size of its own page cache.
 fn pool(file: &Table) -> String {
     let flavour = path::find(file, "server.flavour").map(|node| node.value.written());
     let known = experiment::Flavour::ALL.into_iter().find(|it| flavour.as_deref() == Some(it.name()));
@@ -129,7 +129,7 @@ fn leaves(path: &str, node: &Node) -> Vec<String> {
 }
 
 fn compute(follow: &Follow, of: &str, file: &mut Table, problems: &Problems) {
-    // one that could not be computed has been reported
+    // a key that could not be computed has been reported already
     let Some(node) = path::find(file, of) else { return };
     let Some(base) = Quantity::of(of, &node.value) else {
         let message = format!(
@@ -161,7 +161,7 @@ fn compute(follow: &Follow, of: &str, file: &mut Table, problems: &Problems) {
 
 fn circle(left: &[(&Follow, String)], problems: &Problems) {
     let Some((first, _)) = left.first() else { return };
-    // from any of them the way leads into the circle within as many steps as there are keys
+    // whichever key it begins at, it is in the circle after as many steps as there are keys
     let next = |path: &String| left.iter().find(|(follow, _)| follow.path == *path).map(|(_, of)| of.clone());
     let mut path = first.path.clone();
     for _ in left {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The section `[matrix]` of an experiment file: one file that stands for many settings, each to be run many times.
+//! The section `[matrix]` of an experiment file: by it one file describes many settings, each of which is run many times.
 //!
-//! In: the text of a file. Out: a [`Matrix`] with its [`Setting`]s, each the whole text of an experiment of its own, with an id that is
-//! the same as long as what it runs is the same; or every [`keyfile::Problem`] at once, with its line. [`order`] says which setting runs
+//! In: the text of a file. Out: a [`Matrix`] with its [`Setting`]s, each the whole text of an experiment of its own, with an id: settings that
+//! run the same have the same id. Or every [`keyfile::Problem`] at once, with its line. [`order`] says which setting runs
 //! when. No I/O, no clock, no randomness but that of the file's seed.
 //!
 //! | module | what it does |
@@ -10,7 +10,7 @@
 //! | `read` | the section: which keys vary, by which values |
 //! | `axis` | keys and their values, crossed and paired |
 //! | `sample` | values that are drawn |
-//! | `exclude` | rules for what is left out |
+//! | `exclude` | rules by which settings are left out |
 //! | `follow` | keys that are computed from others |
 //! | `variant` | one setting: the file with its keys set |
 //! | `order` | shuffled blocks |

@@ -14,10 +14,10 @@ use experiment::{Experiment, problems_in};
 use keyfile::{Problem, Problems, Table, tree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// More cells than anybody waits for: at ten seconds a cell it is more than a day. Beyond it the file is refused, before anything is made of it.
+/// A file with more cells is refused before its settings are made: at ten seconds a cell, so many take more than a day.
 pub const MOST_CELLS: u64 = 10_000;
 
-/// What a file with `[matrix]` stands for.
+/// The settings that a file with `[matrix]` describes, and how they are run.
 #[derive(Debug, Clone)]
 pub struct Matrix {
     pub name: String,
@@ -28,7 +28,7 @@ pub struct Matrix {
     pub budget: Budget,
     /// The keys that vary, as whole paths, in the order of the file; then those that follow them.
     pub keys: Vec<String>,
-    /// The same, those together that change together.
+    /// The same keys in groups: the keys of a group change together.
     pub groups: Vec<Vec<String>>,
     /// In the order of the file; never empty.
     pub settings: Vec<Setting>,
@@ -39,9 +39,9 @@ pub struct Matrix {
 /// One setting of a matrix: an experiment of its own.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// Of what it runs: the same as long as that is the same.
+    /// Computed from what the setting runs: two settings that run the same have the same id.
     pub id: String,
-    /// Each of [`Matrix::keys`] as it would be written.
+    /// The value of each of [`Matrix::keys`], as it would be written in the file.
     pub values: BTreeMap<String, String>,
     /// A file without `[matrix]`.
     pub text: String,
@@ -57,7 +57,7 @@ impl Matrix {
     /// Reads a file with `[matrix]`.
     ///
     /// # Errors
-    /// Everything that is wrong with it, in the order of the text; never empty. What is wrong with a setting stands at the value that made it so.
+    /// Everything that is wrong with it, in the order of the text; never empty. A problem of a setting has the place of the value that causes it.
     pub fn parse(text: &str) -> Result<Matrix, Vec<Problem>> {
         let problems = problems_in(text);
         let table = tree::parse(text, &problems);
@@ -83,7 +83,7 @@ impl Matrix {
 }
 
 impl Setting {
-    /// The id of what it runs with these files, of which the experiment has only the names: each with its content, or a checksum of that.
+    /// The setting's id together with the files that its experiment only names. `files`: each file's name, and its content or a checksum of it.
     pub fn id_with(&self, files: &[(String, String)]) -> String {
         variant::id_with(&self.id, files)
     }
@@ -163,11 +163,11 @@ fn setting(sets: &[Set], section: &Section, base: &Table, keys: &[String], probl
     Some(Setting { id: variant::id(&file), values, text: variant::text(&file, &head)?, experiment })
 }
 
-/// Two settings that run the same would be taken for two.
+/// Reports settings that run the same: they would be compared as if they were two.
 fn same_twice(settings: &[Setting], sets: &[Vec<Set>], keys: &[String], problems: &Problems) {
     let mut seen = BTreeSet::new();
     if settings.len() != sets.len() {
-        return; // one could not be read, and is reported
+        return; // a setting that could not be read has been reported
     }
     for (setting, sets) in settings.iter().zip(sets) {
         if !seen.insert(&setting.id) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Dotted paths of keys, and what is set at them.
+//! Dotted paths of keys, and the values at these paths.
 
 use keyfile::{At, Entry, Node, Table, Value};
 
@@ -17,18 +17,18 @@ pub(crate) fn keys(path: &str) -> Vec<String> {
     }
 }
 
-/// As it is told and compared.
+/// The path as messages show it, and as paths are compared.
 pub(crate) fn plain(path: &str) -> String {
     keys(path).join(".")
 }
 
-/// Whether one of the two is the other, or a table around it.
+/// Whether the two paths are the same, or one of them is a table around the other.
 pub(crate) fn overlap(a: &str, b: &str) -> bool {
     let inside = |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'));
     a == b || inside(a, b) || inside(b, a)
 }
 
-/// What stands at a path.
+/// The value at a path.
 pub(crate) fn find<'t>(table: &'t Table, path: &str) -> Option<&'t Node> {
     let keys = keys(path);
     let (last, tables) = keys.split_last()?;
@@ -42,7 +42,7 @@ pub(crate) fn find<'t>(table: &'t Table, path: &str) -> Option<&'t Node> {
 /// Sets the value at a path, and makes the tables around it where they are missing.
 ///
 /// # Errors
-/// The path of what stands in the way, and is no table.
+/// The path of a value that is in the way because it is no table.
 pub(crate) fn set(table: &mut Table, path: &str, key_at: &At, node: Node) -> Result<(), String> {
     let keys = keys(path);
     let Some((last, tables)) = keys.split_last() else { return Ok(()) };

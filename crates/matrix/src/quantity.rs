@@ -5,7 +5,7 @@ use crate::path;
 use keyfile::{Table, Value};
 use units::{Bytes, Span};
 
-/// What a value counts.
+/// The unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Bytes.
@@ -23,7 +23,7 @@ pub(crate) struct Quantity {
 }
 
 impl Quantity {
-    /// `None`: it is neither size nor time nor number. `path`: whose value it is, because `10m` may be ten minutes, or ten mebibytes.
+    /// `None`: it is neither size nor time nor number. `path`: the key that has the value, because `10m` may be ten minutes, or ten mebibytes.
     pub(crate) fn of(path: &str, value: &Value) -> Option<Self> {
         let text = match value {
             Value::Integer(number) => return Some(Self { kind: Kind::Whole, value: *number as f64 }),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The section `[matrix]` as it is written, and what is wrong with it by itself.
+//! The section `[matrix]` as it is written, and its problems that can be seen without making the settings.
 
 use crate::axis::Axis;
 use crate::budget::Budget;
@@ -10,9 +10,9 @@ use crate::sample::{self, Drawn, From};
 use keyfile::{At, Node, Problems, Table, Value};
 use units::{Bytes, Span};
 
-/// Three is the least that a verdict needs; five show twice as small a difference.
+/// A verdict needs three blocks at least; with five blocks, a difference half as large is shown.
 const BLOCKS: u32 = 5;
-/// Keys of a file that make no setting.
+/// Keys of a file that cannot vary, each with the reason.
 const FIXED: [(&str, &str); 4] = [
     ("schema", "it is the version of the file's format"),
     ("name", "all settings belong to one matrix"),
@@ -21,7 +21,7 @@ const FIXED: [(&str, &str); 4] = [
 ];
 
 pub(crate) struct Section {
-    /// For what is wrong with all of it.
+    /// The place for problems of the whole section.
     pub(crate) at: At,
     pub(crate) blocks: u32,
     pub(crate) seed: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Section {
     pub(crate) rules: Vec<Rule>,
 }
 
-/// What varies by itself: its choices are crossed with those of the others.
+/// One key or group that varies independently: its choices are crossed with the choices of the others.
 pub(crate) enum Varied {
     Crossed(Axis),
     Paired(Vec<Axis>),
@@ -201,7 +201,7 @@ fn values(path: &str, node: &Node, problems: &Problems) -> Option<Vec<Node>> {
     Some(items.clone())
 }
 
-/// Keys of a pair may have one value several times: what counts is what they are together.
+/// Reports a value that a key has twice. A key of a pair may have one value several times: only the values of all its keys together must differ.
 fn refuse_twice(path: &str, values: &[Node], problems: &Problems) {
     for (index, item) in values.iter().enumerate() {
         let written = path::written(&item.value);
@@ -212,7 +212,7 @@ fn refuse_twice(path: &str, values: &[Node], problems: &Problems) {
     }
 }
 
-/// Keys that cannot vary, that are said twice, or that would not reach every arm.
+/// Reports keys that cannot vary, keys that are named twice, and keys that an arm sets itself.
 fn check_keys(section: &Section, base: &Table, problems: &Problems) {
     let all: Vec<(&str, &At)> = section
         .varied

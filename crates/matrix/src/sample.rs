@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `[matrix.sample]`: so many settings out of all that the keys' values and ranges could make, drawn by the seed.
+//! `[matrix.sample]`: a given number of settings, drawn by the seed from all settings that the keys' values and ranges allow.
 //!
 //! A Latin hypercube: each key's range is cut into as many equal parts as there are settings, and each part is drawn from once (McKay, Beckman
 //! and Conover, "A comparison of three methods for selecting values of input variables", Technometrics 21, 1979). So 12 settings of three keys
-//! have 12 values of each key that lie all over its range, which plain draws do not.
+//! have 12 values of each key, spread over its whole range. Values that are drawn independently leave parts of it out.
 
 use crate::axis::{Choices, Set};
 use crate::draw;
@@ -65,7 +65,7 @@ pub(crate) fn range(path: &str, node: &Node, problems: &Problems) -> Option<From
     Some(From::Range { at: node.at.clone(), low, high, is_log })
 }
 
-/// `count` different settings. Fewer, with a problem reported, where the keys do not have so many.
+/// `count` different settings. Where the keys do not allow so many: fewer, and a problem is reported.
 pub(crate) fn choices(keys: &[Drawn], count: u32, at: &At, seed: u64, file: &Table, problems: &Problems) -> Choices {
     let mut found = Different::default();
     let parts: Vec<Vec<u32>> = keys.iter().map(|key| shuffled(&key.path, count, seed)).collect();
@@ -76,7 +76,7 @@ pub(crate) fn choices(keys: &[Drawn], count: u32, at: &At, seed: u64, file: &Tab
         };
         found.add(keys.iter().zip(&parts).map(one).collect());
     }
-    // two draws of short lists may be the same setting: others are drawn for them, plainly
+    // draws from short lists may give the same setting twice: further settings are drawn, each value independently
     let enough = count as usize;
     for again in 0..100 * count {
         if found.settings.len() == enough {

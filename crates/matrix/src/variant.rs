@@ -8,9 +8,9 @@ use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 
-/// What of a file changes nothing of what is run: its name, and words for people.
+/// Keys that do not change what is run: the file's name, and texts for people.
 const WORDS: [&str; 4] = ["name", "description", "question", "article"];
-/// So many hexadecimal digits of a SHA-256: of 10,000 settings, two have the same in one of five million files.
+/// The length of an id, in hexadecimal digits of a SHA-256. In one of five million files with 10,000 settings, two of them have the same id.
 const ID_DIGITS: usize = 12;
 
 /// The file with these keys set. A key that cannot be set is reported.
@@ -25,7 +25,7 @@ pub(crate) fn laid(base: &Table, sets: &[Set], problems: &Problems) -> Table {
     file
 }
 
-/// Which setting this is: the same for the same run, however the file is laid out and whatever else it varies.
+/// The setting's id: the same for everything that runs the same, however the file is laid out and whatever else it varies.
 pub(crate) fn id(file: &Table) -> String {
     let mut content = json(file);
     WORDS.iter().for_each(|word| {
@@ -34,7 +34,7 @@ pub(crate) fn id(file: &Table) -> String {
     hashed(Json::Object(content).to_string().as_bytes())
 }
 
-/// The id of a setting that also names files: another one when one of them says something else.
+/// The id of a setting that also names files: it is another id when the content of a file is another one.
 pub(crate) fn id_with(id: &str, files: &[(String, String)]) -> String {
     if files.is_empty() { id.to_owned() } else { hashed(serde_json::json!([id, files]).to_string().as_bytes()) }
 }
@@ -48,7 +48,7 @@ fn hashed(bytes: &[u8]) -> String {
     id
 }
 
-/// As an experiment file of its own. `None`: a value cannot be written, which no reader lets through.
+/// The setting as an experiment file of its own. `None`: a value cannot be written as TOML; the readers refuse such values before.
 pub(crate) fn text(file: &Table, head: &str) -> Option<String> {
     let table = toml::Table::try_from(json(file)).ok()?;
     Some(format!("{head}\n{}", toml::to_string(&table).ok()?))

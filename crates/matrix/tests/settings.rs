@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a section `[matrix]` stands for, and what is refused.
+//! The settings that a section `[matrix]` describes, and the sections that are refused.
 #![allow(clippy::cast_possible_truncation, clippy::unwrap_used)]
 
 use experiment::Experiment;

@@ -2,7 +2,7 @@
 use crate::Known;
 use std::path::PathBuf;
 
-/// The error of another station: large, and told from its like by whoever makes an exit code of it.
+/// The error of another crate. The caller looks which one it is, to choose an exit code.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a server could not be profiled.
@@ -11,7 +11,7 @@ pub enum Error {
     #[error("start the server {under}")]
     Start {
         under: &'static str,
-        /// What its logs are known to mean.
+        /// Known failures that its logs show.
         known: Vec<Known>,
         #[source]
         source: Cause,
@@ -79,7 +79,7 @@ impl Error {
         Self::Fill(error.into())
     }
 
-    /// What is known of this failure, and its cures.
+    /// Known causes of this failure, each with its cure.
     pub fn known(&self) -> &[Known] {
         match self {
             Self::Start { known, .. } | Self::Ended { known, .. } => known,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A sandbox for one arm of an experiment: its server, filled natively, and its load. Squeezes and repeats are left to `wringer run`.
+//! A sandbox for one arm of an experiment: its server, filled without Valgrind, and its load. Squeezes and repeats of the experiment are not used;
+//! `wringer run` has them.
 
 use crate::{Error, Pace};
 use experiment::{Arm, Experiment};
@@ -15,13 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// What is there before the server is started under Massif.
+/// Everything that is ready before the server is started under Massif.
 pub struct Prepared {
-    /// It is deleted with the run, unless the caller deletes it before.
+    /// The end of the run deletes it, unless the caller deletes it before.
     pub sandbox: Sandbox,
     pub pace: Pace,
     pub load: LoadSpec,
-    /// Where the load goes, when that is not the sandbox's own database.
+    /// The database of the load, when it is not the sandbox's own database.
     pub database: Option<String>,
     pub options: Vec<ServerOption>,
 }
@@ -31,18 +32,18 @@ pub struct Prepared {
 pub struct Wanted<'a> {
     pub experiment: &'a Experiment,
     pub arm: &'a Arm,
-    /// The arm's load, where that is a file.
+    /// The arm's workload file, where it has one.
     pub written: Option<&'a WorkloadFromFile>,
     /// Data that the server begins with.
     pub origin: Option<&'a Origin>,
-    /// Of the sandbox.
+    /// The name of the sandbox.
     pub name: &'a str,
 }
 
-/// Deploys, starts natively, fills, and stops again.
+/// Deploys the sandbox, starts its server without Valgrind, fills the tables, and stops the server again.
 ///
 /// # Errors
-/// The server cannot be had or does not start; the tables cannot be filled.
+/// The server is not on this machine or does not start; the tables cannot be filled.
 pub fn prepare(
     wanted: Wanted<'_>,
     run: &mut Run,
@@ -90,7 +91,7 @@ fn deploy(
     Sandbox::deploy(spec, places, &mut say).map_err(|error| Error::Sandbox(error.into()))
 }
 
-/// The load of the arm, on tables that are there when this returns.
+/// The load of the arm. Its tables are there when this returns.
 fn load(wanted: Wanted<'_>, target: &Target, progress: &dyn Progress, stop: &AtomicBool) -> Result<LoadSpec, Error> {
     let Wanted { experiment, arm, written, .. } = wanted;
     let protocol: Protocol = target.protocol;

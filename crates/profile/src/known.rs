@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Failures of servers in Valgrind that are known, by the words that they leave in the logs.
+//! Known failures of servers in Valgrind, found by words in the logs.
 
 use serde::Serialize;
 
-/// A failure, and what helps.
+/// A known failure, and its cure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Known {
     pub what: &'static str,
     pub cure: &'static str,
 }
 
-/// Words, of which one must be there; what they mean; the cure.
+/// Words, one of which must be in a log; what the words mean; the cure.
 type Row = (&'static [&'static str], &'static str, &'static str);
 
 /// Seen with Valgrind 3.19 and MariaDB 10.11 and 11.8; the words of Valgrind's are in its coregrind/m_aspacemgr/aspacemgr-linux.c (VG_N_SEGMENTS, out of
@@ -58,7 +58,7 @@ const ROWS: [Row; 8] = [
     ),
 ];
 
-/// What the ends of a server's and of Valgrind's log are known to mean.
+/// The known failures in the last lines of a server's log and of Valgrind's log.
 pub fn known(logs: &str) -> Vec<Known> {
     let is_told = |row: &&Row| row.0.iter().any(|words| logs.contains(words));
     ROWS.iter().filter(is_told).map(|(_, what, cure)| Known { what, cure }).collect()

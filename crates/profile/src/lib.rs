@@ -7,10 +7,10 @@
 //! | [`Session`] | one life of the server under Massif: marks, and its slow end |
 //! | `vgdb` | asks a process in Valgrind for a snapshot |
 //! | `snapshots` | puts snapshots of several moments into one file, and those of several processes into one snapshot |
-//! | [`known`] | what a log of a failed start means, and the cure |
+//! | [`known`] | known failures in the log of a failed start, and their cures |
 //! | [`prepare`] | a sandbox with the server and the data of an experiment, and the load of one of its arms |
-//! | [`Pace`] | how long a small query takes: natively and under Massif |
-//! | [`repeat`] | the same statements in blocks with rests between: natively with the ledger, then under Massif; what leaks |
+//! | [`Pace`] | how long a small query takes: without Valgrind and under Massif |
+//! | [`repeat`] | the same statements in blocks with rests between: first without Valgrind, with the ledger; then under Massif; and what leaks |
 //!
 //! What it is not: it reads no profile (`heap` does), judges no growth (`explain` does), and prints nothing.
 //!
@@ -57,7 +57,7 @@ pub fn holdings(profile: &Path, numbers: &[usize]) -> Result<Vec<Holdings>, Erro
 }
 
 /// # Errors
-/// [`Error::NoTool`]: what a profile needs is not on this machine.
+/// [`Error::NoTool`]: a program that a profile needs is not on this machine.
 pub fn check_tools() -> Result<(), Error> {
     for program in ["valgrind", "vgdb"] {
         host::tool::find(program).ok_or(Error::NoTool { program, package: "valgrind" })?;

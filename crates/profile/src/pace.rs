@@ -18,7 +18,7 @@ const FOR: Duration = Duration::from_millis(500);
 const FEWEST: usize = 50;
 
 impl Pace {
-    /// How many times as long a query takes under Massif, while one thread is busy. Valgrind runs one thread at a time: for several, times their number. Measured
+    /// How many times as long a query takes under Massif, while one thread is busy. Valgrind runs one thread at a time: multiply by the number of busy threads. Measured
     /// with sysbench of one thread on MariaDB 10.11, Valgrind 3.19: 14,871 queries a second natively, 5,219 to 5,556 under Massif.
     pub const EXPECTED_TIMES: (f64, f64) = (2.6, 2.9);
 
@@ -36,7 +36,7 @@ impl Pace {
         Ok(Self { start_ms: start.as_secs_f64() * 1e3, query_us: median.as_secs_f64() * 1e6 })
     }
 
-    /// How many times as long a query takes as with `native`.
+    /// How many times as long a query takes as at the pace `native`.
     pub fn times(&self, native: &Self) -> f64 {
         self.query_us / native.query_us
     }

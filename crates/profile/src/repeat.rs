@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The same statements again and again, in blocks with rests between: first natively, with the ledger after each block; then under Massif, with a
-//! mark after each block. Statements go over one connection, which stays open: what it holds is a leak, too.
+//! mark after each block. Statements go over one connection, which stays open: so memory that the connection keeps is seen as a leak, too.
 
 use crate::{Error, Pace, Session};
 use attach::{Attached, Surroundings, Wanted};
@@ -20,37 +20,37 @@ use std::time::{Duration, Instant};
 use workload::Tables;
 use workload::distribution::Distribution;
 
-/// What is repeated, and how often.
+/// The repetition, and how often it is done.
 #[derive(Debug, Clone)]
 pub struct Repeat {
     pub what: What,
-    /// In a block. `None`: as many as a block of [`BLOCK`] takes natively.
+    /// Repetitions in a block. `None`: as many as are done in [`BLOCK`] without Valgrind.
     pub repetitions: Option<u64>,
-    /// Natively, behind the warm-up.
+    /// Blocks without Valgrind, after the warm-up.
     pub blocks: usize,
-    /// Between the end of a block and the look at the memory.
+    /// The time between the end of a block and the reading of the memory.
     pub rest: Duration,
 }
 
 /// One repetition.
 #[derive(Debug, Clone)]
 pub enum What {
-    /// All of them, in this order, over a connection that stays open. `{i}` in a statement is the number of the repetition, from 1.
+    /// These statements, in this order, over a connection that stays open. `{i}` in a statement is the number of the repetition, from 1.
     Statements(Vec<String>),
     /// A transaction of this workload, on the tables sbtest1 and on. Each block has a connection of its own.
     Workload(workload::Name),
 }
 
-/// Blocks before those that count, natively and under Massif.
+/// The number of warm-up blocks, which do not count; without Valgrind and under Massif.
 pub const WARM_UP: usize = 4;
-/// Blocks under Massif, behind its warm-up: a profile tells bytes, and needs fewer than the ledger, which tells pages.
+/// Blocks under Massif, after its warm-up. A profile counts bytes, and needs fewer blocks than the ledger, which counts pages.
 pub const PROFILED: usize = 10;
 const BLOCK: Duration = Duration::from_millis(250);
 /// Servers limit what a connection may hold: MySQL and MariaDB 16,382 prepared statements, which 40 such blocks do not reach.
 const MOST: u64 = 300;
 const FEWEST: u64 = 10;
 
-/// What the native life has shown.
+/// The result of the server's life without Valgrind.
 #[derive(Debug)]
 pub struct Native {
     pub pace: Pace,
@@ -61,10 +61,10 @@ pub struct Native {
 }
 
 impl Repeat {
-    /// One life of the server without a profiler. `say` is told of each block: how many are done, of how many.
+    /// One life of the server without Valgrind. After each block `say` is called with the number of done blocks and the number of all.
     ///
     /// # Errors
-    /// The server does not start, a statement fails, or somebody wants to stop.
+    /// The server does not start, a statement fails, or the caller asks for the end.
     pub fn natively(
         &self,
         sandbox: &Sandbox,
@@ -115,7 +115,7 @@ impl Repeat {
         Ok(Native { pace, repetitions, leak: Leak::of(readings, WARM_UP) })
     }
 
-    /// The same under Massif: `native` with the functions that grew. The session goes on.
+    /// The same under Massif. Returns `native`, with the functions whose memory grew. The session goes on.
     ///
     /// # Errors
     /// As [`Self::natively`]; a snapshot cannot be taken or read.
@@ -152,7 +152,7 @@ impl Repeat {
     }
 }
 
-/// Whoever sends the repetitions.
+/// The part that sends the repetitions.
 enum Sender {
     Statements { connection: Box<Connection>, statements: Vec<String> },
     Workload { name: workload::Name, tables: Tables, target: Target },
@@ -172,7 +172,7 @@ impl Sender {
         }
     }
 
-    /// Returns how many repetitions are done then.
+    /// Sends one block. Returns how many repetitions are done after it.
     fn block(&mut self, done: u64, repetitions: u64) -> Result<u64, Error> {
         match self {
             Self::Statements { connection, statements } => {
@@ -214,7 +214,7 @@ impl Sender {
     }
 }
 
-/// Those that are there.
+/// The tables of the workload that are there.
 fn tables(mut connection: Connection, table_size: u64, name: workload::Name) -> Result<Tables, Error> {
     const MOST: u32 = 64;
     let is_there = |number: &u32| connection.query(&format!("SELECT id FROM sbtest{number} LIMIT 1")).is_ok();
@@ -225,7 +225,7 @@ fn tables(mut connection: Connection, table_size: u64, name: workload::Name) -> 
     Ok(Tables { tables, table_size, scale: 1, connections: 1 })
 }
 
-/// So many that they take as long as a block shall: by a first block, whose statements were the slowest.
+/// How many repetitions fill the time of a block, computed from a first block. Its statements were the slowest, so the number is rather too small.
 fn as_many(took: Duration, repetitions: u64) -> u64 {
     let one = took.as_secs_f64() / repetitions.max(1) as f64;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` keeps to what u64 holds
@@ -233,7 +233,7 @@ fn as_many(took: Duration, repetitions: u64) -> u64 {
     many.clamp(FEWEST, MOST)
 }
 
-/// Who holds what at these marks.
+/// The functions that hold memory at these marks, with their bytes.
 fn held(session: &Session, numbers: &[(u64, u32)]) -> Result<Vec<(u64, Vec<Holding>)>, Error> {
     let places: Vec<usize> = numbers.iter().map(|(_, number)| *number as usize).collect();
     let at_marks = crate::holdings(&session.profile(), &places)?;

@@ -14,24 +14,24 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How Massif is to profile.
+/// The settings of Massif.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// All mappings, not only what malloc hands out: the buffer pool is one.
+    /// Profile all mappings, such as the buffer pool, and not only the memory that malloc hands out.
     pub pages_as_heap: bool,
-    /// Callers with less than so many percent of the heap are summed up.
+    /// Callers with less than this percentage of the heap are summed into one line.
     pub threshold: f64,
-    /// Files for debuggers, in a folder of the user's.
+    /// A folder of the user's with files for debuggers.
     pub debug_files: Option<PathBuf>,
-    /// Options of the server's, for this life.
+    /// Options of the server for this life.
     pub options: Vec<ServerOption>,
-    /// Where profiles go.
+    /// The folder that profiles are written to.
     pub folder: PathBuf,
 }
 
-/// Threads that Valgrind keeps notes of; 500 where nobody says otherwise, which is less than servers have connections.
+/// The most threads that Valgrind allows. Its default is 500, and servers may have more connections than that.
 const MOST_THREADS: u32 = 4000;
-/// The file with the marks: of the only process, or summed over all.
+/// The file with the marks: those of the only process, or the sums over all processes.
 const MARKS: &str = "heap.massif";
 /// Bytes of a log's end in which a failure is looked for.
 const END_OF_LOG: usize = 16 << 10;
@@ -58,21 +58,21 @@ pub struct Mark {
     pub name: String,
     /// Since the server's start.
     pub at_ms: u64,
-    /// As the server asked for them, summed over its processes; with `--pages-as-heap` of all mappings.
+    /// Bytes that the server asked for, summed over its processes; with `--pages-as-heap`, bytes of all mappings.
     pub heap_bytes: u64,
-    /// What malloc adds to them, by Massif's estimate.
+    /// Bytes that malloc adds to them, by Massif's estimate.
     pub extra_bytes: u64,
-    /// How long taking it held the server.
+    /// How long the server stood still while the snapshot was taken.
     pub took_ms: u64,
     pub processes: Vec<ProcessMark>,
-    /// Processes that could not be asked, with why.
+    /// Processes that could not be asked, each with the reason.
     pub missing: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessMark {
     pub pid: u32,
-    /// As PostgreSQL names it: `client backend`; `postmaster`; `server` of the others.
+    /// The name that PostgreSQL has for the process, such as `client backend`, or `postmaster`; `server` for other servers.
     pub role: String,
     pub heap_bytes: u64,
 }
@@ -80,14 +80,14 @@ pub struct ProcessMark {
 /// How a life ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ended {
-    /// From the wish to stop to the end of the last process.
+    /// The time from the request to stop to the end of the last process.
     pub took_ms: u64,
-    /// What Massif wrote at the end, of each process.
+    /// The files that Massif wrote at the end, one for each process.
     pub files: Vec<PathBuf>,
 }
 
 impl Session {
-    /// Starts it, and awaits that it answers: many times slower than natively.
+    /// Starts the server, and waits until it answers; that takes many times longer than without Valgrind.
     ///
     /// # Errors
     /// [`Error::Start`]; [`Error::NoTool`]: nothing was started.
@@ -115,7 +115,7 @@ impl Session {
     /// Takes a snapshot of each of its processes, and writes the files with all snapshots so far.
     ///
     /// # Errors
-    /// The server does not answer its profiler, or a file cannot be written. The server goes on; whether it lives tells [`Self::is_alive`].
+    /// The server does not answer its profiler, or a file cannot be written. The session goes on; [`Self::is_alive`] tells whether the server lives.
     pub fn mark(&mut self, name: &str) -> Result<&Mark, Error> {
         let (at, roles) = (self.began.elapsed(), self.roles());
         let began = Instant::now();
@@ -161,7 +161,7 @@ impl Session {
         self.marks.last().ok_or_else(nothing)
     }
 
-    /// Replaced as a whole: whoever looks at them finds all snapshots so far.
+    /// Writes the files anew, each in one step: a reader finds all snapshots so far at any moment.
     fn keep(&self) -> Result<(), Error> {
         let write = |name: &str, text: &str| {
             files::write_atomic(&self.settings.folder.join(name), text.as_bytes(), 0o600).map_err(Error::Keep)
@@ -182,10 +182,10 @@ impl Session {
         self.server.is_alive()
     }
 
-    /// Stops the server, which takes as much longer as everything else, and copies what Massif has written into the user's folder.
+    /// Stops the server, which is many times slower than without Valgrind, and copies the files that Massif has written into the user's folder.
     ///
     /// # Errors
-    /// [`Error::Ended`]: it had ended by itself, or was killed; the marks are kept.
+    /// [`Error::Ended`]: the server had ended by itself, or was killed; the marks are kept.
     pub fn end(self, run: &mut Run) -> Result<(Vec<Mark>, Ended), Error> {
         let Self { sandbox, server, settings, before, marks, .. } = self;
         let began = Instant::now();
@@ -212,7 +212,7 @@ impl Session {
         Ok((marks, Ended { took_ms, files: copied }))
     }
 
-    /// Who is who among PostgreSQL's processes, as far as it says so.
+    /// The roles of PostgreSQL's processes, as far as PostgreSQL tells them.
     fn roles(&self) -> Roles {
         if self.sandbox.flavour() != Flavour::Postgresql {
             return Roles::default();
@@ -230,7 +230,7 @@ impl Session {
 
 #[derive(Debug, Default)]
 struct Roles {
-    /// The backend that was asked: it is there only for that.
+    /// The backend that answered this question: it exists only for the question.
     own: Option<u32>,
     named: Option<BTreeMap<u32, String>>,
 }
@@ -259,7 +259,7 @@ impl Settings {
     }
 }
 
-/// One life without a profiler: how fast the server is then.
+/// One life of the server without Valgrind, to measure its pace.
 ///
 /// # Errors
 /// [`Error::Start`], [`Error::Connect`], [`Error::Stop`].
@@ -281,9 +281,9 @@ fn names(folder: &Path) -> BTreeSet<OsString> {
     std::fs::read_dir(folder).into_iter().flatten().flatten().map(|it| it.file_name()).collect()
 }
 
-/// What was there before this life.
+/// The state of the logs before this life.
 struct Before {
-    /// In the folder of Valgrind.
+    /// Names of the files in Valgrind's folder.
     names: BTreeSet<OsString>,
     /// How long the server's log was.
     log_bytes: u64,
@@ -296,7 +296,7 @@ impl Before {
     }
 }
 
-/// The ends of the server's log and of those that Valgrind has written, as far as they are of this life.
+/// The ends of the server's log and of Valgrind's logs, as far as they were written in this life.
 fn logs(sandbox: &Sandbox, before: &Before) -> String {
     let folder = sandbox.valgrind_folder();
     let new = names(&folder);

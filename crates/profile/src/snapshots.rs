@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files of Massif's format out of single snapshots: those of several moments one after the other, those of several processes summed.
+//! Makes files of Massif's format from single snapshots: snapshots of several moments stand one after the other; snapshots of several processes are
+//! summed into one.
 //!
 //! A snapshot that is asked for comes as a file of its own, with the number 0 (massif/ms_main.c, `handle_snapshot_monitor_command`).
 
@@ -7,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 const SEPARATOR: &str = "#-----------";
-/// Massif writes 30 callers (`--depth`); what is deeper was written by somebody else.
+/// The most levels of callers that are read. Massif writes 30 (`--depth`); a deeper tree was not written by Massif.
 const DEEPEST: usize = 500;
 
 /// A file that grows by a snapshot at a time.
@@ -18,7 +19,7 @@ pub(crate) struct Stitched {
 }
 
 impl Stitched {
-    /// `None`: what came is no snapshot.
+    /// Adds a snapshot. `None`: the text is not a snapshot.
     pub(crate) fn push(&mut self, snapshot: &str) -> Option<()> {
         let (header, body) = parts(snapshot)?;
         if self.text.is_empty() {
@@ -40,7 +41,7 @@ impl Stitched {
     }
 }
 
-/// The header, and what follows the first separator.
+/// The header of a snapshot, and the text after the first separator.
 fn parts(text: &str) -> Option<(&str, &str)> {
     let at = text.find(SEPARATOR)?;
     let (header, body) = text.split_at(at);
@@ -48,7 +49,7 @@ fn parts(text: &str) -> Option<(&str, &str)> {
     (header.contains("cmd:") && body.starts_with("snapshot=")).then_some((header, body))
 }
 
-/// Bytes of a snapshot: of the heap, and what malloc adds to it.
+/// Two sizes in a snapshot, in bytes: of the heap, and what malloc adds to it.
 pub(crate) fn bytes(snapshot: &str) -> Option<(u64, u64)> {
     Some((number(snapshot, "mem_heap_B=")?, number(snapshot, "mem_heap_extra_B=")?))
 }
@@ -57,8 +58,8 @@ fn number(snapshot: &str, name: &str) -> Option<u64> {
     snapshot.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
-/// One snapshot with the sums of several processes' snapshots, at the time of the first. Branches are the same by their labels: the processes of
-/// one server are forks of each other, and have their functions at the same addresses. `None`: one of them is no snapshot with a tree.
+/// One snapshot with the sums of several processes' snapshots, at the time of the first. Branches with the same label are one branch: the processes of
+/// one server are forks of each other, and have their functions at the same addresses. `None`: one of the texts is not a snapshot with a tree.
 pub(crate) fn summed(snapshots: &[String]) -> Option<String> {
     let first = snapshots.first()?;
     let (header, body) = parts(first)?;
@@ -77,11 +78,11 @@ pub(crate) fn summed(snapshots: &[String]) -> Option<String> {
     Some(text)
 }
 
-/// Who allocated so many bytes, and the callers.
+/// A place in the code that allocated bytes, and its callers.
 #[derive(Debug, Default)]
 struct Branch {
     bytes: u64,
-    /// With their labels, in the order in which they came.
+    /// The callers with their labels, in the order in which they were read.
     children: Vec<(String, Branch)>,
     place: HashMap<String, usize>,
 }
@@ -105,7 +106,7 @@ impl Branch {
         (!way.is_empty()).then_some(())
     }
 
-    /// The place of the child with this label, which has so many bytes more.
+    /// Adds the bytes to the child with this label, and returns its index.
     fn charge(&mut self, label: &str, bytes: u64) -> usize {
         let next = self.children.len();
         let place = *self.place.entry(label.to_owned()).or_insert(next);
@@ -121,13 +122,13 @@ impl Branch {
     fn write(&self, label: &str, depth: usize, text: &mut String) {
         let _ = writeln!(text, "{}n{}: {} {label}", " ".repeat(depth), self.children.len(), self.bytes);
         let mut children: Vec<&(String, Self)> = self.children.iter().collect();
-        // as Massif: the largest first
+        // as Massif does: the largest first
         children.sort_by_key(|(_, child)| std::cmp::Reverse(child.bytes));
         children.iter().for_each(|(label, child)| child.write(label, depth + 1, text));
     }
 }
 
-/// What is below the threshold is one line in each process, with another number of places.
+/// The line for everything below the threshold differs between processes in its number of places: all of them get one label.
 fn shared_label(label: &str) -> &str {
     let is_hidden = label.starts_with("in ") && label.contains("below massif's threshold");
     if is_hidden { "in 2 places, below massif's threshold (summed over processes)" } else { label }

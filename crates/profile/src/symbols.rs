@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which share of a program's functions a profile can name.
 //!
-//! How many functions there are is told by the table for unwinding (`.eh_frame_hdr`, in the Linux Standard Base), which also a stripped program has:
-//! it has one entry for each function, and one for each part that the compiler has moved away from its function (`.text.unlikely`). Which of them
-//! have names is told by the tables of symbols: the program's own, that of the names it exports, and that of a separate file for debuggers,
-//! which is found by the program's build id.
+//! The table for unwinding (`.eh_frame_hdr`, in the Linux Standard Base) tells how many functions there are; a stripped program has this table, too.
+//! It has one entry for each function, and one for each part that the compiler has moved away from its function (`.text.unlikely`). Three tables of
+//! symbols tell which functions have names: the program's own, the table of the names that it exports, and the table in a separate file for
+//! debuggers, which is found by the program's build id.
 
 use host::tool;
 use object::read::elf::ElfFile64;
@@ -22,19 +22,19 @@ pub struct Symbols {
     pub program: PathBuf,
     /// Functions and parts of functions. `None`: the program has no such table.
     pub functions: Option<u64>,
-    /// Of these, those that lie in a symbol.
+    /// How many of these functions lie in a symbol.
     pub named: u64,
-    /// The file for debuggers that is there.
+    /// The file for debuggers, where this machine has it.
     pub debug_file: Option<PathBuf>,
-    /// The package that has it: Debian's and its kin's name for it.
+    /// The package with the file for debuggers, as Debian and distributions made from it name it.
     pub package: Option<String>,
     /// Hexadecimal digits.
     pub build_id: Option<String>,
 }
 
 impl Symbols {
-    /// Of a server's program. `further`: a folder for files for debuggers beside the system's, as `--extra-debuginfo-path` of Valgrind takes it. `None`: it is no
-    /// 64-bit ELF file, or cannot be read.
+    /// The symbols of a server's program. `further`: one more folder with files for debuggers, as Valgrind's option `--extra-debuginfo-path` takes it. `None`: the
+    /// program is not a 64-bit ELF file, or cannot be read.
     pub fn of(installation: &Installation, further: Option<&Path>) -> Option<Self> {
         let mut symbols = Self::of_program(&installation.program, further)?;
         symbols.package = package(installation);
@@ -73,20 +73,20 @@ impl Symbols {
         })
     }
 
-    /// 0 to 1. `None`: how many functions there are is not told.
+    /// The share of functions with a name, 0 to 1. `None`: the number of functions is not known.
     pub fn share(&self) -> Option<f64> {
         self.functions.filter(|all| *all > 0).map(|all| self.named as f64 / all as f64)
     }
 }
 
-/// From where to where each function reaches that has a name.
+/// The range of addresses of each function that has a name.
 fn ranges<'a>(elf: &ElfFile64<'a, Endianness, &'a ReadCache<File>>, found: &mut Vec<(u64, u64)>) {
     let symbols = elf.symbols().chain(elf.dynamic_symbols());
     let functions = symbols.filter(|it| it.is_definition() && it.kind() == SymbolKind::Text && it.address() > 0);
     found.extend(functions.map(|it| (it.address(), it.address().saturating_add(it.size().max(1)))));
 }
 
-/// Of these addresses, ascending, how many lie in a range.
+/// How many of these addresses, which ascend, lie in a range.
 fn count_within(starts: &[u64], mut ranges: Vec<(u64, u64)>) -> u64 {
     ranges.sort_unstable();
     let (mut next, mut reaches, mut count) = (0, 0, 0);
@@ -100,8 +100,8 @@ fn count_within(starts: &[u64], mut ranges: Vec<(u64, u64)>) -> u64 {
     count
 }
 
-/// The addresses at which functions begin, ascending: the table for a binary search, each entry of which is two numbers of 32 bits, relative to the
-/// section (encodings 0x3b and 0x03, which is what the linkers write). `None`: another encoding.
+/// The addresses at which functions begin, ascending. They stand in a table for binary search; each of its entries has two numbers of 32 bits, relative
+/// to the section (encodings 0x3b and 0x03, which the linkers write). `None`: the table has another encoding.
 fn starts(table: &[u8], address: u64) -> Option<Vec<u64>> {
     const VERSION: u8 = 1;
     const FOUR_BYTES: [u8; 2] = [0x03, 0x0b]; // udata4, sdata4
@@ -119,11 +119,11 @@ fn starts(table: &[u8], address: u64) -> Option<Vec<u64>> {
     Some(starts)
 }
 
-/// As Debian and its kin name it: the package of the program, with this ending.
+/// The package with the file for debuggers: Debian and distributions made from it name it like the program's package, with this ending.
 fn package(installation: &Installation) -> Option<String> {
     let owner = match &installation.source {
         Source::Package { name, .. } => {
-            // the package that was asked for may only lead to that of the program
+            // the package that was asked for may be one that only depends on the program's package
             owner_of(&installation.program).or_else(|| Some(name.clone()))?
         }
         Source::Installed => owner_of(&installation.program)?,
@@ -132,7 +132,7 @@ fn package(installation: &Installation) -> Option<String> {
     Some(format!("{owner}-dbgsym"))
 }
 
-/// The package that has brought this file.
+/// The package that has installed this file.
 fn owner_of(program: &Path) -> Option<String> {
     let mut command = tool::command(tool::find("dpkg-query")?);
     let output = command.arg("--search").arg(program).env("LC_ALL", "C").output().ok()?;
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(starts(&[], 0), None);
     }
 
-    /// A test is built with all its symbols.
+    /// The program of a test has all its symbols.
     #[test]
     #[cfg(target_env = "gnu")]
     fn of_this_test() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asks processes in Valgrind over the pipes of `vgdb`, a program of Valgrind's.
+//! Asks processes in Valgrind for snapshots, over the pipes of `vgdb`, a program of Valgrind.
 
 use crate::Error;
 use host::interrupt;
@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// A snapshot of a server has some 10 KiB to 4 MiB; whatever a process writes, no more is read.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The processes of Valgrind below `first`, and itself.
+/// The process `first` and all processes below it that run in Valgrind.
 pub(crate) fn processes(first: u32) -> Vec<u32> {
     let Some(first) = Identity::of(first) else { return Vec::new() };
     let is_in_valgrind = |pid: &u32| {
@@ -34,7 +34,7 @@ pub(crate) fn program() -> Result<PathBuf, Error> {
     tool::find("vgdb").ok_or(Error::NoTool { program: "vgdb", package: "valgrind" })
 }
 
-/// The snapshot of one process, as Massif writes it. It is written by the server's user, into the sandbox, and is removed there.
+/// The snapshot of one process, as Massif writes it. The server's user writes its file into the sandbox; the file is removed after it was read.
 pub(crate) fn snapshot(program: &Path, sandbox: &Sandbox, pid: u32) -> Result<String, Error> {
     let folder = sandbox.valgrind_folder();
     let file = folder.join(format!("mark.{pid}"));
@@ -47,7 +47,7 @@ pub(crate) fn snapshot(program: &Path, sandbox: &Sandbox, pid: u32) -> Result<St
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    // whom the kernel lets look into the server
+    // the user whom the kernel lets look into the server
     if let Some((uid, gid)) = sandbox.manifest.user.identity() {
         command.uid(uid).gid(gid);
     }
@@ -75,7 +75,7 @@ pub(crate) fn snapshot(program: &Path, sandbox: &Sandbox, pid: u32) -> Result<St
     text
 }
 
-/// A file of a folder in which the server's user can put anything, from this byte on: no link is followed, and nothing is waited for.
+/// Reads a file from this byte on. The server's user can put anything into its folder: so no link is followed, and reading never waits.
 pub(crate) fn read(path: &Path, from: u64) -> std::io::Result<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Victims whose stalls ended together: who waits for one thing is released by one event.
+//! Bursts: victims whose stalls ended together. Connections that wait for the same thing are released by the same event.
 
 use crate::needs::Most;
 use crate::victim::Stalled;
 use std::collections::{BTreeMap, HashSet};
 
-/// Under `backoff` each victim ends at its own next try, at most 10 ms and a sleep's overhead behind the release.
+/// Ends within this time are together. Under `backoff` each victim ends at its own next try, at most 10 ms and a sleep's overhead after the release.
 const TOGETHER_US: i64 = 15_000;
-/// So many who say nothing alone are something together.
+/// So many victims that say nothing alone are a burst when they end together.
 const COMPANY: usize = 3;
 
 #[derive(Debug, Clone)]
@@ -39,17 +39,18 @@ impl Burst {
         u64::try_from(self.ended_us().saturating_sub(first)).unwrap_or(0)
     }
 
-    /// The log says when it was.
+    /// Whether the log says when it was.
     pub(crate) fn is_dated(&self) -> bool {
         self.victims.iter().all(Stalled::is_dated)
     }
 
-    /// The log's clock, at its coarsest.
+    /// The step of the log's clock: the coarsest of all victims.
     pub(crate) fn step_us(&self) -> u64 {
         self.victims.iter().map(|victim| victim.candidate.figures.step_us).max().unwrap_or(1)
     }
 
-    /// Several connections ended together, by a clock that can tell. A log that does not name connections has each entry from another.
+    /// Whether several connections ended together, by a clock that is fine enough to tell. Where the log does not name connections, each entry counts as another
+    /// connection.
     pub(crate) fn ends_together(&self) -> bool {
         let named: HashSet<&str> = self.victims.iter().map(|it| it.candidate.connection.as_str()).collect();
         let connections = if named.contains("") { self.victims.len() } else { named.len() };
@@ -59,9 +60,9 @@ impl Burst {
     }
 }
 
-/// Victims by the ends of their stalls. Those that say nothing alone and have no company are left out.
+/// Groups victims by the ends of their stalls. Victims that say nothing alone, and in whose burst there are too few others, are left out.
 ///
-/// A clock of seconds does not tell apart what ended within one: there, who waited for another thing is in another burst.
+/// A clock of whole seconds cannot separate ends within one second: with such a clock, victims that waited for different things are in different bursts.
 pub(crate) fn bursts(victims: Vec<Stalled>) -> Vec<Burst> {
     let mut apart: BTreeMap<Option<Most>, Vec<Stalled>> = BTreeMap::new();
     for victim in victims {
@@ -94,14 +95,14 @@ fn by_their_ends(mut victims: Vec<Stalled>) -> Vec<Burst> {
     found
 }
 
-/// Began before the first one of the burst had ended, as far as the clock tells.
+/// Whether the victim began before the first victim of the burst had ended, as far as the clock tells.
 fn overlaps(burst: &Burst, victim: &Stalled) -> bool {
     burst.victims.first().is_some_and(|first| {
         victim.began_us() <= first.candidate.ended_us.saturating_add_unsigned(victim.candidate.figures.step_us)
     })
 }
 
-/// Classes of which nothing quick is known, and that are slow most of the time, are slow and not stalled.
+/// Removes victims of classes that are slow most of the time and have no quick statement: their statements are slow, and not stalled.
 fn without_the_usual(mut bursts: Vec<Burst>) -> Vec<Burst> {
     let unknown = |burst: &Burst| burst.victims.iter().all(|victim| !victim.has_usual);
     let (first, last) = (bursts.iter().map(Burst::began_us).min(), bursts.iter().map(Burst::ended_us).max());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a burst of stalls waited for: what the log's fields name, and else what is left when they have named nothing. Each cause has its
-//! evidence for and against it.
+//! What a burst of stalls waited for. Where the log's fields name a cause, it is that; where they name none, a cause that they do not show is weighed.
+//! Each cause has its evidence for and against it.
 
 use crate::burst::Burst;
 use crate::class::Kind;
@@ -9,7 +9,7 @@ use crate::needs::{Parts, is_said};
 use crate::server::Backoff;
 use serde::{Deserialize, Serialize};
 
-/// Names of causes, as everywhere in Wringer. A log can show the first ones alone.
+/// The causes, with the names that all of Wringer uses. A log can show only the first ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -19,7 +19,7 @@ pub enum Cause {
     DiskReads,
     Sync,
     Unknown,
-    // what a log alone does not show
+    // a log alone does not show the following causes
     FreeListLegacy,
     FreeListWait,
     RedoOrCheckpoint,
@@ -68,12 +68,12 @@ pub(crate) struct Verdict {
     pub(crate) evidence: Evidence,
 }
 
-/// Below this, a cause that is only left over is not named.
+/// A cause that no field of the log names must have at least this confidence to be told.
 const NAMED_FROM: f64 = 0.5;
-/// The refiller sleeps a second at most; then it needs some time for its work.
+/// The longest stall under `backoff`: the refiller sleeps at most a second, and then needs some time for its work.
 const LONGEST_BACKOFF_US: u64 = 1_150_000;
 
-/// What is known beside the burst itself.
+/// Facts about the server and the host, beside the burst itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) backoff: Backoff,
@@ -84,21 +84,21 @@ pub(crate) struct Known<'a> {
 /// `Innodb_buffer_pool_wait_free` as a clock: under `backoff` it goes up by one with each sleep.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    /// By so much it rose over all stalls.
+    /// By how much the counter rose over all stalls.
     pub(crate) rose: u64,
-    /// Sleeps that stalls of these lengths take, if all were waits for a free page.
+    /// How many sleeps stalls of these lengths take, if all of them were waits for a free page.
     pub(crate) by_lengths: u64,
 }
 
 impl Clock {
-    /// Fewer are over within 18 ms.
+    /// Smaller numbers are not compared: so few sleeps end within 18 ms.
     const LEAST: u64 = 19;
 
     fn agrees(self) -> bool {
         self.rose >= Self::LEAST && self.rose.abs_diff(self.by_lengths) <= self.rose / 10
     }
 
-    /// The stalls are longer than the counter allows. That it allows for more is no contradiction: shorter ones are not looked at.
+    /// Whether the stalls are longer than the counter allows. A counter that allows more is no contradiction, because shorter stalls were not looked for.
     fn contradicts(self) -> bool {
         self.by_lengths > self.rose + self.rose / 4
     }
@@ -140,7 +140,7 @@ pub(crate) fn judge(burst: &Burst, known: Known<'_>) -> Verdict {
     left_over(burst, known, &parts)
 }
 
-/// The log does not say whose locks they were: who takes no locks of rows did not wait for one.
+/// The verdict on waits for locks, where the log does not say which locks. A statement that takes no locks of rows has not waited for one.
 fn lock(burst: &Burst, said: String) -> Verdict {
     let all = |of: &dyn Fn(Kind) -> bool| burst.victims.iter().all(|victim| of(victim.kind));
     let tells_apart = burst.victims.iter().all(|victim| victim.candidate.figures.row_lock_us.is_some());
@@ -154,12 +154,12 @@ fn lock(burst: &Burst, said: String) -> Verdict {
     } else if all(&|kind| matches!(kind, Kind::Write | Kind::LockingRead)) {
         (Cause::RowLock, 0.7, "all victims take locks of rows")
     } else {
-        (Cause::MetadataLock, 0.55, "both who takes locks of rows and who takes none waited")
+        (Cause::MetadataLock, 0.55, "statements that take locks of rows waited, and so did statements that take none")
     };
     Verdict { cause, confidence, evidence: Evidence { speaks_for: vec![said, why.to_owned()], against: Vec::new() } }
 }
 
-/// Evidence that is weighed: what speaks for a cause leaves less doubt each time.
+/// Weighs evidence: each fact that speaks for a cause leaves less doubt.
 #[derive(Default)]
 struct Scales {
     doubt: f64,
@@ -230,7 +230,8 @@ fn left_over(burst: &Burst, known: Known<'_>, parts: &Parts) -> Verdict {
     Verdict { cause: Cause::FreeListBackoff, confidence: rounded(confidence), evidence: scales.evidence }
 }
 
-/// Whether something speaks for it that waits for locks of tables, for one, do not have: those end together and leave nothing in the log, too.
+/// Weighs the evidence for `backoff`. Whether some of it would be missing for other causes: waits for locks of tables, for example, also end together and
+/// leave nothing in the log.
 fn for_backoff(scales: &mut Scales, burst: &Burst, fit: Option<&Fit>, clock: Option<Clock>) -> bool {
     let mut is_like_it = false;
     let victims = &burst.victims;
@@ -282,7 +283,7 @@ fn named(cause: Cause, mut scales: Scales, why: &str) -> Verdict {
     Verdict { cause, confidence, evidence: scales.evidence }
 }
 
-/// Nothing that is weighed so is sure.
+/// Rounds a confidence, and keeps it below certainty.
 fn rounded(confidence: f64) -> f64 {
     (confidence.min(0.97) * 100.0).round() / 100.0
 }

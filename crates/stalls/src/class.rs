@@ -6,14 +6,14 @@ use logs::{Figures, cut};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// So many classes are told apart; all later ones are one class. Each takes some 10 KiB.
+/// The most classes. Statements of later classes are counted in one class. Each class takes some 10 KiB.
 const MOST_CLASSES: usize = 2000;
-/// Statements whose classes agree in so many bytes are one class.
+/// Statements whose normalised text has the same first bytes, so many of them, are one class.
 const CLASS_BYTES: usize = 2000;
-/// Of the histograms: each length is known within 1 %.
+/// Significant digits of the histograms: each length is known within 1 %.
 const DIGITS: u8 = 2;
 
-/// What a statement is, as far as its first words say it.
+/// The kind of a statement, as far as its words tell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Takes no locks of rows.
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Commit,
     /// It asks the server to wait: `SLEEP`, `GET_LOCK`, `pg_sleep`.
     AskedToWait,
-    /// Whose work the log's fields do not count: `COUNT(*)`, of which MySQL 8.0 counts no rows.
+    /// The log's fields do not count its work: `COUNT(*)`, for which MySQL 8.0 counts no rows.
     Counting,
     /// `ALTER TABLE`, `CALL`, `LOAD DATA`.
     Other,
@@ -71,9 +71,9 @@ pub(crate) struct Class {
     pub(crate) sum_us: u64,
     pub(crate) max_us: u64,
     pub(crate) min_us: u64,
-    /// Rows examined, of all.
+    /// Rows that all its statements examined.
     rows: u64,
-    /// Of these, in stalls; and what they lost, in microseconds.
+    /// How many of its statements stalled; and the time that they lost, in microseconds.
     pub(crate) stalled: u64,
     pub(crate) lost_us: u64,
 }
@@ -87,7 +87,7 @@ impl Class {
     }
 
     fn record(&mut self, took_us: u64, count: u64, figures: &Figures) {
-        // it grows by itself: this cannot fail
+        // the histogram grows by itself: this cannot fail
         let _ = self.lengths.record_n(took_us, u32::try_from(count).unwrap_or(u32::MAX));
         self.count += count;
         self.sum_us = self.sum_us.saturating_add(took_us.saturating_mul(count));
@@ -100,12 +100,12 @@ impl Class {
         self.rows / self.count.max(1)
     }
 
-    /// `share` of all lengths are no longer than this, in microseconds, within 1 %.
+    /// The length, in microseconds and within 1 %, that a `share` of all lengths do not exceed.
     pub(crate) fn quantile_us(&self, share: f64) -> u64 {
         self.lengths.value_at_quantile(share).min(self.max_us).max(self.min_us.min(self.max_us))
     }
 
-    /// The median of those that are not among the longest `stalled`.
+    /// The median of the lengths without the `stalled` longest ones.
     pub(crate) fn median_without_us(&self, stalled: u64) -> u64 {
         let rest = self.count.saturating_sub(stalled) as f64;
         self.quantile_us(rest / 2.0 / self.count.max(1) as f64)
@@ -117,7 +117,7 @@ pub(crate) struct Classes {
     names: sql::Classes,
     ids: HashMap<Arc<str>, usize>,
     all: Vec<Class>,
-    /// Of all that came when there were too many.
+    /// The class for all statements that came when there were too many classes.
     others: Option<usize>,
 }
 

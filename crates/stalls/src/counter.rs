@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the counter `Innodb_buffer_pool_wait_free` alone says: under `backoff` each failed try is one count, and tries take known times.
+//! Stalls from the counter `Innodb_buffer_pool_wait_free` alone: under `backoff` each failed try is one count, and each try takes a known time.
 
 use crate::cause::{Cause, Evidence};
 use crate::explained::{Account, Band, Cost, Counter, Explained, OfCause, Source, Stall, Victim};
 use crate::ladder::Lattice;
 use capability::Ladder;
 
-/// What is asked of the counter.
+/// The counter's rise, and what the caller knows of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
-    /// As the caller names it.
+    /// The server, as the caller names it.
     pub server: String,
     pub ladder: Ladder,
     /// The caller knows that `backoff` is in force.
@@ -18,11 +18,12 @@ pub struct Counted {
     pub wait_free: u64,
     /// Queries that stalled meanwhile. At least 1.
     pub victims: u64,
-    /// What one sleep takes beyond what was asked for, where it is known, in microseconds.
+    /// By how much one sleep is longer than the server asked for, in microseconds, where that is known.
     pub sleep_overhead_us: Option<f64>,
 }
 
-/// From the timer slack alone to a busy virtual machine, in microseconds: 57 to 60 and 100 to 200 were measured.
+/// By how much a sleep may be longer than the server asked for, in microseconds. Measured were 57 to 60 on an idle host, by the timer slack alone, and 100
+/// to 200 on a busy virtual machine.
 const OVERHEADS_US: (f64, f64) = (50.0, 200.0);
 /// Victims that are listed one by one.
 const LISTED: u64 = 200;

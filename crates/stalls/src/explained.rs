@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a log tells of stalls, as plain data: the shape of the JSON.
+//! The stalls of a log, as plain data: the shape of the JSON.
 
 use crate::cause::{Cause, Evidence};
 use serde::{Serialize, Serializer};
@@ -9,29 +9,29 @@ use std::sync::Arc;
 /// Times in microseconds. `None` where the source does not say it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Explained {
-    /// Of this shape.
+    /// The version of this shape.
     pub schema: u32,
     pub source: Source,
-    /// In their order, as far as memory allowed; the account has all.
+    /// The stalls in the order of time, as many as memory allowed. The account counts all stalls.
     pub stalls: Vec<Stall>,
     pub stalls_left_out: u64,
     pub account: Account,
-    /// Those with the most time first.
+    /// Classes of statements; the class with the most time stands first.
     pub classes: Vec<ClassOf>,
     pub cost: Cost,
-    /// What could not be understood, as far as memory allowed; [`Cost::skipped_bytes`] counts all.
+    /// Parts of the log that could not be understood, as many as memory allowed; [`Cost::skipped_bytes`] counts all of them.
     pub skipped: Vec<SkippedPart>,
-    /// From the counter alone: how long, and between which bounds.
+    /// An answer from the counter alone: the length of the stalls, between two bounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter: Option<Counter>,
-    /// What one should know to read this.
+    /// Notes that a reader of this answer should know.
     pub notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Source {
     pub format: Option<&'static str>,
-    /// As the log's header or the caller says it.
+    /// The server, as the log's header or the caller names it.
     pub server: Option<String>,
     /// The shortest stall that was looked for.
     pub least_us: u64,
@@ -39,19 +39,19 @@ pub struct Source {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stall {
-    /// Since the beginning of 1970, by the log's own clock and in its own time zone; of a time without a day, since midnight.
+    /// Since the beginning of 1970, by the log's own clock and in its own time zone; where the log has times without a day, since midnight.
     pub started_us: Option<i64>,
     /// From the first victim's begin to the last one's end.
     pub length_us: u64,
     pub cause: Cause,
-    /// From 0 to 1: how sure the cause is; 0 for `unknown`.
+    /// How sure the cause is, from 0 to 1; 0 for `unknown`.
     pub confidence: f64,
     pub lost_query_us: u64,
     /// From the first victim's end to the last one's.
     pub ends_within_us: u64,
     pub evidence: Evidence,
     pub victim_count: u64,
-    /// The first ones.
+    /// The first victims.
     pub victims: Vec<Victim>,
 }
 
@@ -61,7 +61,7 @@ pub struct Victim {
     /// The kernel's number of its thread or process, where the server itself was watched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<u32>,
-    /// Its class: without values.
+    /// The statement's class: its text without values.
     #[serde(serialize_with = "as_text")]
     pub statement: Arc<str>,
     /// The statement itself, if it was asked for.
@@ -76,18 +76,19 @@ pub struct Victim {
 /// What stalls cost.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Account {
-    /// A victim loses its time less the median of its class outside stalls. `attributed + unexplained`.
+    /// The lost time of all victims. A victim loses its time minus the median of its class outside stalls. `attributed + unexplained`.
     pub lost_query_us: u64,
     pub attributed_query_us: u64,
     pub unexplained_query_us: u64,
     pub by_cause: BTreeMap<Cause, OfCause>,
     /// By how much the counter rose, as the caller says.
     pub wait_free: Option<u64>,
-    /// By how much the counter must have risen for the stalls that were found to be waits under `backoff`.
+    /// By how much the counter must have risen, if the stalls that were found were all waits under `backoff`.
     pub wait_free_by_stalls: Option<u64>,
-    /// What one sleep of the ladder took beyond what was asked for, as it was computed from the lengths; or the usual one.
+    /// By how much one sleep of the ladder was longer than the server asked for, computed from the lengths of stalls; where it could not be computed, the usual
+    /// value.
     pub sleep_overhead_us: Option<f64>,
-    /// Time beyond a class's median that the statement's own work explains: it is in no stall.
+    /// Time beyond a class's median that is explained by the statement's own work. It belongs to no stall.
     pub own_work_query_us: u64,
 }
 
@@ -105,16 +106,16 @@ pub struct ClassOf {
     pub count: u64,
     pub sum_us: u64,
     pub max_us: u64,
-    /// Within 1 %, as the next one.
+    /// Known within 1 %, as the next number is.
     pub median_us: u64,
     pub p95_us: u64,
-    /// `None`: nothing of it ran outside stalls.
+    /// `None`: no statement of the class ran outside stalls.
     pub median_outside_stalls_us: Option<u64>,
     pub victims: u64,
     pub lost_query_us: u64,
 }
 
-/// What this answer is made from.
+/// The log that this answer was made from.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Cost {
     pub bytes: u64,
@@ -135,17 +136,17 @@ pub struct SkippedPart {
 #[derive(Debug, Clone, Serialize)]
 pub struct Counter {
     pub victims: u64,
-    /// Failed tries of each, if all waited equally long.
+    /// Failed tries of each victim, if all waited equally long.
     pub tries_each: f64,
-    /// Of one stall.
+    /// The length of one stall.
     pub length_us: Band,
-    /// Of all victims.
+    /// The lost time of all victims.
     pub lost_query_us: Band,
-    /// What a sleep takes beyond what was asked for.
+    /// By how much a sleep is longer than the server asked for.
     pub sleep_overhead_us: Band,
 }
 
-/// What cannot be known is between two bounds.
+/// A number that cannot be known exactly, between two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Band {
     pub least: f64,

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the lengths of stalls lie where the ladder of `backoff` puts them. What a sleep takes on that host is not known and is looked for; that
-//! it was looked for is paid for in the test.
+//! Whether the lengths of stalls are lengths of the ladder of `backoff`. How much longer a sleep takes on that host is not known: the value that fits best
+//! is searched for. The test takes into account that many values were tried.
 
 use crate::burst::Burst;
 use crate::ladder::Lattice;
 use capability::Ladder;
 
-/// A length may be so far from the ladder's, for what the statement does beside.
+/// How far a length may be from one of the ladder: the statement does other work, too.
 const TOLERANCE_US: f64 = 200.0;
-/// What one sleep takes beyond what was asked: from the kernel's timer slack to a busy virtual machine.
+/// By how much one sleep may be longer than the server asked for: from the kernel's timer slack to a busy virtual machine.
 const OVERHEAD_US: std::ops::RangeInclusive<u32> = 50..=220;
-/// In parts of a microsecond.
+/// Values that are tried in each microsecond.
 const STEPS: u32 = 4;
-/// Lengths are not all taken: these are enough to see it.
+/// The most lengths that are used: so many are enough to see the ladder.
 const MOST_LENGTHS: usize = 300;
-/// Within one burst, lengths that are nearer to each other are one.
+/// Within one burst, lengths that are nearer to each other than this count as one.
 const SAME_US: u64 = 400;
-/// So unlikely by chance, all overheads tried together, is no chance.
+/// The lengths fit the ladder if the probability that they fit by chance, with all overheads that were tried, is below this.
 const CHANCE: f64 = 0.01;
 
-/// The ladder as the lengths of many stalls show it.
+/// The ladder that the lengths of many stalls show.
 #[derive(Debug, Clone)]
 pub(crate) struct Fit {
     pub(crate) lattice: Lattice,
-    /// Lengths that were looked at, and those of them that fit.
+    /// How many lengths were looked at, and how many of them fit.
     pub(crate) lengths: usize,
     pub(crate) fitting: usize,
 }
@@ -35,7 +35,7 @@ impl Fit {
     }
 }
 
-/// `None`: they may as well lie there by chance.
+/// The best fit. `None`: the lengths may fit by chance.
 pub(crate) fn fit(bursts: &[Burst], ladder: &Ladder) -> Option<Fit> {
     let lengths = lengths(bursts);
     let mut lattice = Lattice::new(ladder, Lattice::USUAL_OVERHEAD_US);
@@ -64,7 +64,7 @@ pub(crate) fn fit(bursts: &[Burst], ladder: &Ladder) -> Option<Fit> {
     Some(Fit { lattice: lattice.with_overhead(overhead_us), lengths: lengths.len(), fitting })
 }
 
-/// What nothing else explains, in microseconds.
+/// The parts of the lengths that nothing else explains, in microseconds.
 fn lengths(bursts: &[Burst]) -> Vec<f64> {
     let mut found = Vec::new();
     for burst in bursts {
@@ -81,7 +81,7 @@ fn lengths(bursts: &[Burst]) -> Vec<f64> {
     found
 }
 
-/// How likely at least so many of `all` are, each with the chance `p`.
+/// The probability that at least `count` of `all` events happen, when each has the probability `p`.
 fn at_least(count: usize, all: usize, p: f64) -> f64 {
     if p <= 0.0 || count == 0 {
         return if count == 0 { 1.0 } else { 0.0 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One pass through a log. All that is kept has a bound; what does not fit is judged on the way.
+//! One pass through a log. Everything that is kept has a bound; candidates that exceed it are judged on the way.
 
 use crate::class::Classes;
 use crate::explained::{Account, ClassOf, Cost, Explained, SkippedPart, Source, Stall};
@@ -11,37 +11,37 @@ use capability::Algorithm;
 use logs::{Entry, Format, Log, cut};
 use std::io::{self, BufRead};
 
-/// What is asked of a log.
+/// What the caller asks of a log.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// The shortest stall that is looked for.
     pub least_us: u64,
-    /// Which server wrote it; else what the log itself says.
+    /// The server that wrote the log. `None`: the log's own header is used.
     pub server: Option<Server>,
     /// `innodb_empty_free_list_algorithm`, where the caller knows it.
     pub algorithm: Option<Algorithm>,
     /// By how much `Innodb_buffer_pool_wait_free` rose while the log was written.
     pub wait_free: Option<u64>,
-    /// Statements are given with their values, too.
+    /// Whether statements are also given with their values.
     pub with_values: bool,
 }
 
-/// Of a statement, no more than this is to be kept by the reader of the log ([`logs::open_timed`]).
+/// The most bytes of a statement that the reader of the log keeps ([`logs::open_timed`]).
 pub const MOST_STATEMENT_BYTES: usize = 1 << 20;
-/// Of a statement with its values.
+/// The most bytes of a statement with its values.
 const MOST_VALUES_BYTES: usize = 500;
-/// Of a connection's name.
+/// The most bytes of a connection's name.
 const MOST_NAME_BYTES: usize = 64;
-/// So many candidates at most wait to be judged: some 300 bytes each, and their statements if those were asked for.
+/// The most candidates that wait to be judged. Each takes some 300 bytes, and its statement if that was asked for.
 const MOST_CANDIDATES: usize = 20_000;
-/// When they are judged on the way, those of so much time at the end are not: their company may still come.
+/// Candidates of this last time are not judged on the way: other victims of their burst may still come.
 const KEPT_US: i64 = 2_000_000;
 
 /// The stalls of a log.
 ///
 /// # Errors
-/// The log cannot be read from its beginning. Where it breaks off later, what was read until then counts, and the place is among what
-/// was skipped.
+/// The beginning of the log cannot be read. Where the log breaks off later, everything before that place counts, and the place is among the skipped
+/// parts.
 pub fn explain<R: BufRead>(log: &mut Log<R>, asked: &Asked) -> io::Result<Explained> {
     let mut gathering = Gathering::default();
     let mut broken = None;
@@ -65,7 +65,7 @@ struct Gathering {
     classes: Classes,
     candidates: Vec<Candidate>,
     settled: Settled,
-    /// Some were judged before the end: the counter, which is of all, says nothing of a part.
+    /// Some candidates were judged before the end. The counter covers all stalls, so it cannot be compared with a part of them.
     settled_early: bool,
     is_perconas: bool,
     has_rows: bool,
@@ -109,7 +109,7 @@ impl Gathering {
         let all = std::mem::take(&mut self.candidates);
         let (mut early, late): (Vec<Candidate>, Vec<Candidate>) =
             all.into_iter().partition(|it| it.ended_us < last.saturating_sub(KEPT_US));
-        // more at one time than memory is for
+        // more candidates at one time than memory allows
         if late.len() > MOST_CANDIDATES / 2 {
             early.extend(late);
         } else {
@@ -181,7 +181,7 @@ impl Gathering {
         let is_of_slow = self.shortest_us.is_some_and(|shortest| shortest >= asked.least_us);
         note(
             is_of_slow,
-            "the log has slow statements alone: what their classes take otherwise is not in it, and each victim's whole time counts as lost",
+            "the log has only slow statements: it does not tell how long their classes usually take, so the whole time of each victim counts as lost",
         );
         note(
             format == Format::MysqlSlow && !self.has_rows && self.entries > 0,
@@ -200,7 +200,7 @@ impl Gathering {
     }
 }
 
-/// What was judged, with what the caller knows of the counter.
+/// The stalls that were judged, and their account with the counter that the caller knows.
 pub(crate) fn close(settled: Settled, asked: &Asked) -> (Vec<Stall>, u64, Account) {
     let Settled { stalls, stalls_left_out, mut account, .. } = settled;
     account.wait_free = asked.wait_free;
@@ -209,7 +209,7 @@ pub(crate) fn close(settled: Settled, asked: &Asked) -> (Vec<Stall>, u64, Accoun
     (stalls, stalls_left_out, account)
 }
 
-/// Those with the most time first.
+/// The classes; the class with the most time stands first.
 pub(crate) fn by_time(classes: &Classes) -> Vec<ClassOf> {
     let mut classes: Vec<ClassOf> = classes.iter().map(class).collect();
     classes.sort_by(|one, other| other.sum_us.cmp(&one.sum_us).then_with(|| one.statement.cmp(&other.statement)));

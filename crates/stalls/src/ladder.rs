@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A query that waits for a free page under `backoff` sleeps by a fixed ladder ([`capability::Ladder`]), so that the lengths of its stalls
-//! are not any, and each failed try is counted in `Innodb_buffer_pool_wait_free`. That counter is therefore a clock.
+//! A query that waits for a free page under `backoff` sleeps by a fixed ladder ([`capability::Ladder`]), so that its stalls
+//! can have only certain lengths. Each failed try is counted in `Innodb_buffer_pool_wait_free`. So that counter is a clock.
 
 use capability::Ladder;
 
 /// The lengths that stalls can have on one host.
 #[derive(Debug, Clone)]
 pub struct Lattice {
-    /// After so many failed tries: the sleeps asked for, and how many there were.
+    /// For each number of failed tries: the sum of the sleeps that were asked for, and how many sleeps there were.
     asked: Vec<(u64, u64)>,
-    /// What each sleep takes beyond what was asked for, in microseconds: timer slack and waking up.
+    /// By how much each sleep is longer than the server asked for, in microseconds: timer slack and waking up.
     overhead_us: f64,
 }
 
@@ -17,7 +17,7 @@ pub struct Lattice {
 const LONGEST_US: u64 = 120_000_000;
 
 impl Lattice {
-    /// On an idle host with the kernel's usual timer slack of 50 us.
+    /// The overhead of a sleep on an idle host with the kernel's usual timer slack of 50 us.
     pub const USUAL_OVERHEAD_US: f64 = 60.0;
 
     pub fn new(ladder: &Ladder, overhead_us: f64) -> Self {
@@ -53,7 +53,7 @@ impl Lattice {
         self.asked.get(n).or(self.asked.last()).map_or(0.0, |asked| self.point(*asked))
     }
 
-    /// The same between two tries, for a mean of several stalls.
+    /// The same for a number of tries that is not whole, such as the mean of several stalls.
     pub fn length_us_of(&self, tries: f64) -> f64 {
         let whole = tries.max(0.0).floor();
         let below = self.length_us(index(whole));
@@ -65,14 +65,14 @@ impl Lattice {
         self.asked.partition_point(|asked| self.point(*asked) <= length_us).saturating_sub(1)
     }
 
-    /// The tries of the length that is nearest, and how far away that is, in microseconds.
+    /// The number of tries of the ladder's length that is nearest, and the distance to that length, in microseconds.
     pub fn nearest(&self, length_us: f64) -> (usize, f64) {
         let below = self.tries(length_us);
         let distance = |n: usize| (self.length_us(n) - length_us).abs();
         if distance(below + 1) < distance(below) { (below + 1, distance(below + 1)) } else { (below, distance(below)) }
     }
 
-    /// How likely a length is, that has nothing to do with the ladder, to lie so near to one of its lengths by chance, in this region.
+    /// The probability that a length in this region, which has nothing to do with the ladder, lies so near to one of its lengths by chance.
     pub fn chance(&self, length_us: f64, tolerance_us: f64) -> f64 {
         // a long sleep to either side
         const REGION_US: f64 = 20_000.0;
@@ -91,7 +91,7 @@ impl Lattice {
     }
 }
 
-/// Of a number that is neither negative nor endless.
+/// A number that is neither negative nor infinite, as an index.
 fn index(number: f64) -> usize {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded, and not negative")]
     let index = number.clamp(0.0, 1e9) as usize;

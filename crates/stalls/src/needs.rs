@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a statement's time went to, as far as its log entry says it; and whether it needs little.
+//! Where a statement's time went, as far as its log entry tells it; and whether its work is little.
 
 use logs::Figures;
 
@@ -7,11 +7,11 @@ use logs::Figures;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) row_locks: u64,
-    /// Locks of tables, or of rows where the log does not tell them apart.
+    /// Waits for locks of tables; also for locks of rows, where the log has one number for both.
     pub(crate) locks: u64,
     pub(crate) reads: u64,
     pub(crate) queue: u64,
-    /// Nothing in the log explains it.
+    /// Time that nothing in the log explains.
     pub(crate) rest: u64,
 }
 
@@ -35,7 +35,7 @@ impl Parts {
         parts.into_iter().max_by_key(|(us, _)| *us).map_or(Most::Rest, |(_, most)| most)
     }
 
-    /// Of `lost_us`; what the log explains cannot be more than that.
+    /// The parts of `lost_us`. The parts that the log explains are limited to it.
     pub(crate) fn of(figures: &Figures, lost_us: u64) -> Self {
         let mut rest = lost_us;
         let mut take = |us: u64| {
@@ -74,12 +74,12 @@ pub(crate) fn work_us(figures: &Figures) -> u64 {
     .fold(0, u64::saturating_add)
 }
 
-/// The log says how many rows the statement looked at.
+/// Whether the log says how many rows the statement looked at.
 pub(crate) fn is_said(figures: &Figures) -> bool {
     figures.rows_examined.is_some()
 }
 
-/// Nothing that the log says of it explains more than a tenth of its time. A log that says nothing does not speak against it.
+/// Whether the statement's work is little: nothing in the log entry explains more than a tenth of its time. An entry without such fields counts as little.
 pub(crate) fn is_little(figures: &Figures, took_us: u64) -> bool {
     const ROWS: u64 = 1000;
     const PAGES: u64 = 1000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The stalls of a load that was recorded: its slow statements one by one, and of each class how long all of its statements took.
+//! The stalls of a load that was recorded. The recording has each slow statement, and for each class the lengths of all its statements.
 
 use crate::class::{Classes, Kind};
 use crate::explained::{Cost, Explained, Source};
@@ -15,7 +15,7 @@ use sql::Dialect;
 pub struct Recorded {
     pub classes: Vec<RecordedClass>,
     pub slow: Vec<SlowStatement>,
-    /// Statements that were slow and of which nothing more is known: there was no room for them.
+    /// How many slow statements found no room in the recording. Nothing more is known of them.
     pub dropped: u64,
     /// The shortest statement that was kept one by one.
     pub threshold_us: u64,
@@ -23,9 +23,9 @@ pub struct Recorded {
 
 #[derive(Debug, Clone, Default)]
 pub struct RecordedClass {
-    /// The load's name for it (`point_select`), or its words.
+    /// The load's name for the statement (`point_select`), or its text.
     pub statement: String,
-    /// How long, and how many of its statements.
+    /// Lengths, and how many of its statements had each.
     pub lengths_us: Vec<(u64, u64)>,
 }
 
@@ -39,8 +39,8 @@ pub struct SlowStatement {
     pub took_us: u64,
 }
 
-/// The stalls of that part, as [`crate::explain`] tells those of a log. What a client measures has no fields of the server: the cause is
-/// told by who stalled together, by the lengths, and by the counter where the caller has it.
+/// The stalls of this part of a load, as [`crate::explain`] finds the stalls of a log. A client's measurement has no fields of the server: so the cause is
+/// found from the statements that stalled together, from the lengths, and from the counter where the caller has it.
 pub fn explain(recorded: &Recorded, dialect: Dialect, asked: &Asked) -> Explained {
     let mut classes = Classes::default();
     for class in &recorded.classes {
@@ -57,7 +57,7 @@ pub fn explain(recorded: &Recorded, dialect: Dialect, asked: &Asked) -> Explaine
     let mut candidates = Vec::new();
     for slow in recorded.slow.iter().filter(|slow| slow.took_us >= least_us) {
         let figures = Figures { took_us: Some(slow.took_us), step_us: 1, ..Figures::default() };
-        // a class of which no lengths were recorded has its slow statements alone
+        // where no lengths of a class were recorded, only its slow statements are known
         let class = classes
             .id_of(&slow.statement, dialect)
             .unwrap_or_else(|| classes.record(&slow.statement, dialect, slow.took_us, &figures));

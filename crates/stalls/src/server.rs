@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server wrote a log, and whether its queries can wait for a free page as `backoff` lets them.
+//! Which server wrote a log, and whether its queries can wait for a free page in the way of `backoff`.
 
 use capability::{Algorithm, Flavour, LADDER, Ladder, Version, free_list};
 use std::fmt;
@@ -29,7 +29,7 @@ impl Server {
 }
 
 impl Server {
-    /// Whether `innodb_empty_free_list_algorithm` may be `backoff` there. `None`: nobody has looked at this version.
+    /// Whether `innodb_empty_free_list_algorithm` may be `backoff` in this version. `None`: Wringer's authors have not read this version's source.
     fn has_backoff(&self) -> Option<bool> {
         match (free_list(self.flavour, &self.version), self.flavour) {
             (Some(row), _) => Some(row.algorithms.contains(&Algorithm::Backoff)),
@@ -38,7 +38,8 @@ impl Server {
         }
     }
 
-    /// How a query waits for a free page, if `backoff` is in force. `None`: the server does not have it, or nobody has looked at this version.
+    /// How a query waits for a free page, if `backoff` is in force. `None`: the server does not have `backoff`, or Wringer's authors
+    /// have not read this version's source.
     pub fn ladder(&self) -> Option<Ladder> {
         self.has_backoff().filter(|has| *has).map(|_| LADDER)
     }
@@ -53,7 +54,7 @@ impl fmt::Display for Server {
 /// Whether a query may wait for a free page by sleeping, try after try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backoff {
-    /// The caller says so.
+    /// The caller says that it is in force.
     InForce,
     /// The server has it; the log does not say which algorithm was in force.
     Possible,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Candidates judged: who stalled, with whom, for what; and the account of it.
+//! Judges candidates: which of them stalled, which stalled together, for which cause; and makes the account.
 
 use crate::burst::{Burst, bursts};
 use crate::cause::{Cause, Clock, Known, judge};
@@ -11,25 +11,25 @@ use crate::server::Backoff;
 use crate::victim::{Candidate, Stalled, stalled};
 use capability::LADDER;
 
-/// Stalls that are kept one by one, and victims of one of them.
+/// The most stalls that are kept one by one, and the most victims of one of them.
 const MOST_STALLS: usize = 2000;
 const MOST_VICTIMS: usize = 200;
-/// Of all stalls together.
+/// The most victims of all stalls together.
 const MOST_VICTIMS_OF_ALL: usize = 20_000;
 
-/// What has been judged until now.
+/// The stalls that have been judged until now.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     pub(crate) stalls: Vec<Stall>,
     pub(crate) stalls_left_out: u64,
     pub(crate) account: Account,
     listed_victims: usize,
-    /// Tries that the stalls under `backoff` took.
+    /// Tries that the stalls under `backoff` took together.
     tries: u64,
 }
 
 impl Settled {
-    /// `wait_free`: by how much the counter rose, when these are all candidates that there are.
+    /// Judges these candidates. `wait_free`: by how much the counter rose, where these are all the candidates.
     pub(crate) fn settle(
         &mut self,
         candidates: Vec<Candidate>,
@@ -99,7 +99,7 @@ impl Settled {
     }
 }
 
-/// Sleeps that waits of these lengths take. What the log's fields explain is none of them.
+/// How many sleeps waits of these lengths take. Time that the log's fields explain is left out.
 fn tries(bursts: &[Burst], lattice: &Lattice) -> u64 {
     let victims = bursts.iter().flat_map(|burst| &burst.victims);
     victims.map(|victim| lattice.nearest(victim.parts.rest as f64).0 as u64).sum()

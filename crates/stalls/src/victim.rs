@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who stalled: statements that took far longer than their class does, or, in a log of slow statements alone, that needed little and took long.
+//! The victims: statements that took far longer than their class usually does. In a log that has only slow statements: statements whose work was little and
+//! that took long.
 
 use crate::class::{Classes, Kind};
 use crate::needs::{Parts, is_little, is_said, work_us};
@@ -11,11 +12,11 @@ use std::collections::HashMap;
 pub(crate) struct Candidate {
     pub(crate) class: usize,
     pub(crate) connection: String,
-    /// By the log's clock, whose step the figures have.
+    /// By the log's clock; the step of that clock is in the figures.
     pub(crate) ended_us: i64,
     pub(crate) took_us: u64,
     pub(crate) figures: Figures,
-    /// With its values, when they were asked for.
+    /// The statement with its values, if it was asked for.
     pub(crate) statement: Option<String>,
 }
 
@@ -25,7 +26,7 @@ pub(crate) struct Stalled {
     pub(crate) lost_us: u64,
     pub(crate) parts: Parts,
     pub(crate) kind: Kind,
-    /// Its class has statements that did not stall.
+    /// Whether its class has statements that did not stall.
     pub(crate) has_usual: bool,
 }
 
@@ -34,21 +35,21 @@ impl Stalled {
         self.candidate.ended_us.saturating_sub_unsigned(self.candidate.took_us)
     }
 
-    /// The log says when it was.
+    /// Whether the log says when it was.
     pub(crate) fn is_dated(&self) -> bool {
         self.candidate.figures.step_us > 0
     }
 
-    /// Alone it says nothing: neither its class nor its entry tells what it needed.
+    /// Whether it says nothing alone: neither its class nor its entry tells how much work it had.
     pub(crate) fn needs_company(&self) -> bool {
         !self.has_usual && !is_said(&self.candidate.figures)
     }
 }
 
-/// So many times the median of its class, and no shorter than what was asked for beyond it, is a stall.
+/// A statement that took this many times the median of its class, and exceeded the median by the shortest stall that is looked for, has stalled.
 const FAR_ABOVE: u64 = 4;
 
-/// Those among the candidates that stalled, and the time that others took beyond their class's median for their own work.
+/// The candidates that stalled, and the time that the other candidates took beyond their class's median for their own work.
 pub(crate) fn stalled(candidates: Vec<Candidate>, classes: &Classes, least_us: u64) -> (Vec<Stalled>, u64) {
     let medians = medians(&candidates, classes, least_us);
     let mut own_work_us = 0_u64;
@@ -56,7 +57,7 @@ pub(crate) fn stalled(candidates: Vec<Candidate>, classes: &Classes, least_us: u
     for candidate in candidates {
         let Some(class) = classes.get(candidate.class) else { continue };
         let took = candidate.took_us;
-        // the class has none that is quick: what it needs is only in the entry itself
+        // the class has no quick statement: only the entry itself tells how much work the statement had
         let is_unknown = class.min_us >= least_us;
         let judged = if is_unknown && is_small(class.kind, &candidate.figures, took) {
             Judged::Stalled(took)
@@ -78,9 +79,9 @@ pub(crate) fn stalled(candidates: Vec<Candidate>, classes: &Classes, least_us: u
 
 enum Judged {
     Usual,
-    /// Long because of what it did itself.
+    /// It took long because of its own work.
     OwnWork(u64),
-    /// So much was lost.
+    /// It stalled, and lost so much time.
     Stalled(u64),
 }
 
@@ -102,14 +103,14 @@ fn is_far_above(took_us: u64, median_us: u64, least_us: u64) -> bool {
 fn is_small(kind: Kind, figures: &Figures, took_us: u64) -> bool {
     let is_known = match kind {
         Kind::Read | Kind::LockingRead | Kind::Write | Kind::Commit | Kind::NotSaid => true,
-        // the pages that it looked at tell what the rows do not
+        // the number of pages that it looked at tells its work; the number of rows does not
         Kind::Counting => figures.pages.is_some(),
         Kind::AskedToWait | Kind::Other => false,
     };
     is_known && is_little(figures, took_us)
 }
 
-/// The median of each class outside stalls: what is far above it is left out, and the median taken anew, until nothing changes.
+/// The median of each class outside stalls. Statements far above the median are left out, and the median is computed again, until it does not change.
 fn medians(candidates: &[Candidate], classes: &Classes, least_us: u64) -> HashMap<usize, u64> {
     const ROUNDS: usize = 8;
     let mut lengths: HashMap<usize, Vec<u64>> = HashMap::new();

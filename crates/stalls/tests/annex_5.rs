@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The slow log of the article "Tail Latencies in Percona Server because of InnoDB Stalls on Empty Free List", 2022-11-30: its one entry, and
-//! annex 5, of which it prints the times.
+//! annex 5; the article prints the times of annex 5.
 
 use logs::open_timed;
 use stalls::{Asked, Cause, Explained, MOST_STATEMENT_BYTES, explain};
@@ -151,7 +151,7 @@ fn the_same_lines_with_locks_reads_or_rows_are_no_stalls() {
     }
 }
 
-/// Waits for a lock of a table leave nothing in some servers' logs, and end together, too: only what read a page can have waited for a free one.
+/// Waits for a lock of a table leave nothing in some servers' logs, and end together, too. Only a statement that read a page can have waited for a free page.
 #[test]
 fn who_read_nothing_and_is_not_on_the_ladder_has_no_backoff_stall() {
     let mut text = String::new();

@@ -17,14 +17,14 @@ pub struct Due<'a> {
     pub cell: &'a Cell,
     /// From 1.
     pub attempt: u32,
-    /// Where its recording goes: new and empty.
+    /// The folder for the attempt's recording: new and empty.
     pub folder: &'a Path,
 }
 
-/// Runs cells. A matrix has one; whoever has cells from elsewhere has another.
+/// Runs cells. A matrix has one implementation; code whose cells do not come from a matrix has its own.
 pub trait Bench {
     /// Runs one cell: [`run_cell`] does it for a [`lab::Cell`]. `begun` is called with the run's id when the run has its locks and has changed nothing
-    /// yet, so that it is known whatever happens; where it fails, the cell is not run.
+    /// yet: so the id is on the disk whatever happens later. Where `begun` fails, the cell is not run.
     fn run(&mut self, due: &Due<'_>, begun: &mut dyn FnMut(&str) -> Result<(), Error>) -> Result<Outcome, Error>;
 
     /// What the cell has recorded. `None`: there is no recording.
@@ -45,23 +45,23 @@ pub trait Bench {
 /// The name of an attempt's recording in its folder.
 pub(crate) const RECORDING: &str = "recording.sqlite";
 
-/// What happens, as it happens.
+/// News of a sweep, told at the moment.
 #[derive(Debug)]
 pub enum News<'a> {
-    /// What a killed cell had left is undone: each change in words.
+    /// The changes that a killed cell had left are undone: each in words.
     Recovered(&'a [String]),
-    /// The host is busy with these things, and is waited for.
+    /// The host is busy with these things; the sweep waits until it is quiet.
     Waiting(&'a [String]),
     /// An attempt begins; the host is still busy with `busy`, where that is not empty.
     Begins { cell: &'a Cell, attempt: u32, busy: &'a [String] },
-    /// It has ended. A cell that is pending runs once more.
+    /// An attempt has ended. If the cell is pending, it runs once more.
     Ended { cell: &'a Cell, remaining: Option<Remaining> },
 }
 
 /// Runs a cell of the lab, with its recording in the attempt's folder.
 ///
 /// # Errors
-/// Those of `begun`. What becomes of the cell is in the outcome.
+/// The errors of `begun`. Failures of the cell itself are in the outcome.
 pub fn run_cell(
     cell: &lab::Cell,
     places: &Places,

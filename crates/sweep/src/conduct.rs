@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use units::{Bytes, Span};
 
-/// Left free on the disk of the servers' data: what a server writes beside its tables.
+/// Bytes that stay free on the disk of the servers' data, for what a server writes beside its tables.
 const LEFT_FREE: u64 = 320 * Bytes::MIB;
 
 /// A sweep that this process alone runs, on a host on which nobody else measures.
@@ -37,19 +37,19 @@ pub struct Sweep<'a> {
     _measuring: Measuring,
 }
 
-/// How it is to go on.
+/// How the caller wants a sweep to run.
 #[derive(Debug, Clone)]
 pub struct Wish {
-    /// How long a busy host is waited for before each cell.
+    /// How long the sweep waits for a busy host before each cell.
     pub longest_wait: Duration,
-    /// Set by whoever wants the end.
+    /// Set by a caller that wants the sweep to end.
     pub stop: Arc<AtomicBool>,
 }
 
 /// Why a sweep ended without an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// Each cell has a result, or has failed in this call.
+    /// Each cell has a result, or an attempt of this call has failed.
     Whole,
     /// A budget is used up; which one, in words.
     Budget(String),
@@ -57,7 +57,7 @@ pub enum Ended {
     Interrupted,
 }
 
-/// What an attempt came to.
+/// How an attempt ended.
 enum Came {
     Has,
     Failed(String),
@@ -65,10 +65,10 @@ enum Came {
 }
 
 impl<'a> Sweep<'a> {
-    /// Takes the locks, reads what was done before, and lays the plan over it. Writes nothing but the folder.
+    /// Takes the locks, reads the state of earlier calls, and brings it in line with the plan. Makes the folder, and writes nothing else.
     ///
     /// # Errors
-    /// Somebody else measures or has the folder; its state cannot be read, or is another sweep's.
+    /// Another process measures, or runs the sweep in this folder; the folder's state cannot be read, or belongs to another sweep.
     pub fn open(folder: &Path, plan: &'a Plan, places: &'a Places) -> Result<Self, Error> {
         let store = Store::open(folder)?;
         let before = read(folder)?;
@@ -86,7 +86,7 @@ impl<'a> Sweep<'a> {
         &self.state
     }
 
-    /// Runs what is not done. What it came to is in the state, also after an error.
+    /// Runs the cells that are not done. The state has their results, also after an error.
     ///
     /// # Errors
     /// The host is not as it was; there is no room; the state cannot be written.
@@ -100,7 +100,7 @@ impl<'a> Sweep<'a> {
         });
         together::comparisons(&mut self.state, self.plan);
         let written = self.write();
-        // the first error is the one that is told
+        // of two errors, the first is returned
         ended.and_then(|ended| written.map(|()| ended))
     }
 
@@ -168,7 +168,7 @@ impl<'a> Sweep<'a> {
         bench.tell(News::Begins { cell, attempt: number, busy: &waited.busy });
         let told = cell.clone();
         let Some(setting) = self.plan.settings.iter().position(|planned| planned.id == told.setting) else {
-            return Ok(false); // a cell that is not dropped has its setting in the plan
+            return Ok(false); // cannot happen: a cell that is not dropped has its setting in the plan
         };
         let due = Due { setting, cell: &told, attempt: number, folder: &folder };
         let began = Instant::now();
@@ -204,7 +204,7 @@ impl<'a> Sweep<'a> {
         Ok(is_over)
     }
 
-    /// What the attempt came to, and whether the cell has its result now.
+    /// Keeps the attempt's result, and decides whether it is the cell's result.
     fn keep(
         &mut self,
         index: usize,
@@ -234,7 +234,7 @@ impl<'a> Sweep<'a> {
         (attempt.end, cell.state) = (Some(end), state);
         let why = attempt.why.clone();
         match end {
-            AttemptEnd::Interrupted => attempt.run = None, // the run has undone it itself
+            AttemptEnd::Interrupted => attempt.run = None, // the run has undone its changes itself
             AttemptEnd::Failed => cell.told = why,
             AttemptEnd::Disturbed => {}
             AttemptEnd::Counts => {
@@ -251,7 +251,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// `None`: there is enough for the cell.
+    /// Which budget the cell would use up, in words. `None`: there is enough left for it.
     fn budget_used(&self, index: usize) -> Option<String> {
         let cell = &self.state.cells[index];
         let done = format!("{} of {} cells are done", self.state.count(CellState::Done), self.state.planned().count());
@@ -299,13 +299,14 @@ impl<'a> Sweep<'a> {
         self.store.write(&self.state)
     }
 
-    /// Where the state is.
+    /// The path of `sweep.json`.
     pub fn path(&self) -> std::path::PathBuf {
         self.store.folder.join(STATE_FILE)
     }
 }
 
-/// A server that cannot start, or is killed for want of RAM, is what this setting came to. What Wringer could not do is not.
+/// How an attempt ended, by its outcome. Where a server cannot start, or is killed for want of RAM, that is the setting's result. Where Wringer
+/// itself could not do something, the attempt has failed.
 fn result_of(outcome: &Outcome) -> Came {
     match outcome {
         Outcome::Done | Outcome::OutOfMemory(_) => Came::Has,
@@ -322,7 +323,7 @@ fn result_of(outcome: &Outcome) -> Came {
     }
 }
 
-/// Of a walk that ended before its arms, or with all of them: what each arm came to.
+/// The outcomes of the arms, where a walk ended before its arms, or where its end was the end of all of them.
 fn all_arms(outcome: &Outcome, seen: &mut Seen) {
     let name = match outcome {
         Outcome::CannotStart(error) if error.is_no_start() => ArmOutcome::CannotStart.name(),
@@ -336,7 +337,7 @@ fn all_arms(outcome: &Outcome, seen: &mut Seen) {
     broke_off.for_each(|it| *it = name.to_owned());
 }
 
-/// Why arms have no whole measurement.
+/// Why arms were not measured completely.
 fn reasons(outcome: &Outcome) -> Vec<String> {
     match outcome {
         Outcome::Missed(missed) => missed.iter().map(ToString::to_string).collect(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::path::PathBuf;
 
-/// Why a sweep could not go on. What was measured is kept; the same call goes on from there.
+/// Why a sweep could not go on. Everything that was measured is kept; the same call goes on from there.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -22,8 +22,8 @@ pub enum Error {
     Busy { folder: PathBuf },
     #[error("no room for the next cell: it needs {}, and {} are free in {}", units::Bytes(*needed_bytes), units::Bytes(*free_bytes), folder.display())]
     NoRoom { needed_bytes: u64, free_bytes: u64, folder: PathBuf },
-    /// `why`: each thing that is not back.
-    #[error("what an interrupted cell left is not undone: {}", why.join("; "))]
+    /// `why`: each change that could not be undone.
+    #[error("changes of an interrupted cell could not be undone: {}", why.join("; "))]
     NotUndone { why: Vec<String> },
     /// The cell's own error, which left the host changed.
     #[error("the host is not restored after a cell")]
@@ -63,9 +63,9 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Run(run::Error::Measured { .. }) => {
-                "--in-turn waits for its end: two that measure would disturb each other".into()
+                "--in-turn waits until it ends: two processes that measure would disturb each other".into()
             }
-            Self::Busy { .. } => "wait for it; `wringer matrix status FOLDER` shows how far it is".into(),
+            Self::Busy { .. } => "wait until it ends; `wringer matrix status FOLDER` shows how far it is".into(),
             Self::Damaged { path, .. } => {
                 format!("name another folder with --to; the recordings beside {} can still be read", path.display())
             }

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many cells, one after the other: their order, the state that survives any kill, and what all of them say together.
+//! Many cells, run one after the other: their order, a state on the disk that survives any kill, and figures and verdicts over all cells.
 //!
-//! In: a [`Plan`], which is settings and how often each is run; and a [`Bench`], which runs one cell. Out: a folder with a recording for each
+//! In: a [`Plan`], which has the settings and how often each is run; and a [`Bench`], which runs one cell. Out: a folder with a recording for each
 //! attempt, and its `sweep.json`, a [`State`]. Where the cells come from does not matter: a matrix is one kind of plan.
 //!
 //! | module | what it does |
 //! | --- | --- |
 //! | `plan` | what is to be done |
 //! | `state` | what was done: the content of `sweep.json` |
-//! | `merge` | an earlier state under a plan that may have changed since |
+//! | `merge` | brings an earlier state in line with a plan that may have changed since |
 //! | `store` | the folder: its lock, and `sweep.json` written whole or not at all |
 //! | `conduct` | the loop: recover, wait for a quiet host, run, keep |
-//! | `bench` | who runs one cell, and what it is told |
-//! | `seen` | what counts of one recording |
+//! | `bench` | the interface of the code that runs one cell |
+//! | `seen` | the figures and outcomes of one recording that a sweep uses |
 //! | `together` | figures of settings, and the verdicts between them |
 //! | `remaining` | how long the rest takes, learnt from what is done |
 //! | `quiet` | whether the host is quiet |
-//! | `recover` | what a killed cell left is undone |
+//! | `recover` | undoes the changes that a killed cell left |
 //!
-//! What it is not: it knows neither terminal nor files of experiments, and asks nobody.
+//! What it is not: it knows neither the terminal nor files of experiments, and asks the user nothing.
 //!
-//! Invariants: the state is on the disk before a cell changes anything, and after it ended. A cell that is done is never run again; one that was
-//! interrupted is, after what it left was undone through the journal. Whether a cell counts is decided by the host's figures, never by the
-//! cell's own.
+//! Invariants: the state is on the disk before a cell changes anything, and again after the cell ended. A cell that is done is never run again. A cell
+//! that was interrupted is run again, after its changes were undone through the journal. The host's figures decide whether a cell counts; the
+//! cell's own figures never do.
 
 mod bench;
 mod conduct;

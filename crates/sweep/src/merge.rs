@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An earlier state under a plan that may have changed since: what is done stays done, what is no longer planned is set aside.
+//! Brings an earlier state in line with a plan that may have changed since: cells that are done stay done; cells that the plan no longer has are set
+//! aside.
 
 use crate::plan::Plan;
 use crate::state::{AttemptEnd, Cell, CellState, SCHEMA, Setting, State};
@@ -48,7 +49,7 @@ pub(crate) fn merged(before: Option<State>, plan: &Plan) -> State {
     }
 }
 
-/// One that ran when everything was killed, or that failed, is to run again.
+/// A cell that ran when everything was killed, or that failed, becomes pending: it is run again.
 fn interrupted(mut cell: Cell) -> Cell {
     for attempt in cell.attempts.iter_mut().filter(|attempt| attempt.end.is_none()) {
         attempt.end = Some(AttemptEnd::Interrupted);

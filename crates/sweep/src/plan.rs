@@ -12,11 +12,11 @@ pub struct Plan {
     pub keys: Vec<String>,
     /// Keys that vary together: settings that differ in one of these groups are compared.
     pub groups: Vec<Vec<String>>,
-    /// No two have the same id. The first one is what others are compared with, where there are too many for all pairs.
+    /// No two have the same id. Where there are too many settings to compare all pairs, the others are compared with the first one.
     pub settings: Vec<Planned>,
-    /// Each runs every setting once.
+    /// The number of blocks; each block runs every setting once.
     pub blocks: u32,
-    /// Of the order.
+    /// The seed of the order.
     pub seed: u64,
     pub budget: Budget,
 }
@@ -24,11 +24,11 @@ pub struct Plan {
 /// One setting.
 #[derive(Debug, Clone)]
 pub struct Planned {
-    /// The same as long as what it runs is the same. Part of file names.
+    /// Settings that run the same have the same id. Part of file names.
     pub id: String,
-    /// What makes it differ from the others.
+    /// The keys and values by which it differs from the other settings.
     pub values: BTreeMap<String, String>,
-    /// What one cell of it needs of the disk while it runs.
+    /// Bytes of the disk that one cell of this setting needs while it runs.
     pub disk_bytes: u64,
 }
 
@@ -37,6 +37,6 @@ pub struct Planned {
 pub struct Budget {
     /// Time of the cells and of waiting for a quiet host, in all calls together.
     pub time_us: Option<u64>,
-    /// What the folder takes, and what the next cell needs beside it.
+    /// Bytes of the folder, and of the data of the next cell.
     pub disk_bytes: Option<u64>,
 }

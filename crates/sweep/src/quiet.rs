@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long one look is: the pressure counters of a shorter one hang on single requests.
+/// How long one look is. In a shorter look, single requests would decide the pressure counters.
 const LOOK: Duration = Duration::from_secs(1);
-/// A share of time in which some program waited for the disk or a CPU. Nothing of this sweep runs now, so it is others', or the kernel
-/// still writes what the cell before has left.
+/// The share of time, in which some program waited for the disk or a CPU, from which on the host is not quiet. No cell of this sweep runs now: so
+/// other programs wait, or the kernel still writes data of the cell before.
 const WAITING: f64 = 0.1;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) fn wait(places: &Places, longest: Duration, stop: &AtomicBool, tell: 
     }
 }
 
-/// In words. A kernel that tells nothing is taken for quiet: it would be waited for in vain.
+/// What the host is busy with, in words. Where the kernel has no such counters the host counts as quiet: waiting for it would never end.
 fn causes(busy: Option<&Busy>) -> Vec<String> {
     let Some(busy) = busy else { return Vec::new() };
     let mut told: Vec<String> = busy.causes(false).into_iter().map(|cause| cause.words(busy)).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a cell that was killed has left is undone before anything else runs: through the journal, and its sandbox after it.
+//! Undoes the changes that a killed cell has left, before anything else runs: first those in the journal, then its sandbox is deleted.
 
 use crate::error::Error;
 use crate::state::{AttemptEnd, State};
@@ -7,10 +7,10 @@ use host::places::Places;
 use run::{RunId, Scope};
 use sandbox::Sandbox;
 
-/// Undoes the runs of interrupted attempts, as far as there is anything of them. What was undone, in words.
+/// Undoes the runs of interrupted attempts, where they have left something. Returns what was undone, in words.
 ///
 /// # Errors
-/// Something is not back: nothing may run on top of it.
+/// A change could not be undone: no cell may run on a host that is still changed.
 pub(crate) fn recover(state: &State, places: &Places) -> Result<Vec<String>, Error> {
     let attempts = state.cells.iter().flat_map(|cell| &cell.attempts);
     let interrupted = attempts.filter(|attempt| attempt.end == Some(AttemptEnd::Interrupted));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How long the rest takes, learnt from what is done.
 //!
-//! A cell's time is that of its data, which a fill takes the first time and a clone after it, and that of its work, which differs between
-//! settings. So the data are learnt from the clones, and the work from cells of the same setting; of a setting without any, from all.
+//! A cell's time has two parts: the time of its data (a fill for the first cell, a clone for each later one), and the time of its work, which differs
+//! between settings. So the time of the data is learnt from the clones, and the time of the work from done cells of the same setting; where a setting
+//! has none, from all done cells.
 
 use crate::state::{Attempt, AttemptEnd, Cell, CellState, Remaining, State};
 
@@ -30,7 +31,7 @@ pub(crate) fn one(state: &State, cell: &Cell) -> Option<f64> {
         |cloned: bool| mean(counted.iter().filter(|(_, it)| it.cloned == cloned).map(|(_, it)| it.data_us as f64));
     let data = data(true).or_else(|| data(false)).unwrap_or_default();
     let waited = mean(ended.iter().map(|(_, it)| it.waited_us as f64)).unwrap_or_default();
-    // those that run twice
+    // cells that ran twice
     let cells = counted.iter().map(|(cell, _)| &cell.id).collect::<std::collections::BTreeSet<_>>().len();
     let again = ended.len() as f64 / cells.max(1) as f64;
     Some((work + data + waited) * again.clamp(1.0, 2.0))

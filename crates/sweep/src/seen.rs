@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What counts of one recording.
+//! The figures and outcomes of one recording that a sweep uses.
 
 use crate::state::FigureOf;
 use evidence::{ArmOutcome, DataHow, Evidence};
@@ -39,7 +39,7 @@ impl Seen {
     }
 }
 
-/// Of an arm with several turns the worst.
+/// How each arm ended; of an arm with several turns, the worst outcome.
 fn outcomes(evidence: &Evidence) -> BTreeMap<String, String> {
     let mut worst: BTreeMap<&str, ArmOutcome> = BTreeMap::new();
     for arm in &evidence.arms {
@@ -49,7 +49,7 @@ fn outcomes(evidence: &Evidence) -> BTreeMap<String, String> {
     worst.into_iter().map(|(arm, outcome)| (arm.to_owned(), outcome.name().to_owned())).collect()
 }
 
-/// By the host's own counters, while arms were measured: never by what was measured.
+/// What else the host was busy with while arms were measured. The host's counters decide, never the arms' own figures.
 fn busy(evidence: &Evidence) -> Vec<String> {
     let mechanisms = &evidence.conditions.mechanisms;
     let squeezes_memory = mechanisms.contains_key("ram") || mechanisms.contains_key("server_ram");

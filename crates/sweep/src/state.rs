@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use verdict::{Compared, Figure};
 
-/// Of `sweep.json`. A reader of a lower one refuses the file.
+/// The version of `sweep.json`. A program that knows only a lower version refuses the file.
 pub const SCHEMA: u32 = 1;
 pub const STATE_FILE: &str = "sweep.json";
 
@@ -21,7 +21,7 @@ pub struct State {
     pub blocks: u32,
     pub seed: u64,
     pub budget: Budget,
-    /// In the order in which they are to run; behind them those that the plan no longer has.
+    /// In the order in which they are to run; after them, the cells that the plan no longer has.
     pub cells: Vec<Cell>,
     /// In the order of the plan.
     pub settings: Vec<Setting>,
@@ -40,7 +40,7 @@ pub struct State {
 /// One run of one setting.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// That of its setting, and its block: `3f9a1c20b7d4-2`.
+    /// The setting's id, and the block's number: `3f9a1c20b7d4-2`.
     pub id: String,
     /// The setting's id.
     pub setting: String,
@@ -48,26 +48,26 @@ pub struct Cell {
     /// From 1.
     pub block: u32,
     pub state: CellState,
-    /// Each time that it was begun.
+    /// One entry for each time that the cell was begun.
     pub attempts: Vec<Attempt>,
     /// The host on which the attempt ran that counts.
     pub node: Option<String>,
-    /// RFC 3339, UTC, of the attempt that counts.
+    /// When the attempt that counts began: RFC 3339, UTC.
     pub started: Option<String>,
-    /// Of the attempt that counts.
+    /// The time of the attempt that counts.
     pub elapsed_us: Option<u64>,
-    /// Of the attempt that counts, relative to the sweep's folder.
+    /// The recording of the attempt that counts: a path relative to the sweep's folder.
     pub recording: Option<String>,
-    /// What each arm came to: `measured`, `out_of_memory`, `cannot_start`, `missed`, `broke_off`. An arm that is not here did not begin.
+    /// How each arm ended: `measured`, `out_of_memory`, `cannot_start`, `missed`, `broke_off`. An arm that is not here did not begin.
     #[serde(default)]
     pub outcomes: BTreeMap<String, String>,
-    /// The host was busy with other work while it ran, both times.
+    /// The host was busy with other work while the cell ran, in both attempts.
     #[serde(default)]
     pub disturbed: bool,
-    /// The halves of an arm's time do not agree. It counts.
+    /// The two halves of an arm's time do not agree. The cell counts all the same.
     #[serde(default)]
     pub unsteady: bool,
-    /// What a reader should know of it, in sentences.
+    /// What a reader should know of the cell, in sentences.
     #[serde(default)]
     pub told: Vec<String>,
     pub figures: Vec<FigureOf>,
@@ -82,7 +82,7 @@ pub struct Cell {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellState {
-    /// It is to run, perhaps once more.
+    /// It is to run: for the first time, or once more.
     #[default]
     Pending,
     Running,
@@ -97,16 +97,16 @@ pub enum CellState {
 pub struct Attempt {
     /// From 1; part of its folder's name.
     pub number: u32,
-    /// In the journal, from the moment on at which it could change something.
+    /// The run's id in the journal, set before the run changes anything.
     pub run: Option<String>,
     pub started: String,
-    /// How long the host was waited for.
+    /// How long the sweep waited for a quiet host.
     pub waited_us: u64,
-    /// What the host was still busy with when it began, in words.
+    /// What the host was still busy with when the attempt began, in words.
     #[serde(default)]
     pub begun_busy: Vec<String>,
     pub elapsed_us: u64,
-    /// Of that the time until the data were there.
+    /// The part of `elapsed_us` until the data were there.
     pub data_us: u64,
     /// The data were a clone, and not filled by this attempt.
     pub cloned: bool,
@@ -117,7 +117,7 @@ pub struct Attempt {
     pub why: Vec<String>,
     /// Relative to the sweep's folder. `None`: there is none.
     pub recording: Option<String>,
-    /// What it measured, whether it counts or not.
+    /// What the attempt measured, whether it counts or not.
     #[serde(default)]
     pub figures: Vec<FigureOf>,
 }
@@ -125,13 +125,13 @@ pub struct Attempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptEnd {
-    /// It has a result, on a host that was quiet enough, or for the second time.
+    /// It has a result, and the host was quiet enough, or it is the second attempt with a result.
     Counts,
     /// It has a result, and the host was busy with other work: it is kept, and another attempt counts.
     Disturbed,
     /// Somebody ended it, or all of Wringer was killed.
     Interrupted,
-    /// For a reason that is not the setting's.
+    /// It has no result, for a reason that is not the setting's.
     Failed,
 }
 
@@ -150,7 +150,7 @@ pub struct Setting {
     pub settings: BTreeMap<String, String>,
     /// How many of its cells are done.
     pub done: usize,
-    /// What its done cells came to, and how many.
+    /// The outcomes of its done cells, and how many cells had each.
     pub outcomes: BTreeMap<String, usize>,
     pub figures: Vec<Value>,
 }
@@ -169,7 +169,7 @@ pub struct Value {
     pub highest: f64,
 }
 
-/// Two settings, and what can be said of the second beside the first.
+/// Two settings, and the verdicts on the second one compared with the first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// A setting's id.
@@ -179,7 +179,7 @@ pub struct Comparison {
     /// The keys in which they differ.
     pub differs: Vec<String>,
     pub figures: Vec<Compared>,
-    /// What a reader should know, in sentences.
+    /// What a reader should know of the comparison, in sentences.
     #[serde(default)]
     pub told: Vec<String>,
 }
@@ -191,7 +191,7 @@ pub struct Remaining {
 }
 
 impl State {
-    /// Those that the plan has.
+    /// The cells that the plan has.
     pub fn planned(&self) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(|cell| !cell.dropped)
     }
@@ -202,13 +202,13 @@ impl State {
 }
 
 impl Cell {
-    /// What it has finished and could count.
+    /// How many of its attempts ended with a result, whether that counts or not.
     pub(crate) fn finished(&self) -> usize {
         let ends = self.attempts.iter().filter_map(|attempt| attempt.end);
         ends.filter(|end| matches!(end, AttemptEnd::Counts | AttemptEnd::Disturbed)).count()
     }
 
-    /// `squeeze.cpus=0.5 load.threads=8`, in the order of `keys`, with as much of each key as tells them apart.
+    /// `cpus=0.5 threads=8`, in the order of `keys`. A key is shortened to its last part where no other key ends with the same one.
     pub fn label(&self, keys: &[String]) -> String {
         label(&self.settings, keys)
     }

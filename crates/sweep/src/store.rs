@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Recordings lie below, each cell's in a folder of its own.
 pub(crate) const CELLS: &str = "cells";
-/// Reports, which whoever calls writes.
+/// Reports, which the caller writes.
 const OTHERS: [&str; 3] = ["report.html", "result.json", "experiment.toml"];
 
 /// A folder that this process alone writes into.
@@ -23,7 +23,7 @@ impl Store {
     /// Makes the folder where it is missing, and locks it.
     ///
     /// # Errors
-    /// It holds other things, or another process has it.
+    /// The folder holds other files, or another process has locked it.
     pub(crate) fn open(folder: &Path) -> Result<Self, Error> {
         let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
         let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
@@ -41,17 +41,17 @@ impl Store {
         let lock = match file.try_lock() {
             Ok(()) => Some(file),
             Err(TryLockError::WouldBlock) => return Err(Error::Busy { folder: folder.to_owned() }),
-            // a file system without locks: the host's lock for those who measure is left
+            // a file system without locks: the host's lock on measuring still keeps others out
             Err(TryLockError::Error(_)) => None,
         };
-        // of a process that was killed while it wrote
+        // left by a process that was killed while it wrote
         for name in names.iter().filter(|name| name.starts_with(".sweep.json.")) {
             files::remove_file(&folder.join(name))?;
         }
         Ok(Self { folder: folder.to_owned(), _lock: lock })
     }
 
-    /// Whole or not at all, and on the disk when this returns.
+    /// Writes the state, whole or not at all; it is on the disk when this returns.
     pub(crate) fn write(&self, state: &State) -> Result<(), Error> {
         let text = serde_json::to_vec_pretty(state)?;
         failpoint("before the state is written");
@@ -64,7 +64,7 @@ impl Store {
 /// The state in a folder. `None`: there is no sweep.
 ///
 /// # Errors
-/// It cannot be read, or is none.
+/// The file cannot be read, or is not a sweep's state.
 pub fn read(folder: &Path) -> Result<Option<State>, Error> {
     let path = folder.join(STATE_FILE);
     let text = match fs::read(&path) {
@@ -86,7 +86,7 @@ pub fn is_running(folder: &Path) -> bool {
     File::open(folder).is_ok_and(locked)
 }
 
-/// Bytes of all files below a folder, as they lie on the disk.
+/// Bytes that all files below a folder take on the disk.
 pub(crate) fn size(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What all cells say together: figures of each setting, and verdicts between settings.
+//! Figures of each setting over all its cells, and verdicts between settings.
 
 use crate::plan::Plan;
 use crate::state::{Cell, CellState, Comparison, Setting, State, Value};
 use std::collections::BTreeMap;
 use verdict::{Repeat, judge};
 
-/// Of so many settings all pairs are compared.
+/// Up to so many settings, all pairs are compared.
 const ALL_PAIRS: usize = 12;
-/// Of more pairs the file would be too large to be read by a page.
+/// The most pairs that are compared: with more, the file would be too large for the report's page.
 const MOST_PAIRS: usize = 400;
 
 /// Figures of each setting, from its done cells.
@@ -58,7 +58,8 @@ fn of<'c>(setting: &str, cells: &'c [Cell]) -> impl Iterator<Item = &'c Cell> {
     cells.iter().filter(move |cell| cell.setting == setting && cell.state == CellState::Done && !cell.dropped)
 }
 
-/// The verdicts between settings: of few settings all pairs, of many those that differ in keys that vary together, and each beside the first.
+/// The verdicts between settings. Few settings: of all pairs. Many settings: of the pairs that differ only in keys that vary together, and of each setting
+/// with the first.
 pub(crate) fn comparisons(state: &mut State, plan: &Plan) {
     let count = state.settings.len();
     let all = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
@@ -101,13 +102,13 @@ fn pair(state: &State, a: &Setting, b: &Setting) -> Vec<Comparison> {
         .collect()
 }
 
-/// `None`: this arm has no whole measurement in it.
+/// `None`: the cell has no complete measurement of this arm.
 fn repeat(cell: &Cell, arm: &str) -> Option<Repeat> {
     let figures: Vec<_> = cell.figures.iter().filter(|it| it.arm == arm).map(|it| it.figure.clone()).collect();
     (!figures.is_empty()).then_some(Repeat { block: Some(cell.block), figures })
 }
 
-/// What a verdict on these cells leaves out, or rests on.
+/// What a reader must know of a verdict on these cells: cells that are left out, a busy host, different hosts.
 fn told(a: &[&Cell], b: &[&Cell]) -> Vec<String> {
     let mut told = Vec::new();
     for (side, cells) in [("first", a), ("second", b)] {
@@ -175,7 +176,7 @@ mod tests {
         assert!(one.lowest < 21.0 && one.highest > 99.0, "{one:?}");
         let verdicts: Vec<_> =
             state.comparisons.iter().map(|it| (it.a.as_str(), it.b.as_str(), it.figures[0].verdict)).collect();
-        // the blocks differ fivefold, and hide nothing
+        // the blocks differ by a factor of five, and the verdicts are there all the same
         assert_eq!(verdicts[0], ("s000", "s001", Some(Verdict::Lower)));
         assert_eq!(state.comparisons.len(), 3);
         assert_eq!(state.comparisons[0].figures[0].pairs, Some(5));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The loop of a sweep, with cells that are only told what they came to: what is run, how often, and what is kept. Real cells are run by the
-//! tests of the program.
+//! The loop of a sweep, with cells that run nothing, and whose result the test sets: what is run, how often, and what is kept. The tests of the
+//! program run real cells.
 #![allow(clippy::cast_possible_truncation, clippy::disallowed_methods, clippy::unwrap_used)]
 
 use evidence::{
@@ -35,7 +35,7 @@ fn open<'a>(home: &'a Home, folder: &Path) -> Result<Sweep<'a>, Error> {
     }
 }
 
-/// What the next attempts come to; after the last one every cell is measured.
+/// The results of the next attempts; after the last entry, every cell is measured.
 #[derive(Default)]
 struct Told {
     next: VecDeque<Comes>,
@@ -47,9 +47,9 @@ struct Told {
 
 enum Comes {
     Measured,
-    /// While other programs used so much of the CPUs.
+    /// Measured, while other programs used this share of the CPUs.
     Busy(f64),
-    /// Its second half has half the throughput.
+    /// Measured, and its second half has half the throughput of its first.
     Unsteady,
     OutOfMemory,
     NotSqueezed,

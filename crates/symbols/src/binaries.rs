@@ -17,7 +17,7 @@ pub struct Missing {
     pub addresses: u64,
 }
 
-/// Opens the files of a profile where they were, or below folders that were copied from the profiled machine.
+/// Opens the files of a profile at their own paths, or below folders that were copied from the profiled machine.
 #[derive(Default)]
 pub struct Binaries {
     folders: Vec<PathBuf>,
@@ -26,20 +26,20 @@ pub struct Binaries {
 
 struct Opened {
     file: Result<Binary, String>,
-    /// Places in the file, each once, however often it was asked for.
+    /// Places in the file that had a name; each is counted once, however often it was asked for.
     named: BTreeSet<u64>,
     unnamed: BTreeSet<u64>,
 }
 
 struct Binary {
     elf: Elf,
-    /// Symbols of the debug file, which are more than those of the file.
+    /// Symbols of the debug file; it has more symbols than the file itself.
     debug: Option<Elf>,
     lines: Option<Loader>,
 }
 
 impl Binaries {
-    /// `folders`: looked into first, for `FOLDER/path/of/the/file` and `FOLDER/file`.
+    /// `folders`: searched first, for `FOLDER/path/of/the/file` and `FOLDER/file`.
     pub fn new(folders: Vec<PathBuf>) -> Self {
         Self { folders, opened: BTreeMap::new() }
     }
@@ -51,7 +51,7 @@ impl Binaries {
         self.opened.values().fold((0, 0), add)
     }
 
-    /// The files with addresses that have no name, those with the most first.
+    /// The files with addresses that have no name; the file with the most such addresses stands first.
     pub fn missing(&self) -> Vec<Missing> {
         let why = |file: &Result<Binary, String>| match file {
             Err(why) => why.clone(),
@@ -106,7 +106,7 @@ impl Binary {
         Ok(Self { debug: debug.map(|(_, debug)| debug), elf, lines })
     }
 
-    /// At a place in the file.
+    /// The functions at a place in the file.
     fn functions(&self, offset: u64) -> Vec<Frame> {
         let Some(address) = self.elf.address(offset) else { return Vec::new() };
         let mut functions = self.with_lines(address);
@@ -123,7 +123,7 @@ impl Binary {
         functions
     }
 
-    /// By the debug information; those that are inlined first.
+    /// The functions by the debug information; inlined functions stand first.
     fn with_lines(&self, address: u64) -> Vec<Frame> {
         let found = self.lines.as_ref().and_then(|it| it.find_frames(address).ok());
         let Some(mut found) = found else { return Vec::new() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where debug information of a build lies: as gdb looks for it (its manual, "Debugging Information in Separate Files").
+//! Where the debug information of a build is. It is looked for as gdb does (its manual, "Debugging Information in Separate Files").
 
 use crate::elf::Elf;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Packages of debug symbols put their files below it.
 const DEBUG: &str = "/usr/lib/debug";
 
-/// The file with the debug information of this build, below one of the folders or in the system's place.
+/// The file with the debug information of this build, below one of the folders or in the system's folder.
 pub(crate) fn of_build(id: &[u8], folders: &[PathBuf]) -> Option<PathBuf> {
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let (first, rest) = hex.split_at_checked(2).filter(|(_, rest)| !rest.is_empty())?;

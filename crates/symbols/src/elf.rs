@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an ELF file says of its segments and symbols.
+//! The segments and symbols of an ELF file.
 
 use object::read::elf::{ElfFile64, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache, SymbolKind, elf};
 use std::fs::File;
 use std::path::Path;
 
-/// Pages of a mapping begin and end at multiples of it.
+/// The size of a page: mappings begin and end at multiples of it.
 const PAGE: u64 = 4096;
 
 /// A part of the file that is mapped to be executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// In the file.
+    /// Its place in the file.
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// As the file's symbols count.
+    /// Its address, in the file's own addresses.
     pub(crate) address: u64,
 }
 
-/// Where to look for the rest of a file.
+/// What is read from one ELF file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Elf {
     pub(crate) segments: Vec<Segment>,
     pub(crate) build_id: Option<Vec<u8>>,
-    /// Of a debug file: the file that it shares with others, and that one's build id (`.gnu_debugaltlink`, made by dwz).
+    /// In a debug file: the file with parts that several debug files share, and the build id of that file (`.gnu_debugaltlink`, made by dwz).
     pub(crate) shared: Option<(Vec<u8>, Vec<u8>)>,
     pub(crate) symbols: Functions,
 }
 
 impl Elf {
     /// # Errors
-    /// In words: it cannot be read, or is no ELF file of 64 bits.
+    /// A text: the file cannot be read, or is not an ELF file of 64 bits.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let cache = ReadCache::new(File::open(path).map_err(|error| error.to_string())?);
         let file: ElfFile64<'_, Endianness, _> = ElfFile64::parse(&cache).map_err(|error| error.to_string())?;
@@ -51,7 +51,7 @@ impl Elf {
         })
     }
 
-    /// The address, as the file's symbols count, of a place in the file.
+    /// The address of a place in the file, in the file's own addresses.
     pub(crate) fn address(&self, offset: u64) -> Option<u64> {
         let holds = |it: &&Segment| (it.offset..it.offset.saturating_add(it.bytes)).contains(&offset);
         let segment = self.segments.iter().find(holds)?;
@@ -68,7 +68,7 @@ impl Elf {
     }
 }
 
-/// Functions by their addresses.
+/// Functions, sorted by their addresses.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Functions {
     /// Address, size, name; by address.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A program without symbols gets its names from the debug file of the same build id, inlined functions as well; and none from that of another build.
+//! A program without symbols gets its names, also those of inlined functions, from the debug file with the same build id, and none from the debug file
+//! of another build.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use heap::{Mapping, Symbols};
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use symbols::Binaries;
 
-/// Prints where `told` returns to, and what is mapped.
+/// Prints the address to which `told` returns, and the mappings.
 const SOURCE: &str = r#"
     #include <stdio.h>
     __attribute__((noinline)) static void told(void) { printf("%p\n", __builtin_return_address(0)); }
@@ -42,7 +43,7 @@ fn build(folder: &Path, name: &str, source: &str) -> PathBuf {
     program
 }
 
-/// Of `readelf -n`: `Build ID: 4fd1...`.
+/// The build id that `readelf -n` prints: `Build ID: 4fd1...`.
 fn build_id(program: &Path) -> String {
     let notes = run(Command::new("readelf").arg("-n").arg(program));
     notes.lines().find_map(|line| line.trim().strip_prefix("Build ID: ")).unwrap().to_owned()

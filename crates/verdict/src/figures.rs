@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is compared.
+//! The repeats and figures that are compared.
 
 use serde::{Deserialize, Serialize};
 
-/// The figure that half of the allowed error is for.
+/// The figure that gets half of the allowed error.
 pub const THROUGHPUT: &str = "throughput";
 
-/// One fresh start on a fresh clone of the data, and what was measured of it.
+/// One repeat: a fresh start of the server on a fresh clone of the data, and its figures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Repeat {
-    /// Repeats of both sides with the same number ran close to each other in time, on the same host. `None`: nobody knows what ran beside it.
+    /// Repeats of both sides with the same number ran close to each other in time, on the same host. `None`: it is not known which repeats ran at the same time.
     #[serde(default)]
     pub block: Option<u32>,
-    /// No two have the same name. One that a repeat lacks was not measured there.
+    /// No two figures have the same name. A figure that a repeat does not have was not measured in it.
     pub figures: Vec<Figure>,
 }
 
@@ -23,16 +23,16 @@ pub struct Figure {
     pub name: String,
     /// `queries/s`, `us`, `share`, ...: the same on both sides.
     pub unit: String,
-    /// Finite; what is not counts as not measured.
+    /// A finite number; a figure with another value counts as not measured.
     pub value: f64,
-    /// How far two neighbouring values are apart that can be told from each other, over the value: a percentile out of a histogram is known only to
-    /// a bucket. 0: exact. Intervals are wider by it.
+    /// The distance of two neighbouring values that can be distinguished, divided by the value: a percentile of a histogram is known only to a
+    /// bucket. 0: exact. Intervals are made wider by it.
     #[serde(default)]
     pub resolution: f64,
 }
 
 impl Figure {
-    /// Exact.
+    /// A figure that is known exactly.
     pub fn new(name: impl Into<String>, unit: impl Into<String>, value: f64) -> Self {
         Self { name: name.into(), unit: unit.into(), value, resolution: 0.0 }
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A difference with what is known of its error: Student's t, Welch's, and what they would have shown.
+//! A difference and its error, by Student's t or Welch's, and the smallest difference that they would have shown.
 
 use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
 use statrs::function::gamma::ln_gamma;
 
-/// Of a difference that is there, in how many comparisons it is to be shown.
+/// The share of comparisons in which a difference that is there must be shown.
 pub(crate) const POWER: f64 = 0.9;
 /// Parts into which the distribution of a spread is cut to sum over it.
 const PARTS: u32 = 96;
@@ -21,7 +21,7 @@ pub(crate) struct Estimate {
     pub(crate) freedom: f64,
 }
 
-/// What one side adds: its mean, the square of that mean's standard error, and how many values it has.
+/// One side of a difference: its mean, the square of the mean's standard error, and the number of its values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) mean: f64,
@@ -31,13 +31,13 @@ pub(crate) struct Part {
 }
 
 impl Estimate {
-    /// Student's: `count` differences of pairs.
+    /// By Student's t: `count` differences within pairs.
     pub(crate) fn paired(mean: f64, variance: f64, count: usize) -> Self {
         let count = count as f64;
         Self { difference: mean, error: (variance / count).sqrt(), freedom: count - 1.0 }
     }
 
-    /// Welch's: the second part less the first.
+    /// By Welch's t: the second part minus the first.
     pub(crate) fn apart(a: Part, b: Part) -> Self {
         let square = a.square + b.square;
         let weight = |part: Part| part.square.powi(2) / (part.count.max(2) - 1) as f64;
@@ -47,7 +47,7 @@ impl Estimate {
         Self { difference: b.mean - a.mean, error: square.sqrt(), freedom: freedom.max(1.0) }
     }
 
-    /// Half the width of the interval that leaves out `chance`, on both ends together.
+    /// Half the width of the interval outside of which `chance` lies, on both ends together.
     pub(crate) fn half_width(&self, chance: f64) -> f64 {
         if self.error > 0.0 { quantile(self.freedom, chance) * self.error } else { 0.0 }
     }
@@ -58,7 +58,7 @@ impl Estimate {
     }
 }
 
-/// Of Student's t: beyond it, on both ends together, lies `chance`.
+/// The value of Student's t beyond which `chance` lies, on both ends together.
 fn quantile(freedom: f64, chance: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - chance / 2.0))
 }

@@ -6,9 +6,9 @@ use crate::interval::{Estimate, Part};
 use crate::judged::{Compared, Judged, NoVerdict, Verdict};
 use crate::sides::{Valued, left_out, mean, pairs, variance};
 
-/// With fewer on a side there is no verdict: of two values nobody knows how far a third would be off.
+/// With fewer repeats on a side there is no verdict: two values do not tell how far a third would be away from them.
 pub const FEWEST_REPEATS: usize = 3;
-/// That any figure of two equal sides has a verdict.
+/// The probability that any figure of two equal sides has a verdict.
 const CHANCE: f64 = 0.05;
 
 /// One figure, as far as it was measured.
@@ -21,7 +21,7 @@ struct Measured {
     other_unit: bool,
 }
 
-/// Judges `b` beside `a`. Whatever the repeats hold, it gives an answer: a figure that cannot be judged says why.
+/// Compares `b` with `a`. There is an answer for any repeats: a figure that cannot be judged says why.
 ///
 /// Which figures share the allowed error depends on how often they were measured, never on their values.
 pub fn judge(a: &[Repeat], b: &[Repeat]) -> Judged {
@@ -36,7 +36,7 @@ pub fn judge(a: &[Repeat], b: &[Repeat]) -> Judged {
     Judged { repeats_a: a.len(), repeats_b: b.len(), figures: figures.collect() }
 }
 
-/// The part of [`CHANCE`] that a figure has, of so many other figures beside the throughput.
+/// The part of [`CHANCE`] that a figure gets; `others`: the number of figures without the throughput.
 fn chance(name: &str, has_throughput: bool, others: usize) -> f64 {
     let of_others = if has_throughput { CHANCE / 2.0 } else { CHANCE };
     match (name == THROUGHPUT, others) {
@@ -46,7 +46,7 @@ fn chance(name: &str, has_throughput: bool, others: usize) -> f64 {
     }
 }
 
-/// Throughput first, then as the repeats have them.
+/// The names of all figures: throughput first, the others in the order of the repeats.
 fn names<'r>(a: &'r [Repeat], b: &'r [Repeat]) -> Vec<&'r str> {
     let mut names: Vec<&str> = Vec::new();
     for figure in a.iter().chain(b).flat_map(|repeat| &repeat.figures) {
@@ -153,7 +153,7 @@ impl Measured {
         };
         let typical = |scaled: f64| Some(if by_ratio { scaled.exp() } else { scaled });
         let (typical_a, typical_b) = (typical(typical_a), typical(typical_b));
-        // each side's typical value may be off by half of what cannot be told apart
+        // each side's typical value may be wrong by half of the distance that cannot be distinguished
         let blur = if by_ratio { self.resolution.max(0.0).ln_1p() } else { 0.0 };
         let half = estimate.half_width(chance) + blur;
         let (low, high) = (estimate.difference - half, estimate.difference + half);

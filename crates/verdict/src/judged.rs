@@ -4,13 +4,13 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What can be said of a figure of the second side, beside the first.
+/// What is shown of a figure: the second side compared with the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Lower,
     Higher,
-    /// Not: they are the same. [`Compared::detectable_ratio`] says how large a difference would have been seen.
+    /// This does not mean that the two sides are the same. [`Compared::detectable_ratio`] says how large a difference would have been seen.
     NoDifferenceShown,
 }
 
@@ -20,7 +20,7 @@ pub enum Verdict {
 pub enum NoVerdict {
     /// A side has fewer than [`crate::FEWEST_REPEATS`] repeats.
     TooFewRepeats,
-    /// Repeats of a side there are, but fewer than that have the figure.
+    /// A side has enough repeats, but fewer than [`crate::FEWEST_REPEATS`] of them have the figure.
     NotMeasured,
     /// The two sides give it in different units.
     DifferentUnits,
@@ -31,31 +31,31 @@ pub enum NoVerdict {
 pub struct Compared {
     pub name: String,
     pub unit: String,
-    /// Repeats of the first side that it was measured in, and that are compared.
+    /// The number of compared repeats of the first side in which it was measured.
     pub repeats_a: usize,
     pub repeats_b: usize,
-    /// How many blocks held both sides, and were compared within themselves. `None`: the sides were compared as two samples.
+    /// The number of blocks with repeats of both sides; the sides were compared within each block. `None`: the sides were compared as two samples.
     pub pairs: Option<usize>,
     /// Typical value of the first side: the geometric mean of its repeats; the plain mean where one of them is 0. `None`: never measured.
     pub a: Option<f64>,
     pub b: Option<f64>,
-    /// `None`: one side has none, or the first side's is 0.
+    /// `None`: one side has no value, or the value of the first side is 0.
     pub ratio: Option<f64>,
     /// Lower end of the interval of the ratio. `None`: there is no verdict, or a value is 0 (see `told`).
     pub low: Option<f64>,
     pub high: Option<f64>,
-    /// Of this one interval, so that all of them hold jointly with 0.95.
+    /// The confidence of this one interval. It is chosen so that all intervals hold jointly with 0.95.
     pub confidence: Option<f64>,
     pub verdict: Option<Verdict>,
-    /// `None`: there is one.
+    /// Why there is no verdict. `None`: there is one.
     pub no_verdict: Option<NoVerdict>,
-    /// 1 or more: a true ratio of so much, or of 1 over so much, would have been shown by so many repeats with this spread in 9 of 10 comparisons.
+    /// 1 or more. In 9 of 10 comparisons with as many repeats and the same spread, a true ratio of this number, or of 1 divided by it, would be shown.
     pub detectable_ratio: Option<f64>,
     /// What a reader should know of this figure, in sentences.
     pub told: Vec<String>,
 }
 
-/// What [`crate::judge`] says.
+/// The answer of [`crate::judge`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
     /// Repeats of the first side.
@@ -70,14 +70,14 @@ impl Judged {
         self.figures.iter().find(|figure| figure.name == name)
     }
 
-    /// Whether any figure is shown to differ.
+    /// Whether a difference is shown for any figure.
     pub fn shows_a_difference(&self) -> bool {
         self.figures.iter().any(Compared::is_shown)
     }
 }
 
 impl Compared {
-    /// A difference is shown.
+    /// Whether a difference is shown.
     pub fn is_shown(&self) -> bool {
         matches!(self.verdict, Some(Verdict::Lower | Verdict::Higher))
     }

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a comparison is held to: `p99>1.05x`.
+//! Limits that fail a comparison: `p99>1.05x`.
 
 use crate::judged::{Compared, Judged, Verdict};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// Fails where a figure is shown to be so much higher, or lower, on the second side.
+/// A limit fails where a comparison shows that a figure of the second side is higher, or lower, by this factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
-    /// As it was written.
+    /// The limit as it was written.
     text: String,
     name: String,
     verdict: Verdict,
     ratio: f64,
 }
 
-/// Why a text is no limit.
+/// Why a text is not a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitError(String);
 
-/// What a comparison says of a limit.
+/// Whether a comparison has broken a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {
     /// The difference is shown, and the typical ratio is beyond the limit.
     Shown,
-    /// Not so; a ratio at the limit would have been seen.
+    /// Not broken; a ratio as large as the limit would have been shown.
     NotShown,
-    /// Not so; but a ratio at the limit could have been there without being seen: the detectable ratio is beyond it.
+    /// Not broken; but a ratio as large as the limit could be there without being shown: the detectable ratio is beyond the limit.
     Unseen,
     /// The figure has no verdict.
     CannotTell,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-/// One repeat's value, with its block.
+/// The value of one repeat, with its block.
 pub(crate) type Valued = (Option<u32>, f64);
 
 /// In the order of the blocks: the mean of each side within each block that holds both.
@@ -29,12 +29,12 @@ fn by_block(side: &[Valued]) -> BTreeMap<u32, Vec<f64>> {
     blocks
 }
 
-/// 0 of none.
+/// The mean; 0 of no values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// Of a sample: by n - 1. 0 of fewer than two.
+/// The variance of a sample, with the divisor n - 1; 0 of fewer than two values.
 pub(crate) fn variance(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;

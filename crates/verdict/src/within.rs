@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Arms of one run. They are no repeats: they share a server's start or its files, and what comes later inherits caches and data. What can be
-//! told apart is only what each of them did while it ran, by batches of its time.
+//! Compares arms of one run. They are no repeats: they share a server's start or its files, and a later arm inherits caches and data. Only the work that
+//! each arm did while it ran can be compared, by batches of its time.
 //!
-//! Neighbouring slots of a load depend on each other (a checkpoint lasts for many of them), and many of them would pass for many measurements.
+//! Neighbouring slots of a load depend on each other (a checkpoint lasts for many slots), so that many slots are not many measurements.
 //! So slots are joined to batches, twice as long each time, until von Neumann's ratio no longer tells the order of the batches from a random one
 //! (Fishman, "Grouping observations in digital simulation", Management Science 24, 1978). Where fewer than [`FEWEST_BATCHES`] would be left, the
-//! arm was too short. A length that passes is doubled once more where enough batches are left: a test at the edge lets some dependence through.
+//! arm was too short. A length that passes the test is doubled once more where enough batches are left: a length that passes narrowly
+//! may leave some dependence.
 
 use crate::interval::{Estimate, Part};
 use crate::judged::Verdict;
 use crate::sides::{mean, variance};
 use serde::{Deserialize, Serialize};
 
-/// Fishman's number: with fewer, the test of their order sees nothing.
+/// Fishman's number: with fewer batches, the test of their order cannot show anything.
 pub const FEWEST_BATCHES: usize = 8;
-/// 90 % of a normal distribution lie below: a batch length passes where its order is not among the 10 % that are most regular.
+/// 90 % of a normal distribution lie below this value: a length of batches passes unless the order of its batches is among the 10 % most regular ones.
 const REGULAR: f64 = 1.2816;
-/// That the halves of a steady arm are told apart.
+/// The probability that a difference is shown between the halves of a steady arm.
 const CHANCE_OF_HALVES: f64 = 0.01;
 
-/// What an arm did, cut into pieces that do not depend on each other as far as can be seen.
+/// The work of an arm, cut into pieces in which no dependence on each other can be seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Batches {
     /// Slots in each batch.
     pub slots: usize,
-    /// The mean of each batch, in their order; those of all turns of the arm.
+    /// The mean of each batch, in their order, over all turns of the arm.
     pub means: Vec<f64>,
 }
 
@@ -35,7 +36,7 @@ pub struct Within {
     /// Lower end of the interval of the ratio.
     pub low: f64,
     pub high: f64,
-    /// Of the interval.
+    /// The confidence of the interval.
     pub confidence: f64,
     pub verdict: Verdict,
     /// As [`crate::Compared::detectable_ratio`], for so many batches.
@@ -43,14 +44,15 @@ pub struct Within {
 }
 
 /// Cuts the turns of one arm into batches; no batch reaches over two turns. A slot is a number for a fixed length of time, such as queries in 100 ms; a last
-/// slot that is shorter must be left out. Turns that differ from each other make the batches longer, as anything does that lasts.
+/// slot that is shorter must be left out. Turns that differ from each other make the batches longer, as every change does that lasts for several slots.
 ///
-/// `None`: too short a time for [`FEWEST_BATCHES`] that do not depend on each other.
+/// `None`: the time is too short for [`FEWEST_BATCHES`] batches that do not depend on each other.
 pub fn batches(turns: &[&[f64]]) -> Option<Batches> {
     batched(turns, &|means| means.concat())
 }
 
-/// `b` beside `a`, with an interval that leaves out `chance` on both ends together: 0.05 for one comparison, an equal part of it for each of several.
+/// Compares `b` with `a`. `chance`: the probability outside of the interval, on both ends together: 0.05 for one comparison; for several, an equal part of
+/// 0.05 for each.
 ///
 /// `None`: one of the means is not above 0.
 pub fn compare(a: &Batches, b: &Batches, chance: f64) -> Option<Within> {
@@ -63,7 +65,7 @@ pub fn halves_agree(slots: &[f64]) -> Option<bool> {
     Some(halves(slots)?.verdict == Verdict::NoDifferenceShown)
 }
 
-/// The second half of an arm beside the first. The length of the batches is what each half needs around its own mean.
+/// Compares the second half of an arm with the first. The batches are as long as each half needs around its own mean.
 pub fn halves(slots: &[f64]) -> Option<Within> {
     let half = slots.len() / 2;
     let first = slots.get(..half)?;
@@ -79,7 +81,7 @@ pub fn halves(slots: &[f64]) -> Option<Within> {
     beside(first, second, CHANCE_OF_HALVES)
 }
 
-/// `order`: the values whose order is looked at, of the batches of each turn.
+/// `order` gives, for the batches of each turn, the values whose order is tested.
 fn batched(turns: &[&[f64]], order: &dyn Fn(&[Vec<f64>]) -> Vec<f64>) -> Option<Batches> {
     let longest = turns.iter().map(|turn| turn.len()).max()?;
     let mut slots = 1;
@@ -103,7 +105,7 @@ fn doubled(turns: &[&[f64]], slots: usize) -> Option<Batches> {
     (means.len() >= FEWEST_BATCHES).then_some(Batches { slots, means })
 }
 
-/// Whether neighbours are more alike than chance makes them: von Neumann's ratio, one-sided.
+/// Whether neighbouring values are more alike than chance makes them: von Neumann's ratio, one-sided.
 fn is_regular(values: &[f64]) -> bool {
     let count = values.len() as f64;
     let mean = mean(values);
@@ -116,7 +118,8 @@ fn is_regular(values: &[f64]) -> bool {
     alike / ((count - 2.0) / (count * count - 1.0)).sqrt() > REGULAR
 }
 
-/// Means, not logarithms, of the batches: a batch in which nothing was done counts, too. The error of a mean's logarithm is its error over the mean.
+/// Compares the means of the batches, not their logarithms, so that a batch without any work counts, too. The error of a mean's logarithm is the mean's
+/// error divided by the mean.
 fn beside(a: &[f64], b: &[f64], chance: f64) -> Option<Within> {
     let part = |means: &[f64]| {
         let typical = Some(mean(means)).filter(|mean| *mean > 0.0 && mean.is_finite())?;

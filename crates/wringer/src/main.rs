@@ -55,7 +55,7 @@ enum Command {
     Compare(Box<commands::compare::Args>),
     /// Write the report of a recording
     Report(commands::report::Args),
-    /// Say what this machine can do, and what is missing for what
+    /// Say what this machine can do, and what is missing for the rest
     Doctor(commands::doctor::Args),
     /// Throw-away servers: deploy, list, use, start, stop, delete
     Sandbox(Box<commands::sandbox::Args>),
@@ -65,13 +65,13 @@ enum Command {
     Disk(commands::disk::Args),
     /// Run any program with less RAM, fewer CPUs, a slower disk, and give everything back when it ends
     Squeeze(Box<commands::squeeze::Args>),
-    /// How fast is this disk, and how much of this file is cached: changes no file of yours, needs no root
+    /// Measure how fast a disk is, and how much of a file is cached; changes no file of yours, needs no root
     Probe(commands::probe::Args),
-    /// What is changed on this host now, and by whom
+    /// Show what is changed on this host now, and by which run
     Status(commands::status::Args),
     /// Put everything back, also after a crash
     Undo(commands::undo::Args),
-    /// Free what filled data take in the cache
+    /// Free the space of the filled data in the cache
     Purge(commands::purge::Args),
     /// Make tables of a given size and shape
     #[command(alias = "prepare")]
@@ -80,17 +80,17 @@ enum Command {
     Load(Box<commands::load::Args>),
     /// Send the statements of a server's log to another one, and measure it
     Replay(Box<commands::replay::Args>),
-    /// Look on at a server that runs, from its own host, while others load it; changes nothing
+    /// Watch a server that runs, from its own host, while others load it; changes nothing
     Observe(Box<commands::observe::Args>),
-    /// Where a server's memory is, and whom the kernel would kill when there is none left; changes nothing
+    /// Where a server's memory is, and which process the kernel would kill when there is none left
     Memory(Box<commands::memory::Args>),
-    /// Who has how many connections, and may have how many; limits that keep one account from taking those of all others
+    /// How many connections each account has and may have; limits that keep one account from taking the connections of all others
     Connections(Box<commands::connections::Args>),
-    /// Huge pages for a server: how many it needs, whether it has them, and make them
+    /// Huge pages for a server: how many it needs, whether it has them, and how to get them
     Hugepages(Box<commands::hugepages::Args>),
-    /// Stalls: what they waited for and cost, and which to expect
+    /// Stalls: what statements waited for, what it cost, and which stalls to expect
     Stalls(Box<commands::stalls::Args>),
-    /// Read heap profiles: who held the heap, and which functions grew
+    /// Read heap profiles: which functions held the heap, and which of them grew
     Heap(commands::heap::Args),
     /// Find the humps in a latency histogram
     Modes(commands::modes::Args),

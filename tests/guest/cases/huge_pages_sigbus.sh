@@ -52,7 +52,7 @@ fi
 # it starts, and has touched little of what it has mapped
 start 0 --huge-pages on
 expect 1 hugepages check --sandbox postgresql -o json
-says '"ends_in_sigbus": true' '"huge_pages_in_use": true' "\"file\": \"$group/hugetlb.2MB.max\"" "it dies by SIGBUS when it touches more"
+says '"ends_in_sigbus": true' '"huge_pages_in_use": true' "\"file\": \"$group/hugetlb.2MB.max\"" "SIGBUS kills the server when it touches more"
 tells total "40 20"
 tells free "$(pool_of 0 free_hugepages) $(pool_of 1 free_hugepages)"
 mapped=$(value mapped_bytes)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Holds memory by malloc: for each line that it reads, so many blocks of so many bytes more; answers each with a line. Ends with its input.
+//! Holds memory of malloc. Each line of its input names how many more blocks it takes, and of how many bytes; it answers each line with a line. It ends when
+//! its input ends.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::io::BufRead as _;

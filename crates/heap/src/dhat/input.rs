@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes for the JSON reader, counted, and refused where one string or nesting would need too much memory.
+//! Bytes for the JSON reader. They are counted, and refused where one string or the nesting would need too much memory.
 
 use crate::lines::MOST_BYTES;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -10,14 +10,14 @@ pub(super) struct Input<R> {
     pub(super) at_byte: u64,
     /// Lines that have begun.
     pub(super) line: u64,
-    /// Of the string that is open: its bytes.
+    /// The bytes so far of the string that is open.
     string: Option<usize>,
     is_escaped: bool,
     /// Arrays and objects that are open.
     depth: u32,
 }
 
-/// DHAT's files have 4.
+/// The deepest nesting that is read; DHAT's files have 4 levels.
 const MOST_DEPTH: u32 = 100;
 
 impl<R: Read> Input<R> {

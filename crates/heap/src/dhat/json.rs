@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From JSON to paths, as far as it is whole: what was read before a damage stays.
+//! From JSON to paths. Paths that were read before a damage are kept.
 
 use super::input::Input;
 use crate::budget::Budget;
@@ -116,7 +116,7 @@ impl<'de> Visitor<'de> for &mut Content {
     }
 }
 
-/// Of an array, each when it has been read.
+/// The elements of an array, each handed out when it has been read.
 struct Elements<'a, T> {
     content: &'a mut Content,
     add: fn(&mut Content, T) -> Result<(), String>,
@@ -145,7 +145,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<'_, T> {
     }
 }
 
-/// The names of DHAT.
+/// One path, with the names that DHAT's file has.
 #[derive(Deserialize)]
 struct RawPoint {
     #[serde(default)]
@@ -155,7 +155,7 @@ struct RawPoint {
     fs: Callers,
 }
 
-/// At most as many as any profiler records; the others are passed over.
+/// The callers, at most as many as any profiler records; further ones are left out.
 struct Callers(Vec<u32>);
 
 impl<'de> Deserialize<'de> for Callers {
@@ -189,7 +189,7 @@ fn add_point(content: &mut Content, raw: RawPoint) -> Result<(), String> {
 }
 
 fn add_frame(content: &mut Content, Text(text): Text) -> Result<(), String> {
-    // with the frame that is made of it
+    // the string, and the frame that is made from it
     content.budget.take(size_of::<String>() + 128 + 2 * text.len())?;
     content.frames.push(text);
     Ok(())

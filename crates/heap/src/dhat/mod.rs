@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The file of Valgrind's DHAT (Valgrind 3.19, dhat/dh_main.c; format 2): JSON, with what each path of callers had at two moments, when the heap was
-//! largest (`gb`) and at the end (`eb`), and a table of the functions behind it (`ftbl`).
+//! The file of Valgrind's DHAT (Valgrind 3.19, dhat/dh_main.c; format 2): JSON, with the bytes of each path of callers at two moments, when the heap was
+//! largest (`gb`) and at the end (`eb`), and after it a table of the functions (`ftbl`).
 //!
 //! ```text
 //! {"dhatFileVersion":2,"mode":"heap","bklt":true,"tu":"instrs","cmd":"./program","te":171246,"tg":162988
@@ -24,7 +24,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 /// # Errors
-/// [`Error::Damage`]: it is no file of DHAT, or one that does not tell when blocks were freed.
+/// [`Error::Damage`]: the input is not a file of DHAT, or does not tell when blocks were freed.
 pub(crate) fn outline(input: impl Read) -> Result<Outline, Error> {
     let (content, damage) = read(input)?;
     let mut outline = Outline::of(Format::Dhat);
@@ -48,7 +48,7 @@ pub(crate) fn outline(input: impl Read) -> Result<Outline, Error> {
     Ok(outline)
 }
 
-/// Of the three snapshots at these places.
+/// The trees of those of the three snapshots whose places are in `places`.
 ///
 /// # Errors
 /// As [`outline`].
@@ -60,7 +60,7 @@ pub(crate) fn trees(
 ) -> Result<(), Error> {
     let (content, _) = read(input)?;
     let frames: Vec<Arc<Frame>> = content.frames.iter().map(|text| Arc::new(frame(text))).collect();
-    // the last one stands for those that are missing behind a damage
+    // the last frame is used for functions that are missing after a damage
     let missing = u32::try_from(frames.len()).unwrap_or(u32::MAX);
     let frames = [frames, vec![Arc::new(Frame { function: "???".to_owned(), place: None })]].concat();
     let held: [fn(&json::Point) -> u64; 3] = [|_| 0, |it| it.peak_bytes, |it| it.end_bytes];

@@ -8,19 +8,19 @@ use std::io::Read;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Of the kind at this place in the table of allocations.
+    /// An allocation of the kind at this place in the table of allocations.
     Allocated(usize),
     Freed(usize),
     /// Milliseconds since the start.
     Time(u64),
-    /// heaptrack was attached to a program that ran; all before does not count.
+    /// heaptrack was attached to a program that ran already; events before this one do not count.
     Attached,
 }
 
 pub(super) struct Events<R> {
     lines: Lines<R>,
     tables: Tables,
-    /// Of the format.
+    /// The version of the format.
     version: u64,
     command: Vec<u8>,
 }
@@ -29,7 +29,7 @@ const LATEST_VERSION: u64 = 3;
 
 impl<R: Read> Events<R> {
     /// # Errors
-    /// [`crate::Damage`]: the first line tells no version of the format that is known.
+    /// [`crate::Damage`]: the first line names no version of the format, or one that is not known.
     pub(super) fn new(input: R, tables: Tables) -> Result<Self, Error> {
         let mut events = Self { lines: Lines::new(input), tables, version: 0, command: Vec::new() };
         while events.lines.advance()? && events.lines.text().trim_ascii().is_empty() {}
@@ -37,7 +37,7 @@ impl<R: Read> Events<R> {
             return Err(events.lines.damage("no version of heaptrack where it must stand").into());
         };
         let mut numbers = Numbers(words);
-        // a 1.2 that never was released wrote no version of the format; it is the first
+        // a version 1.2 that was never released wrote no version of the format: it is format 1
         let (heaptrack, format) = (numbers.next().flatten(), numbers.next().flatten());
         events.version = format.unwrap_or(u64::from(heaptrack == Some(0x1_0200)));
         if !(1..=LATEST_VERSION).contains(&events.version) {
@@ -55,7 +55,7 @@ impl<R: Read> Events<R> {
         &self.command
     }
 
-    /// Which was read last.
+    /// The number of the line that was read last.
     pub(super) fn line(&self) -> u64 {
         self.lines.number()
     }
@@ -88,7 +88,7 @@ impl<R: Read> Events<R> {
                     None
                 }
                 b'x' | b'm' => {
-                    let what = "what heaptrack writes before it knows the functions' names; heaptrack_interpret, which `heaptrack` runs, tells them";
+                    let what = "heaptrack wrote this before it knew the functions' names; heaptrack_interpret, which `heaptrack` runs, adds them";
                     return Err(self.lines.damage(what).into());
                 }
                 // RSS, pages, suppressions, remarks
@@ -140,7 +140,7 @@ impl<R: Read> Events<R> {
     }
 }
 
-/// A line of a table.
+/// Adds a line to its table.
 fn add(tables: &mut Tables, kind: u8, text: &[u8]) -> Result<(), String> {
     let mut numbers = Numbers(text);
     let mut next = |what: &str| numbers.next().map(|it| it.ok_or_else(|| format!("no hexadecimal number: {what}")));
@@ -170,7 +170,7 @@ fn add(tables: &mut Tables, kind: u8, text: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Hexadecimal, between spaces; `None`: one that is none, or has more than 64 bits.
+/// Hexadecimal numbers, separated by spaces. `None` for a word that is not such a number, or has more than 64 bits.
 struct Numbers<'a>(&'a [u8]);
 
 impl Iterator for Numbers<'_> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The file that `heaptrack` writes, behind `heaptrack_interpret` (heaptrack 1.4, src/analyze/accumulatedtracedata.cpp; formats 1 to 3):
+//! The file that `heaptrack` writes through `heaptrack_interpret` (heaptrack 1.4, src/analyze/accumulatedtracedata.cpp; formats 1 to 3):
 //! tables and events in the order in which they came, numbers in hexadecimal.
 //!
 //! ```text
@@ -28,11 +28,11 @@ use std::collections::HashMap;
 use std::io::Read;
 use tables::Tables;
 
-/// Of so many times at the most the heap is shown.
+/// The most moments for which the heap is shown.
 const MOST_SNAPSHOTS: usize = 100;
 
 /// # Errors
-/// [`Error::Damage`]: it is no file of heaptrack.
+/// [`Error::Damage`]: the input is not a file of heaptrack.
 pub(crate) fn outline(input: impl Read) -> Result<Outline, Error> {
     let mut events = Events::new(input, Tables::sizes_only())?;
     let mut outline = Outline::of(Format::Heaptrack);
@@ -73,10 +73,10 @@ pub(crate) fn outline(input: impl Read) -> Result<Outline, Error> {
     Ok(outline)
 }
 
-/// Of the snapshots at these places.
+/// The trees of the snapshots at these places.
 ///
 /// # Errors
-/// Those of the input.
+/// Errors of the input.
 pub(crate) fn trees(
     input: impl Read,
     outline: &Outline,
@@ -133,10 +133,10 @@ struct Moment {
     bytes: u64,
 }
 
-/// What is allocated now.
+/// The memory that is allocated now.
 #[derive(Default)]
 struct Held {
-    /// Of each kind of allocation: how many there are.
+    /// How many allocations of each kind there are.
     counts: Vec<u64>,
     bytes: u64,
 }
@@ -150,7 +150,7 @@ impl Held {
         self.bytes = self.bytes.saturating_add(tables.allocation(place).0);
     }
 
-    /// What was allocated before heaptrack was attached is freed without a count.
+    /// Subtracts one allocation. Memory that was allocated before heaptrack was attached has no count to subtract from.
     fn take(&mut self, place: usize, tables: &Tables) {
         if let Some(count) = self.counts.get_mut(place).filter(|count| **count > 0) {
             *count -= 1;
@@ -159,11 +159,11 @@ impl Held {
     }
 }
 
-/// The first times, and when they become too many, every second of them: at last about evenly over the whole run.
+/// The moments that are shown. When they become too many, every second one is dropped, so that at the end they are spread about evenly over the run.
 #[derive(Default)]
 struct Thinned {
     kept: Vec<Moment>,
-    /// One of so many is kept, as a power of 2.
+    /// One moment of 2 to this power is kept.
     thinned: u32,
     seen: u64,
 }

@@ -10,18 +10,18 @@ pub(super) struct Tables {
     sizes_only: bool,
     budget: Budget,
     strings: Vec<Box<str>>,
-    /// Of each address its functions, one after the other.
+    /// The functions of all addresses, one after the other.
     frames: Vec<Arc<Frame>>,
-    /// Of each address: where its functions end among all.
+    /// For each address, where its functions end in `frames`.
     ends: Vec<u32>,
-    /// Address, and the call that it came from.
+    /// The address of a call, and the call that it came from.
     calls: Vec<(u32, u32)>,
-    /// Bytes, and the call that allocates them.
+    /// The bytes of an allocation, and the call that allocates them.
     allocations: Vec<(u64, u32)>,
     count_of_calls: usize,
 }
 
-/// Places of strings; 0: none.
+/// An address, by places in the table of strings; 0: no string.
 #[derive(Default)]
 pub(super) struct Address {
     pub(super) module: u32,
@@ -30,7 +30,7 @@ pub(super) struct Address {
 }
 
 impl Tables {
-    /// Sizes are kept, names and calls are not.
+    /// Tables that keep sizes, and neither names nor calls.
     pub(super) fn sizes_only() -> Self {
         Self { sizes_only: true, ..Self::default() }
     }
@@ -44,7 +44,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Its strings were told before it.
+    /// Adds an address. Its strings must have been read before it.
     pub(super) fn add_address(&mut self, address: &Address) -> Result<(), String> {
         if self.sizes_only {
             return Ok(());
@@ -60,7 +60,7 @@ impl Tables {
         Ok(())
     }
 
-    /// A call comes from one that was told before it, so that no path is endless.
+    /// Adds a call. The call that it comes from must have been read before it, so that no path is endless.
     pub(super) fn add_call(&mut self, address: u32, caller: u32) -> Result<(), String> {
         if caller as usize > self.count_of_calls {
             return Err(format!("a call comes from call {caller:x}, which was not told before"));
@@ -74,7 +74,7 @@ impl Tables {
     }
 
     pub(super) fn add_allocation(&mut self, bytes: u64, call: u32) -> Result<(), String> {
-        // with what is counted for it
+        // the allocation, and its entry among the counts
         self.budget.take(size_of::<(u64, u32)>() + size_of::<u64>())?;
         self.allocations.push((bytes, call));
         Ok(())

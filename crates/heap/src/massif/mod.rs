@@ -15,7 +15,7 @@
 //! heap_tree=empty
 //! ```
 //!
-//! Behind `heap_tree=detailed` and `heap_tree=peak` the tree follows: a line for each node, `nCHILDREN: BYTES LABEL`, each node before its children.
+//! After `heap_tree=detailed` and `heap_tree=peak` the tree follows: a line for each node, `nCHILDREN: BYTES LABEL`, each node before its children.
 
 mod reader;
 pub(crate) mod trees;
@@ -23,10 +23,10 @@ pub(crate) mod trees;
 pub use crate::snapshot::{Kind, Snapshot, TimeUnit};
 pub use reader::{Reader, Remarks};
 
-/// What stands before the first snapshot.
+/// The header: everything before the first snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Massif's options, as they stand behind `desc:`, a line each.
+    /// Massif's options, as they stand after `desc:`; one line each.
     pub arguments: Vec<Vec<u8>>,
     /// The command that was profiled.
     pub command: Vec<u8>,
@@ -53,16 +53,16 @@ impl TimeUnit {
 pub struct Node<'a> {
     /// The root is 0.
     pub depth: usize,
-    /// How many follow directly below it.
+    /// How many nodes follow directly below it.
     pub children: u64,
     pub bytes: u64,
-    /// All behind the number of bytes, with the space before it. Not always UTF-8.
+    /// Everything after the number of bytes, with the space before it. Not always UTF-8.
     pub label: &'a [u8],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
     Snapshot(Snapshot),
-    /// Of the tree of the snapshot before it.
+    /// A node of the tree of the last snapshot.
     Node(Node<'a>),
 }

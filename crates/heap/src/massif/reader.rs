@@ -6,12 +6,12 @@ use crate::damage::Error;
 use crate::lines::Lines;
 use std::io::Read;
 
-/// What a `#` begins.
+/// Which text a `#` makes a remark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remarks {
-    /// A line that begins with it says nothing: as Massif writes its separators. Names of functions may hold one.
+    /// A line that begins with `#` is a remark, such as Massif's separators. Names of functions may contain a `#`.
     Lines,
-    /// All behind it says nothing, wherever it stands: as `ms_print` reads, which so cuts names off.
+    /// Everything from a `#` to the end of the line is a remark. `ms_print` reads so, and cuts off names of functions that contain a `#`.
     Anywhere,
 }
 
@@ -22,9 +22,9 @@ pub struct Reader<R> {
     header: Header,
     /// `time_unit: s`, with decimals: as `heaptrack_print --print-massif` writes it.
     is_in_seconds: bool,
-    /// How much of the line is no remark.
+    /// The length of the line without a remark at its end.
     length: usize,
-    /// Of each node on the way from the root: how many of its children have not come yet.
+    /// For each node on the path from the root: how many of its children have not been read yet.
     awaited: Vec<u64>,
 }
 
@@ -32,7 +32,7 @@ impl<R: Read> Reader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// [`Damage`](crate::Damage): it is no output of Massif.
+    /// [`Damage`](crate::Damage): the input is not an output of Massif.
     pub fn new(input: R, remarks: Remarks) -> Result<Self, Error> {
         let header = Header::default();
         let lines = Lines::new(input);
@@ -60,10 +60,10 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// What follows; `None` at the end.
+    /// The next snapshot or node; `None` at the end.
     ///
     /// # Errors
-    /// [`Damage`](crate::Damage): what follows is neither a snapshot nor a node where one must stand.
+    /// [`Damage`](crate::Damage): the text is neither a snapshot, nor a node where a node must follow.
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>, Error> {
         while self.awaited.last() == Some(&0) {
             self.awaited.pop();
@@ -77,7 +77,7 @@ impl<R: Read> Reader<R> {
         self.snapshot().map(|it| Some(Event::Snapshot(it)))
     }
 
-    /// The last snapshot has a tree of which nodes are missing.
+    /// Whether nodes of the last snapshot's tree have not been read yet.
     pub fn is_in_tree(&self) -> bool {
         self.awaited.iter().any(|it| *it > 0)
     }
@@ -122,7 +122,7 @@ impl<R: Read> Reader<R> {
         Ok(Event::Node(Node { depth, children, bytes, label: self.text().get(at..).unwrap_or_default() }))
     }
 
-    /// The next line that says something.
+    /// Goes to the next line that is not a remark.
     fn advance(&mut self) -> Result<bool, Error> {
         while self.lines.advance()? {
             let line = self.lines.text();
@@ -153,7 +153,7 @@ impl<R: Read> Reader<R> {
         Ok(text.ok_or_else(missing)?.trim_ascii_start().to_vec())
     }
 
-    /// Of seconds as `12`, `0.063` or `1.5e-05`.
+    /// Milliseconds from a number of seconds such as `12`, `0.063` or `1.5e-05`.
     fn milliseconds(&self, name: &str) -> Result<u64, Error> {
         let text = self.text().strip_prefix(name.as_bytes()).and_then(|it| str::from_utf8(it).ok());
         let seconds = text.and_then(|it| it.trim().parse::<f64>().ok()).filter(|it| (0.0..1e15).contains(it));
@@ -180,7 +180,7 @@ fn node_of(line: &[u8]) -> Option<(u64, u64, usize)> {
     Some((children, bytes, line.len() - text.len() + used))
 }
 
-/// The number that the text begins with, and how many digits it has. `None`: none, or more than 64 bits hold.
+/// The number at the beginning of the text, and how many digits it has. `None`: there is no number, or it has more than 64 bits.
 fn leading_number(text: &[u8]) -> Option<(u64, usize)> {
     let digits = text.iter().take_while(|it| it.is_ascii_digit()).count();
     let number = text

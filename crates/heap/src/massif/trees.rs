@@ -10,7 +10,7 @@ use crate::tree::{Tree, TreeNode};
 use std::io::Read;
 
 /// # Errors
-/// [`Error::Damage`]: it is no output of Massif. Damage behind the header is in `damage`.
+/// [`Error::Damage`]: the input is not an output of Massif. Damage after the header is in `damage` of the outline.
 pub(crate) fn outline(input: impl Read) -> Result<Outline, Error> {
     let mut reader = Reader::new(input, Remarks::Lines)?;
     let mut outline = Outline::of(Format::Massif);
@@ -23,7 +23,7 @@ pub(crate) fn outline(input: impl Read) -> Result<Outline, Error> {
             Err(error) => return Err(error),
         }
     };
-    // the tree that the damage is in has not all its nodes
+    // the tree with the damage in it is not complete
     if outline.damage.is_some() && reader.is_in_tree() {
         outline.snapshots.pop();
     }
@@ -32,7 +32,7 @@ pub(crate) fn outline(input: impl Read) -> Result<Outline, Error> {
     Ok(outline)
 }
 
-/// Of the snapshots at these places; the others are passed over. Of a damaged file, only what is before the damage.
+/// The trees of the snapshots at these places; other snapshots are skipped. Of a damaged file, only the trees before the damage.
 ///
 /// # Errors
 /// As [`outline`].

@@ -41,7 +41,7 @@ fn area(outline: &Outline, options: &Options, largest: u64, end: u64) -> Vec<Vec
             time if time == end => options.columns,
             time => whole(time as f64 / end as f64 * options.columns as f64) + 1,
         };
-        // where no snapshot was, the height of the one before goes on
+        // a column without a snapshot has the height of the column before
         if height > 0 {
             let row = area.get_mut(height - 1).into_iter().flatten().enumerate();
             row.filter(|(at, _)| (before + 1..column).contains(&(at + 1))).for_each(|(_, cell)| *cell = mark);
@@ -59,7 +59,7 @@ fn area(outline: &Outline, options: &Options, largest: u64, end: u64) -> Vec<Vec
     area
 }
 
-/// Without what stands behind the point.
+/// The number without the digits after the decimal point.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn whole(number: f64) -> usize {
     number as usize

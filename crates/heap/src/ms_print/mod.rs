@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The text that `ms_print` of Valgrind 3.19 writes: header, graph, the table of snapshots with their trees. Also where it is odd: what stands behind
-//! a `#` is cut off, and the peak is looked for by its place in the file.
+//! The text that `ms_print` of Valgrind 3.19 writes: header, graph, the table of snapshots with their trees. The text is the same also where it is odd: the
+//! end of a line from a `#` on is cut off, and the peak is looked for by its place in the file.
 
 mod graph;
 mod number;
@@ -14,12 +14,12 @@ use table::Table;
 /// `--threshold`, `--x`, `--y`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Nodes of less than so many percent of their snapshot are summed up in one line. 0: all have their own.
+    /// Nodes with less than this percentage of their snapshot are summed into one line. 0: each node has its own line.
     pub threshold: f64,
     /// Columns and rows of the graph, 4 to 1000.
     pub columns: usize,
     pub rows: usize,
-    /// What stands behind `ms_print arguments:`.
+    /// The text after `ms_print arguments:`.
     pub arguments: Vec<u8>,
 }
 
@@ -29,10 +29,10 @@ impl Default for Options {
     }
 }
 
-/// What is below the graph is kept while the file is read, up to so many bytes; where it is more, the file is read a second time.
+/// The text below the graph is kept while the file is read, up to so many bytes. Where it is longer, the file is read a second time.
 const MOST_KEPT: usize = 32 << 20;
 
-/// Writes all of it. The graph stands first and needs the whole file, so that the file may be read twice: `again` opens it at its beginning.
+/// Writes the whole text. The graph stands first and needs the whole file, so the file may be read twice: `again` opens it at its beginning.
 ///
 /// # Errors
 /// [`Error::Damage`]: the whole snapshots before the damage were written. [`Error::Io`]: reading or writing failed.
@@ -52,14 +52,14 @@ pub fn print<R: Read>(
     outline.damage.map_or(Ok(()), |damage| Err(damage.into()))
 }
 
-/// What is told before the trees.
+/// The contents of the graph and of the list of snapshots, which stand before the trees.
 struct Outline {
     header: Header,
     snapshots: Vec<Snapshot>,
     /// The number of the last snapshot that is a peak.
     peak: Option<u64>,
     damage: Option<crate::Damage>,
-    /// All that is below the graph, if it is not too much.
+    /// The text below the graph, if it is not too long.
     table: Option<Vec<u8>>,
 }
 
@@ -69,7 +69,7 @@ impl Outline {
         let mut table = Table::new(reader.header(), options);
         let mut kept = Some(Vec::new());
         let mut snapshots: Vec<Snapshot> = Vec::new();
-        // what is kept without the last snapshot
+        // the length of the kept text without the last snapshot
         let mut without_last = 0;
         let damage = loop {
             let event = match reader.next_event() {
@@ -87,7 +87,7 @@ impl Outline {
             }
             kept = kept.filter(|it| it.len() <= MOST_KEPT);
         };
-        // the tree that the damage is in is not told
+        // the tree with the damage in it is not written
         if damage.is_some() && reader.is_in_tree() {
             snapshots.pop();
             kept.iter_mut().for_each(|it| it.truncate(without_last));

@@ -47,7 +47,7 @@ pub(super) fn axis_end(number: u64, unit: TimeUnit) -> (String, &'static str) {
     (text, unit)
 }
 
-/// In steps of 1024, taken from 1000 on.
+/// The number in a unit: units are 1024 apart, and the next unit is taken from 1000 on.
 fn scale(number: u64, units: &[&'static str; 9]) -> (f64, &'static str) {
     let mut scaled = number as f64;
     let mut names = units.iter();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The table of snapshots, and below each one with a tree that tree.
+//! The table of snapshots; below each snapshot that has a tree, the tree.
 
 use super::{Options, Outline, RULE, number};
 use crate::damage::Error;
 use crate::massif::{Event, Header, Node, Reader, Remarks, Snapshot};
 use std::io::{Read, Write};
 
-/// From the file, up to the last snapshot of the outline.
+/// Writes the table from the file, up to the last snapshot of the outline.
 pub(super) fn write(
     input: impl Read,
     outline: &Outline,
@@ -28,12 +28,12 @@ pub(super) fn write(
     }
 }
 
-/// Writes rows and trees as they come.
+/// Writes rows and trees as they are read.
 pub(super) struct Table {
     heading: String,
     is_heading_due: bool,
     tree: Tree,
-    /// Of the last snapshot.
+    /// The total of the last snapshot.
     total: u64,
 }
 
@@ -74,11 +74,11 @@ fn row([number, time, total, heap, extra, stacks]: &[String; 6]) -> String {
     format!("{number:>3} {time:>14} {total:>16} {heap:>16} {extra:>13} {stacks:>12}\n")
 }
 
-/// A node on the way from the root, whose children have not all come.
+/// A node on the path from the root, some of whose children have not been read yet.
 struct Open {
     awaited: u64,
     is_told: bool,
-    /// How long the indentation of its own line is; that of its children's lines is two longer, but for the root's.
+    /// The length of the indentation of its own line. The indentation of its children's lines is two longer, except for the children of the root.
     indent: usize,
     bytes: u64,
     /// Children that are below the threshold.
@@ -86,11 +86,11 @@ struct Open {
     small_bytes: u64,
 }
 
-/// Writes a tree from its nodes as they come, each before its children.
+/// Writes a tree while its nodes are read; each node comes before its children.
 struct Tree {
     threshold: f64,
     open: Vec<Open>,
-    /// Of the children of the last open node.
+    /// The indentation of the children of the last open node.
     indent: Vec<u8>,
     line: Vec<u8>,
 }
@@ -125,7 +125,7 @@ impl Tree {
         self.close(total, output)
     }
 
-    /// All whose children have come.
+    /// Closes all nodes whose children have been read.
     fn close(&mut self, total: u64, output: &mut impl Write) -> Result<(), Error> {
         while let Some(done) = self.open.pop_if(|it| it.awaited == 0) {
             if done.is_told && done.small > 0 {
@@ -171,11 +171,11 @@ impl Tree {
     }
 }
 
-/// `05.23`: five characters at least, two behind the point, as printf(3) rounds.
+/// `05.23`: at least five characters, two digits after the point, rounded as printf(3) rounds.
 fn push_share(share: f64, line: &mut Vec<u8>) {
     let hundredths = share * 100.0;
     let below = hundredths.floor();
-    // near the middle, what is printed depends on digits that the product has lost
+    // near the middle between two numbers, rounding depends on digits that the product has lost
     if !(0.0..10_000.0).contains(&hundredths) || (hundredths - below - 0.5).abs() < 1e-6 {
         line.extend_from_slice(format!("{share:05.2}").as_bytes());
         return;
@@ -186,7 +186,7 @@ fn push_share(share: f64, line: &mut Vec<u8>) {
     line.extend_from_slice(&[digit(rounded / 1000), digit(rounded / 100), b'.', digit(rounded / 10), digit(rounded)]);
 }
 
-/// Of a number below 65536 that has nothing behind the point.
+/// A whole number below 65536.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn whole(number: f64) -> u16 {
     number as u16

@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is known of a wait beside the wait itself, and what may be said of it in the end.
+//! Facts around a wait, and the verdict on a wait.
 
 use super::meanwhile::Meanwhile;
 use super::sample::Session;
 use crate::cause::{Cause, Evidence};
 use capability::FreeList;
 
-/// What is known of a wait beside the wait itself.
+/// Facts around a wait: what the server, its counters and the host told while it lasted.
 #[derive(Debug, Clone, Copy)]
 pub struct Around<'a> {
-    /// What the server said of its connection, while it lasted.
+    /// What the server said of the wait's connection while the wait lasted.
     pub said: &'a [Session],
     /// `innodb_empty_free_list_algorithm` is `backoff`. `None`: nothing says which algorithm the server has.
     pub backoff: Option<bool>,
-    /// What this version does about an empty free list. `None`: nobody has looked at it.
+    /// What this version does when the free list is empty. `None`: Wringer's authors have not read this version's source.
     pub free_list: Option<&'static FreeList>,
-    /// The function in which queries wait for a free page is probed: this is its name.
+    /// The name of the function in which queries wait for a free page, where it is probed.
     pub probed: Option<&'static str>,
-    /// By how much `wait_free` rose between the readings before and after the wait, and by how much it must have risen for this one alone.
+    /// By how much `wait_free` rose between the readings before and after the wait.
     pub wait_free: Option<u64>,
+    /// By how much `wait_free` must have risen for this wait alone.
     pub tries: u64,
-    /// By how much `Innodb_buffer_pool_pages_LRU_flushed` rose, as `wait_free`.
+    /// By how much `Innodb_buffer_pool_pages_LRU_flushed` rose between the same readings.
     pub lru_flushed: Option<u64>,
-    /// When the statement began of which the server spoke last. `None`: the server does not say.
+    /// When the statement began that the server named last. `None`: the server does not say.
     pub began_us: Option<u64>,
-    /// Pages that were free, at the lowest that was read meanwhile.
+    /// The lowest number of free pages that was read meanwhile.
     pub pages_free: Option<u64>,
-    /// What the host did.
+    /// What the host's disk and memory did meanwhile.
     pub meanwhile: Option<Meanwhile>,
 }
 
 impl Around<'_> {
-    /// What a wait in the function for free pages is called there.
+    /// The cause of a wait in the function for free pages, in this version.
     pub(super) fn free_list_cause(&self) -> Option<Cause> {
         use capability::OnEmpty::{OwnBatch, Searches, WaitsForCleaner};
         if self.backoff == Some(true) {
@@ -44,7 +45,7 @@ impl Around<'_> {
     }
 }
 
-/// What a wait was.
+/// The verdict on a wait.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     Stall {
@@ -53,7 +54,7 @@ pub enum Verdict {
         confidence: f64,
         evidence: Evidence,
     },
-    /// The statement asked for it, or did that much itself.
+    /// The statement asked to wait, or the time was its own work.
     OwnWork,
     /// No statement waited.
     Nothing,

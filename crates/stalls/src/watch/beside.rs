@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is known beside samples and answers: how long a query of our own took that needs nothing, what the server's slow log says of victims, and which
-//! connections are our own. It is added to the evidence of a stall before the stall is told.
+//! Evidence beside samples and answers: how long a query of Wringer's own took that needs nothing (the canary), the entries of victims in the server's slow
+//! log, and which connections are Wringer's own. It is added to a stall before the stall is told.
 
 use super::sample::Session;
 use crate::cause::{Cause, ms};
@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logged {
     pub connection: u64,
-    /// When it was read: up to [`LATE_US`] after its statement had ended.
+    /// When the entry was read: up to [`LATE_US`] after its statement had ended.
     pub read_us: u64,
     pub figures: Figures,
 }
@@ -24,13 +24,13 @@ pub struct Canary {
     pub took_us: u64,
 }
 
-/// So long after its end a statement of the slow log may be read.
+/// An entry of the slow log may be read so long after the end of its statement.
 const LATE_US: u64 = 600_000;
-/// A victim's entry began, or ended, so much inside of the wait that was seen.
+/// By how much the begin or the end of a victim's entry may lie within the wait that was seen.
 const SLACK_US: u64 = 60_000;
 const MOST_LOGGED: usize = 10_000;
 const MOST_RUNS: usize = 2000;
-/// An answer of the canary's that is no slower than this is a quick one.
+/// An answer to the canary within this time is a quick one.
 const QUICK_US: u64 = 10_000;
 
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ pub(super) struct Beside {
     logged: VecDeque<Logged>,
     runs: VecDeque<Canary>,
     own: BTreeSet<u64>,
-    /// Somebody reads the slow log.
+    /// Whether the slow log is read.
     has_log: bool,
 }
 
@@ -63,13 +63,13 @@ impl Beside {
         connection.is_some_and(|it| self.own.contains(&it))
     }
 
-    /// The server says who holds what was waited for, and it is nobody but ourselves.
+    /// Whether the server names the connections that hold the lock, and all of them are Wringer's own.
     pub(super) fn is_ours(&self, said: &[Session]) -> bool {
         let mut holders = said.iter().flat_map(|session| &session.blocked_by).peekable();
         holders.peek().is_some() && holders.all(|holder| self.own.contains(holder))
     }
 
-    /// Before a stall is told, what comes late may still come: the entries of its victims.
+    /// How long a stall is held back before it is told, because entries of its victims in the slow log come late.
     pub(super) fn patience_us(&self) -> u64 {
         if self.has_log { LATE_US } else { 0 }
     }
@@ -103,7 +103,7 @@ impl Beside {
         let is_against = named.is_some_and(|named| stall.cause != Cause::Unknown && !is_like(named, stall.cause));
         let side = if is_against { &mut stall.evidence.against } else { &mut stall.evidence.speaks_for };
         side.push(told);
-        // what the server has measured itself is no guess
+        // a cause that the server itself has measured replaces `unknown`
         let of_most = |cause: Cause| {
             let of = found.iter().filter(|(victim, entry)| field(&entry.figures, victim.lost_query_us) == Some(cause));
             of.count() * 2 >= stall.victims.len()
@@ -135,11 +135,11 @@ impl Beside {
         let evidence = &mut stall.evidence;
         if slowest.saturating_mul(2) >= stall.length_us {
             let told = format!(
-                "a query of our own that needs nothing took {} meanwhile, and usually {}: the server or its host answered nobody",
+                "a query of our own that needs nothing took {} meanwhile, and usually takes {}: the server or its host answered nobody",
                 ms(slowest),
                 ms(self.usual_us())
             );
-            // who waits for a lock waits alone
+            // a wait for a lock does not make other connections wait
             let is_alone = matches!(stall.cause, Cause::RowLock | Cause::MetadataLock | Cause::Probe);
             if is_alone { &mut evidence.against } else { &mut evidence.speaks_for }.push(told);
         } else if slowest <= QUICK_US.max(stall.length_us / 10) {
@@ -159,10 +159,10 @@ impl Beside {
     }
 }
 
-/// How sure a cause is that an entry of the log alone names.
+/// The confidence of a cause that only an entry of the log names.
 const BY_LOG: f64 = 0.8;
 
-/// The field that explains half of what was lost.
+/// The cause whose field explains at least half of the lost time.
 fn field(figures: &Figures, lost_us: u64) -> Option<Cause> {
     let is_half = |us: Option<u64>| us.is_some_and(|us| us > 0 && us.saturating_mul(2) >= lost_us);
     if is_half(figures.row_lock_us) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The account: what stalls cost, by cause and by class of statements; and the stalls themselves, as many as are kept.
+//! The account: the time that stalls cost, for each cause and each class of statements; and the stalls themselves, up to a number.
 
 use super::sample::Counters;
 use super::watched::{ClassSeen, WatchCost, Watched};
@@ -9,11 +9,11 @@ use sql::{Classes, Dialect};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Stalls that are kept one by one, and victims of all of them together.
+/// The most stalls that are kept one by one, and the most victims of all of them together.
 const MOST_STALLS: usize = 2000;
 const MOST_VICTIMS: u64 = 20_000;
 const MOST_CLASSES: usize = 1000;
-/// Of a statement, and of a class.
+/// The most bytes of a statement, and of a class.
 const STATEMENT_BYTES: usize = 2000;
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Books {
         }
     }
 
-    /// The statement's class, and itself where it was asked for.
+    /// The statement's class, and the statement itself where it was asked for.
     pub(super) fn statement(&mut self, statement: Option<String>) -> (Arc<str>, Option<String>) {
         let Some(statement) = statement else { return ("".into(), None) };
         let class = logs::cut(self.names.of(&statement, self.dialect), STATEMENT_BYTES).into();
@@ -59,7 +59,7 @@ impl Books {
         self.tries = self.tries.saturating_add(tries);
     }
 
-    /// Too short to be told, and counted by the server.
+    /// Adds the tries of a sleep that is too short to be told, but that the server counts.
     pub(super) fn short_sleep(&mut self, tries: u64) {
         self.tries = self.tries.saturating_add(tries);
     }
@@ -100,7 +100,7 @@ impl Books {
         }
     }
 
-    /// `overhead_us`: the server has backoff, and a sleep takes so much longer than was asked for.
+    /// `overhead_us`: by how much a sleep is longer than the server asked for, where the server has backoff.
     pub(super) fn watched(
         self,
         source: Source,

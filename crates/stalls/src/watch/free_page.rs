@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waits for a free page of the buffer pool: which evidence names them, in which version.
+//! Waits for a free page of the buffer pool: the evidence that names them in each version.
 
 use super::around::{Around, Verdict, unknown};
 use super::track::Wait;
 use crate::cause::{Cause, Evidence, ms};
 use capability::OnEmpty;
 
-/// The list is as good as empty, in pages.
+/// With fewer free pages than this, the free list counts as empty.
 const FEW: u64 = 64;
 
-/// A probe saw the call: what the server's version does in it is the cause.
+/// The verdict on a call that a probe saw: the cause is what the server's version does in the probed function.
 pub(super) fn probed(wait: &Wait, around: &Around<'_>) -> Verdict {
     let symbol = around.probed.unwrap_or("the function that waits for a free page");
     let seen = format!("in {symbol} for {}, by a probe", ms(wait.length_us()));
@@ -28,7 +28,7 @@ pub(super) fn probed(wait: &Wait, around: &Around<'_>) -> Verdict {
     Verdict::Stall { cause, confidence: 0.99, evidence: Evidence { speaks_for, against } }
 }
 
-/// A plain sleep, of which the server says nothing.
+/// The verdict on a plain sleep that the server does not explain.
 pub(super) fn asleep(wait: &Wait, around: &Around<'_>) -> Verdict {
     let slept = format!("{} samples in a plain sleep, over {}", wait.samples, ms(wait.length_us()));
     let mut evidence = Evidence { speaks_for: vec![slept.clone()], against: Vec::new() };
@@ -57,7 +57,7 @@ pub(super) fn asleep(wait: &Wait, around: &Around<'_>) -> Verdict {
     }
     let (sure, fairly) = if cause == Cause::FreeListBackoff { (0.97, 0.7) } else { (0.85, 0.0) };
     let confidence = match around.wait_free {
-        // half of it: what a reading saw of the tries is not known to the millisecond
+        // half of the tries are enough: it is not known to the millisecond when the counter was read
         Some(rose) if rose.saturating_mul(2) >= tries => {
             let what = format!("wait_free rose by {rose} meanwhile; this wait alone makes about {tries}");
             evidence.speaks_for.push(what);
@@ -77,10 +77,11 @@ pub(super) fn asleep(wait: &Wait, around: &Around<'_>) -> Verdict {
     Verdict::Stall { cause, confidence, evidence }
 }
 
-/// A wait for another thread of which the server names no lock. `None`: nothing shows that it was one for a page.
+/// The verdict on a wait for another thread for which the server names no lock. `None`: nothing shows that it was a wait for a page.
 ///
 /// Two ways look alike: MariaDB from 10.5 waits for its page cleaner on a condition, and counts each round; `legacy` may wait for a batch that runs, and counts
-/// nothing. Both are surmised only while the list is empty and the counter of just that moves; nothing there tells this wait from one for a latch.
+/// nothing. Both are only assumed, and only while the list is empty and the counter of just that way rises: nothing there
+/// distinguishes this wait from a wait for a latch.
 pub(super) fn blocked(around: &Around<'_>) -> Option<Verdict> {
     if around.backoff == Some(true) || around.probed.is_some() {
         return None;

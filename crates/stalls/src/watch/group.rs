@@ -5,7 +5,7 @@ use super::track::Wait;
 use crate::cause::{Cause, Evidence};
 use crate::explained::{Stall, Victim};
 
-/// A wait that was judged to be a stall's.
+/// A wait that was judged to be part of a stall.
 #[derive(Debug, Clone)]
 pub(super) struct Judged {
     pub(super) wait: Wait,
@@ -21,7 +21,7 @@ pub(super) struct Group {
     pub(super) cause: Cause,
     pub(super) from_us: u64,
     pub(super) to_us: u64,
-    /// When all of them waited.
+    /// The time in which all of them waited.
     core: (u64, u64),
     members: Vec<Judged>,
 }
@@ -32,7 +32,7 @@ impl Group {
         Self { cause: first.cause, from_us, to_us, core: (from_us, to_us), members: vec![first] }
     }
 
-    /// Half of it, or half of what all others share, is at the same time.
+    /// Whether the wait belongs to this group: half of it, or half of the time that all others share, is at the same time.
     pub(super) fn has_room_for(&self, judged: &Judged) -> bool {
         let (from, to) = self.with(judged);
         let shorter = judged.wait.length_us().min(self.core.1.saturating_sub(self.core.0));

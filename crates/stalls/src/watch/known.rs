@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the server has said until now: whose threads are whose, what connections did, and the counters. Bounded: what is old is forgotten.
+//! What the server has said until now: which thread serves which connection, what connections did, and the counters. Old answers are forgotten, so that
+//! memory is bounded.
 
 use super::sample::{Answer, Counters, Doing, Sample, Says, Session};
 use super::track::{SLACK_QUEUED_US, Wait, Way};
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// Of one connection.
+/// The most answers that are kept for one connection.
 const MOST_SAID: usize = 40;
 const MOST_COUNTERS: usize = 4000;
 const MOST_LISTS: usize = 1000;
@@ -26,26 +27,27 @@ struct Counted {
 
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// Of the last list.
+    /// The connection of each thread, by the last list.
     connections: HashMap<u32, u64>,
     background: HashSet<u32>,
     said: HashMap<u32, VecDeque<Said>>,
-    /// When it was asked for each, and when the answer came.
+    /// When each list was asked for, and when the answer came.
     lists: VecDeque<(u64, u64)>,
-    /// A list said which threads the connections have.
+    /// Whether a list has said which threads the connections have.
     tells_threads: bool,
     first: Option<Counters>,
     counted: VecDeque<Counted>,
     /// Threads that were seen waiting for a client.
     seen_idle: HashSet<u32>,
-    /// New, or seen to serve somebody, since the last list.
+    /// Threads that are new since the last list, or were seen to serve a client since then.
     strangers: HashSet<u32>,
-    /// Not in a list that was made while they served somebody: the server's own.
+    /// Threads that were not in a list that was made while they were busy: threads of the server's own.
     unlisted: HashSet<u32>,
     were_clients: HashSet<u32>,
     polls: Polls,
-    /// The fewest free pages of each instance, and the last reading: when, and of the instance with the fewest.
+    /// The fewest free pages of each instance that were read.
     least_free: Vec<u64>,
+    /// Readings of the instance with the fewest free pages: when it was asked for, when the answer came, and the pages.
     scarcest: VecDeque<(u64, u64, u64)>,
 }
 
@@ -98,7 +100,7 @@ impl Known {
         }
     }
 
-    /// What the thread does, with what is known of the descriptors at which it polls.
+    /// What the thread does; for a thread that polls, the known descriptors tell for whom it waits.
     pub(super) fn resolved(&mut self, sample: &Sample, at_us: u64) -> Doing {
         self.polls.seen(sample, at_us);
         let doing = self.meant(sample);
@@ -116,7 +118,7 @@ impl Known {
         doing
     }
 
-    /// A thread that was not there before.
+    /// A new thread is there.
     pub(super) fn came(&mut self, thread: u32) {
         if self.tells_threads {
             self.strangers.insert(thread);
@@ -131,7 +133,7 @@ impl Known {
         self.polls.forget(thread);
     }
 
-    /// It served somebody, and may again: it is not known whom.
+    /// Whether the thread served a client before. It may serve another one now, and it is not known which.
     pub(super) fn was_client(&self, thread: u32) -> bool {
         self.were_clients.contains(&thread) && !self.is_client(thread)
     }
@@ -143,7 +145,7 @@ impl Known {
         }
     }
 
-    /// Somebody has come since the last list.
+    /// Whether threads have come since the last list.
     pub(super) fn has_strangers(&self) -> bool {
         !self.strangers.is_empty()
     }
@@ -160,7 +162,7 @@ impl Known {
         self.said.get(&thread)?.back().map(|said| said.asked_us)
     }
 
-    /// In the last answer.
+    /// Whether the last answer names a wait of this thread.
     pub(super) fn names_a_wait(&self, thread: u32) -> bool {
         let last = self.said.get(&thread).and_then(VecDeque::back);
         last.is_some_and(|said| !matches!(said.session.says, Says::Idle | Says::Busy))
@@ -174,13 +176,13 @@ impl Known {
         self.lists.back().is_some_and(|(asked, _)| *asked >= us)
     }
 
-    /// A list was made while it lasted.
+    /// Whether a list was made while the wait lasted.
     pub(super) fn was_listed_within(&self, wait: &Wait) -> bool {
         self.lists.iter().rev().any(|(asked, answered)| *asked >= wait.from_us && *answered <= wait.to_us)
     }
 
-    /// What was said of the thread's connection while the wait lasted; where no answer came within it, an answer that came about then, if it
-    /// names a wait.
+    /// What the server said of the thread's connection while the wait lasted. Where no question and its answer lie within the wait:
+    /// those that overlap it, if they say that the connection was busy or waited.
     pub(super) fn said_of(&self, wait: &Wait) -> Vec<Session> {
         let said = self.said.get(&wait.thread);
         let said = || said.into_iter().flatten();
@@ -198,9 +200,9 @@ impl Known {
             .collect()
     }
 
-    /// When the statement began of which was spoken last while it lasted. It is not known when the server looked between question and answer: the
-    /// earliest counts. Of a thread without a CPU, the earliest of all that were spoken of: the next one may have begun when the server is given a
-    /// CPU and answers. So an answer that was late says nothing there unless its statement is as old as the wait.
+    /// When the statement began that the server named last while the wait lasted. It is not known when, between question and answer, the server looked: the
+    /// earliest moment counts. For a thread without a CPU, the earliest of all statements that were named counts: the next statement may have begun when the
+    /// server is given a CPU and answers. So a late answer tells nothing about such a thread, unless its statement is as old as the wait.
     pub(super) fn began_us(&self, wait: &Wait) -> Option<u64> {
         let within = self.said.get(&wait.thread)?.iter().rev();
         let mut within = within.filter(|it| it.asked_us >= wait.from_us && it.answered_us <= wait.to_us);
@@ -220,7 +222,7 @@ impl Known {
         counter(&after.counters)?.checked_sub(counter(&before.counters)?)
     }
 
-    /// The fewest that were read while it lasted: of the instance that had the fewest, where they were asked for one by one.
+    /// The fewest free pages that were read while the wait lasted. Where each instance was asked for: those of the instance that had the fewest.
     pub(super) fn pages_free(&self, wait: &Wait) -> Option<u64> {
         let is_within = |asked_us: u64, answered_us: u64| asked_us >= wait.from_us && answered_us <= wait.to_us;
         let all = self.counted.iter().filter(|it| is_within(it.asked_us, it.answered_us));
@@ -242,7 +244,7 @@ impl Known {
         }
     }
 
-    /// Of each instance of the buffer pool, the fewest free pages that were read.
+    /// The fewest free pages that were read, for each instance of the buffer pool.
     pub(super) fn least_free(&self) -> Vec<u64> {
         self.least_free.clone()
     }
@@ -252,20 +254,20 @@ impl Known {
     }
 }
 
-/// A process of PostgreSQL waits at one `epoll` descriptor for its client, and at another one for other processes. Which is which is learned
-/// when the server says that a connection is idle.
+/// A process of PostgreSQL waits at one `epoll` descriptor for its client, and at another one for other processes. The descriptor of the client is
+/// learned when the server says that a connection is idle.
 #[derive(Debug, Default)]
 struct Polls {
     now: HashMap<u32, (u64, u64)>,
     idle: HashMap<u32, u64>,
-    /// The server said that it was idle, in an answer that came then.
+    /// Threads that the server said were idle, and when that answer came.
     supposed: HashMap<u32, u64>,
-    /// Of all processes: they open their descriptors in the same order.
+    /// How often each descriptor was the client's, over all processes: they open their descriptors in the same order.
     usual: HashMap<u64, u64>,
 }
 
 impl Polls {
-    /// Since when it polls where. What an answer let suppose counts when the thread still polls there after it.
+    /// Keeps since when the thread polls at this descriptor. An answer that called the thread idle counts when the thread still polls there after the answer.
     fn seen(&mut self, sample: &Sample, at_us: u64) {
         let thread = sample.thread;
         let Doing::Polling(descriptor) = sample.doing else {
@@ -299,7 +301,7 @@ impl Polls {
         if says == Says::Idle {
             self.supposed.insert(thread, answered_us);
         } else if says != Says::Busy && self.idle.get(&thread) == Some(&descriptor) {
-            // it waits for somebody there
+            // the thread waits for another process there
             self.idle.remove(&thread);
             self.usual.entry(descriptor).and_modify(|count| *count = count.saturating_sub(1));
         }

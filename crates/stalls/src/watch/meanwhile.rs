@@ -4,12 +4,12 @@
 use super::track::Wait;
 use std::collections::VecDeque;
 
-/// Counters of the host, at one moment. `None`: not to be read.
+/// Counters of the host, at one moment. `None`: they cannot be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostReading {
-    /// Since boot, in microseconds: some task waited for memory (`/proc/pressure/memory`, or the server's own cgroup's `memory.pressure`).
+    /// The time since boot, in microseconds, in which some task waited for memory (`/proc/pressure/memory`, or the server's own cgroup's `memory.pressure`).
     pub memory_us: Option<u64>,
-    /// Of the disk with the data directory, since boot.
+    /// The times of the disk with the data directory, since boot.
     pub disk: Option<DiskTimes>,
 }
 
@@ -18,7 +18,7 @@ pub struct HostReading {
 pub struct DiskTimes {
     pub reads: u64,
     pub read_ms: u64,
-    /// Flushes are among them.
+    /// Writes, including flushes.
     pub writes: u64,
     pub write_ms: u64,
 }
@@ -32,7 +32,7 @@ pub struct Meanwhile {
     pub disk: Option<DiskTimes>,
 }
 
-/// Two minutes.
+/// The most readings that are kept: those of two minutes.
 const MOST: usize = 1200;
 
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Readings {
         }
     }
 
-    /// Between the last reading before the wait and the first one after it, or the last one that is there.
+    /// The difference between the last reading before the wait and the first one after it; without a reading after it, the last one that is there.
     pub(super) fn around(&self, wait: &Wait) -> Option<Meanwhile> {
         let (from_us, before) = self.of.iter().rev().find(|(at, _)| *at <= wait.from_us).or(self.of.front())?;
         let (to_us, after) = self.of.iter().find(|(at, _)| *at >= wait.to_us).or(self.of.back())?;
@@ -63,7 +63,7 @@ impl Readings {
         Some(Meanwhile { over_us, memory_us, disk })
     }
 
-    /// Some task waited for memory for a tenth of the time since the reading before the last one.
+    /// Whether some task waited for memory for a tenth of the time since the second last reading.
     pub(super) fn is_memory_short(&self) -> bool {
         let mut last = self.of.iter().rev();
         let (Some((to_us, after)), Some((from_us, before))) = (last.next(), last.next()) else { return false };

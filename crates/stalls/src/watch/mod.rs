@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stalls of a server that runs, as they happen: what its threads do is sampled, the server is asked what its connections wait for, and both are
-//! put together here. No I/O, no clock: who calls brings samples and answers, with their times.
+//! Stalls of a server that runs, as they happen: the caller samples what its threads do, and asks the server what its connections wait for. Both are
+//! put together here. No I/O, no clock: the caller brings samples and answers, with their times.
 //!
-//! - [`Watching`]: takes [`Sample`]s and [`Answer`]s, says what should be asked ([`Wants`]), gives back stalls as they are settled, and at the end all
-//!   that was [`Watched`].
+//! - [`Watching`]: takes [`Sample`]s and [`Answer`]s, says which questions the server should be asked ([`Wants`]), returns stalls when they are settled, and at the
+//!   end the whole result, [`Watched`].
 //! - [`Tracker`]: the waits of one thread.
-//! - [`judge`]: what one wait was for.
+//! - [`judge`]: the cause of one wait.
 
 mod around;
 mod beside;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A stall in the words of a recording: it and each of its victims is a span with attributes, all of them text; and back.
+//! A stall as parts of a recording, and back: the stall and each of its victims is a span with attributes, all of them text.
 
 use crate::cause::{Cause, Evidence};
 use crate::explained::{Stall, Victim};
@@ -9,14 +9,14 @@ use serde::de::value::{Error, StrDeserializer};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// From when, for how long, and what is known of it.
+/// A span: when it began, how long it was, and its attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// Microseconds, on the caller's clock. `None`: the begin is not known.
     pub started_us: Option<i64>,
     pub length_us: u64,
-    /// Of a stall: `number`, `cause`, `confidence` (0 to 1), `lost_query_us`, `ends_within_us`, `victims` (all of them), `for` and `against` (the
-    /// evidence, a line each). Of a victim: `stall` (its number), `connection`, `thread`, `statement` (its class), `statement_with_values` where that
+    /// A stall has `number`, `cause`, `confidence` (0 to 1), `lost_query_us`, `ends_within_us`, `victims` (all of them), `for` and `against` (the
+    /// evidence, one line each). A victim has `stall` (its number), `connection`, `thread`, `statement` (its class), `statement_with_values` where that
     /// was asked for, `lost_query_us`.
     pub attributes: BTreeMap<String, String>,
 }
@@ -29,7 +29,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// `number`: tells it from the other stalls of the same watch.
+    /// `number`: distinguishes this stall from the other stalls of the same watch.
     pub fn of(stall: &Stall, number: u64) -> Self {
         let attributes = [
             ("number", number.to_string()),
@@ -47,7 +47,7 @@ impl Parts {
         }
     }
 
-    /// What is missing counts as 0 or empty; a cause that this build does not know is `unknown`.
+    /// Attributes that are missing count as 0 or empty; a cause that this build does not know becomes `unknown`.
     pub fn stall(&self) -> Stall {
         let Part { started_us, length_us, attributes } = &self.stall;
         let evidence = Evidence { speaks_for: listed(attributes, "for"), against: listed(attributes, "against") };
@@ -66,7 +66,7 @@ impl Parts {
 }
 
 impl Part {
-    /// Of a stall its own number, of a victim that of its stall. `None`: it has none.
+    /// The number of the stall; for a victim, the number of its stall. `None`: it has none.
     pub fn number(&self) -> Option<u64> {
         number(&self.attributes, "number").or_else(|| number(&self.attributes, "stall"))
     }
@@ -97,7 +97,7 @@ fn victim(part: &Part) -> Victim {
     }
 }
 
-/// What is empty is left out.
+/// The attributes that are not empty.
 fn known<const N: usize>(attributes: [(&str, String); N]) -> BTreeMap<String, String> {
     let known = attributes.into_iter().filter(|(_, text)| !text.is_empty());
     known.map(|(name, text)| (name.to_owned(), text)).collect()

@@ -13,16 +13,16 @@ pub struct Hit {
     pub is_return: bool,
 }
 
-/// What is probed.
+/// The probed function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
     /// The function's symbol.
     pub symbol: &'static str,
-    /// Shorter calls are no waits, in microseconds.
+    /// The shortest call that counts as a wait, in microseconds.
     pub least_us: u64,
 }
 
-/// Calls that were told lately: samples of them are left out.
+/// The most recent calls that are kept. Samples that lie in such a call are left out.
 const MOST_RECENT: usize = 5000;
 
 /// The calls of all threads.
@@ -38,7 +38,8 @@ impl Calls {
         Self { least_us, ..Self::default() }
     }
 
-    /// Returns the calls that were waits. A hit without its fellow, whose record was lost or which came before the probe, says nothing.
+    /// Returns the calls that were waits. A hit whose other half is missing is ignored: the record of the begin or of the return was lost, or the call began before the
+    /// probe.
     pub(super) fn take(&mut self, hits: &[Hit]) -> Vec<Wait> {
         let mut waits = Vec::new();
         for hit in hits {
@@ -55,7 +56,7 @@ impl Calls {
         waits
     }
 
-    /// Those that have not returned when watching ends.
+    /// The calls that have not returned when watching ends.
     pub(super) fn close(&mut self, at_us: u64) -> Vec<Wait> {
         let open = std::mem::take(&mut self.open);
         let waits = open.into_iter().map(|(thread, from_us)| call(thread, from_us, at_us));
@@ -66,7 +67,7 @@ impl Calls {
         self.open.remove(&thread);
     }
 
-    /// The probe tells this wait, or will: half of it is in the function.
+    /// Whether the probe tells this wait, or will tell it: at least half of it lies in a call of the function.
     pub(super) fn cover(&self, wait: &Wait) -> bool {
         let shared = |from_us: u64, to_us: u64| to_us.min(wait.to_us).saturating_sub(from_us.max(wait.from_us));
         let told = self.recent.iter().rev().filter(|it| it.thread == wait.thread);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is seen of a server that runs: its threads, as the kernel shows them, and its connections, as the server does. Plain data; times in
+//! Observations of a server that runs: its threads, as the kernel shows them, and its connections, as the server shows them. Plain data; times are
 //! microseconds since the watch began.
 
 use serde::Serialize;
@@ -9,17 +9,18 @@ use serde::Serialize;
 pub enum Doing {
     /// Waits for its client: for a statement, or for room to send an answer.
     Idle,
-    /// Waits at this `epoll` descriptor, for its client or for another process: the number tells which, once it is known where it waits when idle.
+    /// Waits at this `epoll` descriptor, for its client or for another process: the number of the descriptor tells which, once it is known where
+    /// the thread waits when it is idle.
     Polling(u64),
     /// Has a CPU, or would take one.
     Running,
-    /// In a sleep that only its end ends: `select` without descriptors, `nanosleep`.
+    /// In a sleep that nothing but its own end wakes: `select` without descriptors, `nanosleep`.
     Asleep,
     /// Waits for another thread or process: `futex`, a semaphore.
     Blocked,
     /// In the kernel, and in no system call: a page fault that waits.
     Faulting,
-    /// In the kernel's search for free memory, or held back because its cgroup has too much.
+    /// In the kernel's search for free memory, or held back because its cgroup uses too much memory.
     Reclaiming,
     /// Waits for the disk to read.
     Reading,
@@ -32,18 +33,18 @@ pub enum Doing {
 pub struct Sample {
     pub thread: u32,
     pub doing: Doing,
-    /// The thread's `schedstat`. `None`: not read, because it does nothing, or not to be read.
+    /// The thread's `schedstat`. `None`: it was not read because the thread does nothing, or it cannot be read.
     pub sched: Option<Sched>,
 }
 
 /// The three numbers of `/proc/PID/task/TID/schedstat`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sched {
-    /// On a CPU. The kernel counts it up at its ticks, every 1 to 10 ms.
+    /// Time on a CPU. The kernel updates it at its ticks, every 1 to 10 ms.
     pub cpu_ns: u64,
-    /// In the queue for one.
+    /// Time in the queue for a CPU.
     pub queued_ns: u64,
-    /// How often it was given one. It does not change while a thread is in one wait.
+    /// How often the thread was given a CPU. The number does not change while the thread is in one wait.
     pub turns: u64,
 }
 
@@ -51,7 +52,7 @@ pub struct Sched {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Says {
     Idle,
-    /// Runs a statement, and no word about waiting.
+    /// Runs a statement; the server names no wait.
     Busy,
     RowLock,
     MetadataLock,
@@ -61,46 +62,47 @@ pub enum Says {
     Checkpoint,
     BufferPin,
     Mutex,
-    /// What it was asked to: `SLEEP`, `GET_LOCK`, `pg_sleep`.
+    /// A wait that the statement asked for: `SLEEP`, `GET_LOCK`, `pg_sleep`.
     AskedToWait,
-    /// No client's: replication, the server's own threads.
+    /// It serves no client: replication, the server's own threads.
     Background,
 }
 
 /// One connection, as the server shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// The server's number for it.
+    /// The server's number of the connection.
     pub connection: u64,
     /// The kernel's number of its thread, or of its process. `None`: the server does not say.
     pub thread: Option<u32>,
     pub says: Says,
     /// In the server's own words: `Waiting for table metadata lock`, `Lock/transactionid`. May be empty.
     pub words: String,
-    /// With its values.
+    /// The statement with its values.
     pub statement: Option<String>,
-    /// For how long its statement ran when the server was asked, in microseconds. `None`: the server does not say it, or in seconds.
+    /// For how long its statement ran when the server was asked, in microseconds. `None`: the server does not say it, or only in whole
+    /// seconds.
     pub age_us: Option<u64>,
-    /// Connections that hold what it waits for, where the server says so.
+    /// Connections that hold what this connection waits for, where the server names them.
     pub blocked_by: Vec<u64>,
 }
 
 /// What a server has answered.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// The question left, and the answer came.
+    /// When the question was sent, and when the answer came.
     pub asked_us: u64,
     pub answered_us: u64,
     /// `None`: not asked, or refused.
     pub sessions: Option<Vec<Session>>,
     pub counters: Option<Counters>,
-    /// The algorithm in force is `backoff`, where it was asked for.
+    /// Whether the algorithm in force is `backoff`, where the server was asked.
     pub backoff: Option<bool>,
-    /// Free pages of each instance of the buffer pool, where they were asked for one by one.
+    /// Free pages of each instance of the buffer pool, where the server was asked for them.
     pub free_by_instance: Option<Vec<u64>>,
 }
 
-/// Of all instances of the buffer pool together.
+/// Counters, summed over all instances of the buffer pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// `Innodb_buffer_pool_wait_free`, since the server's start.
@@ -111,7 +113,7 @@ pub struct Counters {
     pub lru_flushed: Option<u64>,
 }
 
-/// What could not be read, why, and what would help.
+/// Something that could not be read, the reason, and what would help.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Missing {
     pub what: String,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waits of one thread, from samples: an uninterrupted run of samples in which it waits in the same way.
+//! Waits of one thread, from samples: a wait is an uninterrupted run of samples in which the thread waits in the same way.
 //!
-//! Samples say nothing of what was between them. A thread that is found in the same kind of wait again and again may have been in many short ones;
-//! the kernel's count of turns on a CPU tells the difference ([`Sched::turns`]). A sleep of `backoff` is many short sleeps by nature: there, turns are
+//! Samples do not show the time between them. A thread that is found in the same kind of wait again and again may have been in many short waits;
+//! the kernel's count of turns on a CPU tells the difference ([`Sched::turns`]). A wait under `backoff` consists of many short sleeps: there, turns are
 //! not counted.
 
 use super::sample::{Doing, Sample, Sched};
@@ -16,9 +16,9 @@ pub enum Way {
     Reclaiming,
     Reading,
     Syncing,
-    /// Would run, and has no CPU.
+    /// Could run, and has no CPU.
     Queued,
-    /// In the function that waits for a free page, as a probe saw.
+    /// In the function that waits for a free page; a probe saw it.
     FreePage,
 }
 
@@ -27,14 +27,14 @@ pub enum Way {
 pub struct Wait {
     pub thread: u32,
     pub way: Way,
-    /// In the middle between the last sample without it and the first with it: half a sampling interval off at most.
+    /// The middle between the last sample without the wait and the first sample with it. The error is at most half a sampling interval.
     pub from_us: u64,
     pub to_us: u64,
-    /// Samples in it, those of gaps left out.
+    /// The number of samples in the wait, without the samples of gaps.
     pub samples: u32,
     /// How often the thread was given a CPU within it. `None`: not known.
     pub turns: Option<u64>,
-    /// It was there when watching began.
+    /// Whether it had begun before watching began.
     pub is_cut: bool,
 }
 
@@ -44,24 +44,25 @@ impl Wait {
     }
 }
 
-/// Samples that may lie between two of a run: a thread that sleeps is awake now and then.
+/// The most samples of something else that may lie between two samples of a wait: a thread that sleeps is awake now and then.
 const GAP: usize = 2;
-/// Of a sleep more of them, as long as all lie within so many microseconds: who wakes up to look has to wait for a CPU first, whatever the interval.
+/// In a sleep more such samples may lie between two, as long as all lie within so many microseconds: a thread that wakes up to look has to wait for a CPU
+/// first, whatever the sampling interval is.
 const GAP_US: u64 = 20_000;
-/// And those in which it had no CPU and would have run: it did nothing else meanwhile.
+/// The same for samples in which the thread could run and had no CPU: it did nothing else meanwhile.
 const QUEUED_GAP_US: u64 = 200_000;
-/// Fewer samples are no wait.
+/// A wait has at least so many samples.
 pub const LEAST_SAMPLES: u32 = 4;
-/// Of a thread that got less of a CPU than this since the sample before, and would have run, it is said that it waits for one.
+/// A thread that could run, and got less than one part in this number of a CPU since the sample before, waits for a CPU.
 const QUEUED_SHARE: u64 = 5;
 
-/// Between the begin of a statement and that of its wait for a CPU: less than it takes until the server is asked about it.
+/// The most time between the begin of a statement and the begin of its wait for a CPU. It is less than the time until the server is asked about the wait.
 pub(super) const SLACK_QUEUED_US: u64 = 20_000;
 
-/// Reads that take less than this each, one after another, are no wait: a long one may stand among them.
+/// Reads one after another that take less than this each are no wait, although a long one may be among them.
 pub(super) const QUICK_READ_US: u64 = 10_000;
 
-/// Turns since the sample before, so long ago, that still are one wait.
+/// The most turns since the sample before, which was `since_us` ago, with which it is still one wait.
 fn turns_at_once(way: Way, since_us: u64) -> u64 {
     match way {
         Way::Blocked => 1,
@@ -70,15 +71,16 @@ fn turns_at_once(way: Way, since_us: u64) -> u64 {
     }
 }
 
-/// Turns are allowed anew in each part of so many microseconds: a long wait must not save them up.
+/// Each part of so many microseconds has its own allowed turns, so that a long wait cannot collect them.
 const PART_US: u64 = 1_000_000;
 
-/// Turns on a CPU that belong to one wait and not to several: a timed wait looks at the clock now and then; a sync is a few waits for the disk.
+/// The most turns on a CPU with which a wait is one and not several: in a timed wait the thread looks at the clock now and then; a sync consists of a few
+/// waits for the disk.
 fn turns_allowed(way: Way, length_us: u64) -> Option<u64> {
     match way {
         Way::Blocked => Some(1 + length_us / 100_000),
         Way::Syncing => Some(4 + length_us / 50_000),
-        // with many on one CPU, each is given it for some milliseconds in turn
+        // where many threads share one CPU, each is given it for some milliseconds in turn
         Way::Queued => Some(2 + length_us / 20_000),
         Way::Asleep | Way::Reading | Way::Faulting | Way::Reclaiming | Way::FreePage => None,
     }
@@ -96,9 +98,9 @@ struct Run {
     wait: Wait,
     last: Seen,
     first_turns: Option<u64>,
-    /// The begin of the part for which turns are counted, and the count then.
+    /// The begin of the part for which turns are counted, and the kernel's count at that moment.
     part: (u64, Option<u64>),
-    /// Samples since the last one in it.
+    /// Samples since the last sample of the wait.
     gap: Vec<Seen>,
 }
 
@@ -116,13 +118,13 @@ impl Tracker {
         Self { thread, before: None, run: None, sched: None }
     }
 
-    /// Takes the next sample, which is not earlier than those before. Returns the waits that have ended by now.
+    /// Takes the next sample, which is not earlier than the samples before. Returns the waits that have ended by now.
     pub fn sample(&mut self, at_us: u64, sample: &Sample) -> Vec<Wait> {
         let seen = Seen { at_us, way: self.way(at_us, sample), sched: sample.sched };
         self.sched = sample.sched.map(|sched| (at_us, sched));
         let mut ended = Vec::new();
         if matches!(sample.doing, Doing::Idle | Doing::Polling(_)) {
-            // it has answered: a statement's wait is over
+            // the server has answered its client: the wait of the statement is over
             self.end(at_us, &mut ended);
             self.before = Some(seen);
         } else {
@@ -137,7 +139,7 @@ impl Tracker {
         Some(run.so_far(run.last.at_us))
     }
 
-    /// The thread is gone, or watching has ended.
+    /// The thread has ended, or watching has ended: returns the wait that goes on.
     pub fn close(&mut self, at_us: u64) -> Option<Wait> {
         let mut ended = Vec::new();
         self.end(at_us, &mut ended);
@@ -177,7 +179,7 @@ impl Tracker {
                     let gap = std::mem::take(&mut run.gap);
                     let next_us = gap.first().map_or(seen.at_us, |first| first.at_us);
                     self.end(next_us, ended);
-                    // what the gap was is known now: it may be the beginning of another wait
+                    // now the gap is known to be no gap: it may be the beginning of another wait
                     gap.into_iter().chain([seen]).for_each(|seen| self.take(seen, ended));
                     return;
                 }
@@ -195,7 +197,7 @@ impl Tracker {
         self.run = Some(Run { wait, last: seen, first_turns, part: (from_us, first_turns), gap: Vec::new() });
     }
 
-    /// `next_us`: when it was first seen without it.
+    /// `next_us`: when the thread was first seen outside of the wait.
     fn end(&mut self, next_us: u64, ended: &mut Vec<Wait>) {
         let Some(run) = self.run.take() else { return };
         let until_us = run.gap.first().map_or(next_us, |first| first.at_us);
@@ -214,7 +216,7 @@ impl Run {
         self.last = seen;
     }
 
-    /// A sample of something else that may lie between two of the run.
+    /// Whether this sample of something else may lie between two samples of the wait.
     fn has_room_for(&self, seen: &Seen) -> bool {
         if self.gap.len() < GAP || self.wait.way != Way::Asleep {
             return self.gap.len() < GAP;
@@ -224,7 +226,7 @@ impl Run {
         gap_us <= GAP_US || (awake <= GAP && gap_us <= QUEUED_GAP_US)
     }
 
-    /// With this sample it is still one wait, and not the next one of the same kind.
+    /// Whether with this sample it is still one wait, and not the next wait of the same kind.
     fn is_one(&self, seen: &Seen) -> bool {
         let (part_us, first) = self.part;
         let (Some(first), Some(now)) = (first, seen.sched) else { return true };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one wait was for: how the thread waited, and what the server said meanwhile. What neither tells is [`Cause::Unknown`].
+//! The cause of one wait, from the way in which the thread waited and from what the server said meanwhile. Where neither tells it, it is
+//! [`Cause::Unknown`].
 
 use super::around::{Around, Verdict, named, unknown};
 use super::free_page;
@@ -8,22 +9,23 @@ use super::sample::{Says, Session};
 use super::track::{QUICK_READ_US, SLACK_QUEUED_US, Wait, Way};
 use crate::cause::{Cause, Evidence, ms};
 
-/// So many quick reads, one after another, are the statement's own work.
+/// From so many quick reads on, one after another, reads are the statement's own work.
 const MANY_READS: u64 = 20;
 
-/// A statement waits soon after its begin; what two clocks and a sample say of one moment may differ by this.
+/// A statement's wait may seem to begin before the statement by this much: two clocks and a sample do not agree better on one moment.
 const SLACK_US: u64 = 30_000;
-/// A thread that was given a CPU so seldom, in the middle, waits for one: a quota gives some milliseconds of each tenth of a second.
+/// A thread that was given a CPU less often than once in this time, on the average, waits for a CPU: a quota gives some milliseconds of each tenth of a
+/// second.
 const TURN_EACH_US: u64 = 15_000;
 
 pub fn judge(wait: &Wait, around: &Around<'_>) -> Verdict {
     let said = Said::count(around.said);
     if wait.way == Way::FreePage {
-        // what was said of it may be older than the wait, or younger
+        // the server's answers may be older than the wait, or younger
         let is_own = said.is_all(|it| it == Says::Background);
         return if is_own { Verdict::Nothing } else { free_page::probed(wait, around) };
     }
-    // a thread that would run is idle to the server until it does: its client's request has come
+    // a thread that could run is idle for the server until it runs: its client's request has come already
     let may_rest = |it| it == Says::Background || it == Says::Idle && wait.way != Way::Queued;
     if said.is_all(may_rest) {
         return Verdict::Nothing;
@@ -49,8 +51,8 @@ pub fn judge(wait: &Wait, around: &Around<'_>) -> Verdict {
     }
 }
 
-/// Waits for the disk or for a CPU of one statement after another are found in a row, too. The server's word, how long the statement runs, tells
-/// them apart; without it, one wait that is long enough.
+/// Whether the wait belongs to one statement. Waits of one statement after another, for the disk or for a CPU, may look like one long wait. The server's
+/// answer how long the statement runs decides it; without an answer, a single wait that is long enough does.
 fn is_of_one_statement(wait: &Wait, around: &Around<'_>) -> bool {
     if !matches!(wait.way, Way::Reading | Way::Syncing | Way::Queued) {
         return true;
@@ -90,7 +92,7 @@ fn blocked(around: &Around<'_>, said: &Said) -> Verdict {
     unknown(vec![held], why)
 }
 
-/// In a page fault: the kernel fetches the page from a file or from swap, or has none to give.
+/// The verdict on a page fault: the kernel fetches the page from a file or from swap, or has no free page to give.
 fn faulting(wait: &Wait, around: &Around<'_>, said: &Said) -> Verdict {
     if let Some(cause) = said.cause() {
         return said.verdict(cause, "waited in a page fault".to_owned());
@@ -105,7 +107,7 @@ fn faulting(wait: &Wait, around: &Around<'_>, said: &Said) -> Verdict {
     unknown(vec![waited], format!("reclaim: {against}"))
 }
 
-/// The kernel's own function says it.
+/// The verdict on a wait for memory: the kernel's function in which the thread waits tells it.
 fn reclaiming(wait: &Wait, around: &Around<'_>) -> Verdict {
     let waited =
         format!("{} samples in the kernel's search for free memory, over {}", wait.samples, ms(wait.length_us()));
@@ -117,13 +119,13 @@ fn reclaiming(wait: &Wait, around: &Around<'_>) -> Verdict {
     Verdict::Stall { cause: Cause::Reclaim, confidence, evidence }
 }
 
-/// Tasks waited for memory for half of the wait's time, and how long they did.
+/// Whether tasks waited for memory for at least half of the wait's time; and a sentence that says how long.
 fn memory(wait: &Wait, around: &Around<'_>) -> (bool, Option<String>) {
     let Some(us) = around.meanwhile.and_then(|it| it.memory_us) else { return (false, None) };
     (us.saturating_mul(2) >= wait.length_us(), Some(format!("some task waited for memory for {} meanwhile", ms(us))))
 }
 
-/// With what the disk of the data directory did meanwhile.
+/// Adds to the verdict what the disk of the data directory did meanwhile.
 fn with_disk(verdict: Verdict, around: &Around<'_>, writes: bool) -> Verdict {
     let Some((meanwhile, disk)) = around.meanwhile.and_then(|it| Some((it, it.disk?))) else { return verdict };
     let Verdict::Stall { cause, confidence, mut evidence } = verdict else { return verdict };
@@ -156,9 +158,9 @@ fn reading(wait: &Wait, said: &Said) -> Verdict {
     }
 }
 
-/// What the server said, counted.
+/// What the server said, with counts.
 struct Said {
-    /// Those said most often first.
+    /// How often each was said; the one that was said most often stands first.
     counts: Vec<(Says, usize)>,
     words: Vec<String>,
     blockers: Vec<u64>,
@@ -196,7 +198,7 @@ impl Said {
         self.counts.iter().filter(|(says, _)| cause_of(*says) == Some(cause)).map(|(_, count)| count).sum()
     }
 
-    /// The cause that was named most often, if any was.
+    /// The cause that the server named most often, if it named one.
     fn cause(&self) -> Option<Cause> {
         self.counts.iter().find_map(|(says, _)| cause_of(*says))
     }
@@ -204,14 +206,14 @@ impl Said {
     fn verdict(&self, cause: Cause, how: String) -> Verdict {
         let all: usize = self.counts.iter().map(|(_, count)| count).sum();
         let named = self.of(cause);
-        let times = format!("the server said so {named} of {all} times: {}", self.words.join(", "));
+        let times = format!("the server named this wait {named} of {all} times: {}", self.words.join(", "));
         let mut speaks_for = vec![how, times];
         if !self.blockers.is_empty() {
             let blockers: Vec<String> = self.blockers.iter().map(u64::to_string).collect();
             speaks_for.push(format!("held by connection {}", blockers.join(", ")));
         }
-        let against = if named < all { vec![format!("{} times it did not", all - named)] } else { Vec::new() };
-        // said once and not denied is sure enough; what was said of half of the time is not
+        let against = if named < all { vec![format!("{} of {all} times it did not", all - named)] } else { Vec::new() };
+        // a wait that all answers named is sure enough, even with one answer; a wait that half of them named is not
         let confidence = 0.95 * (0.5 + 0.5 * named as f64 / all.max(1) as f64);
         Verdict::Stall { cause, confidence, evidence: Evidence { speaks_for, against } }
     }

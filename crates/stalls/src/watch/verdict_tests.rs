@@ -71,7 +71,7 @@ fn what_the_server_says_names_a_lock_and_who_holds_it() {
     }
     let half = [said(Says::Busy), said(Says::RowLock)];
     let (confidence, evidence) = expect(Way::Blocked, &Around { said: &half, ..NOTHING }, Cause::RowLock);
-    assert!(confidence < 0.75 && evidence.against == ["1 times it did not"], "{confidence} {evidence:?}");
+    assert!(confidence < 0.75 && evidence.against == ["1 of 2 times it did not"], "{confidence} {evidence:?}");
     expect(Way::Blocked, &Around { said: &[said(Says::Busy)], ..NOTHING }, Cause::Unknown);
 }
 
@@ -84,7 +84,7 @@ fn what_was_asked_for_and_who_asked_for_nothing_are_no_stalls() {
     }
 }
 
-/// To the server it rests until it is given a CPU and takes its client's request.
+/// For the server the thread is idle until it is given a CPU and takes its client's request.
 #[test]
 fn who_would_run_and_has_no_cpu_does_not_rest() {
     let idle = [said(Says::Idle)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was watched, as plain data: the shape of the JSON. Stalls, account and classes have the names that `stalls explain` gives them.
+//! The result of a watch, as plain data: the shape of the JSON. Stalls, account and classes have the names that `stalls explain` gives them.
 
 use super::sample::{Counters, Missing};
 use crate::explained::{Account, SkippedPart, Source, Stall};
@@ -8,32 +8,32 @@ use serde::Serialize;
 /// Times in microseconds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Watched {
-    /// Of this shape.
+    /// The version of this shape.
     pub schema: u32,
     pub source: Source,
-    /// In the order in which they were settled, as far as memory allowed; the account has all.
+    /// The stalls in the order in which they were settled, as many as memory allowed. The account counts all stalls.
     pub stalls: Vec<Stall>,
     pub stalls_left_out: u64,
-    /// A victim loses the time for which it waited.
+    /// The cost of the stalls. A victim loses the time for which it waited.
     pub account: Account,
-    /// Of the statements that stalled; those that lost most first.
+    /// Classes of the statements that stalled; the class that lost the most time stands first.
     pub classes: Vec<ClassSeen>,
     pub cost: WatchCost,
-    /// Shorter stalls may not be seen: four samples, as far apart as half of them were at most; and no less than was asked for.
+    /// Shorter stalls may not be seen: four times the median distance of two samples; and not less than the caller asked for.
     pub resolution_us: u64,
-    /// In which ways was looked, and what each can see.
+    /// The ways of looking that were used, and what each can see.
     pub tiers: Vec<Tier>,
-    /// Of each instance of the buffer pool, the fewest free pages that were read; empty: they were not asked for one by one.
+    /// The fewest free pages that were read, for each instance of the buffer pool. Empty: the instances were not asked for.
     pub least_free_by_instance: Vec<u64>,
-    /// At the first and the last reading.
+    /// The counters at the first and the last reading.
     pub counters: Option<[Counters; 2]>,
-    /// What the host's tasks waited for meanwhile (`/proc/pressure`), some of them at least.
+    /// How long some of the host's tasks waited meanwhile, and for what (`/proc/pressure`).
     pub pressure: Option<Pressure>,
     pub missing: Vec<Missing>,
     /// Parts of the server's slow log that could not be understood, by place in that file; the first 100.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedPart>,
-    /// What one should know to read this.
+    /// Notes that a reader of this result should know.
     pub notes: Vec<String>,
 }
 
@@ -42,14 +42,14 @@ pub struct Watched {
 pub struct Tier {
     /// `default`, `deep` or `probes`.
     pub tier: &'static str,
-    /// Shorter stalls may not be seen, of the causes that it sees.
+    /// Shorter stalls of the causes that this way sees may not be seen.
     pub resolution_us: u64,
-    /// Causes that it alone tells with certainty; empty: all that are told.
+    /// Causes that only this way tells with certainty; empty: all causes that are told.
     pub causes: Vec<&'static str>,
-    /// Records that the kernel wrote at the begin and the return of each call, and those that it had no room for.
+    /// Records that the kernel wrote, one at the begin and one at the return of each call; and records for which it had no room.
     pub hits: u64,
     pub hits_lost: u64,
-    /// CPU time of this process for it, in microseconds: within `cost.cpu_us`. What the server's threads lose by each hit is not in it.
+    /// CPU time that this process used for it, in microseconds; a part of `cost.cpu_us`. The time that the server's threads lose at each hit is not in it.
     pub cpu_us: Option<u64>,
 }
 
@@ -63,26 +63,26 @@ pub struct ClassSeen {
     pub max_us: u64,
 }
 
-/// What watching itself took.
+/// The cost of watching itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct WatchCost {
     pub elapsed_us: u64,
-    /// Of all CPUs together, by this process.
+    /// CPU time of this process, on all CPUs together.
     pub cpu_us: u64,
-    /// Of one CPU.
+    /// The same as a share of one CPU.
     pub cpu_share: f64,
-    /// How often all threads were looked at, and how often that was a whole interval or more too late.
+    /// How often all threads were looked at; and how often that was a whole interval or more too late.
     pub sweeps: u64,
     pub sweeps_late: u64,
-    /// From one sweep to the next: as it was meant, and as half of them were at most.
+    /// The time from one sweep to the next: the intended one, and the median.
     pub interval_us: u64,
     pub interval_p50_us: u64,
-    /// Looked at in one sweep, at most.
+    /// The most threads that were looked at in one sweep.
     pub threads: u64,
-    /// Sent to the server, and how long it took to answer all of them.
+    /// Statements that were sent to the server, and how long it took to answer all of them.
     pub statements: u64,
     pub statements_us: u64,
-    /// Calls of the probed function that began or returned, those that the kernel had no room for, and what reading them took.
+    /// Records of the probed function (one for each begin and each return), records for which the kernel had no room, and the CPU time of reading them.
     pub hits: u64,
     pub hits_lost: u64,
     pub hits_cpu_us: u64,

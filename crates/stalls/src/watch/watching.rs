@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Samples and answers in, stalls out, as they are settled.
+//! Takes samples and answers, and returns stalls when they are settled.
 //!
-//! A wait is judged when the server has been asked once more after its end, or has not answered for two seconds. A stall is settled when nobody
-//! whose wait began within it still waits.
+//! A wait is judged when the server has been asked once more after the end of the wait, or has not answered for two seconds. A stall is settled when no
+//! thread still waits whose wait began within the stall.
 
 use super::around::{Around, Verdict};
 use super::beside::{Beside, Canary, Logged};
@@ -22,33 +22,33 @@ use capability::{FreeList, LADDER, OnEmpty};
 use sql::Dialect;
 use std::collections::BTreeMap;
 
-/// What is watched for.
+/// The settings of a watch.
 #[derive(Debug, Clone)]
 pub struct Watch {
     /// The shortest stall that is told, in microseconds.
     pub least_us: u64,
-    /// `innodb_empty_free_list_algorithm` is `backoff`, at first: answers may say otherwise later. `None`: nothing says which algorithm the server has.
+    /// Whether `innodb_empty_free_list_algorithm` is `backoff` at the beginning; later answers may say otherwise. `None`: nothing says which algorithm the server has.
     pub backoff: Option<bool>,
-    /// What this version does about an empty free list. `None`: nobody has looked at it.
+    /// What this version does when the free list is empty. `None`: Wringer's authors have not read this version's source.
     pub free_list: Option<&'static FreeList>,
-    /// The function in which queries wait for a free page is probed.
+    /// The function in which queries wait for a free page, where it is probed.
     pub probe: Option<Probe>,
-    /// Threads are looked at more often.
+    /// Whether threads are looked at more often.
     pub is_deep: bool,
     pub with_values: bool,
     pub dialect: Dialect,
-    /// In words.
+    /// The server's name and version, in words.
     pub server: Option<String>,
-    /// When it began, since 1970: all other times are since then.
+    /// When the watch began, since 1970. All other times are relative to it.
     pub started_unix_us: u64,
 }
 
-/// What is to be asked now.
+/// The questions that the server should be asked now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wants {
     /// What the connections do.
     pub sessions: bool,
-    /// Who waits for locks of rows, too.
+    /// Also which connections wait for locks of rows.
     pub locks: bool,
     /// The counters, before a wait can be judged.
     pub counters: bool,
@@ -56,16 +56,16 @@ pub struct Wants {
 
 /// How long a judgement waits for an answer, in microseconds.
 const PATIENCE_US: u64 = 2_000_000;
-/// For those that end a little later.
+/// How long a stall is kept open for victims that end a little later.
 const COMPANY_US: u64 = 100_000;
-/// A stall is told although somebody still waits.
+/// After this time a stall is told although some thread of it still waits.
 const HELD_BACK_US: u64 = 3_000_000;
-/// From one question about the same wait to the next.
+/// The time from one question about a wait to the next.
 const AGAIN_US: u64 = 250_000;
 const AGAIN_IF_BUSY_US: u64 = 110_000;
-/// A thread waits so long before the server is asked about it.
+/// How long a thread must have waited before the server is asked about it.
 const ASKED_FROM_US: u64 = 25_000;
-/// A call of the probed function that took less may have made no try; what it made is left out of the account.
+/// A call of the probed function that took less than this may have made no try: its tries are left out of the account.
 const COUNTED_FROM_US: u64 = 1000;
 /// Victims of one stall that are listed.
 const MOST_VICTIMS: usize = 200;
@@ -82,7 +82,7 @@ pub struct Watching {
     lattice: Lattice,
     calls: Calls,
     readings: Readings,
-    /// It had it at some time: the counter was a clock then.
+    /// Whether the server had `backoff` at some time: then the counter was a clock.
     had_backoff: bool,
 }
 
@@ -106,12 +106,12 @@ impl Watching {
         }
     }
 
-    /// What one sleep takes beyond what was asked for, in microseconds, as it was measured on this host.
+    /// Sets by how much one sleep is longer than was asked for, in microseconds, as measured on this host.
     pub fn sleep_overhead(&mut self, us: f64) {
         self.lattice = self.lattice.clone().with_overhead(us);
     }
 
-    /// Takes what threads do at one moment: of all of them, or of some.
+    /// Takes what threads do at one moment: all threads, or some of them.
     pub fn sample(&mut self, at_us: u64, samples: &[Sample]) {
         for sample in samples {
             let sample = Sample { doing: self.known.resolved(sample, at_us), ..*sample };
@@ -125,7 +125,7 @@ impl Watching {
         }
     }
 
-    /// Takes what the probe saw since the last call, before `gone` is told of the threads.
+    /// Takes the hits of the probe since the last call. It must be called before [`Self::gone`] for the threads in them.
     pub fn hits(&mut self, hits: &[Hit]) {
         let calls = self.calls.take(hits);
         calls.into_iter().for_each(|call| self.called(call));
@@ -142,12 +142,12 @@ impl Watching {
         }
     }
 
-    /// Takes what the host did until then.
+    /// Takes a reading of the host's counters.
     pub fn host(&mut self, at_us: u64, reading: HostReading) {
         self.readings.add(at_us, reading);
     }
 
-    /// Threads may be looking for memory: it is worth to look where in the kernel each of them waits.
+    /// Whether threads may be waiting for memory, so that the caller should look where in the kernel each of them waits.
     pub fn is_memory_short(&self) -> bool {
         self.readings.is_memory_short()
     }
@@ -172,7 +172,7 @@ impl Watching {
         for wait in self.waiting() {
             let is_long = wait.samples >= 2 && now_us.saturating_sub(wait.from_us) >= ASKED_FROM_US;
             let last = self.known.last_said_us(wait.thread).filter(|us| *us >= wait.from_us);
-            // what InnoDB shows of its transactions is up to 100 ms old: who is only said to be busy is asked about again soon
+            // what InnoDB shows of its transactions is up to 100 ms old: about a thread that is only called busy, the server is asked again soon
             let again_us = if self.known.names_a_wait(wait.thread) { AGAIN_US } else { AGAIN_IF_BUSY_US };
             if is_long && last.is_none_or(|us| now_us.saturating_sub(us) >= again_us) {
                 wants.sessions = true;
@@ -180,7 +180,7 @@ impl Watching {
                 wants.counters |= self.may_be_for_a_page(&wait);
             }
         }
-        // a thread that waits for its next client, or for a lock of the client that it has had since the last list
+        // a thread that waits for its next client; or for a lock, on behalf of a client that it got after the last list
         let is_new = |wait: &Wait| self.known.was_client(wait.thread) && !self.known.listed_since(wait.from_us);
         let open = self.trackers.values().filter_map(Tracker::open);
         wants.sessions |= open.filter(is_new).any(|wait| now_us.saturating_sub(wait.from_us) >= ASKED_FROM_US);
@@ -191,12 +191,12 @@ impl Watching {
         wants
     }
 
-    /// Counters show whether it was one for a page.
+    /// Whether counters can show that it was a wait for a page.
     fn is_counted(&self, wait: &Wait) -> bool {
         wait.way == Way::Asleep || self.may_be_for_a_page(wait)
     }
 
-    /// It looks as a wait for a lock does; a probe tells it better.
+    /// Whether a wait that looks like a wait for a lock may be for a page. With a probe it is not needed.
     fn may_be_for_a_page(&self, wait: &Wait) -> bool {
         let waits = |row: &FreeList| match row.legacy {
             OnEmpty::Searches(search) => search.waits_for_batch && self.watch.backoff == Some(false),
@@ -209,13 +209,13 @@ impl Watching {
             && self.watch.free_list.is_some_and(waits)
     }
 
-    /// Nothing need be asked of it any more: of a call that was probed, whose it was.
+    /// Whether nothing more need be asked about the wait: a list was made after it, or it was a probed call of a known connection.
     fn is_listed(&self, wait: &Wait) -> bool {
         let is_probed = wait.way == Way::FreePage && self.known.connection(wait.thread).is_some();
         is_probed || self.known.listed_since(wait.to_us)
     }
 
-    /// Clients' threads that wait now.
+    /// The waits of clients' threads that go on now.
     fn waiting(&self) -> impl Iterator<Item = Wait> {
         let open = self.trackers.values().filter_map(Tracker::open);
         open.filter(|wait| self.known.is_client(wait.thread))
@@ -282,7 +282,7 @@ impl Watching {
         let connection = said.last().map(|it| it.connection).or_else(|| self.known.connection(wait.thread));
         if wait.way == Way::Blocked && said.is_empty() && (connection.is_none() || self.known.was_listed_within(&wait))
         {
-            // a thread that waited for its next connection, which it may have by now, or one of the server's own
+            // a thread that waited for its next connection, which it may have by now; or a thread of the server's own
             return None;
         }
         if self.beside.is_own(connection) {
@@ -309,7 +309,7 @@ impl Watching {
             }
             Verdict::Nothing => return None,
         };
-        // of what was probed, each call is in the books already
+        // where the function is probed, the account has each call already
         if cause == Cause::FreeListBackoff && self.watch.probe.is_none() {
             self.books.backoff(tries);
         }
@@ -328,7 +328,7 @@ impl Watching {
         Some(Judged { wait, cause, confidence, evidence, victim })
     }
 
-    /// Watching ends: what still waits is taken as it is. What the server is asked after this is in the judgement.
+    /// Watching ends: waits that go on end now. Answers of the server that come after this are still used for the verdicts.
     pub fn stop(&mut self, at_us: u64) {
         let threads = std::mem::take(&mut self.trackers);
         let waits: Vec<Wait> = threads.into_values().filter_map(|mut tracker| tracker.close(at_us)).collect();
@@ -337,7 +337,7 @@ impl Watching {
         calls.into_iter().for_each(|call| self.called(call));
     }
 
-    /// Returns the last stalls, and all that was watched.
+    /// Returns the last stalls, and the result of the watch.
     pub fn finish(
         mut self,
         cost: WatchCost,
@@ -375,9 +375,9 @@ impl Watching {
     }
 }
 
-/// What is known beside samples and answers.
+/// Evidence beside samples and answers.
 impl Watching {
-    /// The server's slow log is read: stalls are told somewhat later, so that their victims' entries are there.
+    /// The caller reads the server's slow log. Stalls are then told somewhat later, so that the entries of their victims are there.
     pub fn follows_log(&mut self) {
         self.beside.follows_log();
     }
@@ -390,19 +390,19 @@ impl Watching {
         self.beside.canary(run);
     }
 
-    /// A connection of this watch's own: it is no victim, and who waits for a lock of it waits for the watch.
+    /// Names a connection of this watch's own. It is no victim; and a wait for a lock that it holds is caused by the watch.
     pub fn own_connection(&mut self, connection: u64) {
         self.beside.own(connection);
     }
 }
 
 impl Watching {
-    /// Its statements are watched, or may be: it should be sampled as often as can be.
+    /// Whether the thread serves a client, or may: it should be sampled as often as possible.
     pub fn is_client(&self, thread: u32) -> bool {
         self.known.is_client(thread) || self.known.was_client(thread)
     }
 
-    /// It waits for its client: its `schedstat` is not needed.
+    /// Whether the thread waits for its client, so that its `schedstat` need not be read.
     pub fn is_at_rest(&self, sample: &Sample) -> bool {
         matches!(self.known.meant(sample), Doing::Idle | Doing::Polling(_))
     }

@@ -30,7 +30,7 @@ fn answer(at_us: u64, sessions: Vec<Session>, wait_free: u64) -> Answer {
     Answer { asked_us: at_us, answered_us: at_us + 500, sessions: Some(sessions), counters, ..Answer::default() }
 }
 
-/// A server of which it is known what each thread does at each moment, asked whenever that is wanted.
+/// Watches a server whose threads do at each moment what the test says. The server is asked whenever the watch wants it.
 fn watched(
     watching: &mut Watching,
     until_us: u64,
@@ -112,7 +112,7 @@ fn threads_that_serve_nobody_are_not_watched() {
     assert!(finish(it, 2_000_000).1.stalls.is_empty());
 }
 
-/// A thread that served somebody waits for its next client, and serves that one when it is judged.
+/// A thread that served a client waits for its next client, and serves that one when the wait is judged.
 #[test]
 fn a_thread_that_waited_for_its_next_client_is_no_victim() {
     let mut it = watching(false);
@@ -190,7 +190,7 @@ fn where_a_process_polls_tells_what_it_waits_for() {
 }
 
 proptest! {
-    /// Whatever is seen and said: the account is the sum of its stalls, and nobody lost more than was watched.
+    /// Whatever the samples and answers are: the account is the sum of its stalls, and no victim lost more time than was watched.
     #[test]
     fn the_account_is_the_sum_of_the_stalls(
         seen in prop::collection::vec((0_u32..4, 0_usize..6, 0_usize..5, 1000_u64..60_000), 0..400), backoff in any::<bool>()

@@ -24,20 +24,24 @@ use units::Span;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "FILE is an experiment, of which server, fill and load are taken; its arms are not. Each cell is one life of the server: all tables are read,\n\
+    after_help = "FILE is an experiment: its server, fill and load are used, its arms are not. Each cell is one life of the server: all tables are read,\n\
     then oltp_read_only and oltp_point_select run with each number of threads, then a burst of large temporary tables over 24 connections, then a rest.\n\n\
     Examples:\n  \
-      wringer allocators --to out                    the server, tables and load of `wringer examples mallocs`\n  \
+      # the server, tables and load of `wringer examples mallocs`\n  \
+      wringer allocators --to out\n  \
+      # an experiment of your own\n  \
       wringer allocators my.toml --to out\n  \
-      wringer allocators my.toml --malloc glibc,jemalloc-background,mine=/opt/libmine.so --threads 8,64 --repeat 5 --to out\n  \
+      # other mallocs, one of them a library of your own, with five repeats\n  \
+      wringer allocators my.toml --malloc glibc,jemalloc-background,mine=/opt/libmine.so --repeat 5 --to out\n  \
+      # the recommendation alone\n  \
       wringer allocators my.toml --to out -o json | jq .recommendation\n\n\
-    The same command goes on where it was, after Ctrl-C or a kill. `wringer doc allocators` says what is measured, and by which rule one is recommended.\n\n\
+    After Ctrl-C or a kill, the same command goes on from where it was. `wringer doc allocators` says what is measured, and the rule of the recommendation.\n\n\
     Exit codes: 0 every cell has a result; 2 the file or a flag is wrong; 3 something is missing or in the way; 4 a cell failed; 130 interrupted."
 )]
 pub struct Args {
     /// The experiment file [default: that of `wringer examples mallocs`]
     file: Option<PathBuf>,
-    /// The mallocs; the others are compared with the first
+    /// The mallocs; the first one is the one that the others are compared with
     #[arg(long, value_delimiter = ',', default_value = "glibc,glibc-trim,jemalloc,jemalloc-background,tcmalloc")]
     malloc: Vec<sandbox::Malloc>,
     /// The ladder: connections of each load
@@ -58,24 +62,24 @@ pub struct Args {
     /// The rest after the burst
     #[arg(long, value_name = "TIME", default_value = "15s")]
     idle: Span,
-    /// How long a busy host is waited for before each cell; 0s: not at all
+    /// How long to wait for a quiet host before each cell; 0s: not at all
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = super::matrix::wait)]
     wait: Span,
     /// Change the host's transparent huge pages even if there is a database that is not Wringer's
     #[arg(long)]
     yes: bool,
-    /// Folder for the results; one that has them already is gone on with
+    /// Folder for the results; where it has results of this command already, the command goes on from them
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
-    /// How to print what it came to
+    /// How to print the result
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
 
-/// What it came to, beside the sweep's own state.
+/// The file of the result, beside the sweep's own state.
 const RESULT: &str = "result.json";
+/// The ready example that is used when no file is given.
 const REPORT: &str = "report.html";
-/// The ready file that is taken without one.
 const READY: &str = "mallocs";
 
 pub fn main(args: Args) -> Outcome {

@@ -17,14 +17,17 @@ use verdict::{Held, Limit};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A repeat is one run of its own: a fresh server on fresh data. Below three runs of each side there is no verdict.\n\
-    All intervals of a comparison hold together with a confidence of 95 %. What differs between the runs is listed first; what --across\n\
-    does not allow makes them not comparable. `wringer doc compare` says how a verdict is made.\n\n\
+    All intervals of a comparison hold together with a confidence of 95 %. Conditions that differ between the runs are listed first. A difference that\n\
+    --across does not allow makes the runs not comparable. `wringer doc compare` says how a verdict is made.\n\n\
     Examples:\n  \
-      wringer compare before after                                   two runs: in what they differ; no verdict yet\n  \
-      wringer compare --a old-1 old-2 old-3 --b new-1 new-2 new-3     three repeats of each side\n  \
+      # list how the conditions of two runs differ; two runs give no verdict\n  \
+      wringer compare before after\n  \
+      # compare three repeats of each side\n  \
+      wringer compare --a old-1 old-2 old-3 --b new-1 new-2 new-3\n  \
       wringer compare --a old-* --b new-* --paired --across server.version --fail-if 'p99>1.05x'\n  \
-      wringer compare --sweep out --a threads=1 --b threads=8         two settings of a matrix, paired within blocks\n\n\
-    Exit codes: 0 compared, nothing asked for is shown; 1 a --fail-if is shown; 2 wrong usage; 3 it cannot be told (not comparable, too few\n\
+      # compare two settings of a matrix, paired within blocks\n  \
+      wringer compare --sweep out --a threads=1 --b threads=8\n\n\
+    Exit codes: 0 compared, and no --fail-if is shown; 1 a --fail-if is shown; 2 wrong usage; 3 there is no verdict (not comparable, too few\n\
     repeats), or a recording is missing; 4 a recording cannot be read."
 )]
 pub struct Args {

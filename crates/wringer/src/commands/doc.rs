@@ -6,9 +6,12 @@ use crate::terminal;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-      wringer doc                          the pages, by what they help with\n  \
-      wringer doc experiment | less        every key of an experiment file\n  \
-      wringer doc recipes/smaller-machine  from your own dump to an answer")]
+      # list the pages, by what they help with\n  \
+      wringer doc\n  \
+      # every key of an experiment file\n  \
+      wringer doc experiment | less\n  \
+      # from your own dump to an answer\n  \
+      wringer doc recipes/smaller-machine")]
 pub struct Args {
     /// The page, as the list names it; without it, the list
     page: Option<String>,

@@ -6,9 +6,12 @@ use crate::terminal;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-      wringer examples                          what there is\n  \
-      wringer examples cloud-disks > my.toml    a file of your own to start from\n  \
-      wringer examples quick | wringer run -    the whole flow in a minute")]
+      # list the examples\n  \
+      wringer examples\n  \
+      # write an example to a file of your own\n  \
+      wringer examples cloud-disks > my.toml\n  \
+      # try the whole flow in a minute\n  \
+      wringer examples quick | wringer run -")]
 pub struct Args {
     /// The file, as the list names it; without it, the list
     name: Option<String>,

@@ -16,7 +16,8 @@ use std::path::PathBuf;
     Examples:\n  \
       wringer explain wringer-demo\n  \
       wringer explain wringer-demo -o json | jq '.findings[] | select(.id == \"latency.modes\").evidence'\n  \
-      wringer explain before after                         compare the runs, arm by arm, and say in what else they differ"
+      # compare the runs, arm by arm, and say how their conditions differ\n  \
+      wringer explain before after"
 )]
 pub struct Args {
     /// The recording, or the folder that holds it. Of several, the later ones are compared with the first

@@ -15,8 +15,10 @@ use units::{Bytes, counted};
     after_help = "Frees the data directories that `wringer run`, matrices and `sandbox deploy --filled` have kept (`wringer doc fills`). No result, sandbox, recording or fetched \
     server is touched; the next run fills anew. What a run clones at this moment stays, and is named.\n\n\
     Examples:\n  \
-    wringer purge --dry-run      what is kept, how large it is, and when it was used last\n  \
-    wringer purge                remove all of it\n  \
+    # list what is kept, how large it is, and when it was used last; remove nothing\n  \
+    wringer purge --dry-run\n  \
+    # remove everything that is kept\n  \
+    wringer purge\n  \
     wringer purge -o json | jq .freed_bytes\n\n\
     Exit codes: 0 freed, or there was nothing; 3 the folder of the cache is not this user's alone."
 )]

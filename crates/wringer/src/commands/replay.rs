@@ -27,7 +27,8 @@ use units::Span;
 /// moments. Only what is provably a read is sent unless --writes is given; the rest is counted by reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    wringer replay slow.log --dry-run                              what would be sent, and what not, and why\n  \
+    # print which statements would be sent, which not, and why\n  \
+    wringer replay slow.log --dry-run\n  \
     wringer sandbox deploy --from /backup/mysql --name shop --start\n  \
     WRINGER_DSN=\"$(wringer sandbox export shop dsn)\" wringer replay slow.log --speed 2\n  \
     wringer replay slow.log --dsn mysql://me@db.example/shop --assert 'p99<20ms' --assert errors=0\n  \

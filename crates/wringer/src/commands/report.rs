@@ -15,11 +15,15 @@ use std::path::{Path, PathBuf};
 #[command(
     after_help = "Findings are computed from the recording, so an old one is explained as this build explains it.\n\n\
     Examples:\n  \
-      wringer report wringer-demo                          writes wringer-demo/report.html\n  \
+      # write wringer-demo/report.html\n  \
+      wringer report wringer-demo\n  \
       wringer report wringer-demo/recording.sqlite -o text\n  \
-      wringer report out -o junit > junit.xml              assertions as test cases, for a CI server\n  \
-      wringer report out --load load.json                  what was observed, beside the load that another host sent\n  \
-      wringer report --articles out/* --to articles.md     what runs of experiments/article-*.toml measured, beside the articles\n  \
+      # write assertions as test cases, for a CI server\n  \
+      wringer report out -o junit > junit.xml\n  \
+      # show what was observed here together with the load that another host sent\n  \
+      wringer report out --load load.json\n  \
+      # compare the runs of experiments/article-*.toml with the articles\n  \
+      wringer report --articles out/* --to articles.md\n  \
       wringer report wringer-demo -o json | jq '.arms[] | {name, p99: .load.measured.transaction.response.p99_us}'"
 )]
 pub struct Args {

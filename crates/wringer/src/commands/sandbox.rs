@@ -31,7 +31,8 @@ pub use watch::Watch;
     wringer sandbox deploy mariadb --name pears -c innodb_buffer_pool_size=256M\n  \
     wringer sandbox start pears\n  \
     wringer sandbox use pears 'SELECT version()'\n  \
-    eval \"$(wringer sandbox export pears)\"      WRINGER_DSN for `wringer load`, and more\n  \
+    # set WRINGER_DSN for `wringer load`, and more\n  \
+    eval \"$(wringer sandbox export pears)\"\n  \
     wringer load oltp_point_select\n  \
     wringer sandbox stop pears\n  \
     wringer sandbox delete pears\n\n\

@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use sweep::{Bench, CellState, Due, Error, News, State, run_cell};
 
-/// One for each setting, in their order.
+/// One cell for each setting, in the order of the settings.
 ///
 /// # Errors
-/// Exit code 2 or 3: what the file names is wrong, or cannot be had here. Nothing was started.
+/// Exit code 2 or 3: something that the file names is wrong, or this host does not have it. Nothing was started.
 pub(super) fn of(file: &Path, matrix: &Matrix, places: &Places) -> Result<Vec<Cell>, Failure> {
     let (mut cells, mut known) = (Vec::new(), None);
     for setting in &matrix.settings {

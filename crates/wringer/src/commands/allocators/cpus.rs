@@ -5,13 +5,13 @@ use crate::exit::{Exit, Failure};
 use ::allocators::Cpus;
 use std::fs;
 
-/// How many this process may run on.
+/// How many CPUs this process may run on.
 pub(super) fn of_host() -> u32 {
     u32::try_from(std::thread::available_parallelism().map_or(1, usize::from)).unwrap_or(1)
 }
 
 /// # Errors
-/// Exit code 3: so many this machine does not have, with one left for the load.
+/// Exit code 3: this machine has fewer CPUs than that and one more for the load.
 pub(super) fn split(counts: &[u32]) -> Result<Vec<Cpus>, Failure> {
     let all = in_order(of_host());
     let each = counts.iter().map(|count| {

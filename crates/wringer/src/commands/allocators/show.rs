@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The result as text: each cell's malloc with its figures, what is shown to differ, what to take.
+//! The result as text: each cell's malloc and figures, the differences that verdicts show, and the malloc to take.
 
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub(super) fn text(told: &Value) -> String {
             list(cell, "footprint").iter().rev().find(|it| it["mark"] == "idle").map(|it| it["rss_bytes"].clone());
         let mib = |value: Option<f64>| value.map_or("-".to_owned(), |bytes| format!("{:.1} MiB", bytes / 1_048_576.0));
         let state = match (cell["as_asked"].as_bool(), cell["state"].as_str()) {
-            (Some(false), Some("done")) => "not as asked: in no verdict",
+            (Some(false), Some("done")) => "not as asked for: no verdict uses it",
             (_, state) => state.unwrap_or("?"),
         };
         _ = writeln!(

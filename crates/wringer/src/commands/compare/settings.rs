@@ -5,13 +5,13 @@ use crate::exit::{Exit, Failure};
 use std::path::{Path, PathBuf};
 use sweep::{Cell, CellState, Setting, State};
 
-/// Conditions in which keys of a matrix show.
+/// Conditions in which the keys of a matrix may appear; they may differ.
 pub(super) const MAY_DIFFER: [&str; 5] = ["arm", "server", "mechanisms", "traits", "data"];
 
-/// The recordings of two settings, of those blocks in which both were measured, in the order of the blocks.
+/// The recordings of two settings, from the blocks in which both were measured, in the order of the blocks.
 ///
 /// # Errors
-/// Exit code 2: a word that names no setting, or several. 3: no matrix was run there.
+/// Exit code 2: the words name no setting, or several. 3: no matrix was run in the folder.
 pub(super) fn recordings(folder: &Path, a: &[PathBuf], b: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Failure> {
     let state = sweep::read(folder).map_err(|error| Failure::new(Exit::Missing, error))?;
     let Some(state) = state else {
@@ -63,7 +63,7 @@ fn setting<'s>(state: &'s State, words: &[PathBuf]) -> Result<&'s Setting, Failu
     }
 }
 
-/// A whole path, or its last word.
+/// Whether the word is the key's whole path, or its last part.
 fn is_key(known: &str, asked: &str) -> bool {
     known == asked || known.strip_suffix(asked).is_some_and(|before| before.ends_with('.'))
 }

@@ -6,11 +6,11 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use verdict::Compared;
 
-/// Of more conditions that differ the rest is counted.
+/// The most differing conditions that are listed; the others are only counted.
 const MOST_CONDITIONS: usize = 20;
-/// Of more the ready words are too long a line.
+/// The most flags in the suggested command; with more, the line would be too long.
 const MOST_MEANT: usize = 5;
-/// A ratio beyond this says only that nothing is known.
+/// A detectable ratio beyond this means that nothing is known.
 const LARGEST_RATIO: f64 = 1000.0;
 
 pub(super) fn text<'c>(sides: &Sides, checked: impl Iterator<Item = &'c str>) -> String {

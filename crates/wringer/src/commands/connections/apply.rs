@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--apply`: the statements that restore are on the disk before the first one is run, and what the server then says is looked at.
+//! `--apply`: the statements that restore the old limits are on the disk before the first statement is run. At the end the server is asked for its limits,
+//! and the answer is compared with the plan.
 
 use super::looks::{Looked, lost};
 use crate::commands::connection::server_failure;
@@ -15,7 +16,7 @@ use observe::server::ServerKind;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// What was done.
+/// The result of `--apply`.
 #[derive(Debug, Serialize)]
 pub(super) struct Done {
     /// `None`: there was nothing to change.
@@ -26,7 +27,7 @@ pub(super) struct Done {
 }
 
 /// # Errors
-/// 3: nothing was changed. 4: all is undone. 5: some of it is not.
+/// 3: nothing was changed. 4: all changes are undone. 5: some changes are not undone.
 pub(super) fn apply(looked: &Looked, plan: &Plan, file: Option<&Path>) -> Result<Done, Failure> {
     let protocol = looked.target.protocol;
     let counts_only_new = protocol == Protocol::Mysql;
@@ -35,7 +36,7 @@ pub(super) fn apply(looked: &Looked, plan: &Plan, file: Option<&Path>) -> Result
     }
     let file = restore_file(file)?;
     let how_to_restore = how_to_restore(protocol, &file);
-    let head = format!("what restores the limits of accounts of {}\n{how_to_restore}", looked.of);
+    let head = format!("these statements restore the limits of accounts of {}\n{how_to_restore}", looked.of);
     let changes: Vec<Reversible> = plan.changes.iter().map(reversible).collect();
     let ended = load::reversible::apply(&looked.target, &changes, &file, &head, &host::interrupt::requested);
     let ended = ended.map_err(not_begun)?;
@@ -64,7 +65,7 @@ fn reversible(change: &Change) -> Reversible {
     Reversible { statement: change.statement.clone(), undo: change.restore.clone() }
 }
 
-/// Absolute, and not there yet: a file that is there may be the only way back from an earlier plan.
+/// The path of the restore file, which must be absolute and new: a file that exists may be the only way back from an earlier plan.
 fn restore_file(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
     let refused = |error: anyhow::Error| Failure { exit: Exit::Missing, ..Failure::from(error) };
     let file = match wanted {
@@ -76,8 +77,8 @@ fn restore_file(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
         }
     };
     if file.symlink_metadata().is_ok() {
-        let message = format!("{} is there already, and may be what restores an earlier plan", file.display());
-        return Err(Failure::message(Exit::Missing, message).hint("--restore-file names another"));
+        let message = format!("{} is there already, and may be needed to restore an earlier plan", file.display());
+        return Err(Failure::message(Exit::Missing, message).hint("name another file with --restore-file"));
     }
     Ok(file)
 }
@@ -93,7 +94,7 @@ fn not_begun(error: NotBegun) -> Failure {
     match error {
         NotBegun::Connect(error) => Failure { exit: Exit::Missing, ..server_failure(error) },
         NotBegun::File(_) => {
-            Failure::new(Exit::Missing, error).hint("nothing was changed; --restore-file names another place")
+            Failure::new(Exit::Missing, error).hint("nothing was changed; name another place with --restore-file")
         }
     }
 }
@@ -131,7 +132,7 @@ impl Trouble<'_> {
     }
 }
 
-/// What the server has stored now.
+/// The limits that the server has stored now.
 fn stored(looked: &Looked) -> Result<Seen, Failure> {
     let kind = ServerKind { flavour: looked.seen.flavour, version: looked.seen.version.clone() };
     observe::connections::begin(&mut Reopening::new(looked.target.clone()), &kind).map_err(lost)

@@ -13,12 +13,12 @@ use std::time::Duration;
 use units::{Bytes, Span, counted};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Figures are without the connection that this command makes.\n\
-    Exit codes: 0 done, also when parts could not be read; 2 usage; 3 no connection, or the error is not one of a limit of connections; 4 the server ended \
+#[command(after_help = "The figures do not include the connection of this command itself.\n\
+    Exit codes: 0 done, also when parts could not be read; 2 usage; 3 no connection, or the error does not come from a limit of connections; 4 the server ended \
     meanwhile.")]
 pub(super) struct Args {
-    /// A message that a client got, or its number (1040, 1203, 1226, 53300): which limit was hit, and where it stands now. `-` reads the standard input.
-    /// Needs no server for the first half of the answer
+    /// An error message that a client got, or its number (1040, 1203, 1226, 53300); `-` reads it from the standard input. The answer says which limit was hit,
+    /// which needs no server, and the limit's value and use now
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     error: Option<String>,
     /// Show accounts that nobody uses, too
@@ -28,7 +28,7 @@ pub(super) struct Args {
     looks: Looks,
 }
 
-/// With what the error means, where one was given.
+/// The audit, and the meaning of the error, where one was given.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -189,11 +189,7 @@ fn databases(text: &mut String, audit: &Audit, all: bool) {
     }
     for it in &audit.unassigned {
         let (user, client) = (in_line(&it.user), in_line(&it.client));
-        let _ = writeln!(
-            text,
-            "of no account that was found: {user} from {client}: {} in use, peak {}",
-            it.in_use, it.peak
-        );
+        let _ = writeln!(text, "without a known account: {user} from {client}: {} in use, peak {}", it.in_use, it.peak);
     }
 }
 
@@ -231,7 +227,7 @@ fn overbooking(text: &mut String, audit: &Audit) {
         let names: Vec<String> = it.unlimited.iter().take(8).map(|name| in_line(name)).collect();
         let more = it.unlimited.len().saturating_sub(names.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let _ = writeln!(text, "without a limit, each could take them all: {}{more}", names.join(", "));
+        let _ = writeln!(text, "without a limit, each of these could take all connections: {}{more}", names.join(", "));
     }
     let pooled = audit.pooler.as_ref().and_then(|pooler| pooler.servers_allowed);
     if let Some(pooled) = pooled.filter(|pooled| *pooled > ordinary) {
@@ -263,7 +259,7 @@ pub(super) fn missing(text: &mut String, missing: &[ledger::Missing]) {
     }
 }
 
-/// `1.5 MiB`, or a word.
+/// `1.5 MiB`; or a word, where it is not known.
 pub(super) fn bytes(value: Option<u64>) -> String {
     value.map_or_else(|| "?".to_owned(), |value| Bytes(value).to_string())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server is looked at, for how long, how often.
+//! The server that is looked at, for how long, and how often.
 
 use crate::commands::connection::{Connection, server_failure};
 use crate::exit::{Exit, Failure};
@@ -13,23 +13,23 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use units::Span;
 
-/// Each look asks the server twice, and MySQL and MariaDB go through all of their sessions for it.
+/// The shortest time between looks. Each look asks the server twice, and MySQL and MariaDB go through all of their sessions for the answer.
 const LEAST_EVERY: Duration = Duration::from_millis(100);
-/// All of them are kept until the end: some MiB for a thousand clients.
+/// The most looks. All are kept until the end, which takes some MiB for a thousand clients.
 const MOST_LOOKS: u32 = 20_000;
 /// How soon a request to stop is noticed.
 const TICK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Looks {
-    /// Look for so long, and take the peak. Without it once, which is no peak
+    /// Look again and again for this time, and take the peak. Without it there is one look, which shows no peak
     #[arg(long = "for", value_name = "TIME", default_value = "0", value_parser = seconds)]
     time: Duration,
-    /// From one look to the next, 100ms at least
+    /// Time from one look to the next, 100ms at least
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = seconds)]
     every: Duration,
-    /// The console of a pgBouncer in front of it, as one of its admin_users or stats_users: postgresql://admin@/pgbouncer?socket=/run/postgresql/.s.PGSQL.6432
-    /// [default: that of the sandbox, where it has one]
+    /// The console of a pgBouncer in front of the server, with an account of its admin_users or stats_users: postgresql://admin@/pgbouncer?socket=/run/postgresql/.s.PGSQL.6432
+    /// [default: the console of the sandbox's pgBouncer, where it has one]
     #[arg(long, value_name = "URL")]
     pgbouncer: Option<String>,
     #[command(flatten)]
@@ -39,12 +39,12 @@ pub(super) struct Looks {
     pub(super) output: terminal::Output,
 }
 
-/// What was seen, and of whom.
+/// What was seen, and a name for the server.
 pub(super) struct Looked {
     pub(super) of: String,
     pub(super) target: Target,
     pub(super) seen: Seen,
-    /// Somebody asked to stop.
+    /// Whether the user asked to stop.
     pub(super) was_stopped: bool,
 }
 
@@ -97,7 +97,7 @@ impl Looks {
                 looks.fell_silent(&error);
                 break;
             }
-            // one that took longer than an interval leaves the looks out that it has missed
+            // after a look that took longer than an interval, the missed looks are left out
             while next <= started.elapsed() {
                 next += self.every;
             }
@@ -112,7 +112,7 @@ impl Looks {
     }
 }
 
-/// False: somebody asked to stop, or there is nothing to wait for.
+/// `false`: the user asked to stop, or there is nothing to wait for.
 fn wait(started: Instant, until: Duration, stop: &AtomicBool) -> bool {
     loop {
         if stop.load(Ordering::SeqCst) {
@@ -130,7 +130,7 @@ pub(super) fn no_server() -> Failure {
         .hint("--sandbox NAME, or a connection (--dsn, --mysql-socket, --pgsql-host, ...)")
 }
 
-/// The server had answered the login.
+/// The failure of a server that had answered the login, and whose connection was lost later.
 pub(super) fn lost(error: observe::connections::Lost) -> Failure {
     match error.downcast::<load::Error>() {
         Ok(error) => Failure { exit: Exit::Missing, ..server_failure(*error) },

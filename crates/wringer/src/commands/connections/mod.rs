@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer connections`: who has how many connections, who may have how many, and limits that keep one account from taking those of all others.
+//! `wringer connections`: how many connections each account has and may have, and limits that keep one account from taking the connections of all others.
 
 mod apply;
 mod audit;
@@ -10,7 +10,7 @@ pub mod table;
 use crate::exit::Outcome;
 use clap::Subcommand;
 
-/// Limits of connections: what they are, who comes near them, and which ones would keep one account from taking the connections of all others
+/// Limits of connections: which there are, which accounts come near them, and which limits would keep one account from taking the connections of all others
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer connections audit --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me --for 5m\n  \
@@ -26,9 +26,9 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Limits, use now and sampled peak of server, accounts, databases and pgBouncer; of an error, which limit it hit
+    /// Limits, use now and sampled peak of server, accounts, databases and pgBouncer; for an error, the limit that was hit
     Audit(audit::Args),
-    /// A limit for each account, from what it was seen to need: the statements, and those that restore
+    /// A limit for each account, from the connections that it was seen to need: the statements that set it, and those that restore the old limits
     Plan(plan::Args),
 }
 

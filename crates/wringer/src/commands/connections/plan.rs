@@ -17,38 +17,38 @@ use units::counted;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The limit of an account: its peak times --headroom, --floor at least, --share of what ordinary accounts have together at most, and never \
-    less than the peak. An account that was not seen connected gets none. Look for as long as the busiest hour has: a limit that is too low refuses.\n\n\
+    after_help = "The limit of an account is its peak times --headroom; at least --floor; at most --share of the connections for ordinary accounts; and never \
+    less than the peak. An account that was not seen connected gets no limit. Look during the busiest hour: a limit that is too low refuses connections.\n\n\
     Examples:\n  \
     wringer connections plan --sandbox shop --for 1h --every 2s > limits.txt\n  \
     wringer connections plan --sandbox shop --limit app@%=40 --limit batch=5 --apply\n\n\
-    Exit codes: 0 done; 2 usage; 3 no connection, no such account, or one that gets no limit: nothing was changed; 4 a statement failed, and those before it are undone; \
-    5 they are not all undone: the restore file has what undoes them; 130 interrupted, nothing is changed."
+    Exit codes: 0 done; 2 usage; 3 no connection, no such account, or an account that gets no limit: nothing was changed; 4 a statement failed, and the statements before it are undone; \
+    5 not all of them are undone: the restore file has the statements that undo them; 130 interrupted, nothing is changed."
 )]
 pub(super) struct Args {
-    /// How many times its peak an account may have
+    /// The limit of an account as a multiple of its peak
     #[arg(long, value_name = "FACTOR", default_value_t = 1.5, value_parser = headroom)]
     headroom: f64,
-    /// No account that was seen connected gets less: the size of your application's pool
+    /// The lowest limit of an account that was seen connected, such as the size of your application's pool
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     floor: u64,
-    /// No account gets a larger part of the connections for ordinary accounts
+    /// The largest part of the connections for ordinary accounts that one account gets
     #[arg(long, value_name = "PART", default_value_t = 0.8, value_parser = share)]
     share: f64,
-    /// This limit for this account: app@%=40, or app=40 where no other has the name. Again for others
+    /// A limit that you choose for an account: app@%=40, or app=40 where only one account has the name. Give it again for others
     #[arg(long = "limit", value_name = "ACCOUNT=N", value_parser = limit)]
     limits: Vec<(String, u64)>,
-    /// Run the statements. First those that restore are written to --restore-file, and synced
+    /// Run the statements. Before that, the statements that restore the old limits are written to --restore-file and synced
     #[arg(long)]
     apply: bool,
-    /// Where the statements that restore go; a file of that name must not be there [default: a new one in Wringer's own folder, which is printed]
+    /// New file for the statements that restore the old limits [default: a file in Wringer's own folder; its path is printed]
     #[arg(long, value_name = "FILE", requires = "apply")]
     restore_file: Option<PathBuf>,
     #[command(flatten)]
     looks: Looks,
 }
 
-/// The plan, and what became of it.
+/// The plan, and the result of `--apply`.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -96,7 +96,7 @@ fn share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "a part above 0 and up to 1, such as 0.8".to_owned())
 }
 
-/// A name may hold `=`.
+/// Reads ACCOUNT=N; a name may contain `=`.
 fn limit(text: &str) -> Result<(String, u64), String> {
     let form = || "it is written ACCOUNT=N, with N from 1 to 1000000".to_owned();
     let (account, limit) = text.rsplit_once('=').ok_or_else(form)?;
@@ -117,7 +117,7 @@ fn unplanned(why: Unplanned, missing: &[Missing]) -> Failure {
         }
         Unplanned::NoSuchAccount { written, those } => {
             let those: Vec<String> = those.iter().map(|it| in_line(it)).collect();
-            fail(format!("'{}' is several accounts", in_line(&written)))
+            fail(format!("'{}' names several accounts", in_line(&written)))
                 .hint(format!("name one of {}", those.join(", ")))
         }
         Unplanned::Refused { account, why } => fail(format!("{} gets no limit: {why}", in_line(&account))),
@@ -163,7 +163,7 @@ fn memory(text: &mut String, plan: &Plan) {
     };
     let _ = writeln!(
         text,
-        "\nmemory that all permitted connections could have, each as much as its account's largest: now {}, as planned {}",
+        "\nmemory that all permitted connections could have, each as much as the largest of its account: now {}, as planned {}",
         of(&plan.memory_now),
         of(&plan.memory_planned)
     );
@@ -171,7 +171,7 @@ fn memory(text: &mut String, plan: &Plan) {
     if !unknown.is_empty() {
         let _ = writeln!(
             text,
-            "not in it, because no source says how much a connection of theirs has: {}",
+            "these accounts are not included, because nothing tells the memory of their connections: {}",
             unknown.join(", ")
         );
     }
@@ -188,12 +188,12 @@ fn statements(text: &mut String, plan: &Plan, done: Option<&Done>) {
         (true, _) => text.push_str("\nnothing to change\n"),
         (false, None) => {
             list(text, "these statements set the limits (--apply runs them)", &plan.statements);
-            list(text, "these restore what is now", &plan.restore);
+            list(text, "these statements restore the limits of now", &plan.restore);
         }
         (false, Some(done)) => {
             list(text, "set", &plan.statements);
             if let Some(file) = &done.restore_file {
-                let _ = writeln!(text, "\nwhat restores the former limits: {file}\n  {}", done.how_to_restore);
+                let _ = writeln!(text, "\nthe former limits are restored by {file}\n  {}", done.how_to_restore);
             }
             if done.counts_only_new {
                 text.push_str(

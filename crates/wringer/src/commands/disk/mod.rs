@@ -31,7 +31,8 @@ use units::counted;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "A copy of a data directory on a disk with 10 ms:\n  \
     sudo wringer disk delay /srv/copy --read 10ms\n  \
-    sudo wringer disk delay /srv/copy --read 2ms --sync 5ms     (again: changes it at once)\n  \
+    # given again: change the delay at once\n  \
+    sudo wringer disk delay /srv/copy --read 2ms --sync 5ms\n  \
     sudo wringer disk delay /srv/copy --profile gp3\n  \
     wringer disk status\n  \
     sudo wringer disk release /srv/copy\n\n\
@@ -40,9 +41,11 @@ use units::counted;
     An IMAGE file or an unmounted block DEVICE becomes a slow disk: another device appears, whose path is printed, and everything that goes \
     through it is delayed:\n  \
     fallocate -l 8G /srv/image && mke2fs -t ext4 /srv/image\n  \
-    sudo wringer disk delay /srv/image --read 0.5ms --sync 1ms      prints /dev/loop0\n  \
+    # print the new device: /dev/loop0\n  \
+    sudo wringer disk delay /srv/image --read 0.5ms --sync 1ms\n  \
     sudo mount /dev/loop0 /mnt\n  \
-    sudo wringer disk delay /srv/image --profile gp3     (again: changes it at once, mounted or not)\n  \
+    # given again: change the delay at once, whether the device is mounted or not\n  \
+    sudo wringer disk delay /srv/image --profile gp3\n  \
     sudo umount /mnt && sudo wringer disk release /srv/image\n\
     An image gets a loop device over a FUSE file, which knows all words; so does a device, unless the kernel's device-mapper can do it: \
     whole milliseconds, rounded up to the kernel's ticks, no distributions (/dev/mapper/wringer-...). Take a disk for a whole file system, or \
@@ -68,8 +71,10 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("{}\n\nExamples:\n  \
-    sudo wringer disk delay /srv/copy --profile gp2:100G,credits=0      a volume whose burst is over\n  \
-    sudo wringer disk delay /srv/copy --profile hdd-7200 --iops 60      a disk that others use too\n  \
+    # a volume that has used up its burst credits\n  \
+    sudo wringer disk delay /srv/copy --profile gp2:100G,credits=0\n  \
+    # a disk that others use, too\n  \
+    sudo wringer disk delay /srv/copy --profile hdd-7200 --iops 60\n  \
     sudo wringer disk delay /srv/copy --read tail:0.2ms,1/1000:80ms --mode total\n\n\
     What was asked, what the model predicts for this host, and what a probe got stand side by side. docs/disk.md", flags::DISTRIBUTIONS_HELP))]
 struct Delayed {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What must hold of a profile: `growth<1M`, `Log_event::read_log_event<4M`.
+//! Assertions on a profile: `growth<1M`, `Log_event::read_log_event<4M`.
 
 use heap::Growth;
 use serde::Serialize;
@@ -28,13 +28,13 @@ impl FromStr for Assertion {
     }
 }
 
-/// Whether it holds.
+/// Whether an assertion holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Verdict {
     pub(super) assertion: String,
-    /// `None`: the profiler hides so much below its threshold that it may hold or not.
+    /// `None`: it is not known, because the profiler hides too many bytes below its threshold.
     pub(super) holds: Option<bool>,
-    /// What was found: of `growth`, the largest of all functions; of a function, what it holds at the end.
+    /// The measured bytes: for `growth`, the largest growth of all functions; for a function, the bytes that it holds at the end.
     pub(super) bytes: i128,
     pub(super) at_most_bytes: i128,
     pub(super) function: Option<String>,
@@ -63,7 +63,7 @@ impl Assertion {
     }
 }
 
-/// Without arguments.
+/// The function without its arguments.
 fn base(function: &str) -> &str {
     function.split_once('(').map_or(function, |(name, _)| name)
 }

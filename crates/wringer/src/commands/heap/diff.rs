@@ -9,9 +9,9 @@ use heap::Growth;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// What functions held in one profile and in another: by their names, so that addresses may differ
+/// Compare the bytes that functions held in one profile and in another; functions are found by their names, so that addresses may differ
 ///
-/// Of each file the last snapshot that has a tree is taken, or the one that is named.
+/// In each file, the last snapshot that has a tree is used, or the snapshot that is named.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer heap diff before/massif.out.1 after/massif.out.1\n  \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two times of the heap beside each other, as text.
+//! The heap at two times, side by side, as text.
 
 use heap::{Growth, Holdings};
 use std::fmt::Write as _;

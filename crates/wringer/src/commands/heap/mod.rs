@@ -13,7 +13,7 @@ mod text;
 
 use crate::exit::Outcome;
 
-/// Heap profiles: who held the heap, and which functions grew; changes nothing
+/// Heap profiles: which functions held the heap, and which of them grew; changes nothing
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer heap show massif.out.4711\n  \

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-/// Words and the numbers behind them, in turn.
+/// The parts of the name: words, each with the number after it.
 pub(super) fn by_numbers(path: &Path) -> Vec<(String, u128)> {
     let name = path.to_string_lossy();
     let mut parts = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Opens profiles, compressed or not, as often as they are read; several files of one moment each are one profile.
+//! Opens profiles, compressed or not, each time when they are read. Several files of one moment each are one profile.
 
 use super::order;
 use crate::exit::{Exit, Failure};
@@ -9,11 +9,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use symbols::Binaries;
 
-/// What is read, and where the names of functions come from.
+/// Where the names of functions come from.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Names {
-    /// Folders with copies of the profiled programs and their libraries, or with debug files by build id: looked into before the places in the profile.
-    /// Only gperftools and jemalloc write addresses without names
+    /// Folders with copies of the profiled programs and their libraries, or with debug files by build id; they are searched before the paths that the profile
+    /// names. Only files of gperftools and jemalloc need this: they have addresses without names
     #[arg(long = "binaries", value_name = "FOLDER")]
     folders: Vec<PathBuf>,
 }
@@ -21,7 +21,7 @@ pub(super) struct Names {
 /// One profile.
 pub(super) struct Profile {
     files: Vec<(PathBuf, Outline)>,
-    /// Of all files together; the snapshots of several are numbered anew.
+    /// The outline of all files together; the snapshots of several files get new numbers.
     pub(super) outline: Outline,
     pub(super) symbols: Binaries,
 }
@@ -32,7 +32,7 @@ impl Profile {
     }
 
     /// # Errors
-    /// Exit code 3: one cannot be read, is no heap profile, or has all its times in itself, so that it is no part of a series.
+    /// Exit code 3: a file cannot be read or is not a heap profile; or one of several files has more than one moment, so that it cannot be part of a series.
     pub(super) fn open_all(paths: &[PathBuf], names: &Names) -> Result<Self, Failure> {
         let mut paths = paths.to_vec();
         paths.sort_by_cached_key(|path| order::by_numbers(path));
@@ -53,7 +53,7 @@ impl Profile {
     fn outline(path: &Path) -> Result<Outline, Failure> {
         let outline = Outline::read(open(path)?).map_err(|error| unreadable(path, error))?;
         if outline.snapshots.is_empty() {
-            let why = outline.damage.map_or_else(|| "it ends behind its beginning".to_owned(), |it| it.to_string());
+            let why = outline.damage.map_or_else(|| "it ends after its beginning".to_owned(), |it| it.to_string());
             return Err(Failure::message(Exit::Missing, format!("{} has no snapshot: {why}", path.display()))
                 .hint("Massif writes its file when the program ends; `vgdb detailed_snapshot FILE` writes one of a program that runs"));
         }
@@ -80,7 +80,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Who holds the heap in the snapshot at this place.
+    /// The tree of callers of the snapshot at this place.
     pub(super) fn tree(&mut self, place: usize) -> Result<Tree, Failure> {
         let mut found = None;
         self.each_tree(&[place], &mut |_, tree| found = Some(tree))?;
@@ -112,12 +112,12 @@ impl Profile {
     /// Exit code 3: there is no tree.
     pub(super) fn last(&self) -> Result<usize, Failure> {
         self.outline.with_trees().next_back().ok_or_else(|| {
-            Failure::message(Exit::Missing, format!("{}: no snapshot says who held the heap", self.name()))
+            Failure::message(Exit::Missing, format!("{}: no snapshot says which functions held the heap", self.name()))
                 .hint("Massif gives every tenth snapshot a tree; --detailed-freq=1 all of them")
         })
     }
 
-    /// The only file, or the first and how many.
+    /// The name of the only file; or of the first file, and how many there are.
     pub(super) fn name(&self) -> String {
         let first = self.files.first().map(|(path, _)| path.display().to_string()).unwrap_or_default();
         match self.files.len() {
@@ -126,13 +126,13 @@ impl Profile {
         }
     }
 
-    /// Of a series: the file of a snapshot.
+    /// The file of a snapshot, in a series of files.
     pub(super) fn file_of(&self, place: usize) -> Option<String> {
         let path = self.files.get(place).filter(|_| self.files.len() > 1)?;
         Some(path.0.display().to_string())
     }
 
-    /// The first that is damaged.
+    /// The first file that is damaged.
     pub(super) fn damaged_file(&self) -> Option<String> {
         let damaged = self.files.iter().find(|(_, outline)| outline.damage.is_some());
         damaged.map(|(path, _)| path.display().to_string())
@@ -159,7 +159,7 @@ fn is_series(files: &[(PathBuf, Outline)]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// At its beginning.
+/// Opens a file at its beginning.
 ///
 /// # Errors
 /// Exit code 3: it cannot be read.
@@ -167,7 +167,7 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
     again(path).map_err(|error| unreadable(path, error))
 }
 
-/// The same, for who has read it before.
+/// Opens a file that was read before.
 pub(super) fn again(path: &Path) -> Result<Box<dyn Read>, Error> {
     Ok(heap::plain(input::open_input(path)?)?)
 }

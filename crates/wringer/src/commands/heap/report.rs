@@ -11,25 +11,26 @@ use report::{HeapPage, HeapProfile, HeapTimes};
 use std::path::{Path, PathBuf};
 use units::Bytes;
 
-/// Of a flame graph: boxes of less than one of so many bytes would be too thin to see.
+/// Boxes of a flame graph with less than one part in this number of all bytes are left out: they would be too thin to see.
 const SMALLEST: u64 = 1000;
-/// Snapshots of which the chart has layers; more are thinned evenly.
+/// The most snapshots in the layers of the chart; of more snapshots, evenly spaced ones are used.
 const MOST_TREES: usize = 100;
 
 /// One HTML page that opens offline: the heap over time in layers, a flame graph, which functions grew
 ///
-/// FILEs are as for `wringer heap show`. Files of one moment each (gperftools, jemalloc) are one profile; of the other formats each file has its own
+/// FILEs are the same as for `wringer heap show`. Files of one moment each (gperftools, jemalloc) make one profile; each file of another format has its own
 /// part of the page.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    wringer heap report massif.out.4711                    writes massif.out.4711.html\n  \
+    # write massif.out.4711.html\n  \
+    wringer heap report massif.out.4711\n  \
     wringer heap report heaptrack.mariadbd.4711.zst --to heap.html\n  \
     wringer heap report /tmp/profile.*.heap --to heap.html")]
 pub struct Args {
-    /// The profiles; files of one moment each (gperftools, jemalloc) are one
+    /// The profiles; files of one moment each (gperftools, jemalloc) make one profile
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where to write; `-` is standard output [default: the first FILE with .html behind its name]
+    /// Where to write; `-` is standard output [default: the name of the first FILE, followed by .html]
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
     #[command(flatten)]
@@ -59,7 +60,7 @@ fn with_html(file: &Path) -> PathBuf {
     name.into()
 }
 
-/// Those of one moment together, the others each for itself.
+/// The files of one moment as one profile, and each other file as a profile of its own.
 fn profiles(args: &Args) -> Result<Vec<Profile>, Failure> {
     let mut files = args.files.clone();
     files.sort_by_cached_key(|path| order::by_numbers(path));
@@ -81,7 +82,7 @@ fn profiles(args: &Args) -> Result<Vec<Profile>, Failure> {
 fn shown(profile: &mut Profile) -> Result<HeapProfile, Failure> {
     let outline = profile.outline.clone();
     let with_trees: Vec<usize> = outline.with_trees().collect();
-    // the last, and those before it at equal distances
+    // the last snapshot, and snapshots before it at equal distances
     let every = with_trees.len().div_ceil(MOST_TREES).max(1);
     let places: Vec<usize> = with_trees.iter().rev().step_by(every).rev().copied().collect();
     let at = |it: &heap::Snapshot| if outline.time_unit.is_some() { it.time } else { it.number };

@@ -10,7 +10,7 @@ use crate::terminal;
 use heap::ms_print;
 use std::path::PathBuf;
 
-/// One profile: the heap over time, who held it at the end, and which functions grew
+/// One profile: the heap over time, the functions that held it at the end, and the functions that grew
 ///
 /// FILE is of Valgrind's Massif or DHAT, of heaptrack, gperftools or jemalloc, told by its content; also compressed by gzip or zstd, also broken off.
 /// Several files are one profile where each is one moment (gperftools, jemalloc); they are put in the order of the numbers in their names. A function is
@@ -23,10 +23,10 @@ use std::path::PathBuf;
     wringer heap show heaptrack.mariadbd.4711.zst --top 5\n  \
     wringer heap show /tmp/profile.*.heap --binaries /copies/of/the/server\n  \
     wringer heap show massif.out.4711 -o ms_print --threshold 0.5 --x 100 --y 30\n\n\
-    Exit codes: 1 if what --assert says does not hold; 3 if the file is no profile, or hides too much to\n  \
-    tell whether it holds.")]
+    Exit codes: 1 if an assertion does not hold; 3 if the file is not a profile, or hides too much to\n  \
+    tell whether an assertion holds.")]
 pub struct Args {
-    /// The profile; several files are one where each is one moment (gperftools, jemalloc)
+    /// The profile; several files of one moment each (gperftools, jemalloc) make one profile
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The number of the snapshot from which growth counts [default: the first that has a tree]
@@ -38,21 +38,21 @@ pub struct Args {
     /// Functions to print; the JSON output has all
     #[arg(long, default_value_t = 20, value_name = "N")]
     top: usize,
-    /// What must hold: growth<1M of each function, FUNCTION<4M at the end
+    /// An assertion: growth<1M for the growth of every function, FUNCTION<4M for the bytes of one function at the end
     #[arg(long = "assert", value_name = "ASSERTION")]
     assertions: Vec<Assertion>,
     #[command(flatten)]
     names: Names,
-    /// As of ms_print: nodes of less than so many percent of a snapshot are summed up
+    /// With -o ms_print: nodes with less than this percentage of a snapshot are summed into one line
     #[arg(long, default_value = "1", value_name = "PERCENT", value_parser = percent)]
     threshold: f64,
-    /// As of ms_print: columns of the graph
+    /// With -o ms_print: columns of the graph
     #[arg(long, default_value_t = 72, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(4..=1000))]
     x: u16,
-    /// As of ms_print: rows of the graph
+    /// With -o ms_print: rows of the graph
     #[arg(long, default_value_t = 20, value_name = "ROWS", value_parser = clap::value_parser!(u16).range(4..=1000))]
     y: u16,
-    /// How to print; ms_print: as Valgrind's program of this name; folded: for flame graphs, of the tree at --to
+    /// How to print; ms_print: the text of Valgrind's program of this name; folded: the tree at --to, for flame graph tools
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
 }

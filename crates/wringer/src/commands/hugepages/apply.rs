@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer hugepages apply`: the pool grows for a server. A supervisor keeps it so until the release.
+//! `wringer hugepages apply`: makes the pool larger for a server. A supervisor keeps it so until the release.
 
 use super::named::Named;
 use crate::commands::ram::refuse_second;
@@ -15,31 +15,35 @@ use units::{Bytes, Span, counted};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    sudo wringer hugepages apply --pages 279               279 pages are free then for whoever starts next\n  \
-    sudo wringer hugepages apply --sandbox shop            as many as `advise` says\n  \
-    sudo wringer hugepages apply --pages 279 --dry-run     the change and its undo\n\n\
-    Pages of the pool that nobody uses count: the pool grows by what is missing. The kernel grants what it finds in one piece: memory is compacted, with \
-    --drop-caches the page cache is dropped, and it is asked again until --deadline. The host keeps 1 GiB or 5 % of its RAM. It stands until `wringer hugepages \
-    release` or `wringer undo`; pages that a server uses by then are free when it ends. It cannot stand beside `wringer ram hide`.")]
+    # make sure that 279 pages are free for the server that starts next\n  \
+    sudo wringer hugepages apply --pages 279\n  \
+    # make as many pages free as `advise` says\n  \
+    sudo wringer hugepages apply --sandbox shop\n  \
+    # print the change and its undo; change nothing\n  \
+    sudo wringer hugepages apply --pages 279 --dry-run\n\n\
+    Pages of the pool that nobody uses count: the pool grows by the number that is missing. The kernel grants huge pages where it finds RAM in one piece: memory \
+    is compacted, with --drop-caches the page cache is dropped, and the kernel is asked again until --deadline. The host keeps 1 GiB or 5 % of its RAM. The pool \
+    stays larger until `wringer hugepages release` or `wringer undo`; pages that a server uses at that time are free when it ends. `apply` is refused while \
+    `wringer ram hide` is in force.")]
 pub(super) struct Args {
-    /// So many pages of the default size are to be free [default: as many as the named server needs]
+    /// Pages of the default size that must be free [default: as many as the named server needs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pages: Option<u64>,
     #[command(flatten)]
     named: Named,
-    /// Drop the page cache of the whole host when too few are granted: every program reads from disk again
+    /// Drop the page cache of the whole host when the kernel grants too few pages: then every program reads from disk again
     #[arg(long)]
     drop_caches: bool,
     /// How long the kernel may take to make room
     #[arg(long, value_name = "SPAN", default_value = "60s")]
     deadline: Span,
-    /// How long it lasts; then everything is given back by itself [default: until the release]
+    /// Time after which the pages are given back without a release [default: until the release]
     #[arg(long = "for", value_name = "SPAN", value_parser = lasting)]
     lasts: Option<Span>,
     /// Print the change with its undo, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Fail, and give everything back, when fewer were granted; else only less than half is a failure
+    /// Fail, and give everything back, when fewer pages were granted; without it, only less than half of them is a failure
     #[arg(long)]
     strict: bool,
     /// How to print the result

@@ -12,14 +12,19 @@ use units::Bytes;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 huge pages are in use, or are not wanted; 1 they are wanted (huge_pages = on or try, large_pages = ON, --wanted) and not in use, or a limit \
-    of a cgroup will end in SIGBUS; 3 no such server; 4 it ended meanwhile.\n\n\
-    A setting says what the server was asked to do. What it got is in its mappings: huge pages are marked `ht` in /proc/PID/smaps."
+    after_help = "A setting says what the server was asked to do. Its mappings show what it got: huge pages are marked `ht` in /proc/PID/smaps.\n\n\
+    Examples:\n  \
+      sudo wringer hugepages check --sandbox shop\n  \
+      sudo wringer hugepages check --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me\n  \
+      # by its process alone: say that the server should have huge pages\n  \
+      sudo wringer hugepages check --pid \"$(pidof mariadbd)\" --wanted || echo no huge pages\n\n\
+    Exit codes: 0 huge pages are in use, or are not wanted; 1 huge pages are wanted (huge_pages = on or try, large_pages = ON, --wanted) and not in use, or a \
+    cgroup's limit will kill the server with SIGBUS; 3 there is no such server; 4 the server ended meanwhile."
 )]
 pub(super) struct Args {
     #[command(flatten)]
     named: Named,
-    /// They are wanted, whatever the server's settings say: with --pid alone nobody is asked
+    /// Huge pages are wanted, whatever the server's settings say; with --pid alone the settings are not known
     #[arg(long)]
     wanted: bool,
     /// How to print
@@ -30,7 +35,7 @@ pub(super) struct Args {
 pub(super) fn main(args: &Args) -> Outcome {
     let read = args.named.read()?;
     if read.seen.inventory.processes.is_empty() {
-        return Err(Failure::message(Exit::Missing, format!("{}: what it has can be seen when it runs", read.of))
+        return Err(Failure::message(Exit::Missing, format!("{}: huge pages are seen only while it runs", read.of))
             .hint("start it, and check again; `wringer hugepages advise` needs no running server"));
     }
     let check = huge_pages::check(&read.seen, args.wanted.then_some(true));
@@ -44,10 +49,10 @@ pub(super) fn main(args: &Args) -> Outcome {
 fn why_not(check: &HugeCheck) -> &'static str {
     match (check.ends_in_sigbus, check.huge_pages_in_use) {
         (true, _) => {
-            "a cgroup admits fewer huge pages than the server has mapped: it dies by SIGBUS when it touches more"
+            "a cgroup admits fewer huge pages than the server has mapped: SIGBUS kills the server when it touches more"
         }
         (_, Some(_)) => "huge pages are wanted, and not in use",
-        (_, None) => "huge pages are wanted, and whether they are in use cannot be told",
+        (_, None) => "huge pages are wanted, and it is not known whether they are in use",
     }
 }
 

@@ -12,16 +12,21 @@ use clap::Subcommand;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "From nothing to a server in huge pages:\n  \
-    wringer hugepages advise --sandbox shop                how many, and what page tables cost without them\n  \
-    sudo wringer hugepages apply --sandbox shop --dry-run  what would be changed, and its undo\n  \
-    sudo wringer hugepages apply --sandbox shop            the pool grows by so many pages, until the release\n  \
-    wringer sandbox start shop --huge-pages on             (your own server: huge_pages = on, large_pages = ON, and a restart)\n  \
-    wringer hugepages check --sandbox shop                 exit code 1: it wants huge pages, and does not have them\n  \
+    # print how many huge pages it needs, and what its page tables cost without them\n  \
+    wringer hugepages advise --sandbox shop\n  \
+    # print the change and its undo; change nothing\n  \
+    sudo wringer hugepages apply --sandbox shop --dry-run\n  \
+    # make the pool larger by as many pages, until the release\n  \
+    sudo wringer hugepages apply --sandbox shop\n  \
+    # your own server instead: set huge_pages = on or large_pages = ON, and restart it\n  \
+    wringer sandbox start shop --huge-pages on\n  \
+    # exit code 1 when the server should have huge pages and has none\n  \
+    wringer hugepages check --sandbox shop\n  \
     sudo wringer hugepages release\n\n\
-    A server takes its pages from the kernel's pool when it starts. PostgreSQL with huge_pages = on does not start with one page too few; with `try`, and \
-    MariaDB and MySQL always, it then does without. Each process has page tables of its own: 8 bytes for each 4 KiB page that it has touched, of a huge page \
-    8 bytes for 2 MiB.\n\n\
-    The pool beyond a reboot: `advise` prints the lines. More: docs/hugepages.md, or `wringer doc hugepages`.")]
+    A server takes its pages from the kernel's pool when it starts. If one page is missing, PostgreSQL with huge_pages = on does not start; PostgreSQL \
+    with `try`, MariaDB and MySQL start without huge pages. Each process has page tables of its own: 8 bytes for each 4 KiB page that it has touched; with huge \
+    pages, 8 bytes for each 2 MiB.\n\n\
+    `advise` prints the lines that make the pool last beyond a reboot. More: docs/hugepages.md, or `wringer doc hugepages`.")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -29,13 +34,13 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// How many huge pages a server needs, what its page tables cost without them, and the lines that give it them; changes nothing
+    /// How many huge pages a server needs, what its page tables cost without them, and the lines that provide the pages; changes nothing
     Advise(advise::Args),
-    /// Whether a server's memory lies in huge pages, by its mappings; exit code 1 when it should and does not, or when a limit will kill it
+    /// Whether a server's memory lies in huge pages, by its mappings; exit code 1 when it should lie there and does not, or when a limit will kill the server
     Check(check::Args),
     /// Make the pool larger for a server, until the release
     Apply(apply::Args),
-    /// Give back what `apply` has taken
+    /// Give back the pages that `apply` has taken
     Release(release::Args),
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Named {
     connection: Connection,
 }
 
-/// What was read, and of whom, in words.
+/// The data that were read, and a name for the server.
 pub(super) struct Read {
     pub(super) of: String,
     pub(super) seen: HugeSeen,
@@ -26,7 +26,7 @@ pub(super) struct Read {
 
 impl Named {
     /// # Errors
-    /// Usage: nobody is named. Missing: no such process, no connection. Failed: the process ended while it was read.
+    /// Usage: no server is named. Missing: no such process, no connection. Failed: the process ended while it was read.
     pub(super) fn read(&self) -> Result<Read, Failure> {
         let places = Places::from_environment();
         if let (None, Some(sandbox)) = (self.pid, self.connection.stopped_sandbox(&places)) {
@@ -45,7 +45,7 @@ impl Named {
     }
 }
 
-/// Its program is asked for the settings that a start would have.
+/// Asks the sandbox's program for the settings that it would start with.
 fn before_start(sandbox: &Sandbox) -> Result<Read, Failure> {
     let (flavour, installation) = (sandbox.flavour(), &sandbox.manifest.installation);
     let variables = sandbox.settings_before_start(huge_page_settings(flavour))?;

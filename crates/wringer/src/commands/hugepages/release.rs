@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer hugepages release`: what `apply` has taken.
+//! `wringer hugepages release`: gives back the pages that `apply` has taken.
 
 use crate::commands::hidden;
 use crate::commands::standing::{self, Output};
@@ -11,7 +11,7 @@ use units::counted;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The pool is as large as before then. Pages that a server uses stay its own until it ends; each is free memory after that."
+    after_help = "After it the pool is as large as before `apply`. A server keeps the pages that it uses until it ends; then they are free memory."
 )]
 pub(super) struct Args {
     /// How to print

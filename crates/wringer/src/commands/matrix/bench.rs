@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs the cells of a matrix, and says how far it is.
+//! Runs the cells of a matrix, and shows the progress.
 
 use super::show::{cell_line, time};
 use crate::commands::run::write_files;
@@ -55,7 +55,7 @@ impl Bench for Runner<'_> {
                 }
                 if !busy.is_empty() {
                     self.say(format!(
-                        "    note  the host is not quiet, and is waited for no longer: {}",
+                        "    note  the host is not quiet, and the cell runs all the same: {}",
                         busy.join(", ")
                     ));
                 }
@@ -77,7 +77,7 @@ impl Runner<'_> {
     }
 }
 
-/// The steps of a cell, in the one bar of all cells.
+/// Shows the steps of a cell in the one progress bar of all cells.
 struct InBar<'a>(&'a ProgressBar);
 
 impl Progress for InBar<'_> {

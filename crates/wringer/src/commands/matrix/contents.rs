@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a setting runs that its experiment only names: the logs that are replayed, and the programs that fill or load the server. A setting whose
-//! log or program was edited is another setting.
+//! Files that an experiment only names, and whose content a setting runs: logs that are replayed, and programs that fill or load the server. A setting
+//! whose log or program was edited is another setting.
 
 use crate::exit::{Exit, Failure};
 use lab::Found;
@@ -12,17 +12,17 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
-/// Each file is read once, however many settings have it.
+/// The checksums of files. Each file is read once, however many settings name it.
 #[derive(Default)]
 pub(super) struct Contents {
     sums: BTreeMap<PathBuf, String>,
 }
 
 impl Contents {
-    /// What each is called, and the SHA-256 of its content. `file` is the experiment's, whose folder the logs are looked for in.
+    /// The name of each file, and the SHA-256 of its content. `file` is the experiment's file; logs are looked for in its folder.
     ///
     /// # Errors
-    /// Exit code 3: one cannot be read.
+    /// Exit code 3: a file cannot be read.
     pub(super) fn of(&mut self, file: &Path, found: &Found) -> Result<Vec<(String, String)>, Failure> {
         let folder = file.parent().unwrap_or(Path::new(""));
         let logs = found.logs.keys().map(|name| (format!("log {name}"), folder.join(name)));

@@ -20,26 +20,33 @@ use std::time::Duration;
 use sweep::Error;
 use units::Span;
 
-/// Beyond it the host will not become quiet by itself.
+/// The longest wait: a host that is not quiet after it will not become quiet by itself.
 pub const LONGEST_WAIT: Span = Span(Duration::from_secs(60));
 
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "One file, many settings: a section [matrix] names keys of the experiment and their values.\n\n  \
       [matrix]\n  \
-      blocks = 5                                     each block runs every setting once, in an order of its own\n  \
-      [matrix.cross]                                 each value with each value of the others\n  \
+      # each block runs every setting once, in an order of its own\n  \
+      blocks = 5\n  \
+      # each value with each value of the other keys\n  \
+      [matrix.cross]\n  \
       \"squeeze.server_ram\" = [\"512M\", \"1G\", \"2G\"]\n  \
       \"load.threads\" = [1, 8]\n  \
-      [matrix.follow]                                computed in each setting\n  \
+      # computed in each setting\n  \
+      [matrix.follow]\n  \
       \"server.options.innodb_buffer_pool_size\" = \"0.7x server_ram\"\n\n\
-    Each cell, one run of one setting, has a server of its own, started anew on a clone of the same data. How certain a difference is comes\n\
-    from the blocks: below three there is no verdict, five show a difference of a few percent on a quiet host.\n\n\
+    A cell is one run of one setting. Each cell has a server of its own, started anew on a clone of the same data. More blocks make a\n\
+    difference more certain: below three blocks there is no verdict; five show a difference of a few percent on a quiet host.\n\n\
     Examples:\n  \
-      wringer examples matrix-threads > my.toml      a small file to start from\n  \
-      wringer matrix plan my.toml                    the settings, the order, how long it takes; changes nothing\n  \
-      wringer matrix run my.toml --to out            runs it; the same command goes on after Ctrl-C, a kill, or a new value in the file\n  \
-      wringer matrix status out                      how far it is\n\n\
+      # a small file to start from\n  \
+      wringer examples matrix-threads > my.toml\n  \
+      # print the settings, their order, and the time that they take; change nothing\n  \
+      wringer matrix plan my.toml\n  \
+      # run it; the same command goes on after Ctrl-C, a kill, or a new value in the file\n  \
+      wringer matrix run my.toml --to out\n  \
+      # show how far it is\n  \
+      wringer matrix status out\n\n\
     `wringer doc matrix` is the manual."
 )]
 pub struct Args {
@@ -51,20 +58,20 @@ pub struct Args {
 enum Command {
     /// Print the settings, their order, and what they need; change nothing
     Plan(PlanArgs),
-    /// Run what is not done yet
+    /// Run the cells that are not done yet
     Run(RunArgs),
-    /// How far a matrix is, and what it has shown until now
+    /// Show how far a matrix is, and its results until now
     Status(status::Args),
 }
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 it would start; 2 the file is wrong (every problem is listed with its line); 3 something on this host is in the way."
+    after_help = "Exit codes: 0 the matrix would start; 2 the file is wrong (every problem is listed with its line); 3 something on this host is in the way."
 )]
 pub struct PlanArgs {
     /// The experiment file, with a section [matrix]
     pub file: PathBuf,
-    /// The folder of its results, to see what is done already [default: as for run]
+    /// The folder of the results, to see which cells are done already [default: as for run]
     #[arg(long, value_name = "FOLDER")]
     pub to: Option<PathBuf>,
     #[command(flatten)]
@@ -77,21 +84,21 @@ pub struct PlanArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Leaves sweep.json and report.html in the folder, and below cells/ a recording, a result and a report of each attempt.\n\n\
-    The same command goes on where it was: after Ctrl-C, a kill, a crash of the host. A cell that is done is never run again; of a changed file\n\
-    only those cells run whose setting has changed. Before a cell the host is waited for until it is quiet. A cell during which the host had other\n\
-    work is run once more, and then that one counts, whatever it gives.\n\n\
-    That a server is killed for want of RAM, or cannot start, is the result of its cell. Where Wringer itself could not run a cell, the others run,\n\
-    and the same command tries it again.\n\n\
+    After Ctrl-C, a kill or a crash of the host, the same command goes on from where it was. A cell that is done is never run again; when the file\n\
+    was changed, only the cells whose setting has changed are run. Before each cell the command waits until the host is quiet. A cell during which\n\
+    the host had other work is run once more, and the second run counts, whatever its result is.\n\n\
+    A server that is killed for want of RAM, or that cannot start, is a result of its cell. When Wringer itself cannot run a cell, the other cells\n\
+    are run, and the same command tries the cell again.\n\n\
     Examples:\n  \
       wringer matrix run my.toml --to out\n  \
       wringer matrix run my.toml --to out -o json | jq '.comparisons[] | select(.figures[0].verdict == \"lower\")'\n\n\
-    Exit codes: 0 every cell is done, or a budget of the file is used up; 1 so, and an assertion of the file failed; 2 the file is wrong; 3 something\n\
+    Exit codes: 0 every cell is done, or a budget of the file is used up; 1 the same, and an assertion of the file failed; 2 the file is wrong; 3 something\n\
     is missing or in the way; 4 a cell failed, the others are done; 5 the host is not restored; 130 interrupted, everything undone."
 )]
 pub struct RunArgs {
     /// The experiment file, with a section [matrix]
     pub file: PathBuf,
-    /// Folder for the results; one that has them already is gone on with [default: matrix-NAME below Wringer's recordings]
+    /// Folder for the results; where it has results of this matrix already, the command goes on from them [default: matrix-NAME below Wringer's recordings]
     #[arg(long, value_name = "FOLDER")]
     pub to: Option<PathBuf>,
     /// Squeeze the host's RAM even beside a running database that is not Wringer's
@@ -100,15 +107,15 @@ pub struct RunArgs {
     /// Read every kept file of the data and compare its checksum before each cell
     #[arg(long)]
     pub verify: bool,
-    /// How long a busy host is waited for before each cell; 0s: not at all
+    /// How long to wait for a quiet host before each cell; 0s: not at all
     #[arg(long, value_name = "TIME", default_value_t = LONGEST_WAIT, value_parser = wait)]
     pub wait: Span,
-    /// Where another matrix runs on this host, wait for its end
+    /// When another matrix runs on this host, wait until it ends
     #[arg(long)]
     pub in_turn: bool,
     #[command(flatten)]
     pub require: Require,
-    /// How to print what it came to
+    /// How to print the result
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
 }
@@ -117,7 +124,7 @@ pub(in crate::commands) fn wait(text: &str) -> Result<Span, String> {
     let asked: Span = text.parse().map_err(|error: units::ParseError| error.to_string())?;
     if asked > LONGEST_WAIT {
         return Err(format!(
-            "a host that is not quiet after {LONGEST_WAIT} will not become so by itself: at most {LONGEST_WAIT}"
+            "at most {LONGEST_WAIT}: a host that is not quiet by then will not become quiet by itself"
         ));
     }
     Ok(asked)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The page of a sweep: its state as the report's plain data.
+//! The page of a sweep: turns its state into the report's plain data.
 
 use super::show::{number, time};
 use crate::commands::run::{REPORT, write};
@@ -100,7 +100,7 @@ fn verdict_of(one: &Comparison, figure: &Compared, a: usize, b: usize) -> SweepV
     }
 }
 
-/// The setting with the most transactions first, then what is shown against the first setting.
+/// Sentences: the setting with the most transactions first, then the differences to the first setting.
 fn sentences(state: &State) -> Vec<String> {
     let rate = |setting: &Setting| setting.figures.iter().find(|it| it.name == THROUGHPUT).cloned();
     let best = state.settings.iter().filter_map(|one| Some((one, rate(one)?)));

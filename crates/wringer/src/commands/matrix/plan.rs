@@ -16,10 +16,10 @@ use std::path::Path;
 use sweep::CellState;
 use units::{Bytes, counted};
 
-/// Of more settings the rest is counted; `-o json` has all.
+/// The most settings that are listed; the others are only counted, and `-o json` has all.
 const MOST_SHOWN: usize = 60;
 
-/// What of the plan is done already.
+/// The part of the plan that is done already.
 struct Done {
     folder: String,
     /// Cells with a result.
@@ -57,7 +57,7 @@ fn cells(ready: &Ready) -> Vec<Vec<String>> {
     (1..).zip(blocks).map(of).collect()
 }
 
-/// By the estimates of each experiment; what a clone saves is not in them.
+/// The sum of the estimates of all cells. The time that clones save is not subtracted.
 fn seconds(ready: &Ready) -> f64 {
     ready.plans.iter().map(|plan| plan.seconds).sum::<f64>() * f64::from(ready.plan.blocks)
 }

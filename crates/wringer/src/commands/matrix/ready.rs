@@ -26,7 +26,7 @@ pub(super) struct Ready {
 /// Reads the file as a matrix.
 ///
 /// # Errors
-/// Exit code 2: it is wrong, or has no `[matrix]`.
+/// Exit code 2: the file is wrong, or has no `[matrix]`.
 pub(super) fn read(file: &Path) -> Result<Matrix, Failure> {
     of_text(file, &read_text(file)?)
 }
@@ -40,7 +40,7 @@ pub(super) fn of_text(file: &Path, text: &str) -> Result<Matrix, Failure> {
 
 impl Ready {
     /// # Errors
-    /// Exit code 2: a file that it names is wrong. 3: something is missing or in the way, of any setting.
+    /// Exit code 2: a file that the experiment names is wrong. 3: something that a setting needs is missing, or something is in the way.
     pub(super) fn look(file: &Path, text: &str, require: &Require, kept_fills: KeptFills) -> Result<Self, Failure> {
         let mut matrix = of_text(file, text)?;
         require_of(require, &mut matrix)?;
@@ -97,7 +97,7 @@ impl Ready {
         Ok(Self { matrix, cells, plans, plan })
     }
 
-    /// What is left out of any setting, each once.
+    /// The squeezes that are left out of any setting, each once.
     pub(super) fn left_out(&self) -> Vec<&LeftOut> {
         let mut all: Vec<&LeftOut> = Vec::new();
         for one in self.plans.iter().flat_map(|plan| &plan.left_out) {
@@ -108,7 +108,7 @@ impl Ready {
         all
     }
 
-    /// The same of doubts.
+    /// The doubts about any setting, each once.
     pub(super) fn doubts(&self) -> Vec<&Problem> {
         let mut all: Vec<&Problem> = self.plans.iter().flat_map(|plan| &plan.doubts).collect();
         all.sort();
@@ -117,13 +117,13 @@ impl Ready {
     }
 }
 
-/// Settings are many, and most of them ask the same of the host and the server.
+/// Answers of the host and the server. Most settings ask the same questions; each is asked once.
 struct Asked<'a> {
     places: &'a Places,
     facts: Option<HostFacts>,
-    /// The program of each server, by what was asked for.
+    /// The program of each server, by the server that was asked for.
     servers: BTreeMap<String, Option<String>>,
-    /// What the server's program said to options.
+    /// The answers of the server's program to options.
     options: BTreeMap<String, (Vec<Problem>, Vec<String>)>,
 }
 
@@ -151,7 +151,7 @@ impl Asked<'_> {
     }
 }
 
-/// A squeeze that is demanded is demanded of the settings that have it.
+/// Applies `--require` to those settings that have the required squeeze.
 fn require_of(require: &Require, matrix: &mut Matrix) -> Result<(), Failure> {
     let mut refused = None;
     let mut is_held = false;
@@ -164,7 +164,7 @@ fn require_of(require: &Require, matrix: &mut Matrix) -> Result<(), Failure> {
     refused.filter(|_| !is_held).map_or(Ok(()), Err)
 }
 
-/// A matrix over what this host does not do would compare the same with the same.
+/// Refuses a matrix that varies a squeeze which this host cannot do: its settings would all run the same.
 fn refuse_left_out(keys: &[String], experiment: &Experiment, left_out: &[LeftOut]) -> Result<(), Failure> {
     for LeftOut { what, why, .. } in left_out {
         let squeeze = what.split(':').next().unwrap_or(what);
@@ -174,7 +174,7 @@ fn refuse_left_out(keys: &[String], experiment: &Experiment, left_out: &[LeftOut
             Failure::message(Exit::Missing, format!("the matrix varies {key}, which would be left out here: {why}"));
         let pool = experiment.server.flavour.pool_variable();
         return Err(failure
-            .hint(format!("vary the server's own cache in its place: \"server.options.{pool}\" = [\"256M\", \"1G\"]"))
+            .hint(format!("vary the server's own cache instead: \"server.options.{pool}\" = [\"256M\", \"1G\"]"))
             .hint("or run it as root; nothing was changed"));
     }
     Ok(())

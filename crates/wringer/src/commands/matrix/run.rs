@@ -70,7 +70,7 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
     end(ended.map_err(failure)?, state)
 }
 
-/// `in_turn`: where somebody else measures, his end is waited for, until this is set.
+/// `in_turn`: when another process measures, wait until it ends, or until this flag is set.
 fn open<'a>(
     folder: &Path,
     plan: &'a sweep::Plan,
@@ -92,7 +92,7 @@ fn open<'a>(
     }
 }
 
-/// What is worst comes first.
+/// The exit of the command: the worst that happened decides.
 fn end(ended: Ended, state: &State) -> Outcome {
     let failed: Vec<String> = state
         .planned()

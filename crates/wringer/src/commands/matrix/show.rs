@@ -29,7 +29,7 @@ pub(super) fn rows(table: &[Vec<String>]) -> String {
     table.iter().map(line).collect()
 }
 
-/// What one cell came to, on one line.
+/// The result of one cell, on one line.
 pub(super) fn cell_line(cell: &Cell, keys: &[String]) -> String {
     let mut text = format!("block {}  {}", cell.block, cell.label(keys));
     let last = cell.attempts.last();
@@ -84,7 +84,7 @@ fn nanos(us: f64) -> u64 {
     (us.max(0.0) * 1e3) as u64
 }
 
-/// The whole state: how far it is, each setting, what failed.
+/// The whole state: the progress, each setting, and the failed cells.
 pub(super) fn text(state: &State) -> String {
     let (done, failed, all) = (state.count(CellState::Done), state.count(CellState::Failed), state.planned().count());
     let mut out = format!("{}: {done} of {all} cells are done", state.name);

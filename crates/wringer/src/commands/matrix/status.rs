@@ -9,8 +9,8 @@ use host::places::Places;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Reads sweep.json, and changes nothing; also while the matrix runs.\n\n\
-    Exit codes: 0 there is one; 2 the file is wrong; 3 nothing was run there yet.")]
+#[command(after_help = "Reads sweep.json, and changes nothing. It may be called while the matrix runs.\n\n\
+    Exit codes: 0 there is a matrix; 2 the file is wrong; 3 nothing was run there yet.")]
 pub struct Args {
     /// The folder of a matrix's results, or the experiment file, whose results are in the default folder
     place: PathBuf,

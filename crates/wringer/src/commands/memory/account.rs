@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer memory account`: leaves that sum, with what is unexplained, to what the kernel says.
+//! `wringer memory account`: leaves that sum, together with the unexplained rest, to the kernel's total.
 
 use super::moment::Moment;
 use super::recorded::{self, Recorded};
@@ -15,16 +15,16 @@ use units::{Bytes, Span, counted};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Times are those after the recording's start (90, 5m, 1h), clock times in UTC (14:05, 14:05:30, 2026-11-20T14:05:30Z), or `first` and `last`. \
-    The account is that of the last inventory taken at that time or before."
+    after_help = "A TIME is a time after the recording's start (90, 5m, 1h), a clock time in UTC (14:05, 14:05:30, 2026-11-20T14:05:30Z), `first` or `last`. \
+    The account is computed from the last inventory that was taken at this time or before it."
 )]
 pub(super) struct Args {
     #[command(flatten)]
     looked: Looked<Format>,
-    /// With `--from RECORDING`: the account of that time [default: last]
+    /// With `--from RECORDING`: the account at this time [default: last]
     #[arg(long, value_name = "TIME", requires = "from")]
     at: Option<Moment>,
-    /// With `--from RECORDING`: what has changed from this time to that of `--at`, leaf by leaf
+    /// With `--from RECORDING`: the changes from this time to the time of `--at`, leaf by leaf
     #[arg(long, value_name = "TIME", requires = "from")]
     since: Option<Moment>,
     /// Show small leaves, too
@@ -54,7 +54,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     Ok(())
 }
 
-/// Out of a recording.
+/// The account, or the changes, from a recording.
 fn then(args: &Args, path: &Path) -> Outcome {
     let recorded = Recorded::open(path)?;
     let after = recorded.at(args.at.unwrap_or(Moment::Last))?;
@@ -125,7 +125,7 @@ pub(super) fn head(account: &Account) -> String {
     format!("{total} of RAM in {count}, {} of it page tables{within}{explained}", Bytes(page_tables))
 }
 
-/// With more than one, the largest.
+/// The largest processes, where there are several.
 fn processes(text: &mut String, account: &Account) {
     if account.processes.len() < 2 {
         return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer memory bundle`: what one collects by hand of a server's memory, in one archive or folder.
+//! `wringer memory bundle`: the data on a server's memory that people usually collect by hand, in one archive or folder.
 
 use super::{Looked, Read};
 use crate::exit::{Exit, Failure, Outcome};
@@ -14,8 +14,17 @@ use units::{Bytes, counted};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The same answers elsewhere: `wringer memory account --from FILE`, and so `oom` and `worst-case`. Passwords and values of statements are not in it; \
-    names of accounts, of files and of programs on the host are. README.txt in it says what each file is. No page of the server's memory is in it."
+    after_help = "A bundle has no passwords, no values of statements and no page of the server's memory. It has the names of accounts, of files and of programs on the \
+    host. Its README.txt says what each file is.\n\n\
+    Examples:\n  \
+      sudo wringer memory bundle --sandbox shop --to shop.tar.gz\n  \
+      # a folder instead of an archive\n  \
+      sudo wringer memory bundle --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me --to shop\n  \
+      # on another machine: the same answers from the bundle\n  \
+      wringer memory account --from shop.tar.gz\n  \
+      wringer memory oom --from shop.tar.gz\n  \
+      wringer memory worst-case --from shop.tar.gz\n\n\
+    More: docs/memory.md, or `wringer doc memory`."
 )]
 pub(super) struct Args {
     /// The archive to write (FILE.tar.gz or FILE.tgz), or a folder, which must not be there yet
@@ -30,7 +39,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     if looked.keep.is_some() || looked.from.is_some() {
         return Err(Failure::message(
             Exit::Usage,
-            "a bundle is made of a server that runs: --keep and --from are for the other commands",
+            "a bundle is made from a server that runs: --keep and --from are for the other commands",
         ));
     }
     refuse_existing(&args.to)?;
@@ -52,7 +61,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     Ok(())
 }
 
-/// A folder is made anew, so that nothing of another bundle lies in it.
+/// Refuses a folder that exists, so that no file of another bundle is in it.
 fn refuse_existing(to: &Path) -> Outcome {
     if !is_archive(to) && to.exists() {
         let message = format!("{} is there already", to.display());
@@ -66,7 +75,7 @@ fn is_archive(to: &Path) -> bool {
     name.ends_with(".tar.gz") || name.ends_with(".tgz")
 }
 
-/// The raw inventory, and what is computed from it by this build.
+/// Adds the raw inventory, and the answers that this build computes from it.
 fn computed(files: &mut Files, inventory: &Inventory) -> Outcome {
     let failed = |error: serde_json::Error| Failure::new(Exit::Failed, error);
     files.insert(INVENTORY.to_owned(), serde_json::to_vec(inventory).map_err(failed)?);
@@ -110,9 +119,9 @@ fn readme(read: &Read) -> String {
 }
 
 const README: &str = "\
-inventory.json    all that was read, raw. `wringer memory account --from THIS` computes from it, and so do oom and worst-case
+inventory.json    the raw data. `wringer memory account --from THIS` computes its answer from it, and so do oom and worst-case
 account.json, oom.json, worst-case.json
-                  what was computed from it where it was collected
+                  the answers that were computed from it on the machine where it was collected
 ps.tsv            the server's processes first, then all others of the host: sizes, OOM scores. Without arguments
 proc/PID/         status, limits, cgroup and command line, of each process of the server. smaps and smaps_rollup are written from the inventory: large
                   mappings were read page by page, so as not to hold up the server, and have no flags
@@ -123,8 +132,8 @@ sql/              the server's settings and counters about memory; \"BUFFER POOL
                   with # says why there is nothing
 manifest.json     length and CRC-32C of each file
 
-What pt-summary shows of memory is in host/proc/meminfo, host/settings.tsv and ps.tsv; what pt-mysql-summary shows is in sql/variables.tsv, sql/status.tsv
-and sql/status_of_caches.tsv.
+The figures on memory of pt-summary are in host/proc/meminfo, host/settings.tsv and ps.tsv; those of pt-mysql-summary are in sql/variables.tsv,
+sql/status.tsv and sql/status_of_caches.tsv.
 
 Not in it: passwords, connection strings, values in statements, the content of the server's memory. In it: names of accounts, hosts, databases, tables
 where a file of theirs is mapped, programs. In command lines, what follows the name of a secret is ***.

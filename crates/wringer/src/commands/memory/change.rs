@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What has changed between two accounts, as people read it.
+//! The changes between two accounts, as text for people.
 
 use super::tree::words;
 use ledger::{Account, Difference, LeafDifference};
@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::fmt::Write as _;
 use units::Bytes;
 
-/// Changes below one in so many of the total are put together, unless all are asked for.
+/// Changes below one part in this number of the total are summed into one line, unless all are asked for.
 const SMALL: u64 = 500;
 
 pub(super) fn text(before: &Account, after: &Account, change: &Difference, all: bool) -> String {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads what `--keep` or `memory bundle` wrote.
+//! Reads files that `--keep` or `memory bundle` wrote.
 
 use crate::exit::{Exit, Failure};
 use crate::input;
@@ -31,7 +31,7 @@ fn inventory(files: &Files, path: &Path) -> Result<Inventory, Failure> {
     parse(bytes.ok_or_else(|| refused(path, &format!("there is no {INVENTORY} in it")))?, path)
 }
 
-/// The manifest, and what it names.
+/// The manifest, and the files that it names.
 fn folder(path: &Path) -> Result<Files, Failure> {
     let read = |name: &str| input::read_bytes(&path.join(name)).map_err(|error| refused(path, &format!("{error:#}")));
     let manifest = read(MANIFEST)?;

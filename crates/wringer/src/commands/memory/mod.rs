@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer memory`: where a server's memory is, how much more it may be, and whom the OOM killer would kill. Nothing is changed, but by `profile`,
-//! which starts and stops a sandbox.
+//! `wringer memory`: where a server's memory is, how much more it may become, and which process the OOM killer would kill. Only `profile` changes
+//! something: it starts and stops a sandbox.
 
 mod account;
 mod bundle;
@@ -31,20 +31,20 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Where a server's memory is, and whom the kernel would kill when there is none left
+/// Where a server's memory is, and which process the kernel would kill when there is none left
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer memory account --sandbox shop\n  \
     sudo wringer memory account --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me\n  \
-    sudo wringer memory account --pid \"$(pidof mariadbd)\"        without an account on the server: what the kernel alone knows\n  \
+    # without an account on the server: only what the kernel knows\n  \
+    sudo wringer memory account --pid \"$(pidof mariadbd)\"\n  \
     sudo wringer memory account --dsn postgresql://me@/postgres?socket=/run/postgresql/.s.PGSQL.5432 -o json | jq .explained_share\n  \
-    sudo wringer memory record --sandbox shop --time 10m --to out
-  \
+    sudo wringer memory record --sandbox shop --time 10m --to out\n  \
     sudo wringer memory oom --pid \"$(pidof mysqld)\"\n  \
     wringer memory worst-case --sandbox shop\n  \
     wringer memory profile shop --repeat 'SELECT 1'\n\n\
-    `profile` starts and stops a sandbox. The others change nothing, neither on the host nor in the server, and stop no thread. Run it as root, or as the user the server runs as: others may \
-    not look into its memory. What cannot be read is told, with what would help.\n\n\
+    `profile` starts and stops a sandbox. The other commands change nothing, neither on the host nor in the server, and stop no thread. Run them as root, or as the user whom the \
+    server runs as: other users may not look into its memory. Each thing that cannot be read is named, together with what would help.\n\n\
     What the leaves mean: docs/memory.md, or `wringer doc memory`.")]
 pub struct Args {
     #[command(subcommand)]
@@ -53,22 +53,22 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Where the server's memory is, leaf by leaf; the leaves and what is unexplained sum to what the kernel says
+    /// Where the server's memory is, leaf by leaf; the leaves and the unexplained rest sum to the kernel's total
     Account(account::Args),
-    /// Whom the OOM killer would kill, in which order, and how much memory is left until then
+    /// Which processes the OOM killer would kill, in which order, and how much memory is left until then
     Oom(oom::Args),
-    /// Record the host, the server and, again and again, what its memory is made of: `wringer observe` with inventories
+    /// Record the host, the server and, again and again, the parts of its memory: `wringer observe` with inventories
     Record(record::Args),
     /// The account again and again, drawn in place, until Ctrl-C or the server's end
     Watch(watch::Args),
-    /// Collect what tells where the server's memory is, without secrets, to look at it elsewhere
+    /// Collect everything that shows where the server's memory is, without secrets, to look at it on another machine
     Bundle(bundle::Args),
-    /// How much memory the server has now, is likely to have at its next peak, and may have by its settings
+    /// How much memory the server has now, how much it will probably have at its next peak, and how much its settings allow
     WorstCase(worst_case::Args),
     Profile(Box<profile::Args>),
 }
 
-/// What is looked at, and in which of the forms `O` it is printed.
+/// Which server is looked at, and in which of the forms `O` the answer is printed.
 #[derive(Debug, clap::Args)]
 struct Looked<O = terminal::Output>
 where
@@ -77,14 +77,15 @@ where
     /// The server's process; of PostgreSQL the first line of postmaster.pid [default: the one that listens at the socket, or the sandbox's]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
-    /// Read all of every process, however long that holds up the server. Without it, of many processes some are read and the others estimated
+    /// Read the whole memory map of every process, even if that holds up the server for long. Without it, some of many processes are read, and the others are
+    /// estimated
     #[arg(long)]
     deep: bool,
-    /// Write what was read to this file, raw, for `--from`
+    /// Write the raw data to this file, for `--from`
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     keep: Option<PathBuf>,
-    /// Look at what `--keep` or `memory bundle` wrote, also on another machine; `-` reads the standard input. `memory account` takes a recording, too, or
-    /// its folder
+    /// Read a file that `--keep` or `memory bundle` wrote, here or on another machine; `-` is the standard input. `memory account` also takes a recording
+    /// or its folder
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "deep"])]
     from: Option<PathBuf>,
     #[command(flatten)]
@@ -106,16 +107,16 @@ pub fn main(args: Args) -> Outcome {
     }
 }
 
-/// What is read beside what every question needs.
+/// Data that only some questions need.
 #[derive(Debug, Clone, Copy, Default)]
 struct Wanted {
-    /// The other processes of the host; and, unless it is kept, nothing else.
+    /// The other processes of the host. Nothing else is read then, unless the data are kept.
     candidates: bool,
     /// The settings that limit buffers, and high-water marks.
     limits: bool,
 }
 
-/// What was read, and of whom, in words.
+/// The data that were read, and a name for the server.
 struct Read {
     of: String,
     inventory: Inventory,
@@ -123,7 +124,7 @@ struct Read {
 
 impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
     /// # Errors
-    /// Usage: nobody is named. Missing: no such process, no connection, no file. Failed: the process ended while it was read.
+    /// Usage: no server is named. Missing: no such process, no connection, no file. Failed: the process ended while it was read.
     fn read(&self, wanted: Wanted) -> Result<Read, Failure> {
         let read = match &self.from {
             Some(file) => Read { of: format!("{}, as it was kept", file.display()), inventory: kept::read(file)? },
@@ -143,7 +144,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         Ok(Read { of: attached.describe(), inventory })
     }
 
-    /// For all questions, with what one collects by hand.
+    /// Reads the data for all questions, and the files that people usually collect by hand.
     fn collect(&self) -> Result<(Read, BTreeMap<String, String>), Failure> {
         let (mut attached, unasked) = self.attached()?;
         let mut inventory = attached.inventory(Options {
@@ -159,7 +160,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         Ok((Read { of: attached.describe(), inventory }, texts))
     }
 
-    /// A server, its process, or both; and why a server that was named is not asked.
+    /// A server, its process, or both; and, where a server was named but cannot be asked, the reason.
     fn attached(&self) -> Result<(Attached, Option<Missing>), Failure> {
         let places = Places::from_environment();
         let (attached, unasked) = self.connection.attach_or_process(self.pid, &places)?;
@@ -169,7 +170,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         Ok((attached, unasked))
     }
 
-    /// The killer's rule needs no mappings; what is kept is for all questions.
+    /// The rule of the OOM killer needs no mappings. Data that are kept must answer all questions.
     fn options(&self, wanted: Wanted) -> Options {
         let for_all = self.keep.is_some();
         Options {
@@ -189,7 +190,7 @@ fn alive(attached: &Attached) -> Outcome {
     Ok(())
 }
 
-/// What processes call themselves, and what a kept file says, may hold anything; on a terminal only text is shown.
+/// Names of processes and texts of a kept file may hold any bytes; on a terminal only text is shown.
 pub(super) fn printable(text: &str) -> String {
     text.trim_end().replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
 }
@@ -203,7 +204,7 @@ fn missing(text: &mut String, missing: &[Missing]) {
     }
 }
 
-/// For its owner only: it names accounts and settings.
+/// Writes the file so that only its owner can read it: it names accounts and settings.
 fn keep(inventory: &Inventory, file: &Path) -> Outcome {
     let text = serde_json::to_vec(inventory).map_err(|error| Failure::new(Exit::Failed, error))?;
     write_atomic(file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A moment of a recording, as a user says it.
+//! A moment of a recording, as a user writes it.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) enum Moment {
 }
 
 impl Moment {
-    /// Microseconds after the recording's start. `None`: before it; [`Self::First`] and [`Self::Last`] are told by the recording alone.
+    /// Microseconds after the recording's start. `None`: before it; also for [`Self::First`] and [`Self::Last`], which only the recording knows.
     pub(super) fn after(self, started_unix_us: u64) -> Option<u64> {
         match self {
             Self::First | Self::Last => None,
@@ -41,7 +41,7 @@ impl Moment {
     }
 }
 
-/// What is accepted, in the words of an error.
+/// The accepted forms, as an error names them.
 const FORMS: &str = "write the time after the start (90, 5m, 1h), a clock time in UTC (14:05, 14:05:30, 2026-11-20T14:05:30Z), first or last";
 
 impl FromStr for Moment {

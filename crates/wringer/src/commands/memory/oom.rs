@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer memory oom`: whom the kernel would kill, in which order.
+//! `wringer memory oom`: which processes the kernel would kill, in which order.
 
 use super::{Looked, Wanted, printable};
 use crate::exit::Outcome;
@@ -8,13 +8,22 @@ use ledger::{Advice, Arena, Kill, Oom, Victim};
 use std::fmt::Write as _;
 use units::Bytes;
 
-/// So many of each list are shown as text; JSON has all.
+/// The most entries of each list that the text shows; JSON has all.
 const SHOWN: usize = 10;
 
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The kernel compares resident memory (shared pages in full, not Pss), swap and page tables, and adds oom_score_adj, a thousandth of all \
-    memory for each point. Memory in huge pages does not count. `predicted` is computed here from that rule; `kernel says` is /proc/PID/oom_score."
+    memory for each point. Memory in huge pages does not count. `predicted` is computed here from that rule; `kernel says` is /proc/PID/oom_score.\n\n\
+    Examples:\n  \
+      sudo wringer memory oom --sandbox shop\n  \
+      # a server without an account for you: its process is enough\n  \
+      sudo wringer memory oom --pid \"$(pidof mysqld)\"\n  \
+      # the process that would die first on this host\n  \
+      sudo wringer memory oom --sandbox shop -o json | jq '.host.victims[0]'\n  \
+      # the same answer from a bundle of another machine\n  \
+      wringer memory oom --from shop.tar.gz\n\n\
+    More: docs/memory.md, or `wringer doc memory`."
 )]
 pub(super) struct Args {
     #[command(flatten)]
@@ -74,7 +83,7 @@ fn arena(text: &mut String, place: &str, arena: &Arena) {
         Some(bytes) => {
             format!("{} more promised than there is ({})", Bytes(bytes.unsigned_abs()), arena.headroom_source)
         }
-        None => "how much is left cannot be told".to_owned(),
+        None => "how much is left is not known".to_owned(),
     };
     let _ = writeln!(text, "{place}: {total} in all, {left}");
     let _ = writeln!(

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An account as OpenMetrics text, for Prometheus and its kin: `node_exporter`'s textfile collector takes it as it is.
+//! An account as OpenMetrics text, for Prometheus and similar programs: `node_exporter`'s textfile collector reads it unchanged.
 
 use ledger::{Account, Inventory};
 use std::fmt::Write as _;
 
-/// Ends with `# EOF`, without a line's end behind it.
+/// The text ends with `# EOF`, without a line end after it.
 pub(super) fn text(account: &Account, inventory: &Inventory) -> String {
     let mut text = Exposition::default();
     totals(&mut text, account, inventory);
@@ -91,14 +91,14 @@ fn probes(text: &mut Exposition, account: &Account) {
 struct Exposition(String, &'static str);
 
 impl Exposition {
-    /// All are gauges; the name ends with the unit.
+    /// Begins a metric. All are gauges; the name ends with the unit.
     fn family(&mut self, name: &'static str, help: &str) {
         let unit = name.rsplit('_').next().unwrap_or_default();
         self.1 = name;
         let _ = writeln!(self.0, "# TYPE {name} gauge\n# UNIT {name} {unit}\n# HELP {name} {help}.");
     }
 
-    /// Of the family that was begun last.
+    /// Adds a value to the metric that was begun last.
     fn sample(&mut self, labels: &[(&str, &str)], value: f64) {
         let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };

@@ -9,14 +9,17 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Leaves recording.sqlite (raw), result.json and report.html in the folder it prints, as `wringer observe --memory` does; host, process and the \
-    server's counters are read every second beside the inventories. An inventory holds the server for milliseconds; where that is more than 1 % of the \
-    interval, the interval is made longer, and the log says so.\n\n\
+    after_help = "Leaves recording.sqlite (raw), result.json and report.html in the folder that it prints, as `wringer observe --memory` does. Beside the inventories, host, \
+    process and the server's counters are read every second. Taking an inventory holds the server for milliseconds; where that is more than 1 % of the \
+    interval, the interval becomes longer, and the log says so.\n\n\
     Examples:\n  \
       sudo wringer memory record --sandbox shop --time 10m --to out\n  \
-      sudo wringer memory record --pid \"$(pidof mariadbd)\" --interval 1m --to out            until Ctrl-C\n  \
-      wringer memory account --from out --at 5m                                             where the memory was after 5 minutes\n  \
-      wringer memory account --from out --since first --at 10m                              what has changed until then\n\n\
+      # record until Ctrl-C\n  \
+      sudo wringer memory record --pid \"$(pidof mariadbd)\" --interval 1m --to out\n  \
+      # show where the memory was after 5 minutes\n  \
+      wringer memory account --from out --at 5m\n  \
+      # show what changed in the first 10 minutes\n  \
+      wringer memory account --from out --since first --at 10m\n\n\
     Exit codes: 0 done, also by Ctrl-C or SIGTERM; 2 usage; 3 no such process, no connection, or the folder is in the way; 4 the server's process \
     ended meanwhile, or the recording could not be written: what was seen until then is in it."
 )]
@@ -24,7 +27,7 @@ pub(super) struct Args {
     /// The server's process [default: the one that listens at the socket, or the sandbox's]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
-    /// From one inventory to the next, 100ms at least
+    /// Time from one inventory to the next, 100ms at least
     #[arg(long, default_value = "10s", value_parser = seconds, value_name = "TIME")]
     interval: Duration,
     #[command(flatten)]

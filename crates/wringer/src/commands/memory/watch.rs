@@ -20,9 +20,9 @@ use units::{Bytes, Span};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "On a terminal the picture is drawn in place. Elsewhere each reading is one line: when, the total, what of it nobody explains, how both have \
+    after_help = "On a terminal the picture is drawn in place. Elsewhere each reading is one line: the time, the total, the part of it that no leaf explains, how both have \
     changed since the first reading, and the leaves that changed most. With -o json each line is one account, as `memory account -o json` has it.\n\n\
-    Reading holds the server for 1 % of the interval at most; where it would be more, it is read less often, and a message says so.\n\n\
+    Reading holds the server for at most 1 % of the interval. Where that is too short, the server is read less often, and a message says so.\n\n\
     Examples:\n  \
       sudo wringer memory watch --sandbox shop\n  \
       sudo wringer memory watch --pid \"$(pidof mariadbd)\" --interval 1m >> memory.log\n  \
@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// The server's process [default: the one that listens at the socket, or the sandbox's]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
-    /// From one reading to the next, 100ms at least
+    /// Time from one reading to the next, 100ms at least
     #[arg(long, default_value = "2s", value_parser = seconds, value_name = "TIME")]
     interval: Duration,
     /// How to print

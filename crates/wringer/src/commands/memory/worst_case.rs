@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer memory worst-case`: how much memory the server has now, is likely to have at its next peak, and may have by its settings.
+//! `wringer memory worst-case`: how much memory the server has now, how much it will probably have at its next peak, and how much its settings allow.
 
 use super::{Looked, Wanted, printable};
 use crate::exit::Outcome;
@@ -8,22 +8,32 @@ use ledger::{AccountClaim, Assumed, Line, StatementMark, Unbounded, WorstCase};
 use std::fmt::Write as _;
 use units::{Bytes, counted};
 
-/// So many of each list are shown as text; JSON has all.
+/// The most entries of each list that the text shows; JSON has all.
 const SHOWN: usize = 10;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "now: the kernel's total, as `memory account` has it. Realistic peak: now, and what the high-water marks of process and sessions have beyond it. \
-    Bound: each cache full, and each buffer as often as the server can hold it at once, in all connections that it admits. What no setting limits is named, with \
-    how the bound counts it. The bound is no forecast: it says which setting lets the server grow how far."
+    after_help = "Now: the kernel's total, the same as in `memory account`. Realistic peak: the total now, and the amounts by which the high-water marks of process and \
+    sessions exceed it. Bound: each cache is full, and each buffer counts as often as the server can hold it at once, in all connections that it admits. Memory \
+    that no setting limits is named, together with the way in which the bound counts it. The bound is no forecast: it shows how far each setting lets the \
+    server grow.\n\n\
+    Examples:\n  \
+      sudo wringer memory worst-case --sandbox shop\n  \
+      # the realistic peak with 500 connections\n  \
+      sudo wringer memory worst-case --sandbox shop --connections 500\n  \
+      # the bound, when no statement has more than four sorts, joins and temporary tables\n  \
+      sudo wringer memory worst-case --sandbox shop --operations 4 -o json | jq .bound_bytes\n  \
+      # the same answer from a bundle of another machine\n  \
+      wringer memory worst-case --from shop.tar.gz\n\n\
+    More: docs/memory.md, or `wringer doc memory`."
 )]
 pub(super) struct Args {
     #[command(flatten)]
     looked: Looked,
-    /// So many connections at once at the realistic peak [default: Max_used_connections; of PostgreSQL as many as now]
+    /// Connections at once at the realistic peak [default: Max_used_connections; for PostgreSQL, as many as now]
     #[arg(long, value_name = "N")]
     connections: Option<u64>,
-    /// So many sorts, joins and temporary tables of one statement at once, for the bound [default: 61, the most tables of a SELECT; of PostgreSQL 2 x
+    /// Sorts, joins and temporary tables of one statement at once, for the bound [default: 61, the most tables of a SELECT; for PostgreSQL 2 x
     /// join_collapse_limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     operations: Option<u64>,

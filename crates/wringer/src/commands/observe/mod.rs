@@ -29,8 +29,10 @@ pub(super) use watch::{OfArm, Pace, conditions, told};
       wringer observe --pgsql-host=/run/postgresql --pgsql-user=me --pgsql-db=shop --to out\n  \
       wringer observe --dsn mysql://me@127.0.0.1/ --pid \"$(pidof mariadbd)\" --interval 250ms --time 60\n  \
       wringer observe --pid \"$(head -1 /var/lib/postgresql/15/main/postmaster.pid)\" --time 60\n  \
-      sudo wringer observe --sandbox shop --memory --time 10m --to out        with what the server's memory is made of, every 10 s\n  \
-      sudo wringer observe --sandbox shop --stalls --time 10m --to out        with the stalls of its threads\n  \
+      # record the parts of the server's memory, too, every 10 s\n  \
+      sudo wringer observe --sandbox shop --memory --time 10m --to out\n  \
+      # record the stalls of the server's threads, too\n  \
+      sudo wringer observe --sandbox shop --stalls --time 10m --to out\n  \
       wringer observe --time 60 -o json | jq '.findings[0].statement'\n  \
       wringer report out -o text\n\n\
     Without --time until Ctrl-C; with --pid alone no account is needed, with neither the host alone is looked at.\n\

@@ -14,9 +14,11 @@ use units::{Bytes, counted};
     after_help = "Links below a folder are not followed, other file systems not entered, a file with several names is counted once. The kernel \
     tells what is cached only to a file's owner, to whoever may write it, and to root; what it does not tell is counted as unreadable.\n\n\
     Examples:\n  \
-      wringer probe cache /srv/data                 the 20 most cached files, and all together\n  \
+      # list the 20 most cached files, and the sum of all\n  \
+      wringer probe cache /srv/data\n  \
       wringer probe cache a.ibd b.ibd -o json\n  \
-      wringer probe cache --top 0 /                 the sum alone"
+      # print the sum alone\n  \
+      wringer probe cache --top 0 /"
 )]
 pub struct Args {
     /// Files and folders

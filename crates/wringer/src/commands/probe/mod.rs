@@ -10,9 +10,12 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Is this file served from RAM?          wringer probe cache /srv/data\n\
-    Does it fit the RAM that is left?     wringer probe scan /srv/data/big.ibd\n\
-    How fast is the disk below it?        wringer probe read /srv/data\n\n\
+#[command(after_help = "Is this file served from RAM?\n  \
+    wringer probe cache /srv/data\n\
+    Does it fit the RAM that is left?\n  \
+    wringer probe scan /srv/data/big.ibd\n\
+    How fast is the disk below it?\n  \
+    wringer probe read /srv/data\n\n\
     None needs root, and none changes a file of yours: writes go to a nameless file that `read --create` makes. How to read the answers: docs/probe.md.")]
 pub struct Args {
     #[command(subcommand)]

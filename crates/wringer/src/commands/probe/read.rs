@@ -20,11 +20,16 @@ use units::{Bytes, Span};
     after_help = "PATH is a file, or a folder: then the largest file below it is read. Past the page cache, unless --cached is given. Nothing is \
     ever written but a file that --create has made; it has no name, and is gone with the probe, however that ends.\n\n\
     Examples:\n  \
-      wringer probe read /srv/data                          one read at a time, for 5 seconds\n  \
-      wringer probe read /srv/data --threads 32 --time 30s  how many it can serve at once\n  \
-      wringer probe read big.ibd --cached --count 1024      as `ioping -C -c 1024 -i 0`\n  \
-      wringer probe read /srv --create 1G --sync            what a commit costs: write and fdatasync\n  \
-      wringer probe read /srv/data -o json > disk.json      a histogram that can be replayed as a delay\n\n\
+      # one read at a time, for 5 seconds\n  \
+      wringer probe read /srv/data\n  \
+      # how many reads the disk can serve at once\n  \
+      wringer probe read /srv/data --threads 32 --time 30s\n  \
+      # the same as `ioping -C -c 1024 -i 0`\n  \
+      wringer probe read big.ibd --cached --count 1024\n  \
+      # what a commit costs: write and fdatasync\n  \
+      wringer probe read /srv --create 1G --sync\n  \
+      # a histogram that can be replayed as a delay\n  \
+      wringer probe read /srv/data -o json > disk.json\n\n\
     How to read the answer: docs/probe.md."
 )]
 pub struct Args {

@@ -14,9 +14,10 @@ use units::Bytes;
     after_help = "The file's own pages are dropped from the page cache first (no root needed, no other file is touched; a server that reads \
     this file through the cache reads it from disk once more). Then it is read from its beginning to its end, as `cat` does.\n\n\
     Examples:\n  \
-      wringer probe scan /srv/data/big.ibd              once cold, twice warm\n  \
-      sudo wringer ram leave 4G && wringer probe scan /srv/data/big.ibd\n                                                    \
-      is the RAM really hidden? then the second read is no faster\n\n\
+      # read the file three times: once from disk, twice from RAM\n  \
+      wringer probe scan /srv/data/big.ibd\n  \
+      # is the RAM really hidden? then the second read is no faster\n  \
+      sudo wringer ram leave 4G && wringer probe scan /srv/data/big.ibd\n\n\
     How to read the answer: docs/probe.md."
 )]
 pub struct Args {

@@ -30,9 +30,11 @@ use std::sync::atomic::AtomicBool;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Leaves recording.sqlite (raw), result.json and report.html in the folder it prints.\n\n\
     Examples:\n  \
-      wringer plan experiments/one-read-or-two.toml        what it would do, and how each change is undone\n  \
+      # print what it would do, and how each change is undone\n  \
+      wringer plan experiments/one-read-or-two.toml\n  \
       wringer run experiments/one-read-or-two.toml --to out\n  \
-      wringer run my.toml -o markdown >> \"$GITHUB_STEP_SUMMARY\"    in a CI job\n  \
+      # add the result to the summary of a CI job\n  \
+      wringer run my.toml -o markdown >> \"$GITHUB_STEP_SUMMARY\"\n  \
       wringer run my.toml -o json | jq '.findings[] | select(.id == \"latency.modes\")'\n\n\
     Exit codes: 0 done; 1 done, everything given back, and an assertion of the file failed; 2 the file is wrong; 3 something is missing or in \
     the way; 4 failed, everything given back.\n\n\

@@ -26,7 +26,8 @@ use units::Bytes;
     sudo wringer squeeze --ram 1G --disk /srv/copy=gp3 -- mariadbd --user=mysql --datadir=/srv/copy\n  \
     wringer squeeze --disk .=read=10ms,sync=5ms -- sysbench fileio --file-test-mode=rndrd run\n  \
     wringer squeeze --cpuset 0 -- make\n  \
-    sudo wringer squeeze --leave-ram 8G -- ./benchmark.sh      the whole host, for as long\n\n\
+    # leave the whole host 8 GiB of RAM while the command runs\n  \
+    sudo wringer squeeze --leave-ram 8G -- ./benchmark.sh\n\n\
     The command runs as you, with your terminal, environment and working directory; signals go to it, and its exit code is \
     returned, 128+n when signal n killed it. When it ends, what it has left running is ended too, daemons and other users' \
     processes among it (--leave: it lives on, squeezed no more), and everything is given back; also when Wringer is killed. What was asked, what was got, and what the kernel and the slow layer have counted is said on \

@@ -16,14 +16,14 @@ use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use units::Span;
 
-/// The stalls of a log that was written, or of a recording, what they waited for, and what they cost
+/// The stalls of a log or of a recording: what statements waited for, and what it cost
 ///
-/// Which log it is is found by looking: the slow log of MySQL (also with log_slow_extra), MariaDB or Percona Server; PostgreSQL's log
+/// The command recognises the log by its content: the slow log of MySQL (also with log_slow_extra), MariaDB or Percona Server; PostgreSQL's log
 /// with durations (log_min_duration_statement; log_line_prefix with time and process: '%m [%p] '), its csvlog or jsonlog; or lines
-/// `01:35:41.656535Z: 0.401592` of the end and the query time of statements. A log that has all statements (long_query_time=0) tells
-/// more than one of slow statements alone. Of a recording, the stalls of each arm are told whose load kept its slow statements
-/// (load.slow_statements = "20ms"). Without a log, the counter Innodb_buffer_pool_wait_free of a Percona Server under `backoff`
-/// says how long its stalls were.
+/// `01:35:41.656535Z: 0.401592` of the end and the query time of statements. A log with all statements (long_query_time=0) tells
+/// more than a log with slow statements only. Of a recording, the command tells the stalls of each arm whose load kept its slow
+/// statements (load.slow_statements = "20ms"). Without a log, the counter Innodb_buffer_pool_wait_free of a Percona Server under
+/// `backoff` tells how long its stalls were.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer stalls explain slow.log\n  \
@@ -31,7 +31,7 @@ use units::Span;
     wringer stalls explain --server percona@8.0.29 --wait-free 479 --victims 5\n  \
     wringer stalls explain wringer-demo -o json | jq '.arms[].account'\n  \
     zcat slow.log.1.gz | wringer stalls explain - --at-least 100ms\n\n\
-    Exit codes: 1 with --fail-on-stall, if there is one so long; 3 if the file is no such log, or a\n  \
+    Exit codes: 1 with --fail-on-stall, if a stall is that long; 3 if the file is not such a log, or a\n  \
     recording without slow statements. What a log can show and what it\n  \
     cannot: docs/stalls-explain.md.")]
 pub struct Args {
@@ -50,19 +50,19 @@ pub struct Args {
     /// With the counter alone: how many queries stalled
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "file")]
     victims: Option<u64>,
-    /// With the counter alone: what one sleep takes beyond what was asked for [default: 60us, and a band from 50us to 200us]
+    /// With the counter alone: by how much one sleep is longer than the server asked for [default: 60us, and a band from 50us to 200us]
     #[arg(long, value_name = "TIME", conflicts_with = "file")]
     sleep_overhead: Option<Span>,
     /// The shortest stall that is looked for, 1ms or more
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = least)]
     at_least: Span,
-    /// Exit code 1 if a stall is so long or longer
+    /// Exit code 1 if a stall takes this time or longer
     #[arg(long, value_name = "TIME")]
     fail_on_stall: Option<Span>,
     /// Show statements with their values; without it, they are shown as classes
     #[arg(long)]
     with_values: bool,
-    /// Stalls and classes to print, those with the most time first; the JSON output has all
+    /// Stalls and classes to print, beginning with those that cost the most time; the JSON output has all
     #[arg(long, default_value_t = 20, value_name = "N")]
     top: usize,
     /// How to print
@@ -73,7 +73,7 @@ pub struct Args {
 fn least(text: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error: units::ParseError| error.to_string())?;
     if span.as_ns() < 1_000_000 {
-        return Err("1ms or more: shorter waits are not told apart from work by a log".to_owned());
+        return Err("1ms or more: a log does not distinguish shorter waits from work".to_owned());
     }
     Ok(span)
 }
@@ -117,13 +117,13 @@ fn verdict<'a>(args: &Args, stalls: impl Iterator<Item = &'a Stall>) -> Outcome 
     }
 }
 
-/// A folder, or a file of SQLite's.
+/// Whether the path is a recording: a folder, or a file of SQLite.
 fn is_recording(path: &Path) -> bool {
     let begins = |file: std::fs::File| {
         let mut bytes = Vec::new();
         file.take(SQLITE.len() as u64).read_to_end(&mut bytes).is_ok_and(|_| bytes == SQLITE)
     };
-    // a pipe would lose what is read of it
+    // bytes that are read from a pipe would be lost
     path.is_dir() || (path.is_file() && std::fs::File::open(path).is_ok_and(begins))
 }
 
@@ -133,7 +133,8 @@ fn server(asked: &Request) -> Result<Server, Failure> {
     let Request { flavour, version } = asked.clone();
     let version = version.ok_or_else(|| {
         let message = format!("--server {flavour} lacks the version");
-        Failure::message(Exit::Usage, message).hint("what a server does depends on it: --server percona@8.0.29")
+        Failure::message(Exit::Usage, message)
+            .hint("the behaviour of a server depends on its version: --server percona@8.0.29")
     })?;
     Ok(Server { flavour, version })
 }

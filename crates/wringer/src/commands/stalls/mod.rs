@@ -30,17 +30,17 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Stalls {
-    /// Whether this server's queries can stall on InnoDB's empty free list, what its counters mean, and what other settings would trade
+    /// Whether this server's queries can stall on InnoDB's empty free list, what its counters mean, and what other settings would gain and cost
     Advise(Box<advise::Args>),
-    /// The stalls of a log that was written, what they waited for, and what they cost; or what the counter alone says
+    /// The stalls of a log: what statements waited for, and what it cost; or the stalls that the counter alone shows
     Explain(Box<explain::Args>),
-    /// Make a stall of a known cause and length happen in a sandbox, and look whether it bit
+    /// Make a stall of a known cause and length happen in a sandbox, and check whether it took effect
     Inject(Box<inject::Args>),
-    /// Run an experiment of the article on these stalls, and put article, predictions and measurement side by side
+    /// Run an experiment of the article on these stalls, and show article, predictions and measurement side by side
     Reproduce(Box<reproduce::Args>),
-    /// Predict the stalls on InnoDB's empty free list: which there would be, how long, what they would cost; asks no server
+    /// Predict the stalls on InnoDB's empty free list: how many, how long, and what they would cost; asks no server
     Simulate(Box<simulate::Args>),
-    /// The stalls of a server that runs, as they happen: how long, who waited, for what, and what it cost; changes nothing
+    /// The stalls of a server that runs, as they happen: how long they were, which statements waited, for what, and what it cost; changes nothing
     Watch(Box<watch::Args>),
 }
 

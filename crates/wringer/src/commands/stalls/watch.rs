@@ -36,10 +36,10 @@ use units::Span;
     wringer stalls watch --sandbox shop --for 10m --to out && wringer stalls explain out\n  \
     wringer stalls watch --sandbox shop --for 1m --canary\n\n\
     Run it on the server's host, as root or as the user the server runs as. An account with PROCESS (MySQL, MariaDB) or pg_read_all_stats (PostgreSQL)\n  \
-    sees what all connections wait for; what it may not see is named once, and the rest goes on.\n\n\
-    Exit codes: 0 at the end of --for, by Ctrl-C or SIGTERM; 1 with --fail-on-stall, if there was one so long; 2 usage; 3 no such server or process,\n  \
-    or its threads are not to be seen; 4 the server ended: what was seen until then is printed, and recorded with --to.\n\n\
-    Causes, how each is told, and what cannot be: docs/stalls-watch.md, or `wringer doc stalls-watch`.")]
+    sees what all connections wait for. Things that the account may not see are named once, and watching goes on without them.\n\n\
+    Exit codes: 0 at the end of --for, by Ctrl-C or SIGTERM; 1 with --fail-on-stall, if a stall was that long; 2 usage; 3 no such server or process,\n  \
+    or its threads cannot be seen; 4 the server ended: the stalls that were seen are printed, and with --to recorded.\n\n\
+    The causes, how each is found, and which cannot be found: docs/stalls-watch.md, or `wringer doc stalls-watch`.")]
 pub struct Args {
     /// The server's process; of PostgreSQL the first line of postmaster.pid [default: the one that listens at the socket, or the sandbox's]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
@@ -47,10 +47,10 @@ pub struct Args {
     /// How long to watch [default: until Ctrl-C, or the server's end]
     #[arg(long = "for", value_name = "TIME")]
     lasting: Option<Span>,
-    /// From one look at the threads to the next, 1ms to 1s [default: 10ms, up to 20ms where looking takes more than 1 % of a CPU]
+    /// Time from one look at the threads to the next, 1ms to 1s [default: 10ms, up to 20ms where looking takes more than 1 % of a CPU]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Span>,
-    /// The shortest stall that is told, 5ms or more; four looks at least lie in one [default: 50ms; 20ms with --deep; of what --probes sees: 5ms]
+    /// The shortest stall that is told, 5ms or more; it must last for at least four looks [default: 50ms; 20ms with --deep; 5ms for stalls that --probes sees]
     #[arg(long, value_name = "TIME", value_parser = least)]
     min: Option<Span>,
     /// Look every 4 to 5 ms, and ask for wait events (where they are on) and for the free pages of each instance of the buffer pool; below 5 % of a CPU
@@ -59,7 +59,7 @@ pub struct Args {
     /// As root: probe the function in which InnoDB's queries wait for a free page; each call is seen from its begin to its return
     #[arg(long)]
     probes: bool,
-    /// Exit code 1 if a stall is so long or longer
+    /// Exit code 1 if a stall takes this time or longer
     #[arg(long, value_name = "TIME")]
     fail_on_stall: Option<Span>,
     /// Show statements with their values; without it, they are shown as classes
@@ -68,8 +68,8 @@ pub struct Args {
     /// How to print: text and json one line for each stall and the summary last (json: its `kind` tells which), openmetrics at the end
     #[arg(short, long, value_enum, default_value_t = Form::Text)]
     output: Form,
-    /// Send a query that needs nothing (SELECT 1) at this pace, 10ms to 10s, on a connection of its own: a stall in which even it waits is the
-    /// whole server's, or its host's. Without a value every 100ms
+    /// Send a query that needs nothing (SELECT 1) once in this time, 10ms to 10s, on a connection of its own: a stall in which this query waits, too, is a
+    /// stall of the whole server or its host. Without a value, once in 100ms
     #[arg(long, value_name = "TIME", value_parser = pace, num_args = 0..=1, require_equals = true, default_missing_value = "100ms")]
     canary: Option<Span>,
     #[command(flatten)]

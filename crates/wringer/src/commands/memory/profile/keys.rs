@@ -4,7 +4,7 @@
 use std::io::{IsTerminal as _, stdin};
 use std::sync::mpsc::{Receiver, channel};
 
-/// Tells of each line that is typed. The thread that reads ends with the program.
+/// Receives each line that is typed. The thread that reads ends with the program.
 pub(super) struct Keys(Option<Receiver<()>>);
 
 impl Keys {
@@ -26,7 +26,7 @@ impl Keys {
         self.0.is_some()
     }
 
-    /// Since the last question; several count once.
+    /// Whether Enter was pressed since the last question; several times count as once.
     pub(super) fn was_pressed(&self) -> bool {
         self.0.as_ref().is_some_and(|told| told.try_iter().count() > 0)
     }

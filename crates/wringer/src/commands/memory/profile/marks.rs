@@ -9,7 +9,7 @@ use profile::{Error, Session};
 use std::time::{Duration, Instant};
 use units::{Bytes, Span};
 
-/// What was asked for.
+/// The snapshots that were asked for.
 pub(super) struct Wishes<'a> {
     pub(super) sql: &'a [String],
     pub(super) time: Option<Duration>,
@@ -17,7 +17,7 @@ pub(super) struct Wishes<'a> {
 }
 
 const TICK: Duration = Duration::from_millis(50);
-/// Of a statement, in the name of its snapshot.
+/// The most characters of a statement in the name of its snapshot.
 const NAME_CHARACTERS: usize = 60;
 
 pub(super) fn take(session: &mut Session, name: &str) -> Result<(), Error> {
@@ -59,7 +59,7 @@ pub(super) fn until_the_end(session: &mut Session, wishes: &Wishes<'_>, load: Op
     load.map_or(Ok(()), Loading::end)
 }
 
-/// All over one connection.
+/// Runs the statements, all over one connection.
 fn statements(session: &mut Session, sql: &[String]) -> Result<(), Error> {
     let mut connection = Connection::open(&session.server.target).map_err(Error::Connect)?;
     take(session, "connected")?;

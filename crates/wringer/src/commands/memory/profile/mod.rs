@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer memory profile`: a sandbox's server under Massif; who holds its heap, what grows, what leaks.
+//! `wringer memory profile`: a sandbox's server under Massif: which functions hold its heap, what grows, what leaks.
 
 mod keys;
 mod marks;
@@ -25,69 +25,76 @@ use std::time::Duration;
 use subject::{Life, Load, Subject};
 use units::Span;
 
-/// Start a sandbox's server under Valgrind's Massif: who holds its heap, when, and what grows; with --repeat, what leaks
+/// Start a sandbox's server under Valgrind's Massif: which functions hold its heap at which time, and what grows; with --repeat, what leaks
 ///
-/// The server must be stopped; it is started for this, natively for a moment (to tell how much slower Massif makes it), then under Massif, and stopped at the end. It is
-/// some three times slower then, and more where several threads are busy: Valgrind runs one at a time. Massif writes its file when the server ends. So that a
-/// server that is killed leaves a profile, too, snapshots are taken while it runs (each holds it for some tenths of a second) and are written at once:
-/// at the start and at the end, every --every, around each --sql, after each block of --repeat, and on a terminal whenever you press Enter.
-/// Everything is in a folder that outlives the sandbox; `wringer heap show FOLDER/heap.massif` reads it.
+/// The server must be stopped. This command starts it twice: without Valgrind for a moment, to measure how much slower Massif makes it, and then under Massif; it
+/// stops the server at the end. Under Massif the server is about three times slower, and still slower where several threads are busy, because Valgrind runs one
+/// thread at a time. Massif writes its file when the server ends. So that a server that is killed leaves a profile, too, snapshots are taken while it runs and
+/// are written at once: at the start and at the end, every --every, before and after each --sql, after each block of --repeat, and on a terminal whenever you
+/// press Enter. The server stands still for some tenths of a second during each snapshot. Everything is in a folder that stays when the sandbox is deleted;
+/// `wringer heap show FOLDER/heap.massif` reads it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    wringer memory profile pears                                       until Ctrl-C; Enter takes a snapshot\n  \
-    wringer memory profile pears --time 5m --every 30s --to out        and load it meanwhile: `wringer load --sandbox pears ...`\n  \
-    wringer memory profile pears --sql 'SELECT * FROM t ORDER BY c'    before and after\n  \
-    wringer memory profile pears --repeat 'SELECT my_udf(1)'           does it leak, how much a call, and where?\n  \
+    # profile until Ctrl-C; Enter takes a snapshot\n  \
+    wringer memory profile pears\n  \
+    # profile for 5 minutes; meanwhile, in another terminal, `wringer load --sandbox pears ...`\n  \
+    wringer memory profile pears --time 5m --every 30s --to out\n  \
+    # take a snapshot before and after a statement\n  \
+    wringer memory profile pears --sql 'SELECT * FROM t ORDER BY c'\n  \
+    # does the function leak, how much in each call, and where?\n  \
+    wringer memory profile pears --repeat 'SELECT my_udf(1)'\n  \
     wringer memory profile apples --repeat 'PREPARE p{i} AS SELECT {i}'\n  \
-    wringer memory profile experiments/quick.toml --every 5s           an experiment's server, data and load; its squeezes are left out\n  \
+    # profile an experiment's server with its data and load, without its squeezes\n  \
+    wringer memory profile experiments/quick.toml --every 5s\n  \
     wringer heap show out/heap.massif --assert 'growth<1M'\n\n\
-    Exit codes: 1 with --fail-on-leak, if it leaks; 3 no such sandbox, it runs, or Valgrind is not there; 4 the server does not start under Valgrind, or\n  \
-    ended meanwhile: what was taken until then is kept. More: docs/profile.md, or `wringer doc profile`.")]
+    Exit codes: 1 with --fail-on-leak, if there is a leak; 3 there is no such sandbox, it runs, or Valgrind is missing; 4 the server does not start under\n  \
+    Valgrind, or ended meanwhile: the snapshots that were taken are kept. More: docs/profile.md, or `wringer doc profile`.")]
 pub(super) struct Args {
-    /// A sandbox, which is stopped; or the file of an experiment (NAME.toml): its server and its data in a sandbox of their own, and the load of one arm
+    /// A sandbox, which must be stopped; or the file of an experiment (NAME.toml): its server and data in a new sandbox, with the load of one arm
     #[arg(value_name = "SANDBOX|FILE", required_unless_present = "sandbox")]
     name: Option<String>,
-    /// Of an experiment: the arm whose server options and load are taken [default: the first]
+    /// The arm of the experiment whose server options and load are used [default: the first]
     #[arg(long, value_name = "NAME")]
     arm: Option<String>,
-    /// The same, as other commands take it
+    /// The sandbox, as other commands name it
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     sandbox: Option<String>,
-    /// Run this and end; again for a further one. A snapshot is taken before the first, and after each
+    /// Run this statement and end; give it again for a further statement. A snapshot is taken before the first and after each
     #[arg(long, value_name = "SQL")]
     sql: Vec<String>,
-    /// Run this again and again over one connection, natively and then under Massif, and say whether it leaks; again for a repetition of several
-    /// statements. {i} is the number of the repetition. Or the name of a workload, as oltp_read_write: its transactions
+    /// Run this statement again and again over one connection, without Valgrind and then under Massif, and say whether it leaks. Given again, a repetition has
+    /// several statements. {i} is the number of the repetition. Or the name of a workload, such as oltp_read_write: its transactions are repeated
     #[arg(long, value_name = "SQL|WORKLOAD", conflicts_with_all = ["sql", "time", "every"])]
     repeat: Vec<String>,
-    /// Of --repeat: repetitions in a block [default: as many as a quarter of a second has, 10 to 300]
+    /// Repetitions in a block of --repeat [default: as many as run in a quarter of a second, 10 to 300]
     #[arg(long, value_name = "N", requires = "repeat", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     repetitions: Option<u64>,
-    /// Of --repeat: blocks that count, natively, behind four for warming up
+    /// Blocks of --repeat that count, without Valgrind; four more warm up before them
     #[arg(long, value_name = "N", default_value_t = 32, requires = "repeat", value_parser = clap::value_parser!(u16).range(30..=500))]
     blocks: u16,
-    /// Of --repeat: rest between a block and the look at the memory
+    /// The rest between a block of --repeat and the reading of the memory
     #[arg(long, value_name = "TIME", default_value = "200ms", requires = "repeat")]
     rest: Span,
-    /// How long, in seconds or with a unit [default: until Ctrl-C, or until the statements are done]
+    /// How long to profile, in seconds or with a unit [default: until Ctrl-C, or until the statements are done]
     #[arg(long, value_parser = seconds, value_name = "TIME")]
     time: Option<Duration>,
-    /// A snapshot so often, 1s at least
+    /// Time from one snapshot to the next, 1s at least
     #[arg(long, value_parser = every, value_name = "TIME")]
     every: Option<Duration>,
-    /// All mappings, and not only what malloc hands out: the buffer pool is one. Such sizes are of addresses, and are not to be compared with RSS
+    /// Profile all mappings, such as the buffer pool, and not only the memory that malloc hands out. The sizes are then sizes of address ranges, and cannot be
+    /// compared with RSS
     #[arg(long)]
     pages_as_heap: bool,
-    /// Callers with less than so many percent of the heap are summed up and have no names
+    /// Callers with less than this percentage of the heap are summed into one line without names
     #[arg(long, default_value_t = 0.1, value_name = "PERCENT", value_parser = percent)]
     threshold: f64,
-    /// A folder with files for debuggers, as a package NAME-dbgsym has them below usr/lib/debug
+    /// A folder with files for debuggers, such as usr/lib/debug of a package NAME-dbgsym
     #[arg(long, value_name = "FOLDER")]
     debug_files: Option<PathBuf>,
     /// A server option for these starts; may be repeated
     #[arg(short = 'c', long = "option", value_name = "KEY=VALUE", value_parser = ServerOption::asked)]
     options: Vec<ServerOption>,
-    /// Do not start it natively first: how much slower it is cannot be told then
+    /// Do not start the server without Valgrind first; then it is not known how much slower Massif makes it
     #[arg(long, conflicts_with = "repeat")]
     no_native: bool,
     /// Exit code 1 if --repeat finds a leak
@@ -163,7 +170,7 @@ pub(super) fn main(args: &Args) -> Outcome {
 fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places: &Places) -> Result<Shown, Failure> {
     let Life { sandbox, pace, load, options } = life;
     let mut settings = settings;
-    // those of the command line stand above those of a file
+    // an option of the command line replaces the same option of a file
     settings.options.splice(0..0, options);
     let symbols = Symbols::of(&sandbox.manifest.installation, settings.debug_files.as_deref());
     say_symbols(symbols.as_ref());
@@ -188,7 +195,7 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
     terminal::say("  ends     Massif writes its file; this takes its time");
     let ended = session.end(run).map_err(failure);
     let (pace, holdings) = match profiled {
-        // the server's own end says more
+        // the error of the server's end says more
         Err(error) => return Err(ended.err().unwrap_or_else(|| failure(error))),
         Ok(profiled) => profiled,
     };
@@ -198,7 +205,7 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
     if repeat.is_some() && leak.is_none() {
         terminal::say("note: too few inventories could be read: whether it leaks cannot be told");
     }
-    // the last mark is taken when the statements' connection is gone, and what it held
+    // the last mark is taken when the statements' connection is closed, and its memory is freed
     let behind = if args.sql.is_empty() && args.repeat.is_empty() { 1 } else { 2 };
     let (from, to) = (0, marks.len().saturating_sub(behind));
     let grown = show::growth(&profile, from, to).map_err(failure)?;
@@ -265,7 +272,7 @@ fn say_native(native: &Native) {
     terminal::say(format_args!("  native   started in {:.1} s; a query takes {query_us:.0} us", start_ms / 1e3));
 }
 
-/// How fast it is under Massif; and who held what, after how many repetitions.
+/// The pace under Massif; and which functions held how much memory, after how many repetitions.
 type Profiled = (Pace, Vec<(u64, Vec<explain::leak::Holding>)>);
 
 fn profile_it(
@@ -332,7 +339,7 @@ fn failure(error: profile::Error) -> Failure {
     package.into_iter().chain(cures).fold(failure, Failure::hint)
 }
 
-/// Where what was taken until then is.
+/// Adds a hint with the file of the snapshots that were taken before the failure.
 fn kept_until(failure: Failure, folder: &std::path::Path) -> Failure {
     let file = folder.join("heap.massif");
     if file.is_file() {

@@ -8,7 +8,7 @@ use host::files;
 use host::places::Places;
 use std::path::{Path, PathBuf};
 
-/// Made, and empty.
+/// The folder for the profiles: it is made where it is missing, and must be empty.
 ///
 /// # Errors
 /// Exit code 3: it holds files, or cannot be written.
@@ -31,6 +31,6 @@ pub(super) fn readable_folder(path: &Path) -> Result<PathBuf, Failure> {
     let real = path.canonicalize().ok().filter(|it| it.is_dir());
     real.ok_or_else(|| {
         Failure::message(Exit::Missing, format!("--debug-files: there is no folder {}", path.display()))
-            .hint("of an unpacked package NAME-dbgsym, the folder usr/lib/debug; below it is .build-id")
+            .hint("name the folder usr/lib/debug of an unpacked package NAME-dbgsym; it has a folder .build-id")
     })
 }

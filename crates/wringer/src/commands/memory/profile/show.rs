@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a profile tells, as text and JSON.
+//! The results of a profile, as text and JSON.
 
 use crate::commands::heap::grown;
 use crate::exit::{Exit, Failure};
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use units::{Bytes, Span};
 
-/// What `-o json` has; also `result.json` in the folder.
+/// The content of `-o json`, and of `result.json` in the folder.
 #[derive(Debug, Serialize)]
 pub(super) struct Shown {
     pub(super) schema: u32,
@@ -21,17 +21,17 @@ pub(super) struct Shown {
     pub(super) with: &'static str,
     pub(super) pages_as_heap: bool,
     pub(super) symbols: Option<Symbols>,
-    /// `None`: the server was not started natively.
+    /// `None`: the server was not started without Valgrind.
     pub(super) slow_down: Option<SlowDown>,
     pub(super) marks: Vec<Mark>,
-    /// The marks that growth counts from and to: the first, and the last while the statements' connection was there.
+    /// Growth counts from this mark, the first one, to the mark `to`, the last one before the statements' connection was closed.
     pub(super) from: usize,
     pub(super) to: usize,
-    /// What grew most first.
+    /// The function that grew most stands first.
     pub(super) growth: Vec<Growth>,
     /// At the mark `to`, the largest first.
     pub(super) functions: Vec<Held>,
-    /// At the mark `to`: below Massif's threshold.
+    /// Bytes below Massif's threshold at the mark `to`.
     pub(super) hidden_bytes: u64,
     /// `None`: nothing was repeated, or too few inventories could be read.
     pub(super) leak: Option<Repeated>,
@@ -69,7 +69,7 @@ impl Repeated {
     }
 }
 
-/// Who grew from one mark to another, and who held the heap then.
+/// The functions that grew from one mark to another, and the functions that held the heap at the later one.
 pub(super) struct Grown {
     pub(super) grown: Vec<Growth>,
     pub(super) after: Holdings,
@@ -88,7 +88,7 @@ pub(super) fn names(symbols: &Symbols) -> String {
     let share = symbols.share().zip(symbols.functions);
     let mut text = match share {
         Some((share, all)) => format!("  names    {:.0} % of the {all} functions of {program} have one", 100.0 * share),
-        None => format!("  names    how many functions {program} has is not told"),
+        None => format!("  names    the number of functions of {program} is not known"),
     };
     match (&symbols.debug_file, &symbols.package) {
         (Some(file), _) => {
@@ -145,7 +145,7 @@ impl Shown {
     }
 
     fn holders(&self, top: usize) -> String {
-        let mut text = format!("\nWho held it at number {}\n", self.to);
+        let mut text = format!("\nFunctions that held the heap at number {}\n", self.to);
         for held in self.functions.iter().take(top) {
             let part = held.subsystem.map_or_else(String::new, |part| format!("  [{part}]"));
             let _ = writeln!(text, "{:>12}  {}{part}", Bytes(held.bytes).to_string(), held.function);
@@ -184,14 +184,14 @@ fn leak(repeated: &Repeated) -> String {
     let grown = grown::signed(i128::from(leak.grown_bytes));
     let mut text = match leak.verdict {
         Verdict::Leak => format!("LEAK: {leaf} grows by {rate}, to the end"),
-        Verdict::Retention => "no leak, but retention: the allocator keeps what is free".to_owned(),
+        Verdict::Retention => "no leak, but retention: the allocator keeps memory that is free".to_owned(),
         Verdict::WarmUp if leak.leaf.is_some() => format!("no leak: {leaf} fills up, by {rate}"),
-        Verdict::WarmUp => "no leak: what grew did so at first, and stopped".to_owned(),
+        Verdict::WarmUp => "no leak: the memory grew at first, and then stopped growing".to_owned(),
         Verdict::None => "no leak: nothing kept growing".to_owned(),
     };
     let _ = writeln!(
         text,
-        "\n  {} repetitions in blocks of {}, behind a warm-up; the server grew by {grown}, of that in the warm-up {}",
+        "\n  {} repetitions in blocks of {}, after a warm-up; the server grew by {grown}, of which in the warm-up {}",
         leak.repetitions,
         repeated.repetitions_per_block,
         grown::signed(i128::from(leak.warm_up_bytes))

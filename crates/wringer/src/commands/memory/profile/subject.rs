@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whose heap: a sandbox that is there, or one that is made for an experiment.
+//! The server whose heap is profiled: in a sandbox that is there, or in one that is made for an experiment.
 
 use super::{Args, failure};
 use crate::commands::experiment_file;
@@ -29,14 +29,14 @@ pub(super) struct OfFile {
     arm: usize,
     workloads: Workloads,
     origin: Option<Origin>,
-    /// Of the sandbox that is made for it.
+    /// The name of the sandbox that is made for it.
     name: String,
 }
 
-/// What is there before the server is started under Massif.
+/// Everything that is ready before the server is started under Massif.
 pub(super) struct Life {
     pub(super) sandbox: Sandbox,
-    /// How fast it is natively, where that was seen already.
+    /// The pace without Valgrind, where it was measured already.
     pub(super) pace: Option<Pace>,
     pub(super) load: Option<Load>,
     pub(super) options: Vec<ServerOption>,
@@ -83,7 +83,7 @@ impl Subject {
         }
     }
 
-    /// After the run: a sandbox that was made goes.
+    /// After the run: deletes the sandbox, if it was made for the profile.
     pub(super) fn end(&self, places: &Places) -> Outcome {
         match self {
             Self::Sandbox(_) => Ok(()),
@@ -147,7 +147,7 @@ pub(super) struct Load {
     database: Option<String>,
 }
 
-/// It is being sent.
+/// A load that is being sent.
 pub(super) struct Loading {
     thread: JoinHandle<Result<evidence::LoadResult, ::load::Error>>,
     stop: Arc<AtomicBool>,

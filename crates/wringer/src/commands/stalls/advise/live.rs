@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A reading of a server that runs.
+//! Takes a reading of a server that runs.
 
 use crate::commands::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use units::Span;
 
-/// From one look at the status to the next: so that the number of running threads is no accident.
+/// The time from one look at the status to the next: with several looks, the number of running threads does not depend on one moment.
 const EVERY: Duration = Duration::from_millis(500);
 
 pub(super) fn read(connection: &Connection, time: Span) -> Result<Reading, Failure> {
@@ -43,7 +43,7 @@ pub(super) fn read(connection: &Connection, time: Span) -> Result<Reading, Failu
     Ok(Reading { basis: Some("measured".to_owned()), variables, readings, notes }.reduced())
 }
 
-/// Metrics are put together by the server, hundreds of rows: they are asked for at both ends alone, and `notes` is given then.
+/// The server computes hundreds of rows for its metrics: they are asked for only in the first and the last reading; only there `notes` is given.
 fn snapshot(attached: &mut Attached, began: Instant, notes: Option<&mut Vec<String>>) -> Result<Snapshot, Failure> {
     let metrics = match notes.map(|notes| (attached.numbers(Capability::InnodbMetrics), notes)) {
         Some((Ok(metrics), _)) => metrics.unwrap_or_default(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer stalls advise`: what a server's settings and counters say of its free list, and what other settings would trade. Nothing is changed.
+//! `wringer stalls advise`: what a server's settings and counters tell of its free list, and what other settings would gain and cost. Nothing is changed.
 
 mod live;
 mod show;
@@ -13,37 +13,37 @@ use host::files::write_atomic;
 use std::path::{Path, PathBuf};
 use units::Span;
 
-/// Whether this server's queries can stall on InnoDB's empty free list, what its counters mean, and what other settings would trade
+/// Whether this server's queries can stall on InnoDB's empty free list, what its counters mean, and what other settings would gain and cost
 ///
-/// It reads a server's settings, and its counters over some seconds, best while it is at work: live, or from a file. What holds for that version is looked up in a table with
-/// sources; a version that nobody has looked at gets no advice. Statements are printed, and never run.
+/// It reads a server's settings, and its counters over some seconds: live, best while the server works, or from a file. A table with sources tells what holds for
+/// each version. A version whose source Wringer's authors have not read gets no advice. Statements are printed, and never run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer stalls advise --sandbox shop\n  \
     wringer stalls advise --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me --time 30s --save shop.json\n  \
     wringer stalls advise --from shop.json -o json | jq '.advice[].statement'\n  \
     mysql --batch -e 'SHOW GLOBAL VARIABLES; SHOW GLOBAL STATUS; SELECT SLEEP(10); SHOW GLOBAL STATUS' | wringer stalls advise --from -\n\n\
-    Each advice has its price, its source, and how well it is known: measured on a server of that version, simulated, or assumed, because no server of that version \
-    was had.\n\n\
-    Exit codes: 0 done, also where it is not applicable; 2 nobody is named; 3 no connection, no such file, or it is no reading; 4 the server ended.\n\n\
+    Each advice has its price, its source, and how well it is known: measured on a server of that version, simulated, or assumed, because Wringer's authors had no \
+    server of that version.\n\n\
+    Exit codes: 0 done, also where the advice is not applicable; 2 no server is named; 3 no connection, no such file, or the file is not a reading; 4 the server ended.\n\n\
     What the figures mean: docs/stalls-advise.md, or `wringer doc stalls-advise`.")]
 pub struct Args {
-    /// A saved reading, or what the mysql client printed of SHOW GLOBAL VARIABLES, SHOW GLOBAL STATUS, SELECT SLEEP(10), SHOW GLOBAL STATUS; `-` is the standard input
+    /// A saved reading, or the output of the mysql client for SHOW GLOBAL VARIABLES, SHOW GLOBAL STATUS, SELECT SLEEP(10), SHOW GLOBAL STATUS; `-` is the standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "time"])]
     from: Option<PathBuf>,
-    /// Write what was read to this file, for --from: the settings and counters that are used, nothing else
+    /// Write the reading to this file, for --from: only the settings and counters that are used
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// How long the counters are looked at; seconds without a unit
+    /// How long to watch the counters; a number without a unit is seconds
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     time: Span,
-    /// Clients that ask again as soon as they have their answer [default: unknown; by Threads_running, and both kinds of load make the band]
+    /// Clients that send their next query as soon as they have an answer [default: unknown; estimated from Threads_running, and both kinds of load make the band]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
-    /// A query that waits for no page [default: from the counters]
+    /// Time of a query that waits for no page [default: from the counters]
     #[arg(long, value_name = "TIME", value_parser = service)]
     service_time: Option<Span>,
-    /// Starts of which each band of the simulation is made; 0: nothing is simulated
+    /// How many different starts are simulated for each band; 0: nothing is simulated
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=1000))]
     starts: u32,
     #[command(flatten)]
@@ -67,7 +67,7 @@ fn service(text: &str) -> Result<Span, String> {
 }
 
 /// # Errors
-/// 2: nobody is named. 3: no connection, no file, no reading. 4: the server ended meanwhile.
+/// 2: no server is named. 3: no connection, no file, or the file is not a reading. 4: the server ended meanwhile.
 pub fn main(args: &Args) -> Outcome {
     let reading = match &args.from {
         Some(file) => of_file(file)?,
@@ -98,7 +98,7 @@ fn of_file(file: &Path) -> Result<Reading, Failure> {
     })
 }
 
-/// For its owner only, as all that is kept of a server.
+/// Writes the reading so that only its owner can read it, as all files with data of a server.
 fn save(reading: &Reading, file: &Path) -> Outcome {
     let text = serde_json::to_vec_pretty(reading).map_err(|error| Failure::new(Exit::Failed, error))?;
     write_atomic(file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))

@@ -7,7 +7,7 @@ use advice::{Advised, Basis, Share, Trade};
 use std::fmt::Write as _;
 use units::Bytes;
 
-/// No line of words is longer.
+/// The longest line of text.
 const WIDTH: usize = 110;
 
 pub(super) fn text(it: &Advised) -> String {
@@ -20,7 +20,7 @@ pub(super) fn text(it: &Advised) -> String {
     for one in &it.missing {
         wrapped(&mut out, "not in the reading: ", &one.what);
         if let Some(statement) = &one.statement {
-            let _ = writeln!(out, "    would tell it: {statement}");
+            let _ = writeln!(out, "    this statement would tell it: {statement}");
         }
     }
     for note in &it.notes {
@@ -85,7 +85,7 @@ fn advice(out: &mut String, it: &Advised) {
         let _ = writeln!(out, "{}. {}{how}", index + 1, one.statement.as_deref().unwrap_or("Leave it as it is."));
         wrapped(out, "   why:    ", &one.why);
         wrapped(out, "   price:  ", &one.price);
-        // the others are of the version, and above
+        // the other sources are those of the version, which are shown above
         let source = one.source.split("; ").next().unwrap_or_default();
         wrapped(out, &format!("   {}: ", basis(one.basis)), source);
     }
@@ -121,7 +121,7 @@ fn trades(out: &mut String, it: &Advised) {
         ]
     };
     let rows: Vec<Vec<String>> = it.trades.iter().map(row).collect();
-    let _ = writeln!(out, "What other settings trade, simulated for {}", of.load.join(", "));
+    let _ = writeln!(out, "What other settings gain and cost, simulated for {}", of.load.join(", "));
     out.push_str(&table(
         &["depth", "algorithm", "queries/s", "times now", "stalls/min", "median", "longest query", "kept free", ""],
         &rows,
@@ -163,7 +163,7 @@ fn counters(out: &mut String, it: &Advised) {
     }
 }
 
-/// Words in lines of [`WIDTH`], those after the first below its beginning.
+/// Wraps words into lines of [`WIDTH`]; further lines begin below the first word.
 fn wrapped(out: &mut String, begin: &str, words: &str) {
     let indent = if begin.chars().count() <= 20 { begin.chars().count() } else { 6 };
     let mut line = begin.to_owned();

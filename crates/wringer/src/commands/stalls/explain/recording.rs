@@ -25,7 +25,7 @@ pub(super) struct OfArm {
     pub(super) arm: String,
     #[serde(flatten)]
     pub(super) explained: Explained,
-    /// Where the server's threads were watched, too: what that took and what it did not see.
+    /// Where the server's threads were watched, too: the cost of the watch, and what it could not see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) watched: Option<WatchedArm>,
 }

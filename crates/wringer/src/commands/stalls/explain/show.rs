@@ -6,7 +6,7 @@ use crate::commands::connections::table::table;
 use ::stalls::{ClassOf, Explained, Stall};
 use std::fmt::Write as _;
 
-/// Of a statement, on a line.
+/// The most characters of a statement on a line.
 const STATEMENT_CHARS: usize = 60;
 
 pub(super) fn text(explained: &Explained, top: usize) -> String {
@@ -24,7 +24,7 @@ pub(super) fn text(explained: &Explained, top: usize) -> String {
         let _ = writeln!(out, "{:.1} tries each: {}", counter.tries_each, band(counter.length_us, " each stall"));
         let _ = writeln!(out, "{}", band(counter.lost_query_us, " lost in all"));
         let _ =
-            writeln!(out, "one sleep takes {}, beyond what was asked for\n", band(counter.sleep_overhead_us, " more"));
+            writeln!(out, "one sleep takes {} than the server asked for\n", band(counter.sleep_overhead_us, " more"));
     } else {
         stalls_of(&mut out, explained, top);
     }
@@ -121,7 +121,7 @@ fn account(out: &mut String, explained: &Explained) {
     if account.own_work_query_us > 0 {
         let _ = writeln!(
             out,
-            "in no stall: {} beyond their class's median, for their own work",
+            "in no stall: {} beyond the median of the statements' classes, for their own work",
             us(account.own_work_query_us)
         );
     }
@@ -179,7 +179,7 @@ fn skipped(out: &mut String, explained: &Explained) {
     }
 }
 
-/// On one line; what a terminal would act on is replaced.
+/// The statement on one line; characters that a terminal would act on are replaced.
 fn shortened(statement: &str) -> String {
     if statement.is_empty() {
         return "(not in the log)".to_owned();
@@ -191,7 +191,7 @@ fn shortened(statement: &str) -> String {
     line.chars().take(STATEMENT_CHARS - 3).chain("...".chars()).collect()
 }
 
-/// By the log's own clock; of the first day of 1970, the time alone.
+/// A time by the log's own clock; on the first day of 1970, without the date.
 fn moment(us: i64) -> String {
     let date = ::time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(us) * 1000).ok();
     let Some(date) = date else { return format!("{us} us") };

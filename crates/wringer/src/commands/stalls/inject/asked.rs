@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The flags that say what is to happen: one stall, or a plan of them.
+//! The flags that describe one stall, or a plan of several.
 
 use crate::exit::{Exit, Failure};
 use ::inject::{Injection, Random, Rows, named, plan};
@@ -10,34 +10,34 @@ use units::Span;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Flags {
-    /// What the victims wait for: one stall; --list has the names
+    /// The cause of the one stall: what its victims wait for; --list has the names
     #[arg(long, value_name = "CAUSE", value_parser = cause, required_unless_present_any = ["plan", "list"], conflicts_with = "plan")]
     cause: Option<Cause>,
-    /// How long, from 1ms to 10m; for a plan, between which two lengths: 20ms..2s
+    /// Length of the stall, from 1ms to 10m; for a plan, the shortest and the longest: 20ms..2s
     #[arg(long, value_name = "TIME", required_unless_present = "list")]
     length: Option<Lengths>,
-    /// When, from the moment when everything is ready
+    /// When the stall begins, counted from the moment when everything is ready
     #[arg(long, value_name = "TIME", default_value = "0", conflicts_with = "plan")]
     at: Span,
-    /// A plan of several, drawn at random: causes, moments and lengths follow from the seed
+    /// A plan of several stalls, drawn at random: causes, moments and lengths follow from the seed
     #[arg(long, value_enum, requires_all = ["causes", "lasts"])]
     plan: Option<Kind>,
-    /// Of the plan: the same seed and the same flags give the same plan
+    /// The seed of the plan: the same seed and the same flags give the same plan
     #[arg(long, value_name = "N", default_value_t = 1, requires = "plan")]
     seed: u64,
     /// How many stalls the plan has
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000), requires = "plan")]
     count: u32,
-    /// Their causes, each as often as the others
+    /// The causes in the plan, each equally often
     #[arg(long, value_name = "CAUSE,...", value_delimiter = ',', value_parser = cause, requires = "plan")]
     causes: Vec<Cause>,
-    /// By when all of the plan is over
+    /// The time after which the whole plan is over
     #[arg(long = "for", value_name = "TIME", requires = "plan")]
     lasts: Option<Span>,
-    /// At least so long between two of the plan, before the first, and after the last
+    /// The shortest time between two stalls of the plan, before the first, and after the last
     #[arg(long, value_name = "TIME", default_value = "200ms", requires = "plan")]
     gap: Span,
-    /// Let two of the plan happen at once
+    /// Let stalls of the plan overlap
     #[arg(long, requires = "plan")]
     overlap: bool,
     /// How many rows row_lock holds, from the lowest key of the table on
@@ -53,11 +53,11 @@ enum Kind {
     Random,
 }
 
-/// What is to happen.
+/// The stalls that are asked for.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) plan: Vec<Injection>,
-    /// `None`: it was not drawn.
+    /// `None`: the plan was not drawn.
     pub(super) seed: Option<u64>,
     pub(super) rows: Rows,
 }

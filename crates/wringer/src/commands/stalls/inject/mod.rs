@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer stalls inject`: a stall of a known cause, length and moment, in a sandbox, and a witness that says whether it bit.
+//! `wringer stalls inject`: a stall of a known cause, length and moment, in a sandbox, and a witness that says whether it took effect.
 
 mod asked;
 mod show;
@@ -15,37 +15,38 @@ use asked::Asked;
 use host::places::Places;
 use serde_json::json;
 
-/// Make a stall of a known cause and length happen in a sandbox, and look whether it bit
+/// Make a stall of a known cause and length happen in a sandbox, and check whether it took effect
 ///
-/// Whoever looks for stalls wants to know whether he finds those that are there, and nothing else: this makes some whose cause, moment and
+/// A tool that looks for stalls should find all that are there, and no others. To test such a tool, this command makes stalls whose cause, moment and
 /// length are known. row_lock: a connection of its own holds rows of a table. metadata_lock: it holds the whole table. disk_reads, sync: the
 /// slow layer below the data directory answers no read, or no sync, until the stall is over. cpu: the server's CPU cgroup gets almost no CPU
-/// time. free_list_backoff: a connection reads a table that is larger than XtraDB's buffer pool. `--list` says which of them a sandbox can
-/// have, and why not the others. A witness says for each whether it bit: another connection that waits for the same, the slow layer's own
-/// account, or the kernel's. All of it ends with this command, also when it is killed.
+/// time. free_list_backoff: a connection reads a table that is larger than XtraDB's buffer pool. `--list` says which causes a sandbox can
+/// have, and why it cannot have the others. For each stall a witness says whether it took effect: another connection that waits for the same
+/// thing, the counters of the slow layer, or the kernel's. Every stall ends with this command, also when the command is killed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    wringer sandbox restart pears --disk read=0 --cpus 2        (for disk_reads, sync and cpu)\n  \
+    # the causes disk_reads, sync and cpu need a sandbox that was started so\n  \
+    wringer sandbox restart pears --disk read=0 --cpus 2\n  \
     wringer stalls inject --list --sandbox pears\n  \
     wringer stalls inject --sandbox pears --cause row_lock --length 400ms --at 2s -o json\n  \
     wringer stalls inject --sandbox pears --plan random --seed 7 --count 20 --length 20ms..2s \\\n  \
       --causes row_lock,metadata_lock --for 60s\n\n\
-    Exit codes: 1 with --strict, if one did not bite; 3 outside of a sandbox, or if the sandbox cannot have such a stall;\n  \
+    Exit codes: 1 with --strict, if a stall took no effect; 3 outside of a sandbox, or if the sandbox cannot have such a stall;\n  \
     4 if the server ended meanwhile. More: docs/stalls-inject.md.")]
 pub struct Args {
     #[command(flatten)]
     asked: asked::Flags,
-    /// Table that row_lock and metadata_lock hold, and free_list_backoff reads [default: sbtest1, pgbench_accounts, or else one that is made
-    /// for it, and dropped]
+    /// The table that row_lock and metadata_lock hold, and that free_list_backoff reads [default: sbtest1 or pgbench_accounts; without them, a
+    /// table that is made for this, and dropped at the end]
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
-    /// Print which causes can be planted, by what, and why others cannot; with --sandbox, in that sandbox
+    /// Print which causes can be made, by which means, and why others cannot; with --sandbox, in that sandbox
     #[arg(long, conflicts_with_all = ["cause", "plan"])]
     list: bool,
     /// Print the plan, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Exit code 1 if one of them did not bite
+    /// Exit code 1 if a stall took no effect
     #[arg(long)]
     strict: bool,
     /// How to print
@@ -104,10 +105,10 @@ fn ground(args: &Args, places: &Places) -> Result<Ground, Failure> {
 
 fn inject(args: &Args, asked: &Asked, ground: &Ground, places: Places) -> Outcome {
     signals::install()?;
-    // not as it was typed: flags of a connection may have a password
+    // not the typed command line: flags of a connection may contain a password
     let sandbox = args.connection.named_sandbox().unwrap_or_default();
     let command = ["wringer", "stalls", "inject", "--sandbox", sandbox].map(str::to_owned).to_vec();
-    // a run takes no lock of the sandbox: that is its server's
+    // the run does not take the sandbox's lock: its server holds it
     let begin = Begin { kind: Kind::Run, command, resources: Vec::new(), places };
     let run = Run::begin(begin)?;
     let told = |injected: &Injected| {
@@ -146,7 +147,7 @@ fn judged(args: &Args, asked: &Asked, conducted: &Conducted) -> Outcome {
     }
     let bitten = conducted.injections.iter().filter(|it| it.bit == Some(true)).count();
     if args.strict && bitten < asked.plan.len() {
-        let message = format!("{bitten} of {} bit: --strict", asked.plan.len());
+        let message = format!("{bitten} of {} took effect: --strict", asked.plan.len());
         return Err(Failure::message(Exit::Finding, message));
     }
     Ok(())

@@ -20,7 +20,7 @@ pub(super) fn plan(plan: &[Injection]) -> String {
     text
 }
 
-/// One line when it is over.
+/// One line for a stall that is over.
 pub(super) fn injected(it: &Injected) -> String {
     let on = it.table.as_ref().map(|table| format!(" on {table}")).unwrap_or_default();
     let mut text = format!("{:>10}  {}{on}: asked {}", s(it.asked_at_us), it.cause, ms(it.asked_us));
@@ -29,9 +29,9 @@ pub(super) fn injected(it: &Injected) -> String {
         None => text += ", did not begin",
     }
     text += match it.bit {
-        Some(true) => "; it bit",
-        Some(false) => "; it did not bite",
-        None => "; nobody can tell whether it bit",
+        Some(true) => "; it took effect",
+        Some(false) => "; it took no effect",
+        None => "; it is not known whether it took effect",
     };
     if let Some(witness) = &it.witness {
         text += &format!("; {}: {}", witness.what, witness.value);

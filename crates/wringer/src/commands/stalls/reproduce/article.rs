@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the article printed: "Tail Latencies in Percona Server because of InnoDB Stalls on Empty Free List" (J.-F. Gagné, 30 November 2022),
-//! Percona Server 8.0.29, annexes 3 and 5, by the arm of the ready file that does the same.
+//! The figures that the article printed: "Tail Latencies in Percona Server because of InnoDB Stalls on Empty Free List" (J.-F. Gagné, 30 November 2022),
+//! Percona Server 8.0.29, annexes 3 and 5, each for the arm of the ready file that does the same.
 
 use serde::Serialize;
 use simulate::Range;
 
-/// Figures of one arm. Times in microseconds; those of the article are the longest that sysbench printed, or the slow log had.
+/// Figures of one arm. Times in microseconds; the article's are the longest times that sysbench printed, or that were in the slow log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Figures {
     /// The longest statement of the first load.
     pub(super) first_max_us: Option<Range>,
-    /// The longest statement of each later load; of a query that empties the list again and again, of each later time.
+    /// The longest statement of each later load; where a query empties the list again and again, the longest statement at each later time.
     pub(super) later_max_us: Option<Range>,
-    /// Of the later loads where there are any, else of the first.
+    /// Queries a second of the later loads; where there are none, of the first.
     pub(super) queries_per_second: Option<Range>,
-    /// Statements that stalled, in one load; those of the load alone, without the one that emptied the list.
+    /// How many statements of one load stalled, without the query that emptied the list.
     pub(super) stalled: Option<Range>,
     pub(super) wait_free: Option<Range>,
 }
@@ -99,7 +99,7 @@ const PRINTED: [(&str, Figures); 8] = [
     ),
 ];
 
-/// `None`: the article does nothing like this arm.
+/// `None`: the article has no experiment like this arm.
 pub(super) fn printed(arm: &str) -> Option<Figures> {
     PRINTED.iter().find(|(name, _)| *name == arm).map(|(_, figures)| *figures)
 }

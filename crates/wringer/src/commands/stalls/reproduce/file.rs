@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The experiment of an annex: the ready file, or, for `--quick` and another server, the same text with less in it.
+//! The experiment of an annex: the ready file, or, for `--quick` and another server, a shortened form of the same text.
 
 use crate::commands::{examples, experiment_file};
 use crate::exit::Failure;
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use units::Span;
 
-/// An arm that takes longer, pause and load, is left out of a quick run.
+/// An arm whose pause and load take longer together is left out of a quick run.
 const QUICK: Span = Span::secs(8);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -32,10 +32,10 @@ impl Annex {
     }
 }
 
-/// The text that is run, and what it says.
+/// The text of the experiment, and the experiment that was read from it.
 ///
 /// # Errors
-/// Exit code 2: the other server makes no sense in it.
+/// Exit code 2: the experiment makes no sense with the other server.
 pub(super) fn read(annex: Annex, server: Option<&Request>, quick: bool) -> Result<(String, Experiment), Failure> {
     let name = annex.example();
     let whole = examples::text(name).unwrap_or_default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was measured in each arm, from the recording: the load's own clock, its slow statements, the server's counter.
+//! The measurements of each arm, from the recording: the load's own clock, its slow statements, the server's counter.
 
 use super::article::Figures;
 use evidence::{Arm, Evidence, PLANTED, SLOW_STATEMENT, Span};
@@ -7,17 +7,17 @@ use serde::Serialize;
 use simulate::Range;
 
 const COUNTER: &str = "Innodb_buffer_pool_wait_free";
-/// What begins later after an emptying is not laid to it.
+/// A statement that begins later than this after an emptying is not attributed to the emptying.
 const TOGETHER_US: u64 = 1_000_000;
 
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Measurement {
     pub(super) figures: Figures,
-    /// Of the load, in the order in which they began; the longest thousand at most.
+    /// Slow statements of the load, in the order in which they began; at most the thousand longest.
     pub(super) slow_us: Vec<u64>,
-    /// More than were kept.
+    /// Slow statements that were not kept.
     pub(super) slow_dropped: u64,
-    /// Statements that the run sent beside the load: how long each took.
+    /// How long each statement took that the run sent beside the load.
     pub(super) beside_us: Vec<u64>,
     /// Why the arm did not come to its end.
     pub(super) broke_off: Option<String>,
@@ -69,7 +69,8 @@ fn widened(range: Option<Range>, value: Option<f64>) -> Option<Range> {
     )
 }
 
-/// The longest statement of the load around each statement beside it, in microseconds; 0 where none was slow. `None`: there is none beside it.
+/// For each statement that was sent beside the load: the longest statement of the load around it, in microseconds; 0 where none was slow. `None`: no
+/// statement was sent beside the load.
 fn by_emptying(slow: &[&Span], beside: &[&Span]) -> Option<Vec<f64>> {
     let longest = |emptying: &&Span| {
         slow.iter().filter(|span| is_near(span, emptying)).map(|span| span.length_us()).max().unwrap_or(0) as f64
@@ -77,12 +78,12 @@ fn by_emptying(slow: &[&Span], beside: &[&Span]) -> Option<Vec<f64>> {
     (!beside.is_empty()).then(|| beside.iter().map(longest).collect())
 }
 
-/// It went on while the list was emptied, or began soon after.
+/// Whether the slow statement ran while the list was emptied, or began soon after.
 fn is_near(slow: &Span, emptying: &Span) -> bool {
     slow.to_us >= emptying.from_us && slow.from_us <= emptying.to_us.saturating_add(TOGETHER_US)
 }
 
-/// From the beginning to the end of the measured phase, with nothing in flight; `None`: the counter was not read.
+/// The rise of the counter from the beginning to the end of the measured phase, when no statement runs. `None`: the counter was not read.
 fn counted(arm: &Arm) -> Option<f64> {
     Some(arm.witnesses.iter().find(|witness| witness.counter == COUNTER)?.delta() as f64)
 }

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use units::Span;
 
-/// Of the recording's files.
+/// The name of the predictions among the recording's files.
 const PREDICTIONS: &str = "predictions.json";
 
 #[derive(Debug, clap::Args)]
@@ -35,11 +35,14 @@ const PREDICTIONS: &str = "predictions.json";
     `wringer examples article-4-annex-3` and `-5`. This command runs one on MariaDB 10.1, which has Percona's XtraDB with the algorithm `backoff`, or on a \
     Percona Server that you unpacked. The predictions are made, and written into the recording, before the server starts.\n\n\
     Examples:\n  \
-    wringer stalls reproduce annex-3 --dry-run       predictions and plan; changes nothing\n  \
-    wringer stalls reproduce annex-3 --quick         both algorithms, two seconds each, half a minute in all\n  \
-    wringer stalls reproduce annex-5 --to out        all of it, about six minutes\n  \
+    # print the predictions and the plan; change nothing\n  \
+    wringer stalls reproduce annex-3 --dry-run\n  \
+    # both algorithms, two seconds each, half a minute in all\n  \
+    wringer stalls reproduce annex-3 --quick\n  \
+    # the whole annex, in about six minutes\n  \
+    wringer stalls reproduce annex-5 --to out\n  \
     wringer stalls reproduce annex-3 --server percona@8.0 -o json | jq '.arms[] | [.arm, .measured.figures.first_max_us]'\n\n\
-    Exit codes: 0 done; 2 the server makes no sense; 3 it is missing, or something is in the way; 4 the run broke off, everything given back.\n\n\
+    Exit codes: 0 done; 2 the annex makes no sense with this server; 3 the server is missing, or something is in the way; 4 the run broke off, everything given back.\n\n\
     How to read the table: docs/stalls-reproduce.md, or `wringer doc stalls-reproduce`."
 )]
 pub(super) struct Args {
@@ -52,7 +55,7 @@ pub(super) struct Args {
     /// Only the arms that take seconds, once, on half of the table
     #[arg(long)]
     quick: bool,
-    /// Instead of MariaDB 10.1: a server that has the algorithm `backoff`
+    /// A server that has the algorithm `backoff`, instead of MariaDB 10.1
     #[arg(long, value_name = "SERVER@VERSION")]
     server: Option<Request>,
     /// Folder for recording, result and report [default: a new one below Wringer's recordings]
@@ -61,11 +64,11 @@ pub(super) struct Args {
     /// Write over the results of an earlier run in that folder
     #[arg(long)]
     force: bool,
-    /// For the prediction before the run: a query here that waits for no page, its reads included. After the run there is a second one, by what the arms
-    /// with `legacy` took
+    /// For the prediction before the run: time of a query on this host that waits for no page, with its reads. After the run a second prediction uses the
+    /// time that a query took in the arms with `legacy`
     #[arg(long, value_name = "TIME", default_value = "60us")]
     service_time: Span,
-    /// For the prediction: what a sleep takes here more than it was asked for [default: measured before, by 20 sleeps of 10 ms]
+    /// For the prediction: by how much a sleep on this host is longer than asked for [default: measured before the run, by 20 sleeps of 10 ms]
     #[arg(long, value_name = "TIME")]
     sleep_overhead: Option<Span>,
     /// How to print
@@ -77,16 +80,16 @@ pub(super) struct Args {
 #[derive(Debug, Serialize)]
 struct Row {
     arm: String,
-    /// `None`: the article has nothing like it.
+    /// `None`: the article has no experiment like this arm.
     article: Option<Figures>,
     /// Predicted for the article's server and host.
     article_server: Prediction,
     /// Predicted for this server, before it ran.
     here: Prediction,
-    /// The same with the time of a query in the arms with `legacy`, and so made after the run; nothing else in it was measured. `None`: they say nothing,
-    /// because the load sends its queries at times of its own.
+    /// The same prediction with the time that a query took in the arms with `legacy`; so it is made after the run. Nothing else in it was measured. `None`: these
+    /// arms do not tell that time, because the load sends its queries at times of its own.
     here_by_legacy: Option<Prediction>,
-    /// `None`: it did not run.
+    /// `None`: the arm did not run.
     measured: Option<Measurement>,
 }
 
@@ -146,7 +149,7 @@ fn predicted(experiment: &Experiment, theirs: Host, ours: Host) -> Result<Vec<Ro
     experiment.arms.iter().map(row).collect()
 }
 
-/// The mean of what sleeps of 10 ms take more: most of a stall is spent in these.
+/// By how much sleeps of 10 ms are longer than asked for, on the average: most of a stall is spent in such sleeps.
 fn measured_overhead() -> Span {
     const ASKED: Duration = Duration::from_millis(10);
     const TIMES: u32 = 20;
@@ -155,7 +158,7 @@ fn measured_overhead() -> Span {
     Span((began.elapsed() / TIMES).saturating_sub(ASKED))
 }
 
-/// Arms with `backoff` once more, with the time that a query took where nobody waits for a page.
+/// Predicts the arms with `backoff` once more, with the time that a query took in the arms where no query waits for a page.
 fn predict_again(experiment: &Experiment, ours: Host, rows: &mut [Row]) -> Result<(), Failure> {
     let loads = experiment.arms.iter().zip(&*rows);
     let services: Vec<f64> = loads.filter_map(|(arm, row)| predict::service_us(arm, row.measured.as_ref()?)).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the simulator expects of each arm, on the article's server and on this one. Nothing in here knows what either of them showed.
+//! The simulator's predictions for each arm, on the article's server and on this one. Nothing in this module knows the measurements of either.
 
 use super::article::Figures;
 use super::measured::Measurement;
@@ -13,30 +13,30 @@ use std::collections::BTreeMap;
 use units::{Bytes, Span};
 
 const PAGE_BYTES: u64 = 16 * 1024;
-/// Other starts of which the band is made.
+/// How many other starts are simulated for the band.
 const STARTS: u32 = 16;
 /// The loads of one setting in the article.
 const LOADS: u32 = 5;
 const ALGORITHM: &str = "innodb_empty_free_list_algorithm";
 const SCAN_DEPTH: &str = "innodb_lru_scan_depth";
 
-/// Whose figures go in besides those of the arm.
+/// Figures of a host that the prediction uses, beside those of the arm.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Host {
     pub(super) server: &'static FreeList,
-    /// Of a query that neither reads nor waits.
+    /// Time of a query that neither reads nor waits.
     pub(super) service: Span,
-    /// Where `service` is from; `None`: as the simulator's own.
+    /// The source of `service`; `None`: it is the simulator's default.
     pub(super) service_from: Option<&'static str>,
-    /// What a sleep takes more than it was asked for.
+    /// By how much a sleep is longer than asked for.
     pub(super) sleep_overhead: Span,
-    /// Pages that a query needs; `None`: what the sizes of table and pool come to.
+    /// Pages that a query needs; `None`: computed from the sizes of table and pool.
     pub(super) pages_per_query: Option<f64>,
-    /// The size of its pool, with the scan depth and the emptying query in proportion; `None`: as the file says.
+    /// The size of its pool; the scan depth and the emptying query are scaled with it. `None`: the sizes of the file.
     pub(super) pool: Option<Bytes>,
 }
 
-/// What is expected of one arm, and everything that went in.
+/// The prediction for one arm, and everything that it was computed from.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Prediction {
     pub(super) figures: Figures,
@@ -44,7 +44,7 @@ pub(super) struct Prediction {
 }
 
 impl Host {
-    /// The article's: its figures are in docs/stalls.md, with how they were found.
+    /// The article's host: its figures are in docs/stalls.md, which says how they were found.
     pub(super) fn of_the_article() -> Result<Self, Failure> {
         Ok(Self {
             server: row(Flavour::Percona, "8.0.29")?,
@@ -57,7 +57,7 @@ impl Host {
     }
 
     /// # Errors
-    /// Exit code 2: nobody has looked at what this version does.
+    /// Exit code 2: Wringer's authors have not read the source of this version.
     pub(super) fn here(experiment: &Experiment, service: Span, sleep_overhead: Span) -> Result<Self, Failure> {
         let server = &experiment.server;
         let flavour = lab::server_request(server)?.flavour;
@@ -157,7 +157,7 @@ fn row(flavour: Flavour, version: &str) -> Result<&'static FreeList, Failure> {
     })
 }
 
-/// Ids without a row need the last leaf page alone, which stays in the pool; of the others the pool holds as many as fit.
+/// Ids without a row need only the last leaf page, which stays in the pool. Of the pages of other ids, the pool holds as many as fit.
 fn pages_per_query(experiment: &Experiment, arm: &Arm, pool: Bytes) -> f64 {
     let table = match experiment.fill.size {
         Some(FillSize::TimesPool(times)) => times,
@@ -167,7 +167,7 @@ fn pages_per_query(experiment: &Experiment, arm: &Arm, pool: Bytes) -> f64 {
     (1.0 - 1.0 / table).max(0.0) / arm.load.options.ids_times_rows as f64
 }
 
-/// The query that empties the list skips so many rows as its LIMIT says: it reads all their pages.
+/// The query that empties the list skips as many rows as its LIMIT says, and reads the pages of all of them.
 fn burst(experiment: &Experiment, arm: &Arm) -> Option<Burst> {
     let at = arm.load.at.first()?;
     let limit = at.sql.split("LIMIT ").nth(1)?;
@@ -178,8 +178,8 @@ fn burst(experiment: &Experiment, arm: &Arm) -> Option<Burst> {
     Some(Burst { pages: rows.div_ceil(u64::from(per_page)).max(1), every_ns: every.as_ns() })
 }
 
-/// The longest statement of the load at each emptying but the first, from the start that is taken where it is unknown. The first emptying comes in the
-/// middle of the first period, and so on.
+/// The longest statement of the load at each emptying but the first, with the start that is assumed where the start is unknown. Each emptying comes in the
+/// middle of its period.
 fn after_the_first(load: &Load, burst: Burst) -> Option<Range> {
     let every_us = burst.every_ns as f64 / 1000.0;
     let mut longest: BTreeMap<u64, f64> = BTreeMap::new();
@@ -211,7 +211,7 @@ fn figures(loads: &[(Load, Option<Band>)]) -> Figures {
             figures.later_max_us = both(figures.later_max_us, max);
         }
         if index <= 1 {
-            // those of the first load give way to those of the later ones
+            // figures of the first load are replaced by those of the later ones
             figures = Figures { queries_per_second: None, stalled: None, wait_free: None, ..figures };
         }
         let rate = of(|load| load.queries_per_second, |band| band.queries_per_second);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Why another server than the article's shows other figures: what differs between the two rows of `capability`, in words; and where the measurement
-//! lies outside of what was predicted.
+//! Why a server other than the article's shows other figures: the differences between the two rows of `capability`, in words; and measurements that lie
+//! outside of their prediction.
 
 use super::Row;
 use super::shown::between;
@@ -8,12 +8,12 @@ use crate::commands::chart::time;
 use capability::{Adapt, FreeList, Progress, Refiller, Version, free_list};
 use simulate::Range;
 
-/// Sentences, the most telling first.
+/// Sentences; the most important one stands first.
 pub(super) fn sentences(article: &FreeList, here: &FreeList, rows: &[Row]) -> Vec<String> {
     let mut all = Vec::new();
     if std::ptr::eq(article, here) {
         all.push(
-            "This server does what the article's does: what differs comes of the host, and of table and pool."
+            "This server does the same as the article's: differences come from the host, and from the sizes of table and pool."
                 .to_owned(),
         );
     }
@@ -33,7 +33,7 @@ pub(super) fn sentences(article: &FreeList, here: &FreeList, rows: &[Row]) -> Ve
     all
 }
 
-/// The version that ran does other things than the one that was predicted: a version that was named in part means the newest.
+/// A sentence where the version that ran behaves in another way than the version of the prediction: a version that is named in part means the newest.
 pub(super) fn another_server(predicted: &'static FreeList, ran: &str) -> Option<String> {
     let version = Version::find_in(ran)?;
     let row = free_list(predicted.flavour, &version);
@@ -41,7 +41,7 @@ pub(super) fn another_server(predicted: &'static FreeList, ran: &str) -> Option<
         return None;
     }
     Some(format!(
-        "The server that ran is {ran}, and what is predicted is {} {}: name the whole version with --server.",
+        "The server that ran is {ran}, and the predictions are for {} {}: name the whole version with --server.",
         predicted.flavour,
         predicted.versions()
     ))
@@ -83,10 +83,10 @@ fn seconds_to_longest(adapt: Adapt) -> f64 {
     f64::from(adapt.step_up_ms) * rounds * (rounds + 1.0) / 2.0 / 1000.0
 }
 
-/// What is short in prediction and measurement alike is no stall, and is not compared.
+/// Times below this in both prediction and measurement are no stalls, and are not compared.
 const SHORT_US: f64 = 20_000.0;
 
-/// A measurement outside of its prediction is told, figure by figure, and not explained away.
+/// A sentence for a measurement outside of its prediction, with each figure.
 fn outside(row: &Row) -> Option<String> {
     let expected = row.here_by_legacy.as_ref().unwrap_or(&row.here).figures;
     let got = row.measured.as_ref()?.figures;
@@ -113,7 +113,8 @@ fn stall(got: Option<Range>, expected: Option<Range>) -> Option<(Range, Range)> 
     got.zip(expected).filter(|(got, expected)| got.high >= SHORT_US || expected.high >= SHORT_US)
 }
 
-/// `first load 145 ms to 194 ms, predicted 291 ms to 935 ms`. `None`: some of what was measured is within 15 % of what was predicted.
+/// `first load 145 ms to 194 ms, predicted 291 ms to 935 ms`. `None`: a part of the measurement is within 15 % of the
+/// prediction.
 fn told(what: &str, both: Option<(Range, Range)>, words: impl Fn(f64) -> String) -> Option<String> {
     let (got, expected) = both?;
     let is_within = got.high >= expected.low * 0.85 && got.low <= expected.high * 1.15;

@@ -16,13 +16,14 @@ const POOL: Bytes = Bytes(128 * 1024 * 1024);
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Flags {
-    /// Whose rules: percona@8.0.29, percona@5.7.39, mariadb@10.1.23, mysql@8.0. A version that nobody has looked at is refused, never guessed
+    /// The server whose rules are simulated: percona@8.0.29, percona@5.7.39, mariadb@10.1.23, mysql@8.0. A version whose source Wringer's authors have not read is
+    /// refused, never guessed
     #[arg(long, value_name = "SERVER@VERSION")]
     pub(super) server: String,
     /// innodb_empty_free_list_algorithm [default: the server's]
     #[arg(long, value_enum, value_name = "NAME")]
     pub(super) algorithm: Option<Named>,
-    /// innodb_lru_scan_depth: free pages that each instance is filled up to [default: the server's]
+    /// innodb_lru_scan_depth: the number of free pages that a refill of an instance aims at [default: the server's]
     #[arg(long, value_name = "PAGES")]
     pub(super) lru_scan_depth: Option<u32>,
     /// innodb_buffer_pool_size, in pages of 16 KiB
@@ -31,7 +32,7 @@ pub(super) struct Flags {
     /// innodb_buffer_pool_instances
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(super) instances: u32,
-    /// Clients. 0: nobody sends anything, only the refiller runs
+    /// Number of clients. 0: no queries are sent, and only the refiller runs
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(super) threads: u32,
     /// Queries a second of all clients together, at random times [default: each client sends its next query at once]
@@ -46,7 +47,7 @@ pub(super) struct Flags {
     /// Loads, one after the other, on the same server; 200 ms lie between two of them, beside the pause
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(super) repeat: u32,
-    /// Size of the table that queries read from, each one page at random: what the pool does not hold of it must be read
+    /// Size of the table; each query needs one page of it at random. Pages that the pool does not hold must be read
     #[arg(long, value_name = "SIZE", conflicts_with = "pages_per_query")]
     pub(super) table: Option<Bytes>,
     /// Pages that a query reads and that the pool does not hold, on average: 0.73, 12 [default: 1]
@@ -55,16 +56,16 @@ pub(super) struct Flags {
     /// Pages that a query needs without reading anything, on average: a compressed table needs one more for each page that it decompresses
     #[arg(long, value_name = "PAGES", default_value_t = 0.0)]
     pub(super) pages_without_read: f64,
-    /// A query that neither reads nor waits
+    /// Time of a query that neither reads nor waits
     #[arg(long, value_name = "TIME", default_value = "28.7us")]
     pub(super) service_time: Span,
-    /// One read, on top of it
+    /// Time of one read, which is added to it
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub(super) read_time: Span,
-    /// One write of a page
+    /// Time of one write of a page
     #[arg(long, value_name = "TIME", default_value = "100us")]
     pub(super) write_time: Span,
-    /// Share of the pages that are dirty when they come to the end of the LRU list, 0 to 1; above 0 somebody writes, and the server is active
+    /// Share of the pages that are dirty when they come to the end of the LRU list, 0 to 1; above 0 there are writes, and the server is active
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(super) dirty: f64,
     /// One more client, which reads so many pages one after the other: a scan that empties the list
@@ -73,10 +74,10 @@ pub(super) struct Flags {
     /// Quiet time of that client from the end of one scan to the next; the first comes after half of it; seconds without a unit
     #[arg(long, value_name = "TIME", value_parser = Span::parse_seconds)]
     pub(super) burst_every: Option<Span>,
-    /// What a sleep takes more than it was asked for: 60us on a quiet host, 100us to 200us on a virtual machine at work
+    /// By how much a sleep is longer than asked for: 60us on a quiet host, 100us to 200us on a virtual machine at work
     #[arg(long, value_name = "TIME", default_value = "60us")]
     pub(super) sleep_overhead: Span,
-    /// What a round of the refiller takes beside its sleep and its batch: the overhead of a sleep, and a look that finds nothing to do
+    /// Time of a round of the refiller beside its sleep and its batch: the overhead of a sleep, and a look that finds nothing to do
     #[arg(long, value_name = "TIME", default_value = "70us")]
     pub(super) loop_overhead: Span,
     /// Sleep of the LRU manager at the beginning, up to 1 s, in whole milliseconds
@@ -85,16 +86,16 @@ pub(super) struct Flags {
     /// Free pages of each instance at the beginning [default: as many as the scan depth: the pool is full]
     #[arg(long, value_name = "PAGES")]
     pub(super) initial_free: Option<u64>,
-    /// From the beginning of the first load to the next refill [default: unknown; the refiller falls asleep at the beginning, other starts make the band]
+    /// Time from the beginning of the first load to the next refill [default: unknown; the refiller falls asleep at the beginning, and other starts make the band]
     #[arg(long, value_name = "TIME")]
     pub(super) wake_offset: Option<Span>,
-    /// From a refill of the LRU manager to one of the second refiller, which MariaDB 10.1 has [default: unknown; 7 ms, others make the band]
+    /// Time from a refill of the LRU manager to one of the second refiller, which MariaDB 10.1 has [default: unknown; 7 ms, and other times make the band]
     #[arg(long, value_name = "TIME")]
     pub(super) phase: Option<Span>,
-    /// How the LRU manager reads its clock [default: that of the version; where that is not known, the other one is in the band]
+    /// How the LRU manager reads its clock [default: as the version does; where that is not known, both ways are in the band]
     #[arg(long, value_enum, value_name = "NAME")]
     pub(super) clock: Option<NamedClock>,
-    /// Of the random numbers: the same seed gives the same result
+    /// Seed of the random numbers: the same seed gives the same result
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(super) seed: u64,
 }
@@ -128,7 +129,7 @@ impl Flags {
         let burst = match (self.burst_pages, self.burst_every) {
             (Some(pages), Some(every)) => Some(Burst { pages, every_ns: every.as_ns() }),
             (None, None) => None,
-            // not for clap to say: a sweep may have one of them
+            // clap cannot check this: one of the two may be swept
             (Some(_), None) => return Err(usage("--burst-pages needs --burst-every: how often that client comes")),
             (None, Some(_)) => return Err(usage("--burst-every needs --burst-pages: how much that client reads")),
         };

@@ -15,25 +15,25 @@ use sweep::{Sweep, VALUES_MAX, Value};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A query that needs a page of the buffer pool takes one of the free list. When the list is empty, Percona Server with the algorithm `backoff` lets it wait \
-    until the LRU manager has slept enough: up to a second. This command computes what a load suffers from that, by the rules of the server's own source; it asks no server. \
-    Where each number comes from: -o json, parameters.\n\n\
+    until the LRU manager wakes up from its sleep: up to a second. This command computes what a load suffers from that, by the rules of the server's own source; it asks no server. \
+    With -o json, `parameters` says where each number comes from.\n\n\
     Examples:\n  \
+    # five loads of 2 s, a quiet minute before each: a long stall at the beginning of each\n  \
     wringer stalls simulate --server percona@5.7.39 --pages-per-query 0.73 --time 2 --pause 60 --repeat 5\n  \
-                                         five loads of 2 s, a quiet minute before each: a long stall at the beginning of each\n  \
+    # a light load, and every two minutes a scan that empties the list\n  \
     wringer stalls simulate --server percona@8.0.29 --algorithm backoff --threads 4 --rate 400 --pages-per-query 0.73 --time 600 --burst-pages 1229 --burst-every 120\n  \
-                                         a light load, and every two minutes a scan that empties the list\n  \
     wringer stalls simulate --server mariadb@10.1.23 --sweep lru-scan-depth=128..4096/128 --sweep threads=1..16/5 -o json | jq '.runs[] | [.swept, .max_us]'\n\n\
-    The band is what else could come of the same load: nobody knows how far the refiller of a running server is in its sleep. \
+    The band shows the other results that are possible with the same load: nobody knows how much of its sleep the refiller of a running server has left. \
     Exit codes: 0 done; 2 a server, a version or a value that is not known or makes no sense.\n\n\
     What the numbers mean, and where each default comes from: docs/stalls.md, or `wringer doc stalls`."
 )]
 pub(super) struct Args {
     #[command(flatten)]
     flags: Flags,
-    /// The same for each value of a flag: lru-scan-depth=128..4096/128, pause=5s..60s/5s. Both ends are in it. Again for another flag
+    /// Simulate for each value of a flag: lru-scan-depth=128..4096/128, pause=5s..60s/5s, both ends included. Give it again for another flag
     #[arg(long = "sweep", value_name = "KEY=FROM..TO/STEP")]
     sweeps: Vec<Sweep>,
-    /// Other starts of which the band is made; 0: no band
+    /// How many other starts are simulated for the band; 0: no band
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(0..=1000))]
     starts: u32,
     /// How to print

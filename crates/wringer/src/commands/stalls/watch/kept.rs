@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--to FOLDER`: what is watched is a recording, too. Each stall is in it as soon as it is told, with host, process and the server's counters beside it.
+//! `--to FOLDER`: the watch is also recorded. Each stall is in the recording as soon as it is told; host, process and the server's counters are recorded
+//! beside it.
 
 use crate::commands::observe::{OfArm, conditions, told};
 use crate::commands::run::{Output, RECORDING, show_report};
@@ -22,8 +23,8 @@ use std::path::{Path, PathBuf};
 /// Where the recording goes.
 #[derive(Debug, clap::Args)]
 pub(super) struct To {
-    /// Record what is seen in this folder, too: recording.sqlite, result.json, report.html; `stalls explain FOLDER` reads it. Host, process and
-    /// counters are read every second beside it
+    /// Also record the watch in this folder: recording.sqlite, result.json, report.html; `stalls explain FOLDER` reads it. Host, process and
+    /// counters are recorded every second, too
     #[arg(long = "to", value_name = "FOLDER")]
     folder: Option<PathBuf>,
     /// Write over the results of an earlier run in that folder
@@ -32,7 +33,7 @@ pub(super) struct To {
 }
 
 impl To {
-    /// Looks at the folder before anything is begun.
+    /// Checks the folder before anything begins.
     ///
     /// # Errors
     /// It holds other files, or cannot be written.
@@ -95,7 +96,7 @@ impl Kept {
         }
     }
 
-    /// Closes the recording and writes the report. `has_ended`: the server.
+    /// Closes the recording and writes the report. `has_ended`: whether the server has ended.
     ///
     /// # Errors
     /// The recording or the report cannot be written.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was watched as OpenMetrics text, for Prometheus and its kin.
+//! The result of a watch as OpenMetrics text, for Prometheus and similar programs.
 
 use ::stalls::watch::Watched;
 use std::fmt::Write as _;
 
-/// Ends with `# EOF`, without a line's end behind it.
+/// The text ends with `# EOF`, without a line end after it.
 pub(super) fn text(watched: &Watched) -> String {
     let mut out = String::new();
     let (account, cost) = (&watched.account, &watched.cost);
@@ -41,7 +41,7 @@ pub(super) fn text(watched: &Watched) -> String {
         ),
         (
             "wringer_stalls_wait_free_by_stalls",
-            "By how much it must have risen for the stalls that were found under backoff",
+            "By how much the counter must have risen, by the stalls that were found under backoff",
             account.wait_free_by_stalls.map(|it| it as f64),
         ),
     ];
@@ -53,7 +53,7 @@ pub(super) fn text(watched: &Watched) -> String {
     out
 }
 
-/// All are gauges, of this watch alone.
+/// Begins a metric. All are gauges of this watch alone.
 fn family(out: &mut String, name: &str, help: &str) {
     let _ = writeln!(out, "# TYPE {name} gauge");
     if let Some(unit) = name.rsplit('_').next().filter(|unit| *unit == "seconds") {

@@ -8,7 +8,7 @@ use ::stalls::{Cause, Stall};
 use host::clock::rfc3339;
 use std::fmt::Write as _;
 
-/// Of a statement, on a line.
+/// The most characters of a statement on a line.
 const STATEMENT_CHARS: usize = 70;
 
 /// `23:05:01.204  412 ms  row_lock (95 %): connection 12 waited for a lock of a row ...`.
@@ -39,7 +39,7 @@ pub(super) fn line(stall: &Stall) -> String {
     printable(&format!("{began}  {length:>9}  {cause}{sure}: {who} waited {words}{holder}{lost}{statement}"))
 }
 
-/// What was waited for, in plain words.
+/// What the victims waited for, in plain words.
 fn words(cause: Cause) -> &'static str {
     match cause {
         Cause::FreeListBackoff => "for a free page of the buffer pool, asleep (backoff)",
@@ -50,12 +50,12 @@ fn words(cause: Cause) -> &'static str {
         Cause::Sync => "for the disk to write",
         Cause::RedoOrCheckpoint => "for room in the redo log, or for a checkpoint",
         Cause::Mutex => "for a latch inside the server",
-        Cause::BufferPin => "for a page that another one has pinned",
+        Cause::BufferPin => "for a page that another connection has pinned",
         Cause::Cpu => "for a CPU",
         Cause::Reclaim => "for the kernel to free memory",
         Cause::Probe => "for this watch itself",
         Cause::OwnWork => "for its own work",
-        Cause::Unknown => "for something that nobody names",
+        Cause::Unknown => "for something unknown",
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn summary(watched: &Watched) -> String {
     if account.own_work_query_us > 0 {
         let _ = writeln!(
             out,
-            "in no stall: {} of waiting that statements asked for, or did themselves",
+            "in no stall: {} of waiting that statements asked for, or of their own work",
             us(account.own_work_query_us)
         );
     }
@@ -155,7 +155,7 @@ pub(super) fn summary(watched: &Watched) -> String {
     printable(&out)
 }
 
-/// With milliseconds, UTC.
+/// The time with milliseconds, in UTC.
 fn clock(us: i64) -> String {
     let us = us.unsigned_abs();
     let seconds = rfc3339(us / 1_000_000);
