@@ -4,6 +4,7 @@
 mod limits;
 mod pools;
 
+use super::processes::Known;
 use super::reading::Reading;
 use super::target::Target;
 use super::{Options, host_seen, mappings, page_bytes, processes, server_rows};
@@ -21,7 +22,8 @@ pub fn huge_pages(
     deep: bool,
 ) -> HugeSeen {
     let mut reading = Reading::begin(Options { deep, lightly: true, ..Options::default() });
-    let mut processes = first_pid.map(|pid| processes::read(pid, flavour, &mut reading)).unwrap_or_default();
+    let mut processes =
+        first_pid.map(|pid| processes::read(pid, flavour, &mut Known::default(), &mut reading)).unwrap_or_default();
     let count = processes.len();
     if let Some(first) = processes.first_mut() {
         let target = Target::open(first, &mut reading);

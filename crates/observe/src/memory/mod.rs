@@ -48,6 +48,7 @@ pub use server_rows::huge_page_settings;
 use crate::Reopening;
 use capability::Flavour;
 use ledger::{Inventory, ServerSeen};
+use processes::Known;
 use reading::Reading;
 
 /// How much is read.
@@ -72,8 +73,19 @@ pub fn inventory(
     connection: Option<&mut Reopening>,
     options: &Options,
 ) -> Inventory {
+    inventory_of_known(first_pid, flavour, connection, options, &mut Known::default())
+}
+
+/// The same, of a server that was read before: what is known of it is not searched for again.
+fn inventory_of_known(
+    first_pid: Option<u32>,
+    flavour: Option<Flavour>,
+    connection: Option<&mut Reopening>,
+    options: &Options,
+    known: &mut Known,
+) -> Inventory {
     let mut reading = Reading::begin(*options);
-    let processes = first_pid.map(|pid| processes::read(pid, flavour, &mut reading)).unwrap_or_default();
+    let processes = first_pid.map(|pid| processes::read(pid, flavour, known, &mut reading)).unwrap_or_default();
     let server = connection.filter(|_| !options.lightly).map(|connection| ask(connection, flavour, &mut reading));
     let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
     let cgroup = first_pid.and_then(|pid| cgroup_seen::read(pid, &pids, &mut reading));

@@ -13,7 +13,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-pub(super) fn read(first_pid: u32, flavour: Option<Flavour>, reading: &mut Reading) -> Vec<ProcessSeen> {
+/// What does not change as long as a server lives, and costs more to find than all else together: the files of its program and its libraries are
+/// searched for it. Kept from one reading to the next.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Of this process, and of its forks.
+    of: Option<Identity>,
+    program: Option<elf::Program>,
+    /// Who serves malloc; empty: not told. `None`: nobody has looked yet.
+    allocator: Option<String>,
+}
+
+impl Known {
+    /// Of another server nothing is known.
+    fn of(&mut self, first: Identity) -> &mut Self {
+        if self.of != Some(first) {
+            *self = Self { of: Some(first), ..Self::default() };
+        }
+        self
+    }
+}
+
+pub(super) fn read(
+    first_pid: u32,
+    flavour: Option<Flavour>,
+    known: &mut Known,
+    reading: &mut Reading,
+) -> Vec<ProcessSeen> {
     let Some(first) = Identity::of(first_pid) else {
         reading.missing(format!("process {first_pid}"), "it has ended", None);
         return Vec::new();
@@ -24,7 +50,7 @@ pub(super) fn read(first_pid: u32, flavour: Option<Flavour>, reading: &mut Readi
     let mut seen: Vec<ProcessSeen> =
         [first].into_iter().chain(others).filter_map(|it| look(it, first, flavour, reading)).collect();
     if !reading.options.lightly {
-        deepen(&mut seen, flavour, reading);
+        deepen(&mut seen, flavour, known.of(first), reading);
         leave_out_the_ended(&mut seen, first, reading);
     }
     if !first.is_alive() {
@@ -99,24 +125,23 @@ fn role_by_title(pid: u32) -> String {
 }
 
 /// What all processes of a server have in common: PostgreSQL's are forks of the first one.
-struct Family {
+struct Family<'a> {
     count: usize,
     flavour: Option<Flavour>,
-    program: Option<elf::Program>,
-    allocator: Option<String>,
+    known: &'a mut Known,
     /// Of these roles one process was read so that its total is exact: the kernel rounds each mapping down.
     exact: BTreeSet<String>,
 }
 
-impl Family {
-    fn of(seen: &[ProcessSeen], flavour: Option<Flavour>) -> Self {
-        Self { count: seen.len(), flavour, program: None, allocator: None, exact: BTreeSet::new() }
+impl<'a> Family<'a> {
+    fn of(seen: &[ProcessSeen], flavour: Option<Flavour>, known: &'a mut Known) -> Self {
+        Self { count: seen.len(), flavour, known, exact: BTreeSet::new() }
     }
 }
 
 /// Reads mappings, heaps and contexts of one process after the other, while the budget lasts.
-fn deepen(seen: &mut [ProcessSeen], flavour: Option<Flavour>, reading: &mut Reading) {
-    let mut family = Family::of(seen, flavour);
+fn deepen(seen: &mut [ProcessSeen], flavour: Option<Flavour>, known: &mut Known, reading: &mut Reading) {
+    let mut family = Family::of(seen, flavour, known);
     let (mut dearest_us, mut left_out) = (0, 0_u32);
     let in_any_case = in_any_case(seen, reading);
     for (nth, at) in in_turn(seen).into_iter().enumerate() {
@@ -178,17 +203,19 @@ fn all_over(members: &[usize]) -> Vec<usize> {
     placed.into_iter().map(|(_, at)| at).collect()
 }
 
-fn read_into(process: &mut ProcessSeen, family: &mut Family, reading: &mut Reading) {
+fn read_into(process: &mut ProcessSeen, family: &mut Family<'_>, reading: &mut Reading) {
     let Some(mut target) = Target::open(process, reading) else { return };
     let Some(found) = mappings::read(&mut target, &process.status, family.count, reading) else { return };
     if family.exact.insert(process.role.clone()) || reading.options.deep {
         process.rollup = mappings::rollup(&target, &process.status, family.count, reading);
     }
-    let allocator = family.allocator.get_or_insert_with(|| serving(target.pid(), &found)).clone();
+    let allocator = family.known.allocator.get_or_insert_with(|| serving(target.pid(), &found)).clone();
     process.heap = heap(&target, &found, &allocator, reading);
     process.allocator = Some(allocator).filter(|name| !name.is_empty());
     if matches!(family.flavour, Some(Flavour::Postgresql | Flavour::Mariadb)) {
-        family.program = family.program.take().or_else(|| elf::Program::of(target.pid(), &found));
+        if family.known.program.is_none() {
+            family.known.program = elf::Program::of(target.pid(), &found);
+        }
         of_program(process, &target, &found, family, reading);
     }
     process.mappings = Some(found);
@@ -204,8 +231,14 @@ fn serving(pid: u32, mappings: &[Mapping]) -> String {
 }
 
 /// What begins at names that the program exports.
-fn of_program(process: &mut ProcessSeen, target: &Target, found: &[Mapping], family: &Family, reading: &mut Reading) {
-    let program = family.program.as_ref();
+fn of_program(
+    process: &mut ProcessSeen,
+    target: &Target,
+    found: &[Mapping],
+    family: &Family<'_>,
+    reading: &mut Reading,
+) {
+    let program = family.known.program.as_ref();
     if family.flavour == Some(Flavour::Postgresql) {
         process.contexts = contexts::read(target, found, program, reading);
     } else {
@@ -258,6 +291,14 @@ mod tests {
         let reused = Identity { start_time: 1, ..identity };
         assert!(look(reused, reused, None, &mut reading).is_none(), "the number of another process");
         assert_eq!(role(own, true, Some(Flavour::Postgresql)), "postmaster");
+    }
+
+    #[test]
+    fn what_is_known_of_one_server_is_not_told_of_another() {
+        let (mut known, first) = (Known::default(), Identity::own().unwrap());
+        known.of(first).allocator = Some("one".into());
+        assert_eq!(known.of(first).allocator.as_deref(), Some("one"), "kept for the next reading");
+        assert_eq!(known.of(Identity { start_time: 1, ..first }).allocator, None, "a process that has its number");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Inventories of one server, again and again, as snapshots: what `ledger` makes accounts of later.
 
-use super::{ALL_US, Options};
+use super::processes::Known;
+use super::{ALL_US, Options, inventory_of_known};
 use crate::{Collector, Error, Pace, Reader, Reopening};
 use capability::Flavour;
 use evidence::{Format, INVENTORY};
@@ -24,6 +25,7 @@ pub struct InventoryReader {
     asked: Duration,
     /// The one that was asked for, or twice, four times, ... as long.
     interval: Duration,
+    known: Known,
     /// For so long the reading before held the processes, and the last one.
     held_us: [u64; 2],
 }
@@ -31,7 +33,16 @@ pub struct InventoryReader {
 impl InventoryReader {
     /// `first`: mariadbd, mysqld or the postmaster. Without [`Self::asking`] the server is not asked.
     pub fn new(first: Identity, flavour: Option<Flavour>, interval: Duration) -> Self {
-        Self { first, flavour, version: None, connection: None, asked: interval, interval, held_us: [0; 2] }
+        Self {
+            first,
+            flavour,
+            version: None,
+            connection: None,
+            asked: interval,
+            interval,
+            known: Known::default(),
+            held_us: [0; 2],
+        }
     }
 
     /// Asks the server, too, over this connection; `version` as it named itself at login.
@@ -52,7 +63,8 @@ impl InventoryReader {
     pub fn inventory(&mut self) -> Result<Inventory, Error> {
         let Identity { pid, start_time } = self.first;
         let options = Options { others_us: Some(self.budget_us()), ..Options::default() };
-        let seen = super::inventory(Some(pid), self.flavour, self.connection.as_mut(), &options);
+        let connection = self.connection.as_mut();
+        let seen = inventory_of_known(Some(pid), self.flavour, connection, &options, &mut self.known);
         let is_it = seen.processes.first().is_some_and(|process| process.started_ticks == start_time);
         if !is_it || !self.first.is_alive() {
             return Err(Error::Gone { pid });

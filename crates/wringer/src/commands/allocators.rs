@@ -78,8 +78,8 @@ pub struct Args {
 
 /// The file of the result, beside the sweep's own state.
 const RESULT: &str = "result.json";
-/// The ready example that is used when no file is given.
 const REPORT: &str = "report.html";
+/// The ready example that is used when no file is given.
 const READY: &str = "mallocs";
 
 pub fn main(args: Args) -> Outcome {
