@@ -4,16 +4,25 @@
 use crate::exit::{Exit, Failure};
 use ::allocators::Cpus;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 /// How many CPUs this process may run on.
 pub(super) fn of_host() -> u32 {
-    u32::try_from(std::thread::available_parallelism().map_or(1, usize::from)).unwrap_or(1)
+    u32::try_from(allowed().len()).unwrap_or(1)
+}
+
+/// The numbers of these CPUs, which need not begin with 0.
+fn allowed() -> Vec<u32> {
+    let set = rustix::thread::sched_getaffinity(None).unwrap_or_else(|_| rustix::thread::CpuSet::new());
+    let most = rustix::thread::CpuSet::MAX_CPU;
+    let own: Vec<u32> = (0..most).filter(|cpu| set.is_set(*cpu)).filter_map(|cpu| u32::try_from(cpu).ok()).collect();
+    if own.is_empty() { vec![0] } else { own }
 }
 
 /// # Errors
 /// Exit code 3: this machine has fewer CPUs than that and one more for the load.
 pub(super) fn split(counts: &[u32]) -> Result<Vec<Cpus>, Failure> {
-    let all = in_order(of_host());
+    let all = in_order(&allowed(), Path::new("/sys/devices/system"));
     let each = counts.iter().map(|count| {
         let most = u32::try_from(all.len()).unwrap_or(1).saturating_sub(1);
         if *count == 0 || *count > most {
@@ -34,13 +43,64 @@ fn list(cpus: &[u32]) -> String {
     cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// By package and core, so that the threads of a core stand together.
-fn in_order(count: u32) -> Vec<u32> {
+/// The CPUs that this process may run on, by node, package and core: the threads of a core stand together, and so do the cores of a node, whose
+/// memory they share. Without nodes in /sys (a kernel without NUMA) all are of one.
+fn in_order(allowed: &[u32], system: &Path) -> Vec<u32> {
+    let read = |path: PathBuf| fs::read_to_string(path).ok();
     let of = |cpu: u32, file: &str| -> u32 {
-        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{file}");
-        fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(cpu)
+        let text = read(system.join(format!("cpu/cpu{cpu}/topology/{file}")));
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(cpu)
     };
-    let mut all: Vec<u32> = (0..count).collect();
-    all.sort_by_key(|cpu| (of(*cpu, "physical_package_id"), of(*cpu, "core_id"), *cpu));
+    let nodes = fs::read_dir(system.join("node")).into_iter().flatten().flatten();
+    let cpus_of = |entry: fs::DirEntry| -> Option<(u32, Vec<u32>)> {
+        let node = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
+        Some((node, numbers(&read(entry.path().join("cpulist"))?)))
+    };
+    let nodes: Vec<(u32, Vec<u32>)> = nodes.filter_map(cpus_of).collect();
+    let node_of = |cpu: u32| nodes.iter().find(|(_, cpus)| cpus.contains(&cpu)).map_or(0, |(node, _)| *node);
+    let mut all = allowed.to_vec();
+    all.sort_by_key(|cpu| (node_of(*cpu), of(*cpu, "physical_package_id"), of(*cpu, "core_id"), *cpu));
     all
+}
+
+/// The kernel's lists: `0-3,8`.
+fn numbers(list: &str) -> Vec<u32> {
+    let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    list.trim().split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_threads_of_a_core_stand_together_and_the_cores_of_a_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: String, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        // two cores of two threads in each of two nodes, numbered as many machines number them: first threads first
+        for cpu in 0..8 {
+            write(format!("cpu/cpu{cpu}/topology/core_id"), &format!("{}\n", cpu / 2 % 2));
+            write(format!("cpu/cpu{cpu}/topology/physical_package_id"), "0\n");
+        }
+        write("node/node0/cpulist".into(), "0,2,4,6\n");
+        write("node/node1/cpulist".into(), "1,3,5,7\n");
+        assert_eq!(in_order(&[0, 1, 2, 3, 4, 5, 6, 7], folder.path()), [0, 4, 2, 6, 1, 5, 3, 7]);
+        assert_eq!(in_order(&[1, 2, 6], folder.path()), [2, 6, 1], "of those that this process may use");
+        assert_eq!(in_order(&[3, 1], Path::new("/nowhere")), [1, 3]);
+        assert_eq!((numbers("0-2,8\n"), numbers("")), (vec![0, 1, 2, 8], vec![]));
+    }
+
+    #[test]
+    fn this_process_may_run_somewhere() {
+        let own = allowed();
+        assert_eq!(u32::try_from(own.len()).unwrap(), of_host());
+    }
 }
