@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The names of variables and counters that a server is asked for. Nothing else of a reading is used or saved.
 
-/// Of `SHOW GLOBAL VARIABLES`.
+/// Names in `SHOW GLOBAL VARIABLES`.
 pub const VARIABLES: &[&str] = &[
     "version",
     "version_comment",
@@ -18,7 +18,7 @@ pub const VARIABLES: &[&str] = &[
     "innodb_version",
 ];
 
-/// Of `SHOW GLOBAL STATUS`.
+/// Names in `SHOW GLOBAL STATUS`.
 pub const STATUS: &[&str] = &[
     "Innodb_buffer_pool_pages_LRU_flushed",
     "Innodb_buffer_pool_pages_LRU_freed",

@@ -99,13 +99,13 @@ impl<'a> Figures<'a> {
         Some((sum(true), sum(false)))
     }
 
-    /// Of MariaDB with InnoDB 5.6: the pool and the descriptors of its blocks, which it asks the kernel for at once.
+    /// For MariaDB with InnoDB 5.6: the pool and the descriptors of its blocks, which it asks the kernel for at once.
     pub(crate) fn pool_counted(&self) -> Option<u64> {
         let is_mariadb = self.flavour == Some(Flavour::Mariadb);
         self.status("Innodb_mem_total").filter(|total| is_mariadb && Some(*total) > self.pool_size())
     }
 
-    /// Of MariaDB: whether its InnoDB is Percona's XtraDB, whose versions have a part of Percona's (`5.6.35-80.0`).
+    /// For MariaDB: whether its InnoDB is Percona's XtraDB, whose versions have a part of Percona's (`5.6.35-80.0`).
     pub(crate) fn is_xtradb(&self) -> bool {
         self.text("innodb_version").is_some_and(|version| version.contains('-'))
     }

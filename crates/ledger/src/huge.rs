@@ -100,7 +100,7 @@ pub(crate) fn leaves(inventory: &Inventory, figures: &Figures<'_>) -> Vec<&'stat
     classes.filter_map(|class| Some(leaf::of_class(class)?.path)).collect()
 }
 
-/// Of one mapping in huge pages.
+/// The class of one mapping in huge pages.
 pub(crate) fn class_of_mapping(mapping: &Mapping, figures: &Figures<'_>) -> Class {
     let (mapped, is_shared) = (class::length(mapping), mapping.permissions.ends_with('s'));
     class_of(&HugeSegment { resident: mapped, mapped, apart: 0, is_shared }, figures)

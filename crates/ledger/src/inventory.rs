@@ -48,11 +48,11 @@ pub struct ProcessSeen {
     pub rollup: Option<BTreeMap<String, u64>>,
     /// `None`: not read of this process, or not allowed.
     pub mappings: Option<Vec<Mapping>>,
-    /// Of glibc; `None` where another allocator serves, or its layout does not verify.
+    /// The chunks of glibc's malloc; `None` where another allocator serves, or its layout does not verify.
     pub heap: Option<HeapWalk>,
-    /// Of PostgreSQL 13 and later; `None` where the layout does not verify.
+    /// Memory contexts of PostgreSQL 13 and later; `None` where the layout does not verify.
     pub contexts: Option<Vec<Context>>,
-    /// Of MariaDB; `None` where the layout does not verify.
+    /// Memory that MariaDB allocates once; `None` where the layout does not verify.
     #[serde(default)]
     pub collations: Option<Collations>,
     /// The allocator that serves malloc: `glibc 2.36`, `jemalloc`, `tcmalloc`, `mimalloc`.
@@ -71,7 +71,7 @@ pub struct Mapping {
     pub permissions: String,
     #[serde(skip_serializing_if = "is_nothing")]
     pub offset: u64,
-    /// Of the mapped file; 0: no file. Two processes that map the same inode of the same device share the memory.
+    /// The inode of the mapped file; 0: no file. Two processes that map the same inode of the same device share the memory.
     #[serde(skip_serializing_if = "is_nothing")]
     pub inode: u64,
     #[serde(skip_serializing_if = "is_nothing")]
@@ -165,7 +165,7 @@ pub struct ServerSeen {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     pub id: u64,
-    /// Of PostgreSQL.
+    /// The number of the backend's process; only for PostgreSQL.
     pub pid: Option<u32>,
     pub account: String,
     pub command: String,
@@ -190,7 +190,7 @@ pub struct HostSeen {
     pub meminfo: BTreeMap<String, u64>,
     /// Values by their path below /proc/sys, and others the kernel has: vm/overcommit_memory, vm/swappiness, ...
     pub settings: BTreeMap<String, String>,
-    /// Of all processes on the host, those of the server included: the figures that the OOM killer compares.
+    /// All processes on the host, with those of the server: the figures that the OOM killer compares.
     pub candidates: Vec<Candidate>,
     /// What the OOM killer wrote to the kernel's log, oldest first; only the last lines.
     #[serde(default)]

@@ -10,9 +10,9 @@ use crate::share::{sane, signed};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Address space that nothing can touch, of at least this size, is told apart: MariaDB 10.11.19 and later reserve 8 TiB behind the pool.
+/// Address space of at least this size that cannot be accessed counts as a reservation: MariaDB 10.11.19 and later reserve 8 TiB behind the pool.
 const RESERVATION: u64 = 1 << 40;
-/// Of [`sight`]: malloc's chunks were walked. The only leaf that comes from them:
+/// A bit of [`sight`]: malloc's chunks were walked. The only leaf that comes from this walk is [`RETAINED`].
 const WALKED: u8 = 1;
 const RETAINED: &str = "allocator/retained";
 
@@ -66,7 +66,7 @@ pub struct LeafOverTime {
 struct Moment {
     at_us: u64,
     sight: u8,
-    /// Of the first process: pid, and when it was started.
+    /// The first process: its pid, and when it was started.
     process: (u32, u64),
     total: u64,
     uncertainty: u64,
@@ -227,7 +227,7 @@ fn sum(inventory: &Inventory, name: &str) -> Option<u64> {
     (!each.is_empty()).then(|| each.into_iter().fold(0, u64::saturating_add))
 }
 
-/// Of the first process: that is where a server of threads reserves its pool. `None`: its mappings were not read.
+/// The reserved addresses of the first process, in which a server of threads reserves its pool. `None`: its mappings were not read.
 fn reserved(inventory: &Inventory) -> Option<u64> {
     let mappings = inventory.processes.first()?.mappings.as_deref()?;
     let classes = classes(inventory.processes.first()?, inventory);

@@ -78,7 +78,7 @@ impl Partition {
         self.pieces.extend(pieces);
     }
 
-    /// Of the server's first process: the others have no pool.
+    /// Splits the merged pool of the server's first process; the other processes have no pool.
     fn part_merged_pool(&mut self, inventory: &Inventory, figures: &Figures<'_>) {
         let first = inventory.processes.first().and_then(measured).zip(self.classes.first());
         let Some(pool) = first.and_then(|(mappings, classes)| merged_pool::find(mappings, classes, figures)) else {

@@ -164,7 +164,7 @@ fn source(row: &Row) -> String {
     }
 }
 
-/// Of MariaDB: sessions that wait for their client. Nothing where memory events count sessions.
+/// For MariaDB: the memory of sessions that wait for their client. Nothing where memory events count sessions.
 pub(crate) fn idle_sessions(of: &Reckoned<'_>) -> Option<Amount> {
     let (idle, _) = of.0.sessions().filter(|_| of.0.events_in_memory_used() == 0)?;
     Some(Amount::whole(idle))
@@ -184,7 +184,7 @@ fn without_events(figures: &Figures<'_>) -> u64 {
     (idle + active).saturating_sub(figures.events_of_sessions())
 }
 
-/// Of MariaDB: `Memory_used` counts the pool, two log buffers, the caches by their configured sizes, and sessions; what else it counts is this.
+/// For MariaDB: the rest of `Memory_used`, which also counts the pool, two log buffers, the caches by their configured sizes, and sessions.
 pub(crate) fn other_counted(of: &Reckoned<'_>) -> Option<Amount> {
     let size = |name: &str| of.0.size(name).unwrap_or(0);
     counted_beside(size("innodb_buffer_pool_size") + 2 * size("innodb_log_buffer_size"), of)

@@ -43,11 +43,11 @@ pub enum Rule {
     Meter(Reckoning),
     /// A formula of the server's source.
     Formula(Reckoning),
-    /// Of PostgreSQL: memory contexts that begin so, and those below them that no other row names.
+    /// PostgreSQL: memory contexts whose names begin so, and contexts below them that no other row names.
     Contexts(&'static [&'static str]),
-    /// Of MariaDB: the blocks that it allocates once, by its own list of them.
+    /// MariaDB: the blocks that it allocates once, by its own list of them.
     Collations,
-    /// Of PostgreSQL: each row of pg_shmem_allocations.
+    /// PostgreSQL: each row of pg_shmem_allocations.
     Allocations,
     /// The allocator: chunks that are free and resident.
     Walk,

@@ -24,7 +24,7 @@ pub struct Part {
     /// `shared memory`, `buffer pool`, `pool alignment`, `log buffer`, `key cache`, `Aria cache`.
     pub what: String,
     pub count: u64,
-    /// Of each.
+    /// The bytes of each allocation.
     pub bytes: u64,
     /// The size of its pages. `None`: by the server's settings; it was not seen in a process.
     pub page_bytes: Option<u64>,
@@ -124,7 +124,7 @@ fn key_bytes(figures: &Figures<'_>) -> Option<u64> {
 
 /// Each instance with the descriptors of its pages behind it, where the pool has no chunks yet.
 fn older_pool(seen: &HugeSeen, figures: &Figures<'_>) -> Option<(u64, u64)> {
-    /// Of a page: `sizeof(buf_block_t)` of XtraDB 5.6.35. MariaDB 10.1.23 asks for 70,287,360 bytes for 4,096 pages of 16 KiB.
+    /// The descriptor of a page: `sizeof(buf_block_t)` of XtraDB 5.6.35. MariaDB 10.1.23 asks for 70,287,360 bytes for 4,096 pages of 16 KiB.
     const DESCRIPTOR: u64 = 776;
     users(seen).contains(&"descriptors").then_some(())?;
     let (bytes, count) = class::chunks(figures)?;

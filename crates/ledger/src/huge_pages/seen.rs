@@ -12,7 +12,7 @@ pub struct HugeSeen {
     pub inventory: Inventory,
     /// One for each size of huge pages that the kernel has, the smallest first.
     pub pools: Vec<Pool>,
-    /// Of the server's hugetlb cgroup and those above it, the nearest first. Empty: none has a limit, or there is none.
+    /// The limits of the server's hugetlb cgroup and of those above it, the nearest first. Empty: none has a limit, or there is no such cgroup.
     pub limits: Vec<HugeLimit>,
     /// How much the server may lock (RLIMIT_MEMLOCK); [`u64::MAX`]: no limit. `None`: not read.
     pub lock_limit: Option<u64>,

@@ -9,13 +9,13 @@ use super::settings::Settings;
 use super::{buffers_mysql, buffers_postgresql, realistic};
 use crate::{Account, Inventory, Leaf};
 
-/// Where the kernel's own line is.
+/// The leaf of the page tables.
 const PAGE_TABLES: &str = "kernel/page_tables";
-/// Of sessions each has its own lines; what malloc keeps, sessions take first.
+/// Leaves that have no line of their own: sessions have other lines, and sessions use the memory that malloc keeps first.
 const OF_SESSIONS: [&str; 3] = ["sessions/", "backends/", "allocator/"];
-/// A table of pages is a page, and says where 2 MiB lie: 8 bytes for each page of 4 KiB.
+/// Entries of a page table. The table is one page, with 8 bytes for each page of 4 KiB: so it covers 2 MiB.
 const PAGES_OF_TABLE: u64 = 512;
-/// Of one thread: tables of two levels each for its stack and for an arena of malloc, which lie apart from all else.
+/// Page tables of one thread: two levels for its stack, and two for an arena of malloc, because both are far from all other memory.
 const TABLES_OF_THREAD: u64 = 4 * 4096;
 
 pub(crate) struct Bound {

@@ -23,7 +23,7 @@ const OF_THREAD: [&str; 6] = [
     "binlog_cache_size",
 ];
 
-/// Of MySQL, MariaDB and Percona Server.
+/// The lines for MySQL, MariaDB and Percona Server; none for PostgreSQL.
 pub(crate) fn lines(account: &Account, settings: &Settings<'_>, concurrency: &Concurrency) -> Vec<Line> {
     let Some(configured) = settings.number("max_connections").filter(|_| !settings.is_postgresql()) else {
         return Vec::new();
