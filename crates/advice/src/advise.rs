@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a reading to an answer.
+//! Makes an answer from a reading.
 
 use crate::advised::{Advised, Missing, Tail, Watch};
 use crate::counted::counters;
@@ -12,14 +12,14 @@ use crate::tail::{demand, tail};
 use crate::trades::trades;
 use capability::{Algorithm, Flavour, FreeList, watches};
 
-/// What the caller knows better than the reading, and how much is to be simulated.
+/// Values that the caller knows better than the reading, and how much is simulated.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// Clients that ask again as soon as they have their answer.
+    /// Clients that send their next query as soon as they have an answer.
     pub threads: Option<u32>,
-    /// A query that waits for no page, in microseconds.
+    /// Time of a query that waits for no page, in microseconds.
     pub service_us: Option<f64>,
-    /// Starts for each band; 0: nothing is simulated.
+    /// Starts that are simulated for each band; 0: nothing is simulated.
     pub starts: u32,
 }
 
@@ -86,19 +86,19 @@ pub fn advise(reading: &Reading, asked: &Asked) -> Advised {
 fn applicable(row: &FreeList, flavour: Flavour) -> (bool, String) {
     let why = match (row.algorithms.contains(&Algorithm::Backoff), flavour) {
         (true, _) => {
-            "this server has `backoff`: a query without a free page may sleep until somebody else makes one free"
+            "this server has `backoff`: a query without a free page may sleep until another thread makes one free"
         }
         (false, Flavour::Mysql) => {
             "not applicable: MySQL has no `backoff`; a query without a free page makes one free itself"
         }
         (false, _) => {
-            "not applicable: this server has no `backoff`; a query without a free page wakes who makes them free, or makes one free itself"
+            "not applicable: this server has no `backoff`; a query without a free page wakes the thread that makes pages free, or makes one free itself"
         }
     };
     (row.algorithms.contains(&Algorithm::Backoff), why.to_owned())
 }
 
-/// A version that nobody has looked at gets no advice: what holds for its neighbours may not hold for it.
+/// A version whose source Wringer's authors have not read gets no advice: facts about neighbouring versions may not hold for it.
 fn unknown(reading: &Reading, server: &Server, pool: &Pool, missing: Vec<Missing>, notes: Vec<String>) -> Advised {
     let variable = match reading.variable("innodb_empty_free_list_algorithm") {
         Some(word) => format!("its variable innodb_empty_free_list_algorithm is '{word}'"),

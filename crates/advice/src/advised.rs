@@ -5,34 +5,35 @@ use capability::{Algorithm, Bug};
 use serde::Serialize;
 use simulate::Range;
 
-/// What is said of one reading.
+/// The answer for one reading.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advised {
     /// `percona 8.0.29`.
     pub server: String,
-    /// In the server's own words.
+    /// The version in the server's own words.
     pub said: String,
-    /// In force. `None`: the server has no such choice, or does not say.
+    /// The algorithm in force. `None`: the server has no such choice, or does not tell it.
     pub algorithm: Option<&'static str>,
-    /// Whether queries of this server can wait for a free page by sleeping (`backoff`). `None`: nobody has looked at this version.
+    /// Whether queries of this server can wait for a free page by sleeping (`backoff`). `None`: the source of this version was not
+    /// read.
     pub applicable: Option<bool>,
-    /// Why it is, or is not.
+    /// The reason why it is applicable, or is not.
     pub applicable_why: String,
-    /// Where what is said of this version comes from, and how it is known. `None`: nobody has looked at it.
+    /// The source of the facts about this version, and how they are known. `None`: the source of this version was not read.
     pub source: Option<String>,
-    /// Between the first reading and the last.
+    /// Seconds between the first reading and the last.
     pub seconds: f64,
     pub free_ratio: Option<FreeRatio>,
     pub page_demand_per_second: Option<f64>,
     pub page_demand: Option<Demand>,
-    /// The longest that nobody makes pages free while a query waits. `None`: a query that waits wakes who does, or makes a page free itself.
+    /// The longest time in which no thread makes pages free while a query waits. `None`: a query that waits wakes such a thread, or makes a page free itself.
     pub longest_sleep_us: Option<u64>,
     pub dirty_tail: Tail,
     pub counters: Vec<Counted>,
     pub advice: Vec<Advice>,
     /// What to look at, where there is nothing to set.
     pub watch: Vec<Watch>,
-    /// Other depths, and the other algorithm. None where the load is not known.
+    /// Simulations of other depths, and of the other algorithm. Empty where the load is not known.
     pub trades: Vec<Trade>,
     pub trades_of: Option<Simulated>,
     pub missing: Vec<Missing>,
@@ -64,13 +65,13 @@ pub enum Share {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Demand {
-    /// Which counters it is the sum of.
+    /// The counters whose sum it is.
     pub from: Vec<String>,
-    /// What the counters do not see.
+    /// Pages that the counters do not count.
     pub without: Option<&'static str>,
-    /// Pages an instance that are asked for within the longest sleep, where all instances are asked alike.
+    /// Pages of one instance that are asked for within the longest sleep, if all instances are asked equally.
     pub pages_in_longest_sleep: Option<f64>,
-    /// `innodb_lru_scan_depth` that would last through it, with a quarter more.
+    /// The `innodb_lru_scan_depth` that would last through this time, with a quarter more.
     pub lru_scan_depth_needed: Option<u64>,
 }
 
@@ -81,7 +82,7 @@ pub struct Tail {
     pub verdict: &'static str,
     pub pages_flushed_per_second: Option<f64>,
     pub single_flush_scanned_per_second: Option<f64>,
-    /// Of the pages asked for, so many were dirty at the end of the list. `None`: not known.
+    /// The share of the pages asked for that were dirty at the end of the list. `None`: not known.
     pub dirty_share: Option<f64>,
     pub says: String,
 }
@@ -89,7 +90,7 @@ pub struct Tail {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Counted {
     pub name: &'static str,
-    /// `None`: not in the reading, or it says how things stand now.
+    /// `None`: not in the reading, or the value is not a counter but a state.
     pub value_per_second: Option<f64>,
     pub value_now: Option<f64>,
     pub means: String,
@@ -106,15 +107,15 @@ pub enum Basis {
     /// On a server of this version.
     Measured,
     Simulated,
-    /// By its source, or by another version: no server of this version was had.
+    /// From its source, or from another version: Wringer's authors had no server of this version.
     Assumed,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
-    /// To be run, or written into the option file, by you. `None`: leave it as it is.
+    /// A statement that you run, or write into the option file. `None`: leave everything as it is.
     pub statement: Option<String>,
-    /// The server takes it while it runs; else at its start.
+    /// Whether the server takes it while it runs; otherwise it takes it at its start.
     pub dynamic: Option<bool>,
     pub why: String,
     pub price: String,
@@ -132,26 +133,26 @@ pub struct Watch {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Missing {
     pub what: String,
-    /// What would tell it. It is not run.
+    /// A statement that would tell it. It is not run.
     pub statement: Option<String>,
 }
 
-/// What was simulated.
+/// The simulated load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Simulated {
     pub basis: Basis,
     /// The load that was simulated, as it was taken from the reading.
     pub load: Vec<String>,
-    /// What nobody knows of it: each figure is the lowest and the highest over all of that.
+    /// Unknown facts about the load: each figure has its lowest and its highest value over all of them.
     pub unknown: Vec<String>,
 }
 
-/// What one setting does with that load.
+/// The result of one setting with that load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trade {
     pub lru_scan_depth: u64,
     pub algorithm: &'static str,
-    /// As it is now.
+    /// Whether it is the setting of now.
     pub is_current: bool,
     /// Waits of 5 ms and more for a free page.
     pub stalls_per_minute: Range,
@@ -159,7 +160,7 @@ pub struct Trade {
     pub stall_p50_us: Option<Range>,
     pub stall_max_us: Range,
     pub queries_per_second: Range,
-    /// So many times as now, from the same start with the same load. `None`: nothing is answered now.
+    /// The throughput as a multiple of that with the setting of now, from the same start with the same load. `None`: no query is answered now.
     pub queries_times: Option<Range>,
     pub free_list_bytes: u64,
 }
@@ -167,7 +168,7 @@ pub struct Trade {
 pub(crate) const ARTICLE: &str =
     "J.-F. Gagné, Tail Latencies in Percona Server because of InnoDB Stalls on Empty Free List (2022)";
 
-/// The one of the two that a word names.
+/// The algorithm of this name.
 pub(crate) fn algorithm_named(word: &str) -> Option<Algorithm> {
     [Algorithm::Backoff, Algorithm::Legacy].into_iter().find(|it| it.name().eq_ignore_ascii_case(word))
 }

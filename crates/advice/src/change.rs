@@ -5,7 +5,7 @@ use crate::advised::Basis;
 use crate::server::Server;
 use capability::{Setting, setting};
 
-/// One variable and its new value. Nobody runs it.
+/// A statement that sets one variable to a new value. It is never run here.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub statement: String,
@@ -13,7 +13,7 @@ pub(crate) struct Change {
     pub source: &'static str,
 }
 
-/// `None`: this version is not known to have the variable.
+/// `None`: it is not known that this version has the variable.
 pub(crate) fn change(server: &Server, name: &str, value: &str) -> Option<Change> {
     let Setting { is_dynamic, source, .. } = *setting(name, server.flavour?, &server.version)?;
     let statement = match is_dynamic {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Each counter: what it counted, what that means in this version, and whether it can be trusted.
+//! Each counter: its value, its meaning in this version, and whether it can be trusted.
 
 use crate::advised::{Counted, Missing};
 use crate::reading::Reading;
@@ -49,7 +49,7 @@ pub(crate) fn counters(
 
 const FREE: &str = "Innodb_buffer_pool_pages_free";
 
-/// Metrics are turned on together; a status counter that a version has is always there.
+/// Counters that are missing. Metrics can be turned on together with one statement; a status counter of the version is always there.
 fn absent(off: &[&'static str], flavour: Flavour, version: &Version) -> Vec<Missing> {
     let (metrics, status): (Vec<&str>, Vec<&str>) = off.iter().copied().partition(|name| name.starts_with("buffer_"));
     let mut missing: Vec<Missing> = status

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server's settings and two readings of its counters say of its free list, and what other settings would trade.
+//! What a server's settings and two readings of its counters tell about its free list, and what other settings would gain and cost.
 //!
 //! - [`Reading`]: variables, and status counters at two moments or more. [`read`] takes one from text: JSON, or what the `mysql` client prints.
 //! - [`advise`]: from a reading to an [`Advised`]: the algorithm in force, what each counter means there, advice with its price and its
-//!   source, and what other settings trade, by the simulator.
+//!   source, and the simulated effect of other settings.
 //!
-//! Every fact of a version is a row of `capability`; a version without a row gets no advice. What cannot be known is a band, never chosen to fit.
+//! Every fact of a version is a row of `capability`; a version without a row gets no advice. Unknown inputs make a band; they are never chosen so
+//! that a result fits.
 //!
 //! Not here: asking a server. No I/O, no clock; the simulator's random numbers have a fixed seed.
 

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The load, as far as a reading tells it: what is given to the simulator.
+//! The load for the simulator, as far as a reading tells it.
 
 use crate::reading::Reading;
 use capability::{Algorithm, LADDER};
 
-/// A reading does not say whether clients wait for an answer before they ask again, nor how long one sleep is: each of these may be it.
+/// One possible load of a reading. A reading does not tell whether clients wait for an answer before they send the next query, nor how long one sleep is: so it has
+/// several possible loads.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Load {
     pub threads: u32,
-    /// `None`: each client asks again at once.
+    /// `None`: each client sends its next query at once.
     pub rate_per_second: Option<f64>,
     pub service_us: f64,
     pub pages_per_query: f64,
 }
 
-/// What the caller knows better.
+/// Values that the caller knows better than the reading.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Known {
     pub threads: Option<u32>,
     pub service_us: Option<f64>,
 }
 
-/// Beyond it a host does not sleep longer than was asked for, in microseconds: a quiet host, and a virtual machine at work.
+/// By how much a sleep is longer than asked for, in microseconds: on a quiet host, and on a busy virtual machine.
 const OVERHEADS_US: [u64; 2] = [60, 200];
-/// Of its time a client stalls no more than this.
+/// The largest share of its time in which a client stalls.
 const STALLED_MOST: f64 = 0.98;
 const THREADS_MAX: f64 = 512.0;
 
-/// The loads that a reading may be of, what they have in common in words, and what is unknown. `None`: no queries, or no pages were asked for.
+/// The possible loads of a reading, sentences on what they have in common, and sentences on what is unknown. `None`: there were no queries, or no pages were
+/// asked for.
 pub(crate) fn loads(
     reading: &Reading,
     demand: f64,
@@ -39,7 +41,7 @@ pub(crate) fn loads(
         return None;
     }
     let running = reading.values("Threads_running");
-    // one of them is the one who asks
+    // one of the running threads is the one that reads the status
     let mean = (running.iter().sum::<f64>() / running.len().max(1) as f64 - 1.0).round().clamp(1.0, THREADS_MAX);
     #[allow(clippy::cast_possible_truncation)] // below THREADS_MAX
     let threads = known.threads.unwrap_or(mean as u32);

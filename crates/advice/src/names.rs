@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked of a server, by name. Nothing else of a reading is used, and nothing else is saved.
+//! The names of variables and counters that a server is asked for. Nothing else of a reading is used or saved.
 
-/// Of `SHOW GLOBAL VARIABLES`.
+/// Names in `SHOW GLOBAL VARIABLES`.
 pub const VARIABLES: &[&str] = &[
     "version",
     "version_comment",
@@ -18,7 +18,7 @@ pub const VARIABLES: &[&str] = &[
     "innodb_version",
 ];
 
-/// Of `SHOW GLOBAL STATUS`.
+/// Names in `SHOW GLOBAL STATUS`.
 pub const STATUS: &[&str] = &[
     "Innodb_buffer_pool_pages_LRU_flushed",
     "Innodb_buffer_pool_pages_LRU_freed",
@@ -33,7 +33,7 @@ pub const STATUS: &[&str] = &[
     "Uptime",
 ];
 
-/// Of `information_schema.INNODB_METRICS`; of those, only what is turned on has a value.
+/// Names of `information_schema.INNODB_METRICS`; only metrics that are turned on have a value.
 pub const METRICS: &[&str] = &[
     "buffer_LRU_batch_evict_total_pages",
     "buffer_LRU_batch_flush_total_pages",

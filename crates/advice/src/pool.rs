@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The settings in force: of the buffer pool, its free lists, and what a query does without a free page.
+//! The settings in force of the buffer pool and its free lists, and the action of a query that finds no free page.
 
 use crate::advised::{ARTICLE, FreeRatio, Missing, Share, algorithm_named};
 use crate::reading::Reading;
 use crate::server::Server;
 use capability::{Algorithm, FreeList, Refiller};
 
-/// InnoDB's page where the reading does not say.
+/// The size of InnoDB's page where the reading does not tell it.
 const PAGE_BYTES: f64 = 16_384.0;
 
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub(crate) struct Pool {
     pub bytes: Option<u64>,
     pub instances: u64,
     pub depth: u64,
-    /// `None`: there is no choice, or it is not told.
+    /// `None`: there is no choice, or the server does not tell it.
     pub algorithm: Option<Algorithm>,
 }
 
@@ -41,7 +41,7 @@ impl Pool {
         let bytes = number("innodb_buffer_pool_size").map(whole);
         let depth = number("innodb_lru_scan_depth").or(row.map(|row| f64::from(row.scan_depth))).map_or(1024, whole);
         let page_bytes = whole(number("innodb_page_size").unwrap_or(PAGE_BYTES)).max(1);
-        // MariaDB has one, and no variable, from 10.5 on; what is not looked at is left unasked
+        // from 10.5 on MariaDB has one instance and no variable for it; the variable is only asked for where there may be several
         let has_many = row.is_some_and(|row| row.instances_max > 1);
         let instances = match row {
             Some(_) if has_many => number("innodb_buffer_pool_instances"),
@@ -66,7 +66,7 @@ impl Pool {
         }
     }
 
-    /// As the table of counters has it: without a choice it is `legacy`.
+    /// The algorithm for the table of counters: a server without a choice counts as `legacy`.
     pub(crate) fn algorithm_or_legacy(&self) -> Algorithm {
         self.algorithm.unwrap_or(Algorithm::Legacy)
     }
@@ -85,7 +85,7 @@ impl Pool {
         Some(self.free_bytes(depth) as f64 / bytes as f64)
     }
 
-    /// The depth with which a share of the pool is kept free, in steps of 128 pages where it has that many.
+    /// The depth with which this share of the pool is kept free, in steps of 128 pages where it is at least that large.
     pub(crate) fn depth_of_share(&self, share: f64) -> Option<u64> {
         let pages = whole(self.bytes? as f64 * share / (self.page_bytes * self.instances) as f64);
         Some(if pages >= 256 { pages / 128 * 128 } else { pages })
@@ -109,7 +109,7 @@ impl Pool {
         })
     }
 
-    /// The longest that a query under `backoff` may have to wait for who makes pages free, in microseconds.
+    /// The longest time that a query under `backoff` may have to wait for the thread that makes pages free, in microseconds.
     pub(crate) fn longest_sleep_us(&self, row: &FreeList) -> Option<u64> {
         if self.algorithm != Some(Algorithm::Backoff) || row.backoff_wakes {
             return None;

@@ -5,16 +5,16 @@ use crate::names::{METRICS, STATUS, VARIABLES};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// As `--save` writes it.
+/// A reading, in the form that `--save` writes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// `assumed`: put together by hand. Else a server said all of it.
+    /// `assumed`: made by hand. Otherwise all figures come from a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<String>,
     pub variables: BTreeMap<String, String>,
     /// Two or more, in the order of time.
     pub readings: Vec<Snapshot>,
-    /// What was left out of the file, in words.
+    /// Parts of the file that were ignored, in words.
     #[serde(skip)]
     pub notes: Vec<String>,
 }
@@ -25,7 +25,7 @@ pub struct Snapshot {
     /// Seconds after the first reading.
     pub at_seconds: f64,
     pub status: BTreeMap<String, f64>,
-    /// Those metrics of INNODB_METRICS that are turned on.
+    /// The metrics of INNODB_METRICS that are turned on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
 }
@@ -48,7 +48,7 @@ impl Reading {
         self.variable(name)?.parse().ok().filter(|it: &f64| it.is_finite())
     }
 
-    /// What a counter or a metric says in the last reading.
+    /// The value of a counter or a metric in the last reading.
     pub fn last(&self, name: &str) -> Option<f64> {
         self.readings.last()?.value(name)
     }
@@ -64,7 +64,7 @@ impl Reading {
         self.readings.iter().filter_map(|it| it.value(name)).collect()
     }
 
-    /// Only what is used, by the names that are used here: XtraDB in MariaDB 10.1 writes `Innodb_buffer_pool_pages_lru_flushed`.
+    /// The reading with only the variables and counters that are used, under the names that are used here: XtraDB in MariaDB 10.1 writes `Innodb_buffer_pool_pages_lru_flushed`.
     #[must_use]
     pub fn reduced(self) -> Self {
         let snapshot = |it: Snapshot| Snapshot {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What to change, and what not.
+//! The rules: which settings to change, and which not.
 
 use crate::advised::{ARTICLE, Advice, Basis, Demand, Share, Tail};
 use crate::change::{basis, change};
@@ -8,7 +8,7 @@ use crate::reading::Reading;
 use crate::server::Server;
 use capability::{Algorithm, FreeList, OnEmpty, Refiller};
 
-/// What the rules look at.
+/// The facts that the rules use.
 pub(crate) struct Case<'a> {
     pub reading: &'a Reading,
     pub server: &'a Server,
@@ -31,7 +31,7 @@ impl Case<'_> {
             Some(Algorithm::Legacy) => all.push(self.stay_with_legacy()),
             None => {}
         }
-        // elsewhere queries never write a page themselves
+        // in other versions queries never write a page themselves
         if self.tail.verdict == "dirty" && matches!(self.row.legacy, OnEmpty::Searches(_)) {
             all.extend(self.write_earlier());
         }
@@ -46,7 +46,7 @@ impl Case<'_> {
         self.row.refillers.iter().any(|it| matches!(it, Refiller::Manager { .. }))
     }
 
-    /// What legacy costs, by the row.
+    /// The price of legacy, by the version's row.
     fn price_of_legacy(&self) -> String {
         let mut price = "a query that finds the list empty takes a clean page itself: some microseconds".to_owned();
         if let OnEmpty::Searches(search) = self.row.legacy {
@@ -65,16 +65,17 @@ impl Case<'_> {
     fn leave_backoff(&self) -> Option<Advice> {
         let stalls = self.reading.rate("Innodb_buffer_pool_wait_free").unwrap_or(0.0);
         let now = if stalls > 0.0 {
-            format!("queries failed {stalls:.0} tries for a page in each second: they sleep, and wake nobody")
+            format!("queries failed {stalls:.0} tries for a page in each second: they sleep, and wake no other thread")
         } else {
-            "no query failed to get a page between the readings; when one does, it sleeps, and wakes nobody".to_owned()
+            "no query failed to get a page between the readings; when one does, it sleeps, and wakes no other thread"
+                .to_owned()
         };
         let (is_certain, why) = match (self.has_manager(), self.row.backoff_wakes, self.tail.verdict) {
             (false, false, _) => (
                 true,
-                "in this version nobody but the page cleaner makes pages free, once a second, and perhaps not at all while nobody writes".to_owned(),
+                "in this version only the page cleaner makes pages free, once a second, and perhaps not at all while there are no writes".to_owned(),
             ),
-            (_, true, _) => (true, "in this version each failed try wakes who makes pages free, but legacy is the default, and needs no waking".to_owned()),
+            (_, true, _) => (true, "in this version each failed try wakes the thread that makes pages free, but legacy is the default, and needs no other thread".to_owned()),
             (true, false, "clean") => (true, "the pages at the end of the LRU list are clean, so that a query can take one itself".to_owned()),
             (true, false, "dirty") => (false, "dirty pages reach the end of the LRU list, so that legacy may be worse: try it, and go back if buffer_LRU_single_flush_scanned grows and queries get slower".to_owned()),
             (true, false, _) => (true, "whether dirty pages reach the end of the LRU list is not known: look at buffer_LRU_single_flush_scanned afterwards, and go back if it grows".to_owned()),
@@ -94,7 +95,7 @@ impl Case<'_> {
         })
     }
 
-    /// Where backoff has to stay.
+    /// Advice for a server on which backoff has to stay.
     fn larger_depth(&self) -> Option<Advice> {
         let needed = self.demand?.lru_scan_depth_needed.filter(|needed| *needed > self.pool.depth)?;
         let most = self.pool.depth_of_share(LARGEST_SHARE)?;
@@ -143,7 +144,7 @@ impl Case<'_> {
         Some(Advice {
             statement: Some(statement.statement),
             dynamic: Some(statement.is_dynamic),
-            why: format!("{}, and a query without a free page may have to write one; pages that are written earlier come there clean", self.tail.says),
+            why: format!("{}, and a query without a free page may have to write one; pages that are written earlier are clean when they come there", self.tail.says),
             price: "more writes now, of pages that would perhaps have changed again; the disk must have room for them. Watch wait_free, and go on in steps".to_owned(),
             basis: Basis::Assumed,
             source: statement.source.to_owned(),

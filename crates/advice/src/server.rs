@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server a reading is of.
+//! The server that a reading comes from.
 
 use crate::reading::Reading;
 use capability::{Algorithm, Evidence, Flavour, FreeList, Version, free_list};
 
-/// As its variables say.
+/// The server, by its variables.
 #[derive(Debug, Clone)]
 pub struct Server {
-    /// `None`: a server that speaks as MySQL does, and is another one.
+    /// `None`: another server that speaks MySQL's protocol.
     pub flavour: Option<Flavour>,
     pub version: Version,
-    /// In the server's own words.
+    /// The version in the server's own words.
     pub said: String,
     pub row: Option<&'static FreeList>,
 }
 
-/// What is built on one of the three, and has a storage of its own or a free list that nobody has looked at.
+/// Servers that are made from one of the three, and have a storage of their own or a free list whose source was not read.
 const OTHERS: [&str; 4] = ["tidb", "greatsql", "aurora", "polardb"];
 
 impl Server {
@@ -27,7 +27,7 @@ impl Server {
         let is_other = reading.variable("aurora_version").is_some()
             || OTHERS.iter().any(|name| said.to_ascii_lowercase().contains(name));
         let flavour = (!is_other).then(|| Flavour::of_mysql_family(text, comment));
-        // a beginning of a version means the newest that is known of it: a server says its version whole
+        // a version with two numbers would mean the newest known one; a server always tells three
         let row = flavour.filter(|_| version.count() > 2).and_then(|it| free_list(it, &version));
         Self { flavour, version, said, row }
     }
@@ -42,7 +42,7 @@ impl Server {
         }
     }
 
-    /// A server of this version was run and measured.
+    /// Whether a server of this version was run and measured.
     pub(crate) fn is_measured(&self) -> bool {
         self.row.is_some_and(|row| row.evidence == Evidence::Measured)
     }

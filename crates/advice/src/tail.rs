@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many pages are asked for, and whether those at the end of the LRU list are dirty.
+//! How many pages are asked for, and whether the pages at the end of the LRU list are dirty.
 
 use crate::advised::{Demand, Tail};
 use crate::pool::Pool;
@@ -11,12 +11,12 @@ const DECOMPRESSED: &str = "compress_pages_decompressed";
 const LRU_FLUSHED: &str = "Innodb_buffer_pool_pages_LRU_flushed";
 const BATCH_FLUSHED: &str = "buffer_LRU_batch_flush_total_pages";
 const SINGLE: &str = "buffer_LRU_single_flush_scanned";
-/// Of the pages asked for: below it, the end of the list is taken for clean.
+/// The share of dirty pages among those asked for below which the end of the list counts as clean.
 const CLEAN_SHARE: f64 = 0.01;
-/// More free pages than just as many as are asked for, so that a burst fits in.
+/// The factor of free pages over the pages asked for, so that there is room for a burst.
 const RESERVE: f64 = 1.25;
 
-/// Pages that anybody asks for, in a second.
+/// Pages that all threads ask for, in a second.
 pub(crate) fn demand(reading: &Reading, pool: &Pool, longest_sleep_us: Option<u64>) -> Option<(f64, Demand)> {
     let (per_second, from, without) = match reading.rate(SEARCH) {
         Some(rate) => (rate, vec![SEARCH.to_owned()], None),
@@ -64,9 +64,10 @@ pub(crate) fn tail(reading: &Reading, flavour: Flavour, version: &Version, deman
             );
             ("dirty", words)
         }
-        (Some(_), _) => {
-            ("clean", "the pages at the end of the LRU list are clean: nobody has to write to make one free".to_owned())
-        }
+        (Some(_), _) => (
+            "clean",
+            "the pages at the end of the LRU list are clean: no page must be written to make one free".to_owned(),
+        ),
         (None, _) if is_zero_nothing => {
             ("not_known", "Innodb_buffer_pool_pages_LRU_flushed says nothing in this version (PS-6860)".to_owned())
         }
@@ -82,7 +83,7 @@ pub(crate) fn tail(reading: &Reading, flavour: Flavour, version: &Version, deman
 }
 
 impl Tail {
-    /// For the simulator. A few dirty pages lie together, and not one in each batch: a clean list has none.
+    /// The share of dirty pages for the simulator; 0 for a clean list: its few dirty pages lie together, and not one in each batch.
     pub(crate) fn simulated_share(&self) -> Option<f64> {
         self.dirty_share.map(|share| if self.verdict == "clean" { 0.0 } else { share })
     }

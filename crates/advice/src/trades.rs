@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What other settings trade for what, by the simulator.
+//! What other settings gain and cost, by the simulator.
 
 use crate::advised::{Basis, Simulated, Trade};
 use crate::load::Load;
@@ -7,14 +7,14 @@ use crate::pool::Pool;
 use capability::{Algorithm, FreeList, SCAN_DEPTH_MIN};
 use simulate::{Costs, Range, Settings, Start, simulate, starts};
 
-/// Queries of one simulated load, about.
+/// About how many queries one simulated load has.
 const QUERIES: f64 = 100_000.0;
-/// How long a simulated load is, at least and at most, in seconds.
+/// The shortest and the longest simulated load, in seconds.
 const SECONDS: (f64, f64) = (3.0, 30.0);
-/// On a quiet host.
+/// The overhead of a sleep on a quiet host.
 const SLEEP_OVERHEAD_NS: u64 = 60_000;
 
-/// Half, as now, twice, four times; where the pool has room for it.
+/// The depths: half of the depth now, the depth now, twice and four times as much, as far as the pool has room for them.
 fn depths(pool: &Pool, row: &FreeList) -> Vec<u64> {
     let Some(pages) = pool.instance_pages() else { return Vec::new() };
     let most = pages.saturating_sub(u64::from(row.least_in_use));
@@ -70,7 +70,10 @@ pub(crate) fn trades(
     if rows.is_empty() {
         return (rows, None);
     }
-    unknown.push("how far who makes pages free is in his sleep, and whether the server was quiet before".to_owned());
+    unknown.push(
+        "how much of its sleep the thread that makes pages free has left, and whether the server was quiet before"
+            .to_owned(),
+    );
     if dirty.is_none() {
         unknown.push("how many pages are dirty at the end of the LRU list: none, in the simulation".to_owned());
     }
@@ -84,7 +87,7 @@ fn range(values: impl Iterator<Item = f64>) -> Option<Range> {
     })
 }
 
-/// In the same order for each depth and algorithm. `None`: the server cannot be set so.
+/// The simulations in the same order for each depth and algorithm. `None`: the server does not have this setting.
 fn over_all(
     pool: &Pool,
     row: &'static FreeList,
@@ -111,7 +114,7 @@ fn over_all(
     Some(all)
 }
 
-/// Two loads, one after the other: the first after a quiet time, the second in the midst of it.
+/// Two loads, one after the other: the first after a quiet time, the second right after the first.
 #[allow(clippy::cast_possible_truncation)] // bounded
 fn settings(
     pool: &Pool,
@@ -138,7 +141,7 @@ fn settings(
         reads_per_query: load.pages_per_query,
         pages_without_read: 0.0,
         service_ns: (load.service_us * 1000.0) as u64,
-        // in the service time
+        // reads are part of the service time
         read_ns: 0,
         write_ns: 100_000,
         dirty,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where it has led: a server over a connection, its process, both, or neither.
+//! What was attached to: a server over a connection, its process, both, or neither.
 
 use crate::{Error, Group, Surroundings, Wanted, process};
 use capability::{Capability, Flavour};
@@ -13,12 +13,12 @@ use sandbox::Sandbox;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What was attached to, besides the host.
+/// A server and its process, as far as they were found; the host is always there.
 pub struct Attached {
-    /// `None`: nothing said that there is one to be connected to.
+    /// `None`: the user named no server to connect to.
     pub server: Option<Server>,
     process: Option<Process>,
-    /// Why there is a server and no process.
+    /// Why there is a server and its process is not known.
     pub(crate) unseen: Option<Error>,
 }
 
@@ -26,7 +26,7 @@ pub struct Attached {
 pub struct Server {
     pub target: Target,
     pub kind: ServerKind,
-    /// As it named itself at login.
+    /// The version that the server told at login.
     pub version: String,
     /// The process at the other end of a Unix socket.
     peer: Option<u32>,
@@ -51,15 +51,15 @@ impl Attached {
         Ok(Self { server, process: pid.map(process::open).transpose()?, unseen })
     }
 
-    /// Of a server that is connected to, the process is to be known.
+    /// Fails where there is a server and its process is not known.
     ///
     /// # Errors
-    /// [`Error::Unseen`]: it is on another host, or cannot be told over TCP; [`Error::NoServer`].
+    /// [`Error::Unseen`]: the process is on another host, or cannot be found over TCP; [`Error::NoServer`].
     pub fn require_process(mut self) -> Result<Self, Error> {
         self.unseen.take().map_or(Ok(self), Err)
     }
 
-    /// The server's first process, which all others were started by. `None`: not on this host, or it cannot be told which one it is.
+    /// The server's first process, which has started all its others. `None`: it is not on this host, or it is not known which one it is.
     pub fn process(&self) -> Option<&Process> {
         self.process.as_ref()
     }
@@ -83,7 +83,7 @@ impl Attached {
         if parts.is_empty() { "the host alone".to_owned() } else { parts.join(", ") }
     }
 
-    /// What is odd about it, in words.
+    /// Odd things about the server and its process, in words.
     pub fn oddities(&self) -> Vec<String> {
         let mut odd = Vec::new();
         if let (Some(pid), Some(peer)) = (self.pid(), self.server.as_ref().and_then(|server| server.peer))
@@ -103,7 +103,7 @@ impl Attached {
         server::variables(&mut it.connection, it.kind.flavour)
     }
 
-    /// What the server counts, by name: [`server::numbers`]. `None`: it does not have it, or there is no server.
+    /// The server's counters by name: [`server::numbers`]. `None`: it has no such counters, or there is no server.
     ///
     /// # Errors
     /// [`observe::Error::Server`].
@@ -121,7 +121,7 @@ impl Attached {
         witness_counters(&mut it.connection, it.kind.flavour)
     }
 
-    /// The data directory, by the server's `variables` or by its working directory. `None`: elsewhere, or not told.
+    /// The data directory, by the server's `variables` or by its working directory. `None`: it is on another host, or not known.
     pub fn data(&self, variables: &BTreeMap<String, String>) -> Option<PathBuf> {
         let told = variables.get("datadir").or_else(|| variables.get("data_directory")).map(PathBuf::from);
         let pid = self.pid()?;
@@ -130,7 +130,8 @@ impl Attached {
         process::seen_from_here(pid, &data)
     }
 
-    /// Its error log, by the server's `variables` or by where its process writes errors to. `None`: elsewhere, not told, or no file.
+    /// Its error log, by the server's `variables` or by the file that its process writes errors to. `None`: it is on another host, not known, or no
+    /// file.
     pub fn error_log(&self, variables: &BTreeMap<String, String>) -> Option<PathBuf> {
         let pid = self.pid()?;
         // MySQL's is relative to the data directory; `stderr` there is no file
@@ -143,7 +144,7 @@ impl Attached {
         told.into_iter().chain(stderr).find(is_seen)
     }
 
-    /// What can be read: of the host, and of what was attached to.
+    /// The groups of readers: for the host, and for the server and its process.
     pub fn groups(&self) -> Vec<Group> {
         let process = self.pid().map(|pid| Group::process(pid, self.flavour()));
         let server = self.server.as_ref().map(|it| Group::server(it.target.clone(), &it.kind));
@@ -154,14 +155,14 @@ impl Attached {
 impl Server {
     fn reach(mut target: Target) -> Result<Self, Error> {
         if target.protocol == load::Protocol::Mysql {
-            // its counters are those of the whole server: no database need be there
+            // its counters are those of the whole server: no database is needed
             target.database = None;
         }
         let mut connection = Connection::open(&target).map_err(Error::Connect)?;
         let version = connection.server_version().to_owned();
         let mut kind = ServerKind::of(target.protocol, &version);
         if kind.flavour == Flavour::Mysql {
-            // what does not answer that is no Percona Server: a proxy, perhaps
+            // a server that does not answer this is no Percona Server: it may be a proxy
             let comment = connection.query("SELECT @@version_comment").ok().and_then(|rows| rows.text(0, 0));
             kind = kind.with_comment(&comment.unwrap_or_default());
         }
@@ -169,7 +170,7 @@ impl Server {
         Ok(Self { kind, version, peer, connection: Reopening::new(target.clone()), target })
     }
 
-    /// By its socket; of a sandbox also by its port.
+    /// Finds the process by its socket; for a sandbox, also by its port.
     fn find_process(&self, places: &Places) -> Result<u32, Error> {
         let endpoint = || self.target.endpoint.clone();
         match self.peer.or_else(|| process_of_sandbox(places, &self.target.endpoint)) {

@@ -57,7 +57,7 @@ impl<'a> ConnectionLooks<'a> {
         Ok(())
     }
 
-    /// Reads the counters; `memory`: and of PostgreSQL what the backends have for themselves. A server that has fallen silent meanwhile leaves them out.
+    /// Reads the counters; with `memory` also the private memory of PostgreSQL's backends. They are left out when the server has stopped answering meanwhile.
     pub fn end(mut self, memory: bool) -> Seen {
         if let Err(error) = observe::connections::end(&mut self.server.connection, &mut self.seen) {
             self.missing("the server's counters", error.to_string(), None);

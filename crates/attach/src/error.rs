@@ -3,7 +3,7 @@ use load::{Endpoint, Protocol};
 use std::io;
 use std::path::PathBuf;
 
-/// Why nothing was attached to. Flags stand for what they say, also where another program than a command line has said it.
+/// Why nothing was attached to. An error names flags, also where another program than a command line has made the request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// `named`: `--dsn` or `--sandbox`.
@@ -15,12 +15,12 @@ pub enum Error {
     OtherDriver { flag: &'static str, driver: Protocol },
     #[error("{named} and {flag} speak of different servers: one is {}", is.name())]
     OtherProtocol { named: &'static str, flag: &'static str, is: Protocol },
-    /// `flag` would name them.
+    /// `flag`: the flag that would name the certificates.
     #[error("the server's certificate cannot be checked: no file with CA certificates was named")]
     NoAuthority { flag: &'static str },
     #[error(transparent)]
     ConnectionString(load::Error),
-    /// A word of the environment that is no way of encrypting.
+    /// A variable of the environment with a value that is no way of encrypting.
     #[error("{why}")]
     Encryption { why: String },
     /// An option file that was named.
@@ -37,7 +37,7 @@ pub enum Error {
     /// The server cannot be reached, or refuses.
     #[error(transparent)]
     Connect(load::Error),
-    /// Nor is there one if it is a thread.
+    /// The number of a thread is not the number of a process.
     #[error("there is no process {pid}, or none that this user sees")]
     NoProcess { pid: u32 },
     #[error("process {pid} ({name}) listens at {endpoint}, and is not known to be a server")]
@@ -46,7 +46,7 @@ pub enum Error {
     Unseen { endpoint: Endpoint },
 }
 
-/// A flag is the other's than that of the driver that was said.
+/// The end of an error's sentence: the server of the flag, and the server of the driver that was asked for.
 fn but(driver: Protocol) -> &'static str {
     match driver {
         Protocol::Mysql => "PostgreSQL's, and --db-driver=mysql is MySQL",
@@ -59,12 +59,12 @@ fn paths(paths: &[PathBuf]) -> String {
     paths.join(" nor in ")
 }
 
-/// What tells a user how to name it.
+/// How a user can name the process.
 const HOW_TO_NAME: &str = "--pid \"$(pidof mariadbd)\" (or mysqld) names it; of PostgreSQL, which has many, --pid \"$(head -1 \
                            DATA/postmaster.pid)\"; this runs on the server's own host";
 
 impl Error {
-    /// Whether what was asked for is wrong. Otherwise something that it needs is missing.
+    /// Whether the request is wrong. Otherwise something that it needs is missing.
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Sandbox(error) => error.is_usage(),
@@ -74,7 +74,7 @@ impl Error {
         }
     }
 
-    /// What would help. Of a server that cannot be reached the caller knows more: `None`.
+    /// What would help. `None` for a server that cannot be reached: the caller knows more about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NamedAlready { named: "--dsn", flag } => {

@@ -7,7 +7,7 @@ use host::input;
 use load::{Password, Target};
 use std::path::{Path, PathBuf};
 
-/// What MySQL's option file says: the one that was named, else the user's, if he has one.
+/// The parts of a connection in MySQL's option file: the file that was named, else the user's own, if there is one.
 pub(crate) fn my_cnf(named: Option<&Path>, suffix: &str, around: Surroundings<'_>) -> Result<Parts, Error> {
     let (path, text) = match (named, home(around, ".my.cnf")) {
         (Some(path), _) => {

@@ -9,26 +9,26 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-/// Readers for an observer of their own: what may block, a server's answers, does not hold up the others.
+/// Readers that share one observer. A reader that may block, such as one that waits for a server's answers, has another observer than the others.
 pub struct Group {
     /// As in [`observe::Options::name`].
     pub name: &'static str,
     pub readers: Vec<Box<dyn Reader>>,
-    /// What cannot be read here, in words.
+    /// Things that cannot be read here, in words.
     pub refused: Vec<String>,
-    /// Of its observer, where that is another one than the other groups'.
+    /// The interval of its observer, where it differs from that of the other groups.
     pub interval: Option<Duration>,
 }
 
 impl Group {
-    /// Of the whole host, as far as this kernel tells.
+    /// Readers of the whole host, as far as this kernel tells.
     pub fn host() -> Self {
         let (readers, missing) = host_readers::all(Path::new("/proc"));
         let refused = missing.into_iter().map(|what| format!("not on this kernel: {what}")).collect();
         Self { name: "host", readers, refused, interval: None }
     }
 
-    /// Of a server's process, as far as this user may read it. `flavour`: where it has a process for each connection, all of them are read.
+    /// Readers of a server's process, as far as this user may read it. `flavour`: where the server has a process for each connection, all of them are read.
     pub fn process(pid: u32, flavour: Option<Flavour>) -> Self {
         let descendants = flavour.is_some_and(Flavour::has_process_per_connection);
         let (readers, unread) = readable("server", pid, descendants);
@@ -36,13 +36,13 @@ impl Group {
         Self { name: "process", readers, refused, interval: None }
     }
 
-    /// Of a server's counters. Its connection is made with the first reading, and made again when it is lost.
+    /// Readers of a server's counters. Its connection is made with the first reading, and made again when it is lost.
     pub fn server(target: Target, kind: &ServerKind) -> Self {
         let readers = server::readers(Reopening::new(target), kind);
         Self { name: "server", readers, refused: Vec::new(), interval: None }
     }
 
-    /// Of what a server's memory is made of, as often as its reader asks for.
+    /// A reader of inventories of a server's memory, as often as the reader asks for.
     pub fn memory(reader: InventoryReader) -> Self {
         let (pid, interval) = (reader.process().pid, reader.interval());
         let unread = File::open(format!("/proc/{pid}/smaps")).err();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl Attached {
-    /// What the server's memory is made of, as far as its process, its own rows and the host tell: what they do not tell is in
+    /// An inventory of the server's memory, from its process, its own rows and the host. Things that they do not tell are in
     /// [`Inventory::missing`].
     pub fn inventory(&mut self, options: Options) -> Inventory {
         let (pid, flavour) = (self.pid(), self.flavour());
@@ -32,7 +32,7 @@ impl Attached {
         })
     }
 
-    /// What tells how many huge pages the server needs, and has. `deep`: its mappings are read however long that holds it.
+    /// The data on how many huge pages the server needs and has. `deep`: its mappings are read however long that holds the server.
     pub fn huge_pages(&mut self, deep: bool) -> HugeSeen {
         let (pid, flavour) = (self.pid(), self.flavour());
         let server = self.server.as_mut();
@@ -43,7 +43,7 @@ impl Attached {
         seen
     }
 
-    /// What one collects by hand beside an inventory, as texts by their paths in a bundle; no secrets are in it.
+    /// Files that people usually collect by hand, in addition to an inventory: texts by their paths in a bundle, without secrets.
     pub fn collected(&mut self, inventory: &Inventory) -> BTreeMap<String, String> {
         memory::collected(inventory, self.server.as_mut().map(|server| &mut server.connection))
     }

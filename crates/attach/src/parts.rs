@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a user has already written down for the servers' own clients: environment variables, `.my.cnf`, `.pgpass`. Pure: text in.
+//! Connection data that a user has already written down for the servers' own clients: environment variables, `.my.cnf`, `.pgpass`. Pure: text in.
 
 use load::{Endpoint, Password, Protocol, Target, Tls};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,8 @@ impl Parts {
     /// (`--defaults-group-suffix`). `!include` lines are not followed.
     ///
     /// # Errors
-    /// A value that is none, with its line: taken for nothing, it would mean another server, or less encryption than was asked for.
+    /// A value that is not valid, with its line. If it were ignored, the connection could go to another server, or have less encryption than was
+    /// asked for.
     pub fn from_my_cnf(text: &str, suffix: &str) -> Result<Self, String> {
         let mut parts = Self::default();
         let mut ours = false;
@@ -73,7 +74,7 @@ impl Parts {
             "dbname" => self.database = Some(value.to_owned()),
             "sslmode" => self.tls = Some(value.parse()?),
             "sslrootcert" => self.tls_ca = Some(PathBuf::from(value)),
-            // what tunes a connection, and does not say where it goes
+            // options that tune a connection, and do not say where it goes
             _ => {}
         }
         Ok(())
@@ -94,10 +95,10 @@ impl Parts {
         Ok(())
     }
 
-    /// Takes from `other` what is missing here.
+    /// Takes the parts that are missing here from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        // A socket or host said here is not mixed with the other kind said elsewhere.
+        // a socket that is set here is not mixed with a host of `other`, nor a host with a socket
         let place_known = self.host.is_some() || self.socket.is_some();
         Self {
             host: self.host.or(other.host.filter(|_| !place_known)),
@@ -136,7 +137,7 @@ impl Parts {
     }
 }
 
-/// Where PostgreSQL's socket is when nobody says another folder: Debian's, and its maker's.
+/// The folders in which PostgreSQL's socket is by default: Debian's, and PostgreSQL's own.
 const POSTGRESQL_FOLDERS: [&str; 3] = ["/run/postgresql", "/var/run/postgresql", "/tmp"];
 
 fn postgresql_socket(folder: &str, port: u16) -> Endpoint {
@@ -169,7 +170,7 @@ fn my_cnf_value(value: &str) -> &str {
 /// `None`: it has no such service.
 ///
 /// # Errors
-/// The key that libpq would refuse, or a value that is none.
+/// The key that libpq would refuse, or a value that is not valid.
 pub(crate) fn from_service_file(text: &str, service: &str) -> Result<Option<Parts>, String> {
     let mut found: Option<Parts> = None;
     let mut ours = false;
@@ -180,7 +181,7 @@ pub(crate) fn from_service_file(text: &str, service: &str) -> Result<Option<Part
         }
         if let Some(name) = line.strip_prefix('[') {
             if found.is_some() {
-                // the first of that name counts
+                // the first service of that name counts
                 break;
             }
             ours = name.strip_suffix(']') == Some(service);
@@ -194,7 +195,7 @@ pub(crate) fn from_service_file(text: &str, service: &str) -> Result<Option<Part
     Ok(found)
 }
 
-/// The password in a `.pgpass` file for this target: the first line whose five fields fit (`*` fits all, `\` escapes). As libpq has it,
+/// The password in a `.pgpass` file for this target: the first line whose five fields fit (`*` fits all, `\` escapes). As in libpq,
 /// a socket is looked up by its folder and the number in its name; the usual folder is `localhost`, too.
 pub(crate) fn password_from_pgpass(text: &str, target: &Target) -> Option<Password> {
     let (hosts, port) = match &target.endpoint {

@@ -6,7 +6,7 @@ use host::process::{Identity, Process, server_program};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The process, held so that a later one with its number is not taken for it.
+/// The process, held so that a later process with its number is not mistaken for it.
 ///
 /// # Errors
 /// [`Error::NoProcess`].
@@ -14,17 +14,17 @@ pub(crate) fn open(pid: u32) -> Result<Process, Error> {
     Identity::of(pid).and_then(Process::open).ok_or(Error::NoProcess { pid })
 }
 
-/// A server that can be talked to: of the others a squeeze alone takes notice.
+/// Whether the process is a server to which Wringer can connect. For other servers Wringer has only squeezes.
 pub fn is_server(pid: u32) -> bool {
     server_program(pid).is_some_and(|program| !program.starts_with("mongod") && !program.starts_with("oracle"))
 }
 
-/// A server with a process for each connection.
+/// Whether the process is a server with a process for each connection.
 pub fn is_postgresql(pid: u32) -> bool {
     server_program(pid).is_some_and(|program| program == "postgres" || program == "postmaster")
 }
 
-/// `mariadbd`; empty where it is not told.
+/// The name of the program, such as `mariadbd`; empty where it is not known.
 pub fn name(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
@@ -34,7 +34,7 @@ pub fn program(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
-/// A path of the server's own, where that is the same here: in a container's mount namespace it is another file.
+/// A path that the server names, if it is the same file here. For a server in a container's mount namespace it is another file: `None`.
 pub fn seen_from_here(pid: u32, path: &Path) -> Option<PathBuf> {
     let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt"));
     let elsewhere = match (namespace("self"), namespace(&pid.to_string())) {

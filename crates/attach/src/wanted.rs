@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server, where, as whom: as far as somebody has said it, and completed.
+//! Which server, where, and with which account: as far as the user has written it, and how the rest is completed.
 
 use crate::{Error, Parts, files};
 use host::places::Places;
@@ -7,39 +7,39 @@ use load::{Protocol, Target, Tls};
 use sandbox::Sandbox;
 use std::path::{Path, PathBuf};
 
-/// What was asked for; `None` is left to the next source. The flags mean what they mean to sysbench and to the servers' own clients.
+/// What was asked for; a part that is `None` comes from the next source. The flags mean what they mean to sysbench and to the servers' own clients.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// All of it in one, and then nothing else of these, but for [`Self::pid`].
+    /// Everything in one connection string. Then no other field may be set, except [`Self::pid`].
     pub dsn: Option<String>,
     /// A sandbox that runs, over its socket, as the user with all rights.
     pub sandbox: Option<String>,
-    /// The protocol. `None`: that of the flags; else that of the variables that name a server; else MySQL's.
+    /// The protocol. `None`: the protocol of the flags; else of the variables that name a server; else MySQL's.
     pub driver: Option<Protocol>,
-    /// What `--mysql-*` says.
+    /// The parts from the flags `--mysql-*`.
     pub mysql: Parts,
-    /// What `--pgsql-*` says. A host that begins with `/` is the folder of the socket.
+    /// The parts from the flags `--pgsql-*`. A host that begins with `/` is the folder of the socket.
     pub postgresql: Parts,
-    /// MySQL's option file in place of `~/.my.cnf`, and the ending of further groups to read there.
+    /// MySQL's option file instead of `~/.my.cnf`, and the ending of further groups to read from it.
     pub defaults_file: Option<PathBuf>,
     pub defaults_group_suffix: Option<String>,
-    /// Of `~/.pg_service.conf`.
+    /// The name of a service in `~/.pg_service.conf`.
     pub service: Option<String>,
-    /// The server's process. `None`: the one that listens at the socket, or the sandbox's.
+    /// The server's process. `None`: the process that listens at the socket, or the sandbox's.
     pub pid: Option<u32>,
 }
 
-/// What completes it.
+/// The sources that complete a request.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
     pub places: &'a Places,
-    /// Looks a variable of the environment up; one without a value is none.
+    /// Looks up a variable of the environment; an empty one counts as not set.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// Is told what was left out, in a sentence.
+    /// Called with a sentence for each part that was left out.
     pub say: &'a dyn Fn(&str),
 }
 
-/// Where a server is; other flags say as whom, and how, it is talked to.
+/// Flags that say where a server is. Other flags name the account and the way of connecting.
 const PLACES: [&str; 8] = [
     "--mysql-host",
     "--mysql-port",
@@ -64,17 +64,17 @@ impl Surroundings<'_> {
     }
 }
 
-/// Of the environment of this process.
+/// A variable of this process's environment.
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
 impl Wanted {
-    /// How to connect. What this does not say is taken from the surroundings.
+    /// How to connect. Parts that are not set here are taken from the surroundings.
     ///
     /// # Errors
-    /// All but those of a server that is asked, or of a process: what contradicts itself ([`Error::is_usage`]), an option file that is not
-    /// there, a sandbox that does not run.
+    /// A contradictory request ([`Error::is_usage`]), a missing option file, a sandbox that does not run. Errors of a server or a process do not
+    /// occur here.
     pub fn target(&self, around: Surroundings<'_>) -> Result<Target, Error> {
         self.check_for_contradictions()?;
         let mut target = match (&self.sandbox, &self.dsn, self.dsn_of_environment(around)?) {
@@ -94,7 +94,7 @@ impl Wanted {
         Ok(target)
     }
 
-    /// Whether this or WRINGER_DSN says that there is a server; option files and other variables say which, once there is.
+    /// Whether the request or WRINGER_DSN names a server. Option files and other variables alone do not; they only complete it.
     pub fn names_a_server(&self, around: Surroundings<'_>) -> bool {
         self.dsn.is_some()
             || around.variable("WRINGER_DSN").is_some()
@@ -104,7 +104,7 @@ impl Wanted {
             || !self.postgresql_flags().is_empty()
     }
 
-    /// What WRINGER_DSN says, unless a flag names another server: a flag is nearer than the environment.
+    /// The target of WRINGER_DSN, unless a flag names another server: flags come before the environment.
     fn dsn_of_environment(&self, around: Surroundings<'_>) -> Result<Option<Target>, Error> {
         let Some(dsn) = around.variable("WRINGER_DSN").filter(|_| self.dsn.is_none() && self.sandbox.is_none()) else {
             return Ok(None);
@@ -127,11 +127,11 @@ impl Wanted {
         flags.first().copied().or(driver)
     }
 
-    /// The server of `target`, with what flags say of account, database and encryption.
+    /// The server of `target`, with the account, database and encryption of the flags.
     fn overlaid(&self, mut target: Target, around: Surroundings<'_>) -> Result<Target, Error> {
         let flags = self.flags(target.protocol).clone();
         if let Some(user) = flags.user {
-            // the password there is another account's
+            // the password there belongs to another account
             target.password = around.parts(target.protocol).password.unwrap_or_default();
             target.user = user;
         }
@@ -150,8 +150,8 @@ impl Wanted {
         Err(Error::OtherProtocol { named, flag, is: target.protocol })
     }
 
-    /// What would be left out without a word, is refused: a load that goes to another server than the one that was meant, or goes
-    /// there without the encryption that was asked for, is worse than none.
+    /// Refuses parts that would be silently ignored: a load on another server than the one that was meant, or without the encryption that was
+    /// asked for, is worse than no load.
     fn check_for_contradictions(&self) -> Result<(), Error> {
         let (mysql, postgresql) = (self.mysql_flags(), self.postgresql_flags());
         let flags = [mysql.clone(), postgresql.clone()].concat();
@@ -212,14 +212,14 @@ impl Wanted {
             Protocol::Mysql => {
                 let suffix = self.defaults_group_suffix.clone().or_else(|| around.variable("MYSQL_GROUP_SUFFIX"));
                 let file = files::my_cnf(self.defaults_file.as_deref(), &suffix.unwrap_or_default(), around)?;
-                // a file that was named comes before what happens to be in the environment
+                // a file that was named comes before the environment
                 match &self.defaults_file {
                     Some(_) => flags.or(file).or(environment),
                     None => flags.or(environment).or(file),
                 }
             }
             Protocol::Postgresql => {
-                // libpq refuses a word that it does not know: taken for none, it would mean less encryption than was asked for
+                // libpq refuses a word that it does not know: ignored, it would mean less encryption than was asked for
                 let mode = around.variable("PGSSLMODE").map(|mode| mode.parse::<Tls>()).transpose();
                 mode.map_err(|why| Error::Encryption { why })?;
                 let service = self.service.clone().or_else(|| around.variable("PGSERVICE"));
@@ -229,7 +229,7 @@ impl Wanted {
         Ok(parts.into_target(protocol, SBTEST, Path::exists))
     }
 
-    /// What no flag says, the environment may: PGHOST alone means PostgreSQL, as it does for psql.
+    /// The protocol. Where no flag tells it, the environment may: PGHOST alone means PostgreSQL, as it does for psql.
     fn protocol(&self, around: Surroundings<'_>) -> Protocol {
         let is_set = |names: &[&str]| names.iter().any(|name| around.variable(name).is_some());
         match self.driver {

@@ -163,7 +163,7 @@ impl Store {
     /// Removes the entry of this key, unless a process reads it now: then it stays, and the next [`Self::keep`] of this key keeps nothing.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// The entry cannot be removed.
     pub fn forget(&self, key: &Key) -> Result<(), Error> {
         let folder = self.folder.join(key.id());
         if let Some(_ours) = self.lock_there()? {

@@ -20,27 +20,27 @@ use std::time::{Duration, Instant};
 
 /// How long before its moment an injection connects, and asks what it needs.
 const AHEAD: Duration = Duration::from_secs(1);
-/// The same for the first one, when it is to begin at once.
+/// The same for the first injection, when it begins at once.
 const AT_ONCE: Duration = Duration::from_millis(300);
 
-/// How often it is looked whether the server lives.
+/// The time between two checks whether the server lives.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What came of a plan.
+/// The result of a plan.
 #[derive(Debug)]
 pub struct Conducted {
-    /// In the order of the plan; those that were not tried any more are missing.
+    /// In the order of the plan; injections that were not tried are missing.
     pub injections: Vec<Injected>,
-    /// The moment from which those of the plan are counted, in microseconds since 1970.
+    /// The moment from which the plan's moments are counted, in microseconds since 1970.
     pub zero_us: u64,
     pub server_ended: bool,
     pub was_interrupted: bool,
 }
 
-/// Carries `plan`, which is sorted by moment, out. `told` hears of each injection when it is over.
+/// Carries out `plan`, which is sorted by moment. `told` is called with each injection when it is over.
 ///
 /// # Errors
-/// What the plan needs cannot be made ready; the journal cannot be written. What was planted has ended then.
+/// Something that the plan needs cannot be made ready, or the journal cannot be written. All injections have ended then.
 pub fn conduct(
     run: Run,
     ground: &Ground,
@@ -59,7 +59,7 @@ pub fn conduct(
     let is_over = AtomicBool::new(false);
     let stage = Stage { ground, run: &run, cpu_turn: &cpu_turn, stop: &stop, rows, zero };
     let injections = thread::scope(|scope| {
-        // who holds something from a server that is gone need not wait
+        // an injection that holds something of a server that has ended need not wait
         scope.spawn(|| {
             while !is_over.load(Ordering::SeqCst) {
                 if has_ended() {
@@ -81,7 +81,7 @@ pub fn conduct(
     Ok((Conducted { injections, zero_us, server_ended, was_interrupted: host::interrupt::requested() }, run))
 }
 
-/// Ends the look at the server, also when an injection panics: else the threads would be waited for without an end.
+/// Ends the check of the server, also when an injection panics: otherwise the scope would wait for that thread without end.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -94,7 +94,7 @@ impl Drop for Over<'_> {
 struct Stage<'a> {
     ground: &'a Ground,
     run: &'a Mutex<Run>,
-    /// Whose stall of the CPU cgroup it is.
+    /// Held by the injection that stalls the CPU cgroup: one at a time.
     cpu_turn: &'a Mutex<()>,
     stop: &'a Stop,
     rows: Rows,
@@ -135,7 +135,7 @@ impl<'a> Stage<'a> {
         Ok(played.filter_map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect())
     }
 
-    /// `None`: all was to end before it began.
+    /// Carries out one injection. `None`: the end was asked for before it began.
     fn play(&self, asked: &Injection, at: Instant) -> Option<Injected> {
         match self.bite(asked, at) {
             Ok(None) => None,
@@ -192,7 +192,7 @@ impl<'a> Stage<'a> {
         Ok(bite.map(|bite| (table, bite)))
     }
 
-    /// Writes down what is about to happen, and needs no undo.
+    /// Writes into the journal what is about to happen; it needs no undo.
     fn note(&self, text: &str) -> Result<(), Error> {
         let step = Step::Note { text: text.to_owned() };
         self.run.lock().unwrap_or_else(PoisonError::into_inner).step(step, |_| Ok(()))?;

@@ -41,11 +41,11 @@ impl CpuGroup {
         (is_v2 || folder.join(QUOTA).is_file()).then(|| Self { folder: folder.to_owned(), is_v2 })
     }
 
-    /// What is written ahead, and what at the moment itself.
+    /// The values that are written before the moment, and those that are written at the moment.
     ///
     /// The kernel gives the next millisecond when its present period is over, and a period that has begun keeps its length (kernel,
-    /// kernel/sched/fair.c: `start_cfs_bandwidth`): the stall would have a hole in it. A quota that limits nothing is lifted ahead, so that no
-    /// period has begun.
+    /// kernel/sched/fair.c: `start_cfs_bandwidth`): the server would run for a moment in the middle of the stall. So a quota that limits nothing is
+    /// removed before the moment, so that no period has begun.
     fn values(&self) -> Result<(Vec<Value>, Vec<Value>), Error> {
         let read = |file: &str| read_value(&self.folder.join(file));
         let is_free = |quota: &str, period: &str| {
@@ -76,17 +76,17 @@ impl CpuGroup {
     }
 }
 
-/// Ready for one stall. Another one of the same cgroup becomes ready when this one is over.
+/// Everything ready for one stall. The next stall of the same cgroup can be made ready when this one is over.
 pub(crate) struct Cpu<'a> {
     group: CpuGroup,
-    /// Uses up the time that the group still has: an idle server would not be throttled.
+    /// A connection that uses up the CPU time that the group still has: an idle server would not be throttled.
     spender: Connection,
     changes: Changes<'a>,
     cut: Vec<Value>,
     _turn: MutexGuard<'a, ()>,
 }
 
-/// Values that were changed; they go back with it, newest first.
+/// Values that were changed; dropping this restores them, the newest first.
 struct Changes<'a> {
     run: &'a Mutex<Run>,
     steps: Vec<StepId>,
@@ -107,7 +107,7 @@ impl<'a> Cpu<'a> {
         Ok(Self { group, spender, changes, cut, _turn })
     }
 
-    /// Cuts the time at that moment, and gives it back when the stall is over, or all is to end.
+    /// Takes the CPU time away at that moment, and gives it back when the stall is over, or when the end is asked for.
     ///
     /// # Errors
     /// The cgroup cannot be changed, or is not as it was found.
@@ -138,7 +138,7 @@ impl<'a> Cpu<'a> {
         let bite = Bite { started_us, length_us, bit: None, witness: None, why: None };
         Ok(Some(match throttled {
             Some(value) => {
-                // the time that the journal takes to say that the quota is back belongs to the length, and to no victim
+                // writing to the journal that the quota is restored takes time: it is part of the length, and no victim waits for it
                 let bit = has_bitten(value, asked.length_us.min(length_us));
                 let what =
                     "microseconds that the server's CPU cgroup was throttled, summed over CPUs (cpu.stat)".to_owned();
@@ -151,7 +151,7 @@ impl<'a> Cpu<'a> {
 }
 
 impl Changes<'_> {
-    /// Returns when the value was in force.
+    /// Changes a file of the cgroup. Returns when the new value was in force.
     fn make(&mut self, group: &CpuGroup, (file, after): &Value) -> Result<(Instant, u64), Error> {
         let path = group.folder.join(file);
         let before = read_value(&path)?;
@@ -179,7 +179,7 @@ impl Changes<'_> {
 }
 
 impl Drop for Changes<'_> {
-    /// What fails here is tried again when the run ends.
+    /// A change that cannot be undone here is tried again when the run ends.
     fn drop(&mut self) {
         let _ = self.undo();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `disk_reads` and `sync`: the slow layer below the data directory answers no request of a class until the stall is over. The layer goes
-//! back to its own times when we say so, or when the connection to it ends. The witness is the layer's own account of how long requests
+//! back to its own times when this code tells it to, or when the connection to it ends. The witness is the layer's own account of how long requests
 //! waited.
 
 use crate::injected::{Bite, Witness, has_bitten};
@@ -12,7 +12,7 @@ use slowfs::stats::{Latency, Stats};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A request is counted when its answer has left.
+/// The time after the end of the stall until the layer has counted the requests: it counts a request when its answer was sent.
 const UNTIL_COUNTED: Duration = Duration::from_millis(10);
 
 pub(crate) struct Disk {
@@ -25,8 +25,8 @@ impl Disk {
         Ok(Self { layer: Client::connect(socket)?, class })
     }
 
-    /// The layer's own times, with requests of the class held up for longer than the stall lasts: its end is decided by who lets go, and
-    /// not by the time of a single request.
+    /// The layer's own times, with requests of the class delayed for longer than the stall lasts: so this code ends the stall, and not
+    /// the delay of a single request.
     fn slowed(&mut self, length_us: u64) -> Result<Model, Error> {
         let mut model = self.layer.model()?;
         let endless = Operation::constant(length_us as f64 * 2.0);
@@ -38,7 +38,7 @@ impl Disk {
         Ok(model)
     }
 
-    /// Holds up the requests at that moment, and lets them go when the time is over, or all is to end.
+    /// Delays the requests from that moment on, until the time is over or the end is asked for.
     ///
     /// # Errors
     /// Another connection holds the layer, or it is gone.
@@ -47,7 +47,7 @@ impl Disk {
             return Ok(None);
         }
         let before = self.layer.stats()?;
-        // only now: an earlier injection may have held it until a moment ago
+        // read only now: an earlier injection may have changed the layer until a moment ago
         let slowed = self.slowed(asked.length_us)?;
         self.layer.hold(&slowed)?;
         let (began, started_us) = (Instant::now(), host::clock::unix_us());

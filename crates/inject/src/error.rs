@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::io;
 
-/// Why nothing, or nothing more, can be injected.
+/// Why no stall, or no further stall, can be injected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Nothing was changed; `hint` says what would help.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A sandbox that runs, and what of it can be held up.
+//! A sandbox that runs, and the stalls that can be made in it.
 
 use crate::cpu::CpuGroup;
 use crate::table::{OWN, Table};
@@ -22,9 +22,9 @@ pub struct Ground {
     pub(crate) sandbox: Sandbox,
     pub(crate) target: Target,
     pub(crate) table: Table,
-    /// Where its slow layer listens. `None`: it was started without one.
+    /// The socket of its slow layer. `None`: it was started without a slow layer.
     pub(crate) layer: Option<PathBuf>,
-    /// `None`: it was started without one.
+    /// Its CPU cgroup. `None`: it was started without one.
     pub(crate) cpu: Option<CpuGroup>,
 }
 
@@ -33,11 +33,11 @@ pub struct Ground {
 pub struct Plantable {
     pub cause: &'static str,
     pub can_be_planted: bool,
-    /// By what. `None`: by nothing.
+    /// The means by which it is planted. `None`: there is none.
     pub how: Option<&'static str>,
     /// Why it cannot.
     pub why: Option<String>,
-    /// What would help. `None`: nothing.
+    /// What would help. `None`: nothing would.
     pub remedy: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl Ground {
         Ok(Self { sandbox, target, table, layer, cpu })
     }
 
-    /// A note for the user, when the table that is held is nobody's.
+    /// A note for the user, when the table that is held was made for this, so that no load uses it.
     pub fn note(&self) -> Option<String> {
         let why = "the sandbox has no table of a fill, and none was named";
         self.table.is_own.then(|| format!("{why}: {OWN} is made, held, and dropped; `--table` names one with a load"))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What came of one injection: asked and measured side by side.
+//! The result of one injection: the figures that were asked for, and the measured ones.
 
 use crate::Injection;
 use serde::Serialize;
@@ -14,26 +14,26 @@ pub struct Injected {
     pub asked_at_us: u64,
     /// When it began, in microseconds since 1970 by this host's clock. `None`: it did not begin.
     pub started_us: Option<u64>,
-    /// From when it began to when it was taken away again, by the clock of who planted it.
+    /// The time from its begin to its end, by the clock of the code that planted it.
     pub length_us: Option<u64>,
-    /// Whether the witness was held up for four fifths of the length at least. `None`: nobody can tell.
+    /// Whether the stall took effect: the witness waited for at least four fifths of the length. `None`: not known.
     pub bit: Option<bool>,
     pub witness: Option<Witness>,
     /// The table that was held, or read.
     pub table: Option<String>,
-    /// Why it did not bite, did not begin, or cannot be told.
+    /// Why it took no effect, did not begin, or why its effect is not known.
     pub why: Option<String>,
 }
 
-/// Who saw it.
+/// The measurement of the witness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Witness {
-    /// What was measured, with its unit.
+    /// The measured quantity, with its unit.
     pub what: String,
     pub value: u64,
 }
 
-/// Of a stall that began.
+/// The result of a stall that began.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bite {
     pub(crate) started_us: u64,
@@ -50,7 +50,7 @@ impl Injected {
         Self { started_us, length_us, bit, witness, table, why, ..Self::not(asked, String::new()) }
     }
 
-    /// It did not begin.
+    /// The result of an injection that did not begin.
     pub(crate) fn not(asked: &Injection, why: String) -> Self {
         Self {
             cause: asked.cause.name(),
@@ -66,8 +66,8 @@ impl Injected {
     }
 }
 
-/// Whether a witness that was held up for `waited_us` has seen a stall of `length_us`: it may have come a little later, and two clocks were
-/// read.
+/// Whether a witness that waited for `waited_us` shows a stall of `length_us`. It may have come a little later than the stall, and two clocks
+/// were read.
 pub(crate) fn has_bitten(waited_us: u64, length_us: u64) -> bool {
     waited_us.saturating_mul(5) >= length_us.saturating_mul(4)
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Makes a stall happen whose cause, length and moment are known, in a sandbox, and looks whether it bit.
+//! Makes a stall happen whose cause, length and moment are known, in a sandbox, and checks whether it took effect.
 //!
 //! - [`plan::random`]: a plan by a seed. Pure.
-//! - [`Ground`]: a sandbox and what of it can be held up: which causes can be planted there, and why others cannot.
-//! - [`conduct()`]: carries a plan out, one thread for each injection. Out: [`Injected`], what was asked beside what was measured.
+//! - [`Ground`]: a sandbox, and the stalls that can be made in it: which causes can be planted there, and why others cannot.
+//! - [`conduct()`]: carries a plan out, one thread for each injection. Out: [`Injected`], which has the figures that were asked
+//!   for and the measured ones.
 //!
 //! Not here: finding stalls (`stalls`), showing anything, starting servers.
 //!
-//! Invariants: nothing is held that outlives this process. A lock of the server's ends with its connection; a slow layer goes back to its
+//! Invariants: everything that is held is released when this process ends. A lock of the server ends with its connection; a slow layer goes back to its
 //! own times when the connection to it ends; a limit of a cgroup is a step of the run. Each injection is in the journal before it begins.
 //! The witness is another connection or the kernel's counter, never the code that planted.
 

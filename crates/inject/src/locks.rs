@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `row_lock` and `metadata_lock`: a connection of its own holds rows, or a table. The server frees the lock when that connection ends,
-//! whatever ends it. The witness is a second connection that asks for the same, and is kept waiting.
+//! for whatever reason. The witness is a second connection that asks for the same lock, and must wait.
 
 use crate::injected::{Bite, Witness, has_bitten};
 use crate::moment::{Stop, us};
@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long we ourselves wait for a lock that somebody else holds, in seconds: whoever asks for a table after us waits for us as well.
+/// How long this code waits for a lock that another connection holds, in seconds: a statement that asks for the table meanwhile waits behind it.
 const PATIENCE_S: u64 = 10;
 
 /// Two connections that are ready for one lock.
@@ -32,7 +32,7 @@ struct Words {
 
 impl Words {
     /// # Errors
-    /// [`Error::Refused`]: rows of a table without a primary key are not found again.
+    /// [`Error::Refused`]: the table has no primary key, so that the witness could not ask for the same row.
     fn of_rows(table: &Table, rows: Rows) -> Result<Self, Error> {
         let (name, key) = (&table.quoted, table.key.as_ref());
         let key = key.ok_or_else(|| {
@@ -87,7 +87,7 @@ impl Lock {
         Ok(Self { holder: open(PATIENCE_S)?, prober: open(length.as_secs() + PATIENCE_S)?, words })
     }
 
-    /// Takes the lock at that moment, and lets it go when its time is over, or all is to end.
+    /// Takes the lock at that moment, and releases it when its time is over, or when the end is asked for.
     ///
     /// # Errors
     /// The lock was not granted, or a connection was lost. Both connections are closed then.
@@ -95,7 +95,7 @@ impl Lock {
         let Self { mut holder, mut prober, words } = self;
         let (granted, begin) = mpsc::channel::<()>();
         let probe = words.probe.clone();
-        // when the holder fails, it hangs up, and no probe is sent
+        // when the holder fails, its end of the channel is closed, and no probe is sent
         let probing = move || {
             begin.recv().ok()?;
             let started = Instant::now();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting for a moment, unless somebody asks for the end.
+//! Waits for a moment, unless the end is asked for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a wish to end may go unnoticed.
+/// The time between two checks whether the end is asked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Whether all is to end: a signal came, or the server has ended.
+/// Whether everything must end: a signal came, or the server has ended.
 #[derive(Debug, Default)]
 pub(crate) struct Stop(AtomicBool);
 
@@ -20,7 +20,7 @@ impl Stop {
         self.0.load(Ordering::SeqCst) || host::interrupt::requested()
     }
 
-    /// Returns at that moment; true, and earlier, when all is to end.
+    /// Waits until that moment. `true`: it returned earlier, because everything must end.
     pub(crate) fn or_at(&self, moment: Instant) -> bool {
         loop {
             if self.is_asked() {

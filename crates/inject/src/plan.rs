@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which stalls are to happen, when, and for how long. No I/O: the same seed and the same numbers give the same plan.
+//! A plan: which stalls happen, when, and for how long. No I/O: the same seed and the same numbers give the same plan.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use serde::{Serialize, Serializer};
 use stalls::Cause;
 
-/// One stall that is to happen.
+/// One stall of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Injection {
     #[serde(serialize_with = "by_name")]
     pub cause: Cause,
-    /// From the moment when everything is ready.
+    /// Counted from the moment when everything is ready.
     pub at_us: u64,
     pub length_us: u64,
 }
@@ -21,7 +21,7 @@ fn by_name<S: Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok, S::Erro
 }
 
 impl Injection {
-    /// The moment, as [`Injection::at_us`], at which it is to be over.
+    /// The moment at which it must be over, counted as [`Injection::at_us`].
     pub fn ends_us(&self) -> u64 {
         self.at_us.saturating_add(self.length_us)
     }
@@ -32,21 +32,21 @@ impl Injection {
 pub struct Random {
     pub seed: u64,
     pub count: u32,
-    /// Each length is drawn between these two, so that from one to twice it is as likely as from twice it to four times it: short stalls
-    /// are as common as long ones. 1 or more.
+    /// Each length is drawn between these two, evenly by its logarithm: lengths from 20 to 40 ms are as likely as lengths from 40 to 80 ms, so
+    /// that short stalls are as common as long ones. 1 or more.
     pub shortest_us: u64,
     pub longest_us: u64,
-    /// Each is drawn as often as the others, or once more.
+    /// Each cause is drawn as often as the others, or once more.
     pub causes: Vec<Cause>,
-    /// All is over by then.
+    /// The time after which the whole plan is over.
     pub lasts_us: u64,
-    /// At least so long before the first one, between two, and after the last one.
+    /// The shortest time before the first stall, between two stalls, and after the last one.
     pub gap_us: u64,
-    /// Each moment is drawn alone: two may happen at once.
+    /// Each moment is drawn independently, so that two stalls may overlap.
     pub may_overlap: bool,
 }
 
-/// Why there is no such plan.
+/// Why such a plan is impossible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Impossible {
     #[error("a plan needs one cause, one injection and one microsecond at least")]
@@ -63,7 +63,7 @@ pub enum Impossible {
 /// Sorted by moment.
 ///
 /// # Errors
-/// What was asked contradicts itself, or does not fit into its time.
+/// The numbers contradict each other, or the stalls do not fit into the time.
 pub fn random(asked: &Random) -> Result<Vec<Injection>, Impossible> {
     let Random { shortest_us, longest_us, lasts_us, gap_us, count, .. } = *asked;
     if asked.causes.is_empty() || count == 0 || shortest_us == 0 {
@@ -87,7 +87,7 @@ pub fn random(asked: &Random) -> Result<Vec<Injection>, Impossible> {
     Ok(plan)
 }
 
-/// Where each begins, `None` when they do not fit; and the time that is needed.
+/// The begin of each stall, `None` when they do not fit; and the time that they need.
 type Moments = (Option<Vec<u64>>, u64);
 
 fn alone(asked: &Random, lengths: &[u64], draws: &mut Draws) -> Moments {
@@ -100,7 +100,7 @@ fn alone(asked: &Random, lengths: &[u64], draws: &mut Draws) -> Moments {
     (lengths.iter().map(|length| of(draws, *length)).collect(), needed_us)
 }
 
-/// What is left of the time is parted at points that are drawn.
+/// Moments without overlap: the time that is left over is divided at random points into the pauses between stalls.
 fn apart(asked: &Random, lengths: &[u64], draws: &mut Draws) -> Moments {
     let gaps = asked.gap_us.saturating_mul(lengths.len() as u64 + 1);
     let needed_us = lengths.iter().fold(gaps, |sum, length| sum.saturating_add(*length));
@@ -137,7 +137,7 @@ impl Draws {
         drawn.clamp(shortest, longest)
     }
 
-    /// Each as often as the others, in an order that is drawn.
+    /// The causes, each equally often, in a random order.
     fn causes(&mut self, causes: &[Cause], count: usize) -> Vec<Cause> {
         let mut all: Vec<Cause> = causes.iter().copied().cycle().take(count).collect();
         for last in (1..all.len()).rev() {

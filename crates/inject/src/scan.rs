@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `free_list_backoff`: a connection of its own reads a table that is larger than the buffer pool, so that pages are taken from the free
-//! list faster than the server refills it. How long a query then waits is the server's to say; the length that can be asked for is how long
-//! pages are demanded. The witness is the server's own counter of tries that found no page.
+//! list faster than the server refills it. How long a query then waits depends on the server; the length that can be asked for is the length of the
+//! demand for pages. The witness is the server's own counter of tries that found no page.
 
 use crate::injected::{Bite, Witness};
 use crate::moment::{Stop, us};
@@ -12,7 +12,7 @@ use load::admin::Connection;
 use load::{Protocol, Target};
 use std::time::{Duration, Instant};
 
-/// Rows of one statement: short enough to end in time.
+/// Rows that one statement reads: few enough that it ends soon.
 const PIECE_ROWS: u64 = 2000;
 
 pub(crate) struct Scan {
@@ -23,7 +23,7 @@ pub(crate) struct Scan {
     highest: i64,
 }
 
-/// Whether this server's queries wait in such a way for a free page, and the table is large enough.
+/// Checks whether this server's queries wait for a free page by backoff, and whether the table is large enough.
 ///
 /// # Errors
 /// [`Error::Refused`], with what is missing.
@@ -83,10 +83,10 @@ impl Scan {
         Ok(Self { reader, table: table.quoted.clone(), key, lowest, highest })
     }
 
-    /// Reads the table from that moment on, piece by piece, again and again, until the time is over or all is to end.
+    /// Reads the table from that moment on, piece by piece, again and again, until the time is over or the end is asked for.
     ///
     /// # Errors
-    /// Those of the server.
+    /// The server's errors.
     pub(crate) fn inject(mut self, asked: &Injection, at: Instant, stop: &Stop) -> Result<Option<Bite>, Error> {
         if stop.or_at(at) {
             return Ok(None);
@@ -109,7 +109,7 @@ impl Scan {
         let bit = value > 0;
         let what = "tries of all queries that found no free page (Innodb_buffer_pool_wait_free)".to_owned();
         let why = if bit {
-            "the length is that of the demand for pages; how long a query waits is the refiller's to say"
+            "the length is the length of the demand for pages; how long a query waits depends on the refiller"
         } else {
             "the server refilled its free list as fast as pages were taken"
         };

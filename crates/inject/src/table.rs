@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which table is held: one that was named, one of a fill, or else one of our own.
+//! The table that is held: one that was named, else one of a fill, else a table that is made for this.
 
 use crate::Error;
 use load::Protocol;
 use load::admin::Connection;
 
-/// A table without a load, made when there is no other; nobody else's has this name.
+/// The table that is made when there is no other; no load uses it, and no other table has this name.
 pub(crate) const OWN: &str = "wringer_inject";
 /// Tables that fills and loads make, in this order.
 const OF_FILLS: [&str; 2] = ["sbtest1", "pgbench_accounts"];
 
-/// Which rows of the table are held.
+/// The rows of the table that are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
-    /// So many, from the lowest key on.
+    /// This number of rows, from the lowest key on.
     First(u32),
-    /// The one with this key.
+    /// The row with this key.
     Key(i64),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// As people write it.
+    /// The name as people write it.
     pub(crate) name: String,
-    /// Quoted for a statement.
+    /// The name quoted for a statement.
     pub(crate) quoted: String,
     /// The first column of its primary key, quoted. `None`: it has no primary key.
     pub(crate) key: Option<String>,
@@ -32,7 +32,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// # Errors
-    /// [`Error::Refused`]: there is no table of the name that was asked for. Those of the server.
+    /// [`Error::Refused`]: there is no table of the name that was asked for. The server's errors.
     pub(crate) fn find(connection: &mut Connection, asked: Option<&str>) -> Result<Self, Error> {
         if let Some(name) = asked {
             return Self::named(connection, name)?.ok_or_else(|| {
@@ -52,7 +52,7 @@ impl Table {
         Ok(own)
     }
 
-    /// Makes our own; another one is there already.
+    /// Makes the table, if it is the one that is made for this; any other table exists already.
     pub(crate) fn make(&self, connection: &mut Connection) -> Result<(), Error> {
         if self.is_own {
             self.drop(connection)?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! By what each cause is planted, or why it cannot be planted anywhere. What one sandbox lacks beside that: `ground.rs`.
+//! The means by which each cause is planted, or why it cannot be planted anywhere. `ground.rs` checks what a sandbox lacks for it.
 
 use diskmodel::Class;
 use stalls::Cause;
 
-/// By what a cause is planted.
+/// The means by which a cause is planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// A connection holds rows of a table.
@@ -44,7 +44,7 @@ pub fn named(name: &str) -> Option<Cause> {
 }
 
 /// # Errors
-/// Why nobody can plant it.
+/// Why it cannot be planted.
 pub(crate) fn way(cause: Cause) -> Result<Way, &'static str> {
     match cause {
         Cause::RowLock => Ok(Way::Rows),
@@ -54,7 +54,7 @@ pub(crate) fn way(cause: Cause) -> Result<Way, &'static str> {
         Cause::Cpu => Ok(Way::CpuQuota),
         Cause::FreeListBackoff => Ok(Way::Scan),
         Cause::FreeListLegacy | Cause::FreeListWait => {
-            Err("how long such a wait takes is the disk's and the server's to say; no length can be asked for")
+            Err("how long such a wait takes depends on the disk and the server; no length can be asked for")
         }
         Cause::Reclaim => {
             Err("a limit of memory that is lowered below a server in use may end the server: the kernel's OOM \
@@ -72,9 +72,9 @@ pub(crate) fn way(cause: Cause) -> Result<Way, &'static str> {
             "a log that is full takes a load that writes more than the log has, and ends when the server has flushed: no \
              length can be asked for",
         ),
-        Cause::Probe => Err("it is what Wringer itself costs, and nothing that is planted"),
+        Cause::Probe => Err("it is the cost of Wringer itself, and cannot be planted"),
         Cause::OwnWork => Err("it is the statement's own work, and no stall"),
-        Cause::Unknown => Err("it is the name for what nobody can name"),
+        Cause::Unknown => Err("it is the name for all unknown causes"),
     }
 }
 

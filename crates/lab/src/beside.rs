@@ -14,24 +14,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A server that does not answer is not waited for without an end.
+/// How long to wait for a server that does not answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// Too many connections: MySQL's code, PostgreSQL's.
 const FULL: [&str; 2] = ["1040", "53300"];
-/// Between two looks whether it is over.
+/// The time between two checks whether the phase is over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The clients of a phase, while they run. Dropped, they end, too.
+/// The clients of a phase, while they run. They also end when this is dropped.
 pub(crate) struct Running {
     stop: Arc<AtomicBool>,
     clients: Vec<(experiment::Beside, JoinHandle<Tally>)>,
 }
 
-/// What one account's clients got.
+/// The results of one account's clients.
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Tally {
     opened: u64,
-    /// By the server's code; empty: it did not answer.
+    /// Errors by the server's code; the empty code: the server did not answer.
     refused: BTreeMap<String, u64>,
     elapsed: Duration,
 }
@@ -71,7 +71,7 @@ impl Lab<'_> {
         Ok(running)
     }
 
-    /// Ends them, and records what they got.
+    /// Ends the clients, and records their results.
     pub(crate) fn end_beside(&self, phase: &Phase, mut running: Running) -> Result<(), Error> {
         running.stop.store(true, Ordering::SeqCst);
         let mut kept = Vec::new();
@@ -91,7 +91,8 @@ impl Lab<'_> {
     }
 }
 
-/// Connections that were closed are in the server for a moment longer, and what comes next would be refused. When they stay, that says so itself.
+/// Waits until the server has ended the closed connections: for a moment it still counts them, and would refuse the next ones. If they stay, the next
+/// connections fail with an error that shows it.
 fn await_room(target: &Target, accounts: &[String]) {
     let deadline = Instant::now() + ANSWER_LIMIT;
     let mut open = None;
@@ -107,7 +108,7 @@ fn await_room(target: &Target, accounts: &[String]) {
     }
 }
 
-/// How many the server has of these accounts, whose names need no quoting.
+/// How many connections of these accounts the server has. The names need no quoting.
 fn sessions_of(connection: &mut Connection, target: &Target, accounts: &[String]) -> Result<u64, load::Error> {
     let (table, column) = match target.protocol {
         Protocol::Mysql => ("information_schema.processlist", "user"),
@@ -130,7 +131,7 @@ fn leaving(connection: &mut Connection) -> Result<u64, load::Error> {
     Ok(connected.saturating_sub(listed))
 }
 
-/// With the sandbox's own password, and the right to the tables alone. One that is there from an earlier arm stays as it is.
+/// Makes an account with the sandbox's own password, and with rights on the tables only. An account of an earlier arm stays as it is.
 fn make_account(connection: &mut Connection, target: &Target, name: &str) -> Result<(), load::Error> {
     let (password, database) = (target.password.reveal(), target.database.clone().unwrap_or_default());
     let statements = match target.protocol {
@@ -156,7 +157,7 @@ fn open_at_its_rate(asked: &experiment::Beside, target: &Target, stop: &AtomicBo
             std::thread::sleep(LOOK.min(every));
             continue;
         }
-        // one that comes late is not made up for by a burst
+        // a connection that is late does not lead to a burst of further ones
         due = (due + every).max(Instant::now());
         match visit(target, asked.keep) {
             Ok(connection) => {
@@ -169,7 +170,7 @@ fn open_at_its_rate(asked: &experiment::Beside, target: &Target, stop: &AtomicBo
     Tally { elapsed: began.elapsed(), ..tally }
 }
 
-/// The connection, where it is to stay.
+/// The connection, where the client keeps it open.
 fn visit(target: &Target, keep: bool) -> Result<Option<Connection>, load::Error> {
     let mut connection = Connection::open(target)?;
     connection.set_read_limit(Some(ANSWER_LIMIT))?;

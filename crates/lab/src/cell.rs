@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one walk is to do: plain data, complete before anything is made.
+//! What one walk does: plain data, complete before anything is made.
 
 use crate::error::Error;
 use crate::squeeze_requests::{is_root, limits_of};
@@ -16,28 +16,28 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use units::Bytes;
 
-/// Whether data that were filled before are used, and new ones kept.
+/// Whether data that were filled before are used, and whether new ones are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KeptFills {
-    /// Filled anew, and not kept.
+    /// The data are filled anew, and not kept.
     #[default]
     Off,
-    /// Filled anew and kept, in place of what is there.
+    /// The data are filled anew, and kept instead of the old ones.
     Fresh,
     Use,
-    /// Used after every file was read and its checksum compared.
+    /// Kept data are used after every file was read and its checksum compared.
     Verify,
 }
 
-/// A server, its data, what is looked at, and what happens to it one after the other.
+/// A server, its data, what is observed, and the phases in their order.
 #[derive(Debug)]
 pub struct Cell {
     /// Part of the sandbox's name.
     pub name: String,
     pub server: Request,
-    /// What stands for it, where somebody has found that already.
+    /// The installation of the server, where the caller has found it already.
     pub installation: Option<Installation>,
-    /// What the server begins with, when that is somebody's own data.
+    /// The data that the server begins with, when they are the user's own.
     pub origin: Option<Origin>,
     pub fill: Fill,
     /// The program that fills the server, where [`Fill::command`] names one.
@@ -52,7 +52,7 @@ pub struct Cell {
     pub left_out: Vec<LeftOut>,
     /// Leave the sandbox behind.
     pub keep: bool,
-    /// As it was typed, for the journal and the recording.
+    /// The command line as it was typed, for the journal and the recording.
     pub command: Vec<String>,
     /// The experiment file as it was written, and the files that it names: for the recording.
     pub text: String,
@@ -62,26 +62,26 @@ pub struct Cell {
 /// One squeeze and one load: an arm of an experiment, in one of its turns.
 #[derive(Debug, Clone)]
 pub struct Phase {
-    /// As it stands in the recording: of an arm that is repeated, with its turn behind it.
+    /// The name in the recording; for an arm that is repeated, followed by its turn.
     pub name: String,
-    /// The arm without its turn.
+    /// The arm's name without the turn.
     pub arm: String,
-    /// From 0.
+    /// The turn, from 0.
     pub repetition: u32,
-    /// What makes it differ from others, as it was written: for the recording.
+    /// The settings in which it differs from the other phases, as they were written: for the recording.
     pub settings: BTreeMap<String, String>,
     pub server_options: Vec<ServerOption>,
     /// Variables that are set before the load, while the server runs.
     pub live: BTreeMap<String, String>,
-    /// What the server is started with besides them.
+    /// Settings of the server's start beside its variables.
     pub start: ServerStart,
-    /// The server's own page cache.
+    /// The size of the server's own page cache.
     pub pool: Bytes,
-    /// Of the whole host.
+    /// The RAM of the whole host.
     pub ram: Option<RamSqueeze>,
-    /// What the server is started in.
+    /// The cgroups' limits in which the server is started.
     pub limits: Asked,
-    /// Without a slow layer it means nothing.
+    /// The delay of the disk; it has no effect without a slow layer.
     pub disk: Model,
     pub on_miss: OnMiss,
     pub load: Load,
@@ -96,29 +96,29 @@ pub struct Phase {
     pub restart: bool,
 }
 
-/// A load program of somebody else's that is there.
+/// A load program that is not Wringer's, and that was found.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub program: PathBuf,
-    /// Of the experiment's file: where the program is started.
+    /// The folder of the experiment's file: the program is started in it.
     pub folder: PathBuf,
-    /// Name and text of the scripts it is given.
+    /// The name and text of each script that the program gets.
     pub scripts: Vec<(String, String)>,
 }
 
 /// A server's log that was read.
 #[derive(Debug)]
 pub struct Log {
-    /// As the experiment's file calls it.
+    /// The name that the experiment's file has for it.
     pub name: String,
     pub format: Format,
     pub recorded: Recorded,
 }
 
-/// By what the experiment's file calls them.
+/// Workload files, by the names that the experiment's file has for them.
 pub type Logs = BTreeMap<String, Arc<Log>>;
 
-/// What an experiment names, and was found for it on this host.
+/// The files and programs that an experiment names, as they were found on this host.
 #[derive(Debug, Default)]
 pub struct Found {
     pub workloads: Workloads,
@@ -133,10 +133,10 @@ pub struct Found {
 }
 
 impl Cell {
-    /// The cell that an experiment stands for: its arms as often as it repeats them. `bins` reads a histogram that names a disk's times.
+    /// The cell that an experiment describes: its arms, as often as it repeats them. `bins` reads a histogram of a disk's times.
     ///
     /// # Errors
-    /// A version, a server option or a disk's words that cannot be meant.
+    /// A version, a server option or a description of a disk that is not valid.
     pub fn of(
         experiment: &Experiment,
         found: Found,
@@ -197,12 +197,12 @@ impl Cell {
         self.phases.iter().any(|phase| phase.start.wants_huge_pages()) && is_root()
     }
 
-    /// Of the first phase that has one in front of its server.
+    /// The pgBouncer of the first phase that has one in front of its server.
     pub(crate) fn pgbouncer(&self) -> Option<PgBouncer> {
         self.phases.iter().find_map(|phase| phase.start.pgbouncer)
     }
 
-    /// Whether all programs of the host have less RAM or other huge pages meanwhile: then who has a server on it must be asked first.
+    /// Whether all programs of the host have less RAM, or other settings of huge pages, meanwhile: then the caller must ask for consent first.
     pub fn changes_host(&self) -> bool {
         self.hides_ram() || self.sets_host_thp()
     }
@@ -221,7 +221,7 @@ fn named(experiment: &Experiment, arm: &Arm, repetition: u32) -> String {
 }
 
 /// # Errors
-/// A word that this server cannot be told.
+/// A setting that this server does not have.
 pub fn server_options(arm: &Arm) -> Result<Vec<ServerOption>, Error> {
     let options = arm.server_options.iter().map(|(key, value)| ServerOption::new(key, Some(value)));
     Ok(options.collect::<Result<_, _>>()?)
@@ -230,7 +230,7 @@ pub fn server_options(arm: &Arm) -> Result<Vec<ServerOption>, Error> {
 /// What the experiment file asks for.
 ///
 /// # Errors
-/// The version is none.
+/// The version is not valid.
 pub fn server_request(server: &experiment::Server) -> Result<Request, Error> {
     let version = server.version.as_deref().map(str::parse).transpose().map_err(sandbox::Error::from)?;
     Ok(Request { flavour: flavour(server.flavour), version })

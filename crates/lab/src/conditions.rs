@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run was measured under: the host, the server, and by what means it was squeezed.
+//! The conditions of a run: the host, the server, and the mechanisms of its squeezes.
 
 use crate::cell::{Cell, Phase};
 use crate::error::Error;
@@ -12,7 +12,7 @@ use squeeze::limits::OptionNames;
 use std::collections::BTreeMap;
 
 impl Lab<'_> {
-    /// What only shows when RAM is hidden, such as whether it could be locked.
+    /// Facts that only show when RAM is hidden, such as whether it could be locked.
     pub(crate) fn record_ram_traits(&mut self) -> Result<(), Error> {
         let (Some(traits), Some(conditions)) = (self.squeezes.ram_traits(), &mut self.conditions) else {
             return Ok(());
@@ -82,7 +82,7 @@ fn mechanisms(cell: &Cell, under_a_library: &[ServerOption]) -> BTreeMap<String,
         let how = if is_root() { chosen } else { "none: hiding RAM from the host needs root" };
         mechanisms.insert("ram".to_owned(), how.to_owned());
     }
-    // refused long ago where it cannot be planned
+    // a cell that cannot be planned was refused before
     let limits = |phase: &Phase| squeeze::limits::plan(&phase.limits, OptionNames::EXPERIMENT).ok();
     let planned: Vec<_> = cell.phases.iter().filter_map(limits).collect();
     for (name, controller) in [("server_ram", "memory"), ("server_cpus", "cpu"), ("server_cpuset", "cpuset")] {

@@ -24,16 +24,16 @@ use run::{Child, ChildSpec, Role};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A PostgreSQL backend hands its counters in when it ends, a moment after its client.
+/// How long to wait for the counters of a PostgreSQL backend: it reports them when it ends, a moment after its client.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Between the signal that asks a driver to end and SIGKILL.
+/// The time between the signal that asks a driver to end and SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Runs the arm's program to its end, after a run of its own to warm up where the arm asks for one. What there is of it is in
-/// `evidence`, also when this fails.
+/// Runs the arm's program to its end; before that a separate run to warm up, where the arm asks for one. The results are in `evidence`, as
+/// far as there are any, also when this fails.
 ///
 /// # Errors
-/// It cannot be started, ended with another exit code than 0, or was cut short.
+/// The program cannot be started, ended with another exit code than 0, or was cut short.
 pub(crate) fn run(
     lab: &mut Lab<'_>,
     phase: &Phase,
@@ -87,7 +87,7 @@ struct OfPhase<'a> {
     folder: PathBuf,
 }
 
-/// One start of it.
+/// One start of the program.
 struct Running {
     child: Child,
     args: Vec<String>,
@@ -96,7 +96,7 @@ struct Running {
     cpu: attend::Cpu,
 }
 
-/// What the run before the measured one left.
+/// Results of the run before the measured one.
 struct Warmed {
     phase: Option<evidence::Phase>,
     outputs: Vec<Output>,
@@ -112,7 +112,7 @@ impl<'a> OfPhase<'a> {
         Ok(Self { phase, prepared, access, folder })
     }
 
-    /// `tag` names what it writes.
+    /// `tag` is part of the names of the files that it writes.
     fn start(&self, lab: &mut Lab<'_>, driver: &Driver, tag: &str) -> Result<Running, Error> {
         let args = self.access.words(driver, &self.folder)?;
         let streams = Streams::below(&self.folder, tag);
@@ -133,7 +133,7 @@ impl<'a> OfPhase<'a> {
         Ok(Running { child, args, streams, started_us, cpu })
     }
 
-    /// Ends its processes that are left; returns what it did and wrote.
+    /// Ends its processes that still run; returns its results and its output.
     fn end(&self, lab: &mut Lab<'_>, running: Running, driver: &Driver, elapsed_us: u64) -> Result<Driven, Error> {
         let exit_code = attend::end(lab, &running.child)?;
         let cpu = attend::children_cpu().since(running.cpu);
@@ -150,7 +150,8 @@ impl<'a> OfPhase<'a> {
         })
     }
 
-    /// A run of its own, under the same squeeze and before any counter is read: sysbench 1.0.20 and pgbench have no warm-up that they keep apart.
+    /// A separate run to warm up, under the same squeeze and before any counter is read: sysbench 1.0.20 and pgbench have no warm-up that they measure
+    /// separately.
     fn warm_up(&self, lab: &mut Lab<'_>, driver: &Driver, evidence: &mut ArmEvidence) -> Result<Warmed, Error> {
         let length = self.phase.load.warmup;
         lab.notes.event("load", format!("{}: {} warms up for {length}", self.phase.name, self.phase.load.workload))?;
@@ -208,7 +209,7 @@ fn on_our_clock(mut phase: evidence::Phase, seen: &Driven, driver: &Driver, star
     phase
 }
 
-/// Marked as the program's own by [`LoadResult::driver`]; what it does not say is left empty, and `arms[].driven` says so.
+/// The program's own results, marked as such by [`LoadResult::driver`]. Figures that it does not tell are left empty, and `arms[].driven` names them.
 fn load_result(found: Understood, seen: &Driven, phase: &Phase, driver: &Driver, started_us: u64) -> LoadResult {
     LoadResult {
         workload: phase.load.workload.clone(),

@@ -4,7 +4,7 @@ use std::io;
 use std::iter::successors;
 use units::CpuList;
 
-/// Why a walk, or what was looked at before it, could not go on.
+/// Why a walk, or the checks before it, could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -38,7 +38,7 @@ pub enum Error {
         #[source]
         source: asked::Error,
     },
-    /// Whoever takes samples besides the recording, or the recording.
+    /// The recording, or the caller's second sink of samples.
     #[error("keep what was seen")]
     Sink {
         #[source]
@@ -50,7 +50,7 @@ pub enum Error {
     Watchdog { reason: String },
     #[error("somebody else changed what we had set: {}", changes.join("; "))]
     Conflicts { changes: Vec<String>, repairs: Vec<String> },
-    /// `why`: what was seen of it first.
+    /// `why`: the first sign of it that was seen.
     #[error("{why}: {end}")]
     ServerEnded { why: String, end: Box<sandbox::Error> },
     #[error("the {phase} of arm '{arm}' broke off after {transactions} transactions")]
@@ -75,7 +75,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// `what` of the arm: its load, or the warm-up before it.
+    /// `what`: the arm's load, or the warm-up before it.
     #[error("{program} ended {what} of arm '{arm}' with exit code {exit_code}; the end of its log:\n{log}")]
     Driver { program: String, what: &'static str, arm: String, exit_code: i32, log: String },
     #[error("{program}, which was to fill the server, ended with exit code {exit_code}; the end of its log:\n{log}")]
@@ -84,7 +84,7 @@ pub enum Error {
     LauncherKilled,
     #[error("the data have several databases, and nothing says which is loaded: {}", names.join(", "))]
     Databases { names: Vec<String> },
-    /// The words of a disk.
+    /// The description of a disk.
     #[error("{message}")]
     Words { message: String, hint: String },
     /// A file that somebody wrote by hand; `message` has each problem with its place.
@@ -98,8 +98,8 @@ impl From<sandbox::Error> for Error {
     }
 }
 
-/// What an error means that stands for something by itself, whatever caused it: one of ours, or of another station. `None`: what is not
-/// classified has failed, unless one of its causes means more.
+/// The meaning of an error that is classified by itself, whatever caused it: an error of this crate or of another one. `None`: it is not
+/// classified; it counts as failed, unless one of its causes is classified.
 pub fn meaning(error: &(dyn std::error::Error + 'static)) -> Option<Meaning> {
     error.downcast_ref::<Error>().map_or_else(|| of_station(error), Error::meaning)
 }
@@ -108,12 +108,12 @@ pub fn meaning(error: &(dyn std::error::Error + 'static)) -> Option<Meaning> {
 const KILLED: i32 = 137;
 
 impl Error {
-    /// What it means for the host; what is not classified has failed, with everything undone.
+    /// The meaning of the error for the host. An error that is not classified means: failed, and everything is undone.
     pub fn kind(&self) -> Kind {
         self.chain().find_map(meaning).map_or(Kind::Failed, |meaning| meaning.kind)
     }
 
-    /// This error, and what caused it. A station's own error stands for itself.
+    /// This error and its causes. An error of another crate is classified by itself.
     pub(crate) fn chain(&self) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
         successors(Some(self.station().unwrap_or(self)), |error| error.source())
     }
@@ -136,7 +136,7 @@ impl Error {
         })
     }
 
-    /// Whether the server, or who held RAM, was killed.
+    /// Whether the server, or the process that held RAM, was killed.
     pub(crate) fn is_a_death(&self) -> bool {
         match self {
             Self::ServerEnded { end, .. } => matches!(**end, sandbox::Error::Ended { status: Some(KILLED), .. }),
@@ -145,7 +145,7 @@ impl Error {
         }
     }
 
-    /// Whether the server did not become ready with what it was started with; nothing of it runs.
+    /// Whether the server did not become ready with its settings; none of its processes runs.
     pub fn is_no_start(&self) -> bool {
         use sandbox::Error::{Died, NotAsAsked, NotReady};
         match self {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the server's memory comes to at marks of an arm: before and after its load, and at the end of the rest behind it. In files in which an
-//! arm says who serves malloc, a library is in the server of each arm alike, and is asked at these marks.
+//! The server's memory at marks of an arm: before and after its load, and at the end of the rest after it. Where an arm of the file names a
+//! malloc, a library is loaded into the server of every arm alike, and is asked at these marks how many bytes the server has asked its malloc for.
 
 use crate::cell::Cell;
 use crate::error::Error;
@@ -14,16 +14,16 @@ use sandbox::Preload;
 use std::fs;
 use std::time::Duration;
 
-/// For the server's answer: a malloc takes each of its locks for it, and a server at work may hold them.
+/// How long to wait for the server's answer: the malloc takes each of its locks for it, and a busy server may hold them.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A server that is started so answers.
+/// The settings with which a server is started so that it answers.
 pub(crate) struct Asking {
     pub(crate) preload: Preload,
     pub(crate) map: asked::Map,
 }
 
-/// `None`: no arm says who serves malloc; or the server's processes have a heap each.
+/// `None`: no arm names a malloc, or the server has several processes, each with a heap of its own.
 pub(crate) fn asking(cell: &Cell, flavour: Flavour, places: &Places) -> Result<Option<Asking>, Error> {
     if !is_wanted(cell) || flavour == Flavour::Postgresql {
         return Ok(None);
@@ -59,7 +59,7 @@ impl Lab<'_> {
     }
 }
 
-/// The figure and whose it is; else why there is none.
+/// The figure and the malloc that told it; else the reason why there is none.
 fn asked(pid: u32, flavour: Flavour, map: Option<&asked::Map>) -> Result<(u64, String), String> {
     if flavour == Flavour::Postgresql {
         return Err("each process of PostgreSQL has a heap of its own".into());
@@ -84,7 +84,7 @@ fn of_processes(pids: &[u32]) -> Footprint {
     of_texts(&statuses, &rollups)
 }
 
-/// A process that has ended meanwhile has neither text, and counts for nothing.
+/// A process that has ended meanwhile has none of these texts, and is not counted.
 fn of_texts(statuses: &[String], rollups: &[String]) -> Footprint {
     let is_there = |text: &&String| !text.is_empty();
     let (statuses, rollups): (Vec<&String>, Vec<&String>) =

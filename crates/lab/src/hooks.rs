@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a walk tells its caller while it goes on, and what the caller may wish.
+//! What a walk tells its caller while it runs, and what the caller may ask for.
 
 use evidence::{Point, SampleSink, Series, SinkError, Snapshot, Span};
 use recording::Recording;
@@ -8,27 +8,27 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Told as it happens.
+/// The caller's progress display.
 pub trait Progress {
     /// Something is done, or begins: `station` is one of the flow, such as `fill`.
     fn step(&self, station: &str, text: &str);
 
-    /// Something begins that takes its time, and goes on until what is returned is dropped. `length`: where it ends, when that is known.
+    /// Something longer begins; it lasts until the returned value is dropped. `length`: its total, where that is known.
     fn bar(&self, what: &str, length: Option<u64>) -> Box<dyn Bar>;
 }
 
-/// How far something has come.
+/// The progress of something longer.
 pub trait Bar {
     fn set_message(&self, what: &str);
     fn set_length(&self, length: u64);
     fn set_position(&self, position: u64);
-    /// By so much further.
+    /// It has advanced by this amount.
     fn advance(&self, by: u64);
-    /// Begins anew, with its time.
+    /// It begins anew, and its time is measured from here.
     fn restart(&self);
 }
 
-/// Tells nobody.
+/// Shows no progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -55,9 +55,9 @@ pub type SecondSink = Arc<Mutex<dyn SampleSink>>;
 #[derive(Clone)]
 pub struct Hooks<'a> {
     pub progress: &'a dyn Progress,
-    /// Where samples go besides the recording.
+    /// A second sink of samples, besides the recording.
     pub samples: Option<SecondSink>,
-    /// Set by whoever wants the walk to end; everything is given back then, too.
+    /// Set by a caller that wants the walk to end; everything is given back then, too.
     pub stop: Arc<AtomicBool>,
 }
 

@@ -8,7 +8,7 @@ use experiment::Thp;
 use squeeze::host_thp::{self, HostThp};
 
 impl Cell {
-    /// Whether the setting is changed for the whole host: then others on it must be asked first.
+    /// Whether the setting is changed for the whole host: then the caller must ask for consent first.
     pub fn sets_host_thp(&self) -> bool {
         let in_force = host_thp::in_force();
         let others = |phase: &Phase| of_host(phase).is_some_and(|asked| Some(asked.name()) != in_force.as_deref());
@@ -16,13 +16,13 @@ impl Cell {
     }
 }
 
-/// What the host must have for this phase's server. `never` is turned off for the server alone.
+/// The host's setting that this phase's server needs. `never` needs none: it is set for the server alone.
 fn of_host(phase: &Phase) -> Option<Thp> {
     phase.start.thp.filter(|asked| *asked != Thp::Never)
 }
 
 impl Lab<'_> {
-    /// For a server that is stopped.
+    /// Sets it for a server that is stopped.
     pub(crate) fn set_host_thp(&mut self, phase: &Phase) -> Result<(), Error> {
         let Some(asked) = of_host(phase).filter(|_| host_thp::may_set()) else { return Ok(()) };
         self.host_thp = host_thp::set(&mut self.run, asked.name())?;
@@ -35,7 +35,7 @@ impl Lab<'_> {
         }
     }
 
-    /// Its server has stopped.
+    /// Puts the old setting back; the server has stopped.
     pub(crate) fn put_host_thp_back(&mut self) -> Result<(), Error> {
         let Some(thp) = self.host_thp.take() else { return Ok(()) };
         Ok(HostThp::give_back(thp, &mut self.run)?)

@@ -20,7 +20,7 @@ const AREAS: [(&str, u64); 4] = [
 ];
 
 impl Lab<'_> {
-    /// For a server that is stopped.
+    /// Makes room for a server that is stopped.
     pub(crate) fn make_huge_room(&mut self, phase: &Phase) -> Result<(), Error> {
         if !phase.start.wants_huge_pages() {
             return Ok(());
@@ -39,7 +39,7 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// Its server has stopped.
+    /// Gives the room back; the server has stopped.
     pub(crate) fn give_huge_room_back(&mut self) -> Result<(), Error> {
         let Some(pool) = self.huge_pool.take() else { return Ok(()) };
         Ok(HugePool::give_back(pool, &mut self.run)?)
@@ -61,7 +61,7 @@ impl Lab<'_> {
         }
     }
 
-    /// A version that does not say it before its start is started without huge pages, and its shared memory is looked at.
+    /// A version that does not tell its need before its start is started without huge pages, and its shared memory is measured.
     fn seen_without(&mut self, phase: &Phase) -> Result<u64, Error> {
         let Some(sandbox) = &self.sandbox else { return Ok(0) };
         let start = StartOptions { extra_options: phase.server_options.clone(), ..StartOptions::default() };
@@ -72,8 +72,8 @@ impl Lab<'_> {
     }
 }
 
-/// More than these servers have taken: each area with a twentieth for what describes its pages, in whole huge pages. What is left over is given
-/// back with the rest, and what lies in huge pages is measured.
+/// A number of pages that is larger than these servers have needed: each area plus a twentieth for the descriptions of its pages, in whole huge pages.
+/// Unused pages are given back with the others; the memory that really lies in huge pages is measured.
 fn at_most(variables: &BTreeMap<String, String>, options: &[ServerOption], page_bytes: u64) -> u64 {
     let of_arm = |name: &str| options.iter().rev().find(|option| option.key() == name).and_then(ServerOption::value);
     let bytes = |name: &str| {
@@ -88,7 +88,7 @@ fn at_most(variables: &BTreeMap<String, String>, options: &[ServerOption], page_
 mod tests {
     use super::*;
 
-    /// What MariaDB 10.11 and MySQL 9.7 were seen to take for a pool of 256 MiB: 259 and 132 pages of 2 MiB.
+    /// The pages that MariaDB 10.11 and MySQL 9.7 have taken for a pool of 256 MiB: 259 and 132 pages of 2 MiB.
     #[test]
     fn there_is_room_for_what_servers_take() {
         let of = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A rest after an arm's load, in which the server is looked at: what it gives back of its memory when nobody asks anything of it.
+//! A rest after an arm's load, in which the server is observed: how much of its memory it gives back when it has no work.
 
 use crate::cell::Phase;
 use crate::error::Error;
@@ -9,9 +9,9 @@ use host::meminfo;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Between two looks whether the run is to end, or the server has ended.
+/// The time between two checks whether the run must end, or the server has ended.
 const LOOK: Duration = Duration::from_millis(50);
-/// What is compared, and its line in `/proc/PID/status`.
+/// The figures that are compared, each with its line in `/proc/PID/status`.
 const FOOTPRINT: [(&str, &str); 2] = [("idle.rss", "VmRSS"), ("idle.vsz", "VmSize")];
 
 impl Lab<'_> {
@@ -37,7 +37,7 @@ impl Lab<'_> {
         self.span("load.idle", &phase.name, began_us, &[])
     }
 
-    /// Of the server's first process.
+    /// The figures of the server's first process.
     fn first_process(&self, phase: &Phase, pid: u32, when: &str) -> Result<(), Error> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         for (what, line) in FOOTPRINT {

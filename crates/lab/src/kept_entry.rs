@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Filled data from the cache for somebody who begins a sandbox with them, not a run: made and kept now, where there are none.
+//! Filled data from the cache for a new sandbox without a run. Where there are none, they are filled and kept now.
 
 use crate::cell::Cell;
 use crate::error::Error;
@@ -12,7 +12,7 @@ use host::places::Places;
 use sandbox::Installation;
 use std::sync::Arc;
 
-/// The kept data of the cell's fill. `None`: they cannot be kept, and what `hooks` was told says why.
+/// The kept data of the cell's fill. `None`: they cannot be kept, and `hooks` was told why.
 ///
 /// # Errors
 /// The fill failed, or was interrupted; an entry cannot be read.
@@ -34,7 +34,7 @@ pub fn kept_entry(
     if !places.cache.exists() {
         files::private_dir(&places.cache, 0o755)?;
     }
-    // of no use once the data are kept
+    // this sandbox is not needed once the data are kept
     let recording = places.cache.join(format!("fill-{}.sqlite", std::process::id()));
     let ended = walk::begin(cell, places, hooks)?.fill(&recording);
     if recording.exists() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The cell's data from the cache, where they were filled before; and into it, once they are filled.
+//! Takes the cell's data from the cache, where they were filled before, and puts them into it after a fill.
 
 use crate::cell::{Cell, KeptFills, Phase, Program};
 use crate::error::Error;
@@ -19,28 +19,28 @@ use std::sync::Arc;
 use std::{fs, io, iter};
 use units::Bytes;
 
-/// What a fill came to: kept beside the data, so that a run with a clone tells the same.
+/// The result of a fill. It is kept beside the data, so that a run with a clone reports the same.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Note {
     pub(crate) report: Option<FillReport>,
     pub(crate) pgbench: Option<String>,
-    /// Of the table that a program of the user's has made.
+    /// Facts about the table that a program of the user has made.
     #[serde(default)]
     pub(crate) rows_per_table: u64,
 }
 
-/// What is known of the cell's data in the cache.
+/// The cell's data in the cache, as far as they were found.
 #[derive(Debug, Default)]
 pub(crate) struct FromCache {
-    /// `None`: they are neither used nor kept.
+    /// `None`: kept data are not used, and new data are not kept.
     store: Option<(Store, Key)>,
     pub(crate) entry: Option<Arc<Entry>>,
 }
 
-/// The key of what a cell's fill makes in a new sandbox; `None`: it is not to be kept. Data of the user's own are never kept.
+/// The key of the data that a cell's fill makes in a new sandbox. `None`: they are not kept. The user's own data are never kept.
 ///
 /// # Errors
-/// The server's program, or the one that fills, cannot be looked at.
+/// The server's program, or the program that fills, cannot be looked at.
 pub(crate) fn key_of(cell: &Cell, first: &Phase, installation: &Installation) -> Result<Option<Key>, Error> {
     let fill = &cell.fill;
     let is_own = cell.origin.is_some() || fill.from.is_some();
@@ -48,7 +48,7 @@ pub(crate) fn key_of(cell: &Cell, first: &Phase, installation: &Installation) ->
     if is_own || is_none || cell.kept_fills == KeptFills::Off {
         return Ok(None);
     }
-    // of a size in multiples of the pool, the pool's size is part
+    // where the size is a multiple of the pool, the pool's size is part of the key
     let pool = Some(first.pool).filter(|_| matches!(fill.size, Some(FillSize::TimesPool(_))));
     let key = filled_key(installation, &first.server_options)?
         .with("fill", json!(fill))
@@ -60,14 +60,14 @@ pub(crate) fn key_of(cell: &Cell, first: &Phase, installation: &Installation) ->
     })
 }
 
-/// With more files beside it, nobody looks at them all before each run.
+/// With more files in the folder nothing is kept, because looking at all of them before each run would take long.
 const MOST_FILES: usize = 1000;
 
 /// A program that fills, and each file of the folder that it is started in (a script may read others): their names, sizes and times of writing. Experiments
-/// are left out, for what of them shapes the data is in the key already. `None`: there are too many files.
+/// are left out, because their settings that shape the data are in the key already. `None`: there are too many files.
 ///
 /// # Errors
-/// One cannot be looked at.
+/// A file cannot be looked at.
 fn files_of(program: &Program) -> Result<Option<Value>, Error> {
     let unread = |path: &Path| {
         let path = path.to_owned();
@@ -89,7 +89,7 @@ fn files_of(program: &Program) -> Result<Option<Value>, Error> {
 }
 
 impl Lab<'_> {
-    /// Looks for the cell's data in the cache, and says what came of it.
+    /// Looks for the cell's data in the cache, and says what was found.
     pub(crate) fn look_for_kept(&self, installation: &Installation, places: &Places) -> Result<FromCache, Error> {
         let Some(key) = key_of(self.cell, &self.cell.phases[0], installation)? else { return Ok(FromCache::default()) };
         let store = Store::open(places).map_err(sandbox::Error::from)?;
@@ -113,7 +113,7 @@ impl Lab<'_> {
         Ok(FromCache { store: Some((store, key)), entry })
     }
 
-    /// After the deployment of a clone: what its fill had come to.
+    /// After the deployment of a clone: the result of its fill.
     pub(crate) fn take_clone(&mut self, entry: &Entry, began_us: u64) -> Result<(), Error> {
         let Some(taken) = self.sandbox.as_ref().and_then(|sandbox| sandbox.manifest.filled.clone()) else {
             return Err(Error::NoServer);
@@ -155,7 +155,7 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// After a fill whose server was stopped cleanly. That data are not kept ends no run.
+    /// Keeps the data, after a fill whose server was stopped cleanly. The run goes on when they cannot be kept.
     pub(crate) fn keep_filled(&mut self, kept: &FromCache, note: &Note, elapsed_us: u64) -> Result<(), Error> {
         let Some(sandbox) = self.sandbox.clone() else { return Ok(()) };
         let mut data = Data { how: DataHow::Filled, made: rfc3339(unix_seconds()), elapsed_us, ..Data::default() };
@@ -174,7 +174,7 @@ impl Lab<'_> {
     }
 }
 
-/// Keeps the data of a sandbox whose server is stopped; what became of it, in words.
+/// Keeps the data of a sandbox whose server is stopped. Returns in words whether they were kept.
 pub(crate) fn keep(store: &Store, key: Key, sandbox: &Sandbox, note: &Note) -> Result<String, sandbox::Error> {
     let note = serde_json::to_value(note).unwrap_or_default();
     let (data, secret) = (sandbox.data(), sandbox.password()?);

@@ -30,16 +30,16 @@ pub(crate) struct Lab<'a> {
     pub(crate) rows_per_table: u64,
     /// Set when the caller wants the walk to end.
     pub(crate) stop: Arc<AtomicBool>,
-    /// The phase that ended the walk, and its position, as they stand in the recording.
+    /// The phase that ended the walk, and its position, as in the recording.
     pub(crate) broken: Option<(u32, evidence::Arm)>,
     pub(crate) conditions: Option<Conditions>,
-    /// How the server's data came to be; `None`: they are not there yet.
+    /// Whether the server's data were filled or cloned; `None`: they are not there yet.
     pub(crate) data: Option<evidence::Data>,
-    /// Phases that were not measured, and why.
+    /// Phases that were not measured, each with the reason.
     pub(crate) missed: Vec<Missed>,
     /// The arm that snapshots belong to.
     pub(crate) arm: CurrentArm,
-    /// Where samples go besides the recording.
+    /// A second sink of samples, besides the recording.
     pub(crate) samples: Option<SecondSink>,
 }
 
@@ -71,8 +71,8 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// A phase whose squeeze did not come on is not measured: the walk goes on with the others, and says so at its end. When the watchdog has ended
-    /// the squeeze meanwhile, the walk ends with the watchdog's reason.
+    /// A phase whose squeeze did not take effect is not measured: the walk goes on with the other phases, and reports it at its end. When the watchdog has
+    /// ended the squeeze meanwhile, the walk ends with the watchdog's reason.
     pub(crate) fn note_missed(&mut self, phase: &Phase, why: &str) -> Result<(), Error> {
         if self.run.neutralised().is_some() {
             return Err(self.stopped());
@@ -80,7 +80,7 @@ impl<'a> Lab<'a> {
         self.note_result("squeeze", phase, ArmOutcome::Missed, why)
     }
 
-    /// What a phase came to that has no whole measurement, and after which the walk goes on.
+    /// Notes the result of a phase that was not measured completely, and after which the walk goes on.
     pub(crate) fn note_result(
         &mut self,
         station: &str,
@@ -94,12 +94,12 @@ impl<'a> Lab<'a> {
         self.notes.event(station, text)
     }
 
-    /// Fails once somebody asked us to stop, or the watchdog did.
+    /// Fails when the caller has asked for the end, or the watchdog has.
     pub(crate) fn check_stop(&self) -> Result<(), Error> {
         if self.stop.load(Ordering::SeqCst) { Err(self.stopped()) } else { Ok(()) }
     }
 
-    /// Why a walk ends that somebody, or the watchdog, wanted to end.
+    /// The reason of a walk that the caller or the watchdog has ended.
     pub(crate) fn stopped(&self) -> Error {
         self.run.neutralised().map_or(Error::Interrupted, |reason| Error::Watchdog { reason: reason.to_string() })
     }

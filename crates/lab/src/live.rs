@@ -9,11 +9,11 @@ use experiment::{is_same_value, sql_value};
 use load::admin::Connection;
 use std::time::{Duration, Instant};
 
-/// Between two looks whether the run is to end.
+/// The time between two checks whether the run must end.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Lab<'_> {
-    /// Sets each variable by `SET GLOBAL`, also one that has its value already: some servers do something at each setting. Then it is read back.
+    /// Sets each variable by `SET GLOBAL`, also a variable that has its value already: some servers act on each setting. Then it is read back.
     pub(crate) fn set_live(&self, phase: &Phase) -> Result<(), Error> {
         let Some(serving) = self.serving.as_ref().filter(|_| !phase.live.is_empty()) else { return Ok(()) };
         let mut connection = Connection::open(serving.target())?;

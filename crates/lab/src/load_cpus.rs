@@ -14,7 +14,7 @@ pub(crate) struct LoadCpus {
 
 impl LoadCpus {
     /// # Errors
-    /// The kernel refuses: there are no such CPUs for us.
+    /// The kernel refuses: this process may not use such CPUs.
     pub(crate) fn only(asked: Option<&CpuList>) -> Result<Self, Error> {
         let Some(asked) = asked else { return Ok(Self { before: None }) };
         let fail = |errno: rustix::io::Errno| Error::LoadCpus { asked: asked.clone(), source: errno.into() };
@@ -35,7 +35,7 @@ impl Drop for LoadCpus {
     }
 }
 
-/// What the kernel says of this thread, `"thread-self"`, or of a process by its pid.
+/// The allowed CPUs of this thread (`"thread-self"`), or of a process by its pid.
 pub(crate) fn measured(of: &str, asked: &CpuList, arm: &str, notes: &Notes<'_>) -> Measured {
     let status = std::fs::read_to_string(format!("/proc/{of}/status")).unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));

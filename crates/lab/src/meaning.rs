@@ -7,10 +7,10 @@ use std::env;
 use std::io;
 use std::path::Path;
 
-/// How something ended that did not end well.
+/// What a failure means for the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// What was asked for is wrong.
+    /// The request is wrong.
     Usage,
     /// Something required is missing or in the way; nothing was changed.
     Missing,
@@ -18,19 +18,19 @@ pub enum Kind {
     Failed,
     /// Failed, and the host is not restored, or a value was changed by someone else.
     NotRestored,
-    /// Somebody asked for the end; everything is undone.
+    /// The end was asked for; everything is undone.
     Interrupted,
 }
 
-/// Of one error.
+/// The meaning of one error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meaning {
     pub kind: Kind,
-    /// What would help, each a sentence.
+    /// Sentences that say what would help.
     pub hints: Vec<String>,
 }
 
-/// Of an error of another station's that stands for something by itself, whatever caused it.
+/// The meaning of another crate's error that is classified by itself, whatever caused it.
 pub(crate) fn of_station(error: &(dyn std::error::Error + 'static)) -> Option<Meaning> {
     classify(error).map(|(kind, hint)| Meaning { kind, hints: hint.into_iter().collect() })
 }
@@ -92,7 +92,7 @@ fn is_own(path: &Path) -> bool {
     path.starts_with(&journal) || journal.starts_with(path)
 }
 
-/// A folder of ours that is full, read-only, or cannot be made: which variable names another one.
+/// For a folder of Wringer that is full, read-only, or cannot be made: the variable that names another folder.
 fn of_own_folder(error: &sandbox::Error) -> Option<String> {
     let (sandbox::Error::Path { path, source, .. } | sandbox::Error::Host(host::Error::Path { path, source, .. })) =
         error
@@ -111,7 +111,7 @@ fn of_own_folder(error: &sandbox::Error) -> Option<String> {
     Some(format!("set {variable} to a folder that can be made and has room: {what} are kept there"))
 }
 
-/// For a file or folder that is not the caller's alone: who may act on it, or how it becomes the caller's.
+/// For a file or folder that others can write to: who may act on it, or how it becomes the caller's alone.
 fn of_untrusted(path: &Path, why: Distrust) -> (Kind, Option<String>) {
     let home = env::var("WRINGER_HOME").ok().filter(|home| !home.is_empty());
     let home = home.map(|home| format!("WRINGER_HOME={} ", quoted(&home))).unwrap_or_default();
@@ -131,7 +131,7 @@ fn of_untrusted(path: &Path, why: Distrust) -> (Kind, Option<String>) {
     (Kind::Missing, Some(hint))
 }
 
-/// For a shell.
+/// The path quoted for a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
@@ -140,7 +140,7 @@ fn quoted(text: &str) -> String {
 const ELSEWHERE: &str = "nothing was changed; run this where its processes can be seen: outside of this namespace or container, \
     and as the user who started it, or as root";
 
-/// What most often keeps a witness from measuring what was asked.
+/// The most frequent reason why a witness measures something else than was asked for.
 pub const BUSY: &str = "other work on this machine disturbs what is measured: try again when there is less of it";
 
 fn of_run(error: &run::Error) -> Option<(Kind, Option<String>)> {
@@ -162,7 +162,7 @@ fn of_run(error: &run::Error) -> Option<(Kind, Option<String>)> {
             if takes_no_files(source) && is_own(path) =>
         {
             let hint = "set WRINGER_HOME to a folder that can be made and has room: journals are kept there";
-            // a disk may fill up in the middle of the work; an unwritable folder is noticed before anything was begun
+            // a disk may become full in the middle of the work; a folder that cannot be written is noticed before anything begins
             let exit = if source.kind() == io::ErrorKind::StorageFull { Kind::Failed } else { Kind::Missing };
             Some((exit, Some(hint.to_owned())))
         }

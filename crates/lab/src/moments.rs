@@ -15,14 +15,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// So long a statement that was sent is waited for when the load is over. The server's end ends it, too.
+/// How long to wait, after the end of the load, for a statement that was sent. The server's end also ends it.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks whether it is over.
+/// The time between two checks whether the phase is over.
 const LOOK: Duration = Duration::from_millis(20);
-/// Of an error, for people.
+/// The most characters of an error, for people.
 const WORDS_MOST: usize = 240;
 
-/// The statements of one phase. Dropped, none is sent any more.
+/// The statements of one phase. When this is dropped, no further statement is sent.
 pub(crate) struct Moments {
     stop: Arc<AtomicBool>,
     begin: Vec<Sender<Instant>>,
@@ -59,13 +59,13 @@ impl Moments {
         }
     }
 
-    /// The measured phase is over: what was sent is answered still.
+    /// The measured phase is over: statements that were sent are still answered.
     pub(crate) fn no_more(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         self.begin.clear();
     }
 
-    /// Everything that was sent. Does not wait for the threads of those that did not end: they end with their server.
+    /// All statements that were sent. It does not wait for the threads of statements that did not end: they end with their server.
     fn finish(mut self, is_over: &dyn Fn() -> bool) -> Vec<Sending> {
         self.no_more();
         let (mut sent, began): (Vec<Sending>, _) = (Vec::new(), Instant::now());
@@ -107,7 +107,7 @@ impl Lab<'_> {
         Ok(moments)
     }
 
-    /// Waits for what was sent, and records it.
+    /// Waits for the statements that were sent, and records them.
     pub(crate) fn end_moments(&self, phase: &Phase, moments: Moments) -> Result<(), Error> {
         for sending in moments.finish(&|| self.check_stop().is_err()) {
             let mut told = vec![("cause", "statement".to_owned()), ("sql", sending.sql.clone())];
@@ -125,7 +125,7 @@ impl Lab<'_> {
     }
 }
 
-/// Sends one statement as often as it is due. One that is due while the one before it runs follows it at once.
+/// Sends one statement each time that it is due. When it is due while it still runs, it is sent again as soon as it has ended.
 fn send(
     index: usize,
     at: &At,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run says and writes down as it goes.
+//! What a run tells its caller and writes into its recording.
 
 use crate::error::Error;
 use crate::hooks::Progress;
@@ -7,7 +7,7 @@ use evidence::{Event, LoadResult, Measured};
 use host::clock::RunClock;
 use recording::Recording;
 
-/// The recording and the clock that everything in it goes by.
+/// The recording, and the clock of all times in it.
 pub struct Notes<'a> {
     pub recording: Recording,
     pub clock: RunClock,
@@ -15,7 +15,7 @@ pub struct Notes<'a> {
 }
 
 impl Notes<'_> {
-    /// Tells the caller, and records it. A server's log in it is only recorded: the caller gets it with the error.
+    /// Tells the caller, and records the text. A server's log in the text is only recorded: the caller gets it with the error.
     ///
     /// # Errors
     /// The recording cannot be written.
@@ -37,7 +37,7 @@ impl Notes<'_> {
     }
 }
 
-/// What a load came to, in a line.
+/// The result of a load, in a line.
 pub(crate) fn load_summary(name: &str, result: &LoadResult) -> String {
     let measured = &result.measured;
     let service = &measured.transaction.response;

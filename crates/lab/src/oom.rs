@@ -18,8 +18,8 @@ impl Kills {
         Self { own: squeezes.oom_kills(), host: on_host() }
     }
 
-    /// Whether there were some since `before`. A cgroup that was made since then began with none. A kill elsewhere on the host is none of a
-    /// server's that has a cgroup, unless the whole host is out of RAM: that is counted in the killed process's cgroup, too.
+    /// Whether the kernel has killed since `before`. A cgroup that was made since then began with no kills. Where the server has a cgroup, kills elsewhere on
+    /// the host do not count; when the whole host is out of RAM, the kernel counts a kill in the killed process's cgroup, too.
     pub(crate) fn since(&self, before: &Self) -> bool {
         match (&self.own, &before.own) {
             (Some((folder, now)), Some((same, then))) if folder == same => now > then,

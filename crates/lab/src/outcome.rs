@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a walk ended: a value. Whoever asked for the walk decides what it means.
+//! How a walk ended, as a value. The caller decides what it means.
 
 use crate::error::Error;
 use crate::meaning::Kind;
@@ -7,13 +7,13 @@ use evidence::ArmOutcome;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What a walk came to, and what it leaves behind. The recording is closed, also where the outcome is a bad one.
+/// The outcome of a walk, and what it leaves behind. The recording is closed, also after a bad outcome.
 #[derive(Debug)]
 pub struct Ended {
     pub outcome: Outcome,
-    /// The sandbox that was to be kept, by its name.
+    /// The name of the sandbox, where it is kept.
     pub kept: Option<String>,
-    /// Files in the sandbox's folder that are somebody else's, and were left alone.
+    /// Files in the sandbox's folder that belong to others, and were left alone.
     pub left_alone: Vec<PathBuf>,
 }
 
@@ -22,21 +22,21 @@ pub struct Ended {
 pub enum Outcome {
     /// Every phase was measured.
     Done,
-    /// These phases have no whole measurement, for a reason that is theirs alone; the others were measured.
+    /// These phases were not measured completely, for reasons of their own; the other phases were measured.
     Missed(Vec<Missed>),
-    /// Somebody asked for the end.
+    /// The end was asked for.
     Interrupted(Error),
-    /// The first phase did not begin: no server could be had or started, or its tables could not be filled.
+    /// The first phase did not begin: no server was found or could be started, or its tables could not be filled.
     CannotStart(Error),
-    /// The holder of hidden RAM was killed while the kernel killed for want of RAM. Of a server it ends one phase: [`Outcome::Missed`].
+    /// The kernel killed for want of RAM, and the process that hides RAM was killed. When a server is killed, only one phase ends: [`Outcome::Missed`].
     OutOfMemory(Error),
     /// A phase broke off: the server ended, a squeeze died or could not be made, a load failed, the watchdog intervened.
     BrokeOff(Error),
-    /// What was changed could not be put back, or somebody else has changed it meanwhile.
+    /// A change could not be undone, or somebody else has changed the same thing meanwhile.
     NotRestored(Error),
 }
 
-/// A phase that was not measured, or not to its end, while those after it ran.
+/// A phase that was not measured, or not to its end, while the phases after it ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missed {
     pub phase: String,
@@ -58,7 +58,7 @@ impl fmt::Display for Missed {
     }
 }
 
-/// The end of the server as a phase's own result. `None`: what happened ends the walk. `out_of_memory`: the kernel has killed for want of RAM
+/// The end of the server as the result of a phase. `None`: it ends the walk. `out_of_memory`: the kernel has killed for want of RAM
 /// since the phase began.
 pub(crate) fn of_phase(error: &Error, out_of_memory: bool) -> Option<ArmOutcome> {
     match error {
@@ -86,10 +86,10 @@ impl Outcome {
         }
     }
 
-    /// Why it did not come to its end. Phases that were missed are no error.
+    /// The error that ended the walk early. Phases that were missed are no error.
     ///
     /// # Errors
-    /// The walk's own.
+    /// The walk's own error.
     pub fn into_result(self) -> Result<Vec<Missed>, Error> {
         match self {
             Self::Done => Ok(Vec::new()),

@@ -8,10 +8,10 @@ use load::admin::Connection;
 use load::fill;
 use sandbox::Sandbox;
 
-/// The database of the loads: the one that the file names, or the only one in the data. `None`: the sandbox's own.
+/// The database of the loads: the database that the file names, or the only one in the data. `None`: the sandbox's own.
 ///
 /// # Errors
-/// Several came, and nothing says which.
+/// The data have several databases, and the file names none.
 pub fn database(fill: &Fill, sandbox: &Sandbox) -> Result<Option<String>, Error> {
     let Some(imported) = &sandbox.manifest.origin else { return Ok(fill.database.clone()) };
     if fill.database.is_some() || fill.size.is_some() {
@@ -25,10 +25,10 @@ pub fn database(fill: &Fill, sandbox: &Sandbox) -> Result<Option<String>, Error>
     }
 }
 
-/// Databases that no user made: the sandbox's, and that of every cluster of PostgreSQL.
+/// Databases that no user has made: the sandbox's, and the one that every cluster of PostgreSQL has.
 const OURS: [&str; 2] = ["sbtest", "postgres"];
 
-/// For a program that fills a database which the file names: on a new server there is none of that name.
+/// Makes the database that the file names, for a program that fills it: a new server does not have it.
 ///
 /// # Errors
 /// The server refuses it.
@@ -36,7 +36,7 @@ pub(crate) fn make_database(target: &Target) -> Result<(), Error> {
     Ok(fill::ensure_database(target).map(drop)?)
 }
 
-/// Of sysbench's first table, where the data have one: what a load's `table_size` is. 0: they have none.
+/// The rows of sysbench's first table, where the data have it: the `table_size` of a load. 0: they do not have it.
 pub fn rows(target: &Target) -> u64 {
     let count = |mut connection: Connection| connection.query("SELECT max(id) FROM sbtest1");
     Connection::open(target).and_then(count).ok().and_then(|rows| rows.parse(0, 0)).unwrap_or_default()

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Sets the squeeze, runs the load, keeps what came of it: also of a phase that was cut short.
+/// Sets the squeeze, runs the load, and keeps the results, also of a phase that was cut short.
 pub(crate) fn run(lab: &mut Lab<'_>, phase: &Phase, position: u32) -> Result<(), Error> {
     let mut evidence = begun(lab, phase);
     lab.goes_on(Some(&phase.name));
@@ -50,7 +50,7 @@ pub(crate) fn run(lab: &mut Lab<'_>, phase: &Phase, position: u32) -> Result<(),
     outcome.and(told)
 }
 
-/// Nothing is measured of it yet.
+/// An arm of which nothing is measured yet.
 pub(crate) fn begun(lab: &Lab<'_>, phase: &Phase) -> ArmEvidence {
     ArmEvidence {
         cell: phase.arm.clone(),
@@ -60,7 +60,7 @@ pub(crate) fn begun(lab: &Lab<'_>, phase: &Phase) -> ArmEvidence {
     }
 }
 
-/// Why a phase broke off, in one line: the end of a log that may follow stands in the events.
+/// Why a phase broke off, in one line. The error may also have the end of a log; that is in the events.
 pub(crate) fn reason(error: &Error) -> String {
     if error.kind() == Kind::Interrupted {
         return "somebody interrupted the run".to_owned();
@@ -70,7 +70,7 @@ pub(crate) fn reason(error: &Error) -> String {
     line.split("; the end of its log:").next().unwrap_or(line).trim_end_matches(':').to_owned()
 }
 
-/// Why the phase could not be measured, where its squeeze did not come on: the others are.
+/// Why the phase could not be measured, where its squeeze did not take effect; the other phases are measured.
 fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Result<Option<String>, Error> {
     if let Some(why) = lab.squeezes.ram(&mut lab.run, phase, &lab.notes)? {
         return Ok(Some(why));
@@ -116,7 +116,7 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
     lab.check_stop().map(|()| None)
 }
 
-/// `ends`: the witnesses at both ends of what was measured, as far as it came.
+/// `ends`: the witnesses at the begin and the end of the measured part, as far as they were read.
 fn own_load(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence, ends: &mut Vec<Counts>) -> Result<(), Error> {
     let Some(protocol) = lab.serving.as_ref().map(|serving| serving.target().protocol) else { return Ok(()) };
     let (fill, written) = (&lab.cell.fill, phase.written.as_ref());
@@ -130,7 +130,7 @@ fn own_load(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence, ends: 
     driven.and(planted)
 }
 
-/// Fills the server's own page cache at full speed; what it measures is thrown away.
+/// Fills the server's own page cache at full speed; its measurements are thrown away.
 pub(crate) fn preheat(lab: &mut Lab<'_>, phase: &Phase) -> Result<(), Error> {
     let Some(serving) = &lab.serving else { return Ok(()) };
     let target = serving.load_target().clone();
@@ -164,7 +164,7 @@ pub(crate) fn preheat(lab: &mut Lab<'_>, phase: &Phase) -> Result<(), Error> {
 
 const SHOW_EVERY: Duration = Duration::from_millis(250);
 
-/// The load, with the witnesses read at the edges of its measured phase. What there is of it is in `evidence` and `ends`, also when this fails.
+/// The load, with the witnesses read at the begin and the end of its measured part. Results are in `evidence` and `ends`, also when this fails.
 fn drive(
     lab: &mut Lab<'_>,
     spec: &LoadSpec,
@@ -197,7 +197,7 @@ fn drive(
     if let Some(asked) = &phase.load.cpuset {
         notes.measured(&load_cpus::measured("thread-self", asked, name, notes))?;
     }
-    // the user's wish is passed on; what holds a squeeze and dies ends the load, too
+    // the user's request to stop is passed on; the death of a process that holds a squeeze ends the load, too
     let stop = Arc::new(AtomicBool::new(false));
     let result = engine::run(
         spec,
@@ -223,13 +223,13 @@ fn drive(
         Err(error) => broke_off(error, name),
     };
     evidence.load = kept;
-    // who holds a squeeze and died is why the load ended
+    // the load ended because a process that holds a squeeze died
     lab.squeezes.check()?;
     ended?;
     trouble.map_or(Ok(()), Err)
 }
 
-/// What was measured until then. The lab looks whether the server is gone, and says how it ended.
+/// Keeps the measurements until then. The lab checks whether the server has ended, and tells how.
 fn broke_off(error: load::Error, name: &str) -> (Option<LoadResult>, Result<(), Error>) {
     let load::Error::ServerLost { partial, phase, .. } = &error else { return (None, Err(error.into())) };
     let kept = partial.as_ref().clone();
@@ -261,7 +261,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Of a phase that got to its end. An assertion that fails ends nothing: the verdicts are for the caller.
+/// The verdicts of a phase that ran to its end. An assertion that fails does not end the walk: the caller decides.
 fn judge(lab: &Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Result<(), Error> {
     for assertion in &phase.assertions {
         let verdict = evidence.load.as_ref().map_or_else(|| assertion.judge_nothing(), |load| assertion.judge(load));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads of a data file before an arm's load: what a read and a scan cost here, cold and warm, past the page cache and through it. They are
-//! the run's own reads, below a slow layer and outside of the server's limits: of the host's disk and page cache.
+//! Reads of a data file before an arm's load: the cost of a read and of a scan on this host, cold and warm, past the page cache and through it.
+//! The run itself reads, below a slow layer and outside of the server's limits: so the figures are those of the host's disk and page cache.
 
 use crate::cell::Phase;
 use crate::error::Error;
@@ -13,14 +13,14 @@ use probe::target::Target;
 use squeeze::directory::largest_file;
 use std::time::Duration;
 
-/// What ioping reads at once, and a page of the host.
+/// The size of one read: the same as ioping's, and a page of the host.
 const BLOCK_BYTES: usize = 4096;
-/// As `cat` of coreutils reads.
+/// The size of one read of a scan: the same as that of `cat` of coreutils.
 const SCAN_BLOCK_BYTES: usize = 128 << 10;
-/// Logs are written while they are read, and are not what queries read.
+/// Logs are left out: they are written while they are read, and queries do not read them.
 const LOGS: [&str; 4] = ["ib_logfile", "ib_buffer_pool", "pg_wal", "#innodb_redo"];
 
-/// One series of random reads: how it stands in the result, and its offsets' seed.
+/// One series of random reads: its name in the result, and the seed of its offsets.
 struct Series {
     what: &'static str,
     mechanism: &'static str,
@@ -28,7 +28,7 @@ struct Series {
 }
 
 impl Lab<'_> {
-    /// Where the arm asks for it. The file's pages have left the page cache when this returns.
+    /// Reads the file, where the arm asks for it. Its pages are not in the page cache when this returns.
     pub(crate) fn probe(&mut self, phase: &Phase) -> Result<(), Error> {
         let (Some(reads), Some(sandbox)) = (phase.load.probe, &self.sandbox) else { return Ok(()) };
         let is_data = |name: &str| !LOGS.iter().any(|log| name.starts_with(log));
@@ -42,7 +42,7 @@ impl Lab<'_> {
         let direct = Target::open(&file)?;
         direct.go_direct()?;
         let (size, seed) = (cached.size_bytes, phase.load.seed);
-        // what is read past the page cache leaves nothing in it for the series after it
+        // reads past the page cache leave nothing in it for the next series
         evict(&cached.file, &file)?;
         let past = "direct reads (O_DIRECT)";
         let through = "reads through the page cache";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is wrong with a hand-written file, each problem with its line, the line itself, and what to write instead.
+//! The problems of a file that a person wrote: each with its line number, the line itself, and what to write instead.
 
 use crate::error::Error;
 use experiment::Problem;

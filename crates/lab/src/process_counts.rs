@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! CPU time and page faults of the server's processes, as counters that are read at both ends of what is measured: proc_pid_stat(5).
+//! CPU time and page faults of the server's processes, as counters that are read at the begin and the end of the measured part: proc_pid_stat(5).
 
 use host::process::{Identity, descendants};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Where each counter stands behind the program's name, from 0; and of the children that have ended, which the server's first process has
+/// The place of each counter after the program's name, from 0; and the place of the same counter for ended children that the server's first process has
 /// waited for.
 const FIELDS: [(&str, usize, usize); 4] =
     [("minor faults", 7, 8), ("major faults", 9, 10), ("user us", 11, 13), ("system us", 12, 14)];
 
-/// Of this process and its descendants.
+/// The sum over this process and its descendants.
 pub(crate) fn read(pid: u32) -> BTreeMap<String, u64> {
     let first: Vec<Identity> = Identity::of(pid).into_iter().collect();
     let stat = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -28,7 +28,7 @@ fn counted(first: &str, others: &[String], tick_us: u64) -> BTreeMap<String, u64
     FIELDS.into_iter().filter_map(of).collect()
 }
 
-/// The name, in brackets, may hold anything.
+/// The field at this place after the name, which stands in brackets and may contain any bytes.
 fn field(stat: &str, place: usize) -> Option<u64> {
     stat.rsplit_once(") ")?.1.split(' ').nth(place)?.parse().ok()
 }

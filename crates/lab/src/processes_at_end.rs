@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The memory of the server's processes when an arm's load has ended: each process in a snapshot, their sums beside the arm, and whom the OOM
-//! killer would take first.
+//! The memory of the server's processes when an arm's load has ended: each process in a snapshot, their sums beside the arm, and the processes that the
+//! OOM killer would kill first.
 
 use crate::error::Error;
 use crate::lab::Lab;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use units::Bytes;
 
-/// The source of the snapshot: a list of the server's processes, whom the OOM killer would take first before the others.
+/// The source of the snapshot: a list of the server's processes, in the order in which the OOM killer would kill them.
 const SOURCE: &str = "memory.processes";
 /// The role of a process that serves one connection.
 const CONNECTION: &str = "client backend";
-/// How many of the OOM killer's order are told.
+/// How many processes of the OOM killer's order are kept.
 const FIRST: usize = 3;
 
 /// One process of the server; sizes in bytes.
@@ -48,7 +48,7 @@ impl Seen {
 }
 
 impl Lab<'_> {
-    /// Where an arm says what the server is started with, and its processes are observed.
+    /// Whether the memory is read: where an arm has settings of the server's start, and its processes are observed.
     pub(crate) fn processes_at_end(&self, arm: &str) -> Result<(), Error> {
         let is_asked =
             self.cell.observe.process && self.cell.phases.iter().any(|it| it.start != ServerStart::default());
@@ -72,7 +72,7 @@ impl Lab<'_> {
     }
 }
 
-/// Its load has ended, so that nobody waits for what this holds.
+/// The load has ended, so that no statement waits while this holds the server.
 fn look(process: ledger::ProcessSeen) -> Seen {
     let ledger::ProcessSeen { pid, role, status, oom_score, .. } = process;
     let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
@@ -80,7 +80,7 @@ fn look(process: ledger::ProcessSeen) -> Seen {
     Seen { pid, role, status, pss, oom_score }
 }
 
-/// Over all processes; and of a connection that is a process, the one in the middle.
+/// The sums over all processes; and, where each connection is a process, the median of those processes.
 fn sums(seen: &[Seen]) -> Vec<Measured> {
     let of = |name: &str| seen.iter().map(|process| process.of(name)).sum::<u64>();
     let all = format!("{} processes of the server, at the end of the load", seen.len());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A server's log as the load of an arm, as `wringer replay` sends it: each connection of the log is one of ours.
+//! A server's log as the load of an arm, as `wringer replay` sends it: for each connection of the log this process opens one.
 
 use crate::cell::{Log, Phase};
 use crate::error::Error;
@@ -15,15 +15,15 @@ use load::replay::{self, Options, Pace, Plan, Replayed};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A slot of the timeline, as `wringer replay` has it by itself.
+/// The length of a slot of the timeline, the same as that of `wringer replay`.
 const TIMELINE: Duration = Duration::from_millis(100);
-/// Between two looks whether everything still holds.
+/// The time between two checks whether everything is still in force.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Sends the arm's log, with the witnesses read at both ends. What there is of it is in `evidence` and `ends`, also when this fails.
+/// Sends the arm's log, with the witnesses read at the begin and the end. Results are in `evidence` and `ends`, also when this fails.
 ///
 /// # Errors
-/// The server does not take the first connection, or has ended; who holds a squeeze has died; somebody asked for the end.
+/// The server does not take the first connection, or has ended; a process that holds a squeeze has died; the end was asked for.
 pub(crate) fn run(
     lab: &mut Lab<'_>,
     phase: &Phase,
@@ -54,7 +54,7 @@ pub(crate) fn run(
     if let Ok(replayed) = &sent {
         evidence.load = Some(load_result(lab, replayed, phase, &target));
     }
-    // who holds a squeeze and died is why the load ended
+    // the load ended because a process that holds a squeeze died
     lab.squeezes.check()?;
     if is_over {
         return Err(Error::NoServer);
@@ -72,7 +72,7 @@ pub(crate) fn run(
     after
 }
 
-/// What is sent of the log, and what not, and why.
+/// Which statements of the log are sent, which not, and why.
 fn tell(lab: &Lab<'_>, phase: &Phase, log: &Log, plan: &Plan) -> Result<(), Error> {
     let seconds = log.recorded.length_us() as f64 / 1e6;
     let Log { name, format, .. } = log;
@@ -87,7 +87,7 @@ fn tell(lab: &Lab<'_>, phase: &Phase, log: &Log, plan: &Plan) -> Result<(), Erro
     Ok(())
 }
 
-/// The replay in threads of its own, ended when somebody asks for it, or when the server or who holds a squeeze is gone.
+/// The replay in threads of its own. It is ended when the end is asked for, or when the server or a process that holds a squeeze has ended.
 fn watched(
     lab: &Lab<'_>,
     phase: &Phase,
@@ -131,7 +131,7 @@ fn without_the_server(lab: &mut Lab<'_>) -> Result<Counts, Error> {
     Ok(Counts::without_the_server(serving.as_ref().ok_or(Error::NoServer)?, squeezes, notes.clock))
 }
 
-/// On the run's clock.
+/// The times on the run's clock.
 fn load_result(lab: &Lab<'_>, replayed: &Replayed, phase: &Phase, target: &Target) -> LoadResult {
     let mut measured = replayed.measured.clone();
     measured.started_us = lab.notes.clock.at(replayed.started);

@@ -19,24 +19,24 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// A server that runs, and those who watch it.
+/// A server that runs, and its observers.
 pub(crate) struct Serving {
     pub running: RunningServer,
     pub kind: ServerKind,
-    /// A library in it that says what it has asked its malloc for.
+    /// A library in it that tells how many bytes it has asked its malloc for.
     pub asked: Option<asked::Map>,
     observers: Vec<Observer>,
     /// Opened with the first question, and kept: at the end of a phase the clients may have taken all connections that the server has.
     connection: RefCell<Option<Connection>>,
 }
 
-/// What is to be watched.
+/// What is observed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Watch {
     pub interval: Duration,
     pub process: bool,
     pub server: bool,
-    /// From one inventory of the server's memory to the next; `None`: none is taken.
+    /// The time from one inventory of the server's memory to the next; `None`: no inventory is taken.
     pub memory: Option<Duration>,
 }
 
@@ -61,7 +61,7 @@ impl Serving {
         &self.running.target
     }
 
-    /// Where the load goes: through pgBouncer where it stands in front.
+    /// Where the load connects: to pgBouncer, where there is one in front of the server.
     pub(crate) fn load_target(&self) -> &Target {
         self.running.pooled.as_ref().unwrap_or(&self.running.target)
     }
@@ -131,12 +131,12 @@ impl Serving {
         self.ask(|connection| server::variables(connection, self.kind.flavour))
     }
 
-    /// What InnoDB says of itself now; `None`: this server has no InnoDB.
+    /// What InnoDB says of its status now. `None`: this server has no InnoDB.
     pub(crate) fn innodb_status(&self) -> Result<Option<String>, Error> {
         self.ask(|connection| server::innodb_status(connection, &self.kind))
     }
 
-    /// Whether `error` comes of the server having ended by itself. Only a broken conversation makes it worth waiting until the process is gone, too.
+    /// Whether the end of the server has caused `error`. It waits for the end of the process only where a connection was broken.
     pub(crate) fn ended_before(&self, error: &Error) -> bool {
         let patience = if is_of_the_connection(error) { Duration::from_secs(5) } else { Duration::ZERO };
         self.running.wait(patience)
@@ -145,7 +145,7 @@ impl Serving {
     /// The error as the end of the server explains it, with the end of the server's log.
     ///
     /// # Errors
-    /// What is left of the server could not be ended, or the recording not be written.
+    /// Remaining processes of the server could not be ended, or the recording could not be written.
     pub(crate) fn ended(mut self, error: &Error, run: &mut Run, notes: &Notes<'_>) -> Result<Error, Error> {
         self.stop_observers(notes)?;
         let end = Box::new(self.running.ended(run)?);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server is started with besides its variables, from the words of the experiment to those of the sandbox; and what came of it.
+//! Settings of a server's start beside its variables: they are translated from the experiment's words to the sandbox's, and checked later.
 
 use crate::cell::Phase;
 use crate::error::Error;
@@ -9,13 +9,13 @@ use experiment::{HugePages, Malloc, PgBouncer, PoolMode, ServerStart, Thp};
 use host::places::Places;
 use sandbox::{Installation, MallocStart, PoolSettings, Pooling, ServerOption, Wrapping};
 
-/// Longer than any run: a server connection that pgBouncer has made stays.
+/// Longer than any run, so that a server connection that pgBouncer has made stays.
 const LIFETIME_S: u32 = 30 * 24 * 3600;
 
-/// A malloc whose library this machine lacks is fetched into the cache.
+/// The settings for the sandbox. A malloc whose library this machine lacks is fetched into the cache.
 ///
 /// # Errors
-/// The library of a malloc cannot be had or does not fit the server, or the host's transparent huge pages are others than asked.
+/// The library of a malloc cannot be fetched or does not fit the server, or the host's transparent huge pages differ from those that were asked for.
 pub(crate) fn wrapping(
     start: &ServerStart,
     installation: &Installation,
@@ -27,10 +27,10 @@ pub(crate) fn wrapping(
     of(start, malloc)
 }
 
-/// What [`wrapping`] would find; also whether a malloc would be fetched.
+/// The result that [`wrapping`] would have, without fetching anything; also whether a malloc would be fetched.
 ///
 /// # Errors
-/// As there.
+/// The same as those of [`wrapping`].
 pub fn wrapping_at_hand(
     start: &ServerStart,
     installation: &Installation,
@@ -50,7 +50,7 @@ fn of(start: &ServerStart, malloc: Option<MallocStart>) -> Result<Wrapping, sand
         huge_pages: start.huge_pages.map(huge_pages),
         environment: start.environment.clone().into_iter().collect(),
     };
-    // where the host's setting may be changed, it is, before the server starts
+    // where the host's setting may be changed, it is changed before the server starts
     if squeeze::host_thp::may_set() {
         wrapping.check_of_server()?
     } else {
@@ -85,7 +85,7 @@ pub(crate) fn pooling(start: &ServerStart) -> Result<Pooling, sandbox::Error> {
     start.pgbouncer.map_or(Ok(Pooling::Without), |asked| Ok(Pooling::With(pool_settings(asked)?)))
 }
 
-/// As many server connections as asked for, and none of them ends because it is old or idle.
+/// pgBouncer with as many server connections as asked for; none of them ends because it is old or idle.
 pub(crate) fn pool_settings(asked: PgBouncer) -> Result<PoolSettings, sandbox::Error> {
     let mode = match asked.mode {
         PoolMode::Session => sandbox::PoolMode::Session,
@@ -102,7 +102,7 @@ pub(crate) fn pool_settings(asked: PgBouncer) -> Result<PoolSettings, sandbox::E
 }
 
 impl Lab<'_> {
-    /// Asked and got, of a phase whose server is started with something.
+    /// What was asked for and what is in force, for a phase with settings of the server's start.
     pub(crate) fn record_start(&self, phase: &Phase) -> Result<(), Error> {
         let Some(serving) = &self.serving else { return Ok(()) };
         for got in &serving.running.got {
@@ -120,7 +120,7 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// In how many bytes of huge pages the server's first process has its memory.
+    /// How many bytes of memory the server's first process has in huge pages.
     fn huge_measured(&self, phase: &Phase, asked: HugePages, pid: u32) -> Measured {
         let got = sandbox::huge_page_bytes(pid);
         let room = self.huge_pool.as_ref().map_or(0, |pool| pool.asked_pages * pool.page_bytes);
@@ -139,14 +139,14 @@ impl Lab<'_> {
     }
 }
 
-/// The experiment's key for what is in force or not.
+/// The experiment's key of the setting that is in force or not.
 fn key(what: &str) -> Option<&'static str> {
     ["server.malloc", "server.environment", "server.thp"]
         .into_iter()
         .find(|key| key.strip_prefix("server.") == Some(what))
 }
 
-/// Something that is in force or not.
+/// A setting, and whether it is in force.
 fn in_force(what: &str, asked: &str, witness: &str, is_as_asked: bool) -> Measured {
     Measured {
         asked: Some(Quantity::count(1.0)),

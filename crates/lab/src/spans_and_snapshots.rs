@@ -13,7 +13,7 @@ impl Lab<'_> {
         Sinks::new(self.notes.recording.clone(), self.samples.clone(), self.arm.clone())
     }
 
-    /// Snapshots belong to this arm from now on; `None`: to none.
+    /// From now on snapshots belong to this arm; `None`: to no arm.
     pub(crate) fn goes_on(&self, arm: Option<&str>) {
         *self.arm.lock().unwrap_or_else(PoisonError::into_inner) = arm.map(str::to_owned);
     }
@@ -51,7 +51,7 @@ impl Lab<'_> {
         self.keep_span(SLOW_STATEMENT, &arm.name, (slow.from_us, slow.to_us), &told)
     }
 
-    /// Records InnoDB's status, if the server has InnoDB and its counters are read. A failure to read the status is passed over.
+    /// Records InnoDB's status, if the server has InnoDB and its counters are read. A failure to read the status is ignored.
     pub(crate) fn innodb_status(&self) -> Result<(), Error> {
         let Some(serving) = self.serving.as_ref().filter(|_| self.cell.observe.server) else { return Ok(()) };
         let content = match serving.innodb_status() {

@@ -18,10 +18,10 @@ pub(crate) fn ram_mechanism(asked: RamSqueeze) -> Option<RamMechanism> {
     asked.mechanism.or_else(|| ram::automatic().ok())
 }
 
-/// Looks whether the host's RAM can be hidden as the arms ask, before anything is fetched or made.
+/// Checks whether the host's RAM can be hidden as the arms ask, before anything is fetched or made.
 ///
 /// # Errors
-/// It cannot; the error has every reason, and what would help.
+/// It cannot be hidden; the error has every reason, and what would help.
 pub fn refuse_ram(experiment: &Experiment) -> Result<(), Error> {
     for asked in experiment.arms.iter().filter_map(|arm| arm.squeeze.ram).filter(|_| is_root()) {
         ram::plan(&ram_options(asked))?;
@@ -29,7 +29,7 @@ pub fn refuse_ram(experiment: &Experiment) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the server of an arm is started in. RAM that this user cannot limit is left out, and the plan has said so.
+/// The limits in which the server of an arm is started. A limit of RAM that this user cannot set is left out; the plan has said so.
 pub(crate) fn limits_of(experiment: &Experiment, arm: &Arm) -> Asked {
     let squeeze = &arm.squeeze;
     Asked {

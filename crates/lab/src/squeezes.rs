@@ -22,7 +22,7 @@ use units::Bytes;
 /// A phase's delay.
 #[derive(Default)]
 pub(crate) struct Delayed {
-    /// As it was asked for; `None` without a slow layer.
+    /// The delay that was asked for; `None` without a slow layer.
     pub delay: Option<Delay>,
     /// Why the phase cannot be measured.
     pub missed: Option<String>,
@@ -31,9 +31,9 @@ pub(crate) struct Delayed {
 #[derive(Default)]
 pub(crate) struct Squeezes {
     pub layer: Option<SlowLayer>,
-    /// What the server was started in.
+    /// The limits in which the server was started.
     pub limits: Option<Limits>,
-    /// The worst result of this arm's looks so far.
+    /// The worst result of this arm's checks so far.
     cached_by_others: Option<ForeignCache>,
     ram: Option<(RamSqueeze, Hidden)>,
     /// How often this run has made cgroups for its server.
@@ -42,7 +42,7 @@ pub(crate) struct Squeezes {
 }
 
 impl Squeezes {
-    /// Puts the layer over the data directory of a server that is stopped; once a run. `library` is where that of a preload layer goes.
+    /// Puts the layer over the data directory of a server that is stopped; once a run. `library`: the path for the library of a preload layer.
     pub(crate) fn layer(
         &mut self,
         run: &mut Run,
@@ -94,14 +94,14 @@ impl Squeezes {
         Ok(())
     }
 
-    /// The memory cgroup that the server was started in, and how many processes the kernel has killed in it for want of RAM. `None`: it has none,
-    /// or the kernel does not count there.
+    /// The memory cgroup that the server was started in, and how many processes the kernel has killed in it for want of RAM. `None`: the server has
+    /// none, or the kernel does not count kills there.
     pub(crate) fn oom_kills(&self) -> Option<(PathBuf, u64)> {
         let limits = self.limits.as_ref()?;
         Some((limits.memory_folder()?.to_owned(), limits.account().memory?.oom_kills?))
     }
 
-    /// New cgroups when the limits differ; the server is stopped.
+    /// Makes new cgroups when the limits differ; the server is stopped.
     pub(crate) fn limits(&mut self, run: &mut Run, asked: &Asked, notes: &Notes<'_>) -> Result<(), Error> {
         if self.limits.as_ref().map_or(&Asked::default(), Limits::asked) == asked {
             return Ok(());
@@ -123,10 +123,10 @@ impl Squeezes {
         Ok(())
     }
 
-    /// Hides RAM from the whole host, when the phase asks for another amount than the one before it. Only as root: the plan has said
+    /// Hides RAM from the whole host, when the phase asks for another amount than the phase before it. It works only as root; the plan has said
     /// what is left out otherwise.
     ///
-    /// Returns why the phase cannot be measured, where it cannot.
+    /// Returns the reason, where the phase cannot be measured.
     pub(crate) fn ram(&mut self, run: &mut Run, phase: &Phase, notes: &Notes<'_>) -> Result<Option<String>, Error> {
         let asked = phase.ram.filter(|_| is_root());
         if self.ram.as_ref().map(|(asked, _)| *asked) == asked {
@@ -159,7 +159,7 @@ impl Squeezes {
         Ok(None)
     }
 
-    /// The next phase that asks for it hides it again.
+    /// Gives hidden RAM back. The next phase that asks for it hides it again.
     pub(crate) fn give_ram_back(&mut self, run: &mut Run) -> Result<(), Error> {
         self.ram.take().map_or(Ok(()), |(_, hidden)| Ok(hidden.release(run)?))
     }
@@ -176,13 +176,13 @@ impl Squeezes {
         pids.filter_map(Identity::of).collect()
     }
 
-    /// Whether those that hold a squeeze still live.
+    /// Whether the processes that hold a squeeze still live.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.ram.as_ref().map_or(Ok(()), |(_, hidden)| hidden.check())?;
         Ok(self.layer.as_ref().map_or(Ok(()), SlowLayer::check)?)
     }
 
-    /// Sets the phase's delay on the running server's disk, and looks what came of it.
+    /// Sets the phase's delay on the running server's disk, and measures the result.
     pub(crate) fn delay(&mut self, phase: &Phase, notes: &Notes<'_>) -> Result<Delayed, Error> {
         let Some(layer) = self.layer.as_mut() else { return Ok(Delayed::default()) };
         let model = &phase.disk;
@@ -199,13 +199,13 @@ impl Squeezes {
         Ok(Delayed { delay, missed })
     }
 
-    /// No delay while the server's page cache is filled.
+    /// Removes the delay while the server's page cache is filled.
     pub(crate) fn full_speed(&mut self) -> Result<(), Error> {
         let none = Model::none(DelayMode::Add);
         Ok(self.layer.as_mut().map_or(Ok(()), |layer| layer.set(&none))?)
     }
 
-    /// Looks which pages of the server's files are charged to other cgroups, before an arm's load and after it. With a slow layer there are none: it
+    /// Counts pages of the server's files that are charged to other cgroups, before an arm's load and after it. With a slow layer there are none: it
     /// reads past the host's page cache, and the cache above the layer is the server's own.
     pub(crate) fn look_at_cache(&mut self, data: &Path) {
         if let (Some(cgroup), None) = (self.limits.as_ref().and_then(Limits::memory_folder), &self.layer)
@@ -224,7 +224,7 @@ impl Squeezes {
         notes.measured(&cache.measured(arm, limit, &mechanism, notes.clock.now_us()))
     }
 
-    /// What the limits came to, when the arm has ended; whether those that hold them still live.
+    /// Whether the limits were in force when the arm has ended, and whether the processes that hold them still live.
     pub(crate) fn after_arm(
         &mut self,
         arm: &str,
@@ -241,5 +241,5 @@ impl Squeezes {
     }
 }
 
-/// Redo and write-ahead logs: written while they are read, and not what queries read.
+/// Whether the file is a redo or write-ahead log: such files are written while they are read, and queries do not read them.
 const LOGS: [&str; 3] = ["ib_logfile", "ib_buffer_pool", "pg_wal"];

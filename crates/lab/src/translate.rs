@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the words of the experiment file to those of the stations.
+//! Translates the words of the experiment file into the types of the other crates.
 
 use crate::error::Error;
 use crate::workload_from_file::WorkloadFromFile;
@@ -15,7 +15,7 @@ use workload::{Name, Tables};
 const FILL_THREADS: u32 = 4;
 
 /// # Errors
-/// The numbers of the distribution make none; the experiment's own checks find that first.
+/// The numbers of the distribution are not valid; the experiment's own checks find that before.
 pub fn fill_spec(fill: &Fill, size: FillSize, seed: u64) -> Result<FillSpec, Error> {
     let keys = fill.k_distribution.check()?;
     Ok(FillSpec {
@@ -42,7 +42,7 @@ pub fn fill_spec(fill: &Fill, size: FillSize, seed: u64) -> Result<FillSpec, Err
 /// The measured load of an arm; `written` is its file, where its workload is one.
 ///
 /// # Errors
-/// The options make no load; the experiment's own checks find that first.
+/// The options are not valid; the experiment's own checks find that before.
 pub fn load_spec(
     fill: &Fill,
     load: &Load,
@@ -103,7 +103,7 @@ pub(crate) fn preheat_spec(
         Preheat::TimesRows(times) => (None, Some((rows * times).ceil().max(1.0) as u64)),
     };
     let spec = load_spec(fill, load, written, protocol, rows_per_table)?;
-    // another seed than the measured phase has: otherwise exactly its pages would be in the cache
+    // another seed than that of the measured phase: otherwise exactly the pages of that phase would be in the cache
     let seed = load.seed ^ 0x5eed_0000_0000_0000;
     Ok(Some(LoadSpec { arrivals: Arrivals::Closed, warmup: Duration::ZERO, seed, time, events, ..spec }))
 }

@@ -46,10 +46,10 @@ pub struct Begun<'a> {
 /// Takes the locks and starts the watchdog.
 ///
 /// # Errors
-/// Somebody else holds what the cell needs, or a run before it is not undone.
+/// Another process holds something that the cell needs, or an earlier run is not undone.
 pub fn begin<'a>(cell: &'a Cell, places: &Places, hooks: Hooks<'a>) -> Result<Begun<'a>, Error> {
     let clock = RunClock::start();
-    // two runs may begin in one second, and a killed one leaves its sandbox behind
+    // two runs may begin in one second, and a run that was killed leaves its sandbox behind
     let sandbox_name = format!("{}-{}-{:x}", cell.name, unix_seconds(), std::process::id());
     let mut resources: Vec<Resource> = Vec::new();
     resources.extend((cell.changes_host() || cell.takes_huge_pages()).then_some(Resource::HostRam));
@@ -60,17 +60,17 @@ pub fn begin<'a>(cell: &'a Cell, places: &Places, hooks: Hooks<'a>) -> Result<Be
 }
 
 impl Begun<'_> {
-    /// The run that the journal will tell of.
+    /// The id of the run in the journal.
     pub fn run(&self) -> &str {
         self.run.id().as_str()
     }
 
-    /// Sandbox, fill, every phase, and everything given back; what was seen is in the recording, also when it broke off.
+    /// Makes the sandbox, fills it, runs every phase, and gives everything back. The recording has the results, also when the walk broke off.
     pub fn walk(self, recording: &Path) -> Ended {
         self.walk_to(recording, LastStation::Phases)
     }
 
-    /// Sandbox and fill alone, for what is kept of it.
+    /// Makes the sandbox and fills it, only to keep the data.
     pub(crate) fn fill(self, recording: &Path) -> Ended {
         self.walk_to(recording, LastStation::Fill)
     }
@@ -90,25 +90,25 @@ impl Begun<'_> {
     }
 }
 
-/// Where a walk ends.
+/// How far a walk goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastStation {
     Fill,
     Phases,
 }
 
-/// What a walk has in its hands besides what a phase needs of it.
+/// The parts of a walk that its phases do not need.
 struct Walk<'a> {
     lab: Lab<'a>,
     places: Places,
-    /// Where the loads go, when that is not the sandbox's own.
+    /// The database of the loads, when it is not the sandbox's own.
     database: Option<String>,
     host_observer: Option<Observer>,
     sandbox_name: String,
     phases_begun: u32,
-    /// What there is of the data in the cache.
+    /// The cell's data in the cache, as far as there are any.
     from_cache: FromCache,
-    /// Where the run's clock was when the sandbox was begun.
+    /// The run's clock when making the sandbox began.
     deployed_us: u64,
 }
 
@@ -165,8 +165,8 @@ impl<'a> Walk<'a> {
         phase::run(&mut self.lab, phase, position)
     }
 
-    /// Keeps the end of the server as the result of the phase, where it is one: then the phases after it run, on a server that is started anew.
-    /// Hidden RAM is given back before, for a new server is filled before RAM is hidden.
+    /// Keeps the end of the server as the result of the phase, where it is one: then the next phases run, on a server that is started anew.
+    /// Hidden RAM is given back before that, because a new server is filled before RAM is hidden.
     ///
     /// # Errors
     /// `error`, as the end of the server explains it, where it ends the walk.
@@ -202,7 +202,7 @@ impl<'a> Walk<'a> {
         sandbox.map(|sandbox| sandbox.name().to_owned())
     }
 
-    /// Gives the host back and closes the recording, whatever the walk came to. The first error is the one that is told.
+    /// Gives the host back and closes the recording, whatever the outcome of the walk is. Of several errors, the first is reported.
     fn end(mut self, walked: Result<(), Error>, left_alone: &mut Vec<PathBuf>) -> Result<(), Error> {
         let walked = walked.map_err(|error| self.interrupted(error));
         if let Some(reason) = self.lab.run.neutralised() {
@@ -225,7 +225,7 @@ impl<'a> Walk<'a> {
             _ => Ok(()),
         };
         let finished = recording.finish(clock.now_us()).map_err(Error::from);
-        // a host that is not restored is worse than whatever ended the walk, also where the server's stop has found that
+        // an error that the host is not restored comes before every other error, also where stopping the server has found it
         let (restored, stopped) = match stopped {
             Err(error) if error.kind() == Kind::NotRestored => (Err(error), Ok(())),
             other => (Ok(()), other),
@@ -247,7 +247,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Replaces the reason of the phase, which knew only that its load had ended.
+    /// Replaces the reason that the phase gave: it knew only that its load had ended.
     fn mark_broken(&mut self, error: &Error) {
         let Some((position, mut arm)) = self.lab.broken.take() else { return };
         arm.broke_off = Some(phase::reason(error));
@@ -308,7 +308,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// On the disk as it is, without any squeeze; then the server is stopped, so that the layer can go under it.
+    /// Fills the server on the disk without any squeeze; then the server is stopped, so that the slow layer can be put below it.
     /// A clone of data that were filled before is there already.
     fn fill(&mut self) -> Result<(), Error> {
         // held no longer than it is needed
@@ -342,7 +342,7 @@ impl<'a> Walk<'a> {
         self.lab.keep_filled(&self.from_cache, &note, elapsed_us)
     }
 
-    /// With the variables of the first phase with which it starts: one with which it does not is the result of its own phase alone.
+    /// Starts the server with the variables of the first phase with which it does start: a failed start is only the result of its own phase.
     fn start_for_fill(&mut self) -> Result<(), Error> {
         let mut refused: Option<(&Phase, Error)> = None;
         for (index, phase) in self.lab.cell.phases.iter().enumerate() {
@@ -357,7 +357,7 @@ impl<'a> Walk<'a> {
                 Err(error) => return Err(error),
                 Ok(()) => {
                     let Some((first, _)) = refused else { return Ok(()) };
-                    // the key of kept data is made of the first phase's variables
+                    // the key of kept data is computed from the first phase's variables
                     self.from_cache = FromCache::default();
                     let said = format!(
                         "filled as in arm '{}': with the variables of '{}' it does not start",
@@ -385,7 +385,7 @@ impl<'a> Walk<'a> {
         Ok(report)
     }
 
-    /// Stop, switch, start: never storage or limits under a live server. The page cache of the server is filled before any delay is on.
+    /// Stops the server, switches, and starts it: storage and limits never change under a live server. Its page cache is filled before any delay is set.
     fn restart_server(&mut self, phase: &Phase) -> Result<(), Error> {
         self.stop_server()?;
         let Some(sandbox) = &self.lab.sandbox else { return Ok(()) };
@@ -410,14 +410,14 @@ impl<'a> Walk<'a> {
         phase::preheat(&mut self.lab, phase)
     }
 
-    /// What the phase says, besides the server's variables.
+    /// The phase's settings of the server's start, besides its variables.
     fn start_with(&self, phase: &Phase) -> Result<StartOptions, Error> {
         let Some(sandbox) = &self.lab.sandbox else { return Ok(StartOptions::default()) };
         let wrapping = wrapping(&phase.start, &sandbox.manifest.installation, &self.places, &mut ())?;
         Ok(StartOptions { wrapping, pooling: pooling(&phase.start)?, ..StartOptions::default() })
     }
 
-    /// `start`: besides the phase's limits and variables.
+    /// `start`: settings of the start, besides the phase's limits and variables.
     fn start_server(&mut self, phase: &Phase, start: StartOptions) -> Result<(), Error> {
         let Some(sandbox) = &self.lab.sandbox else { return Ok(()) };
         let limits = self.lab.squeezes.limits.as_ref();
@@ -436,7 +436,7 @@ impl<'a> Walk<'a> {
         if let Some(database) = &self.database {
             serving.running.target.database = Some(database.clone());
             if self.lab.cell.filler.is_some() {
-                // those who watch connect to it, and the program that fills finds it there
+                // the observers connect to this database, and the program that fills finds it
                 own_data::make_database(serving.target())?;
             }
             if let Some(pooled) = &mut serving.running.pooled {

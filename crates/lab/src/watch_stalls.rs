@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Watches the server's threads for stalls while an arm's load runs: what the watch tells is in the recording beside the load's slow statements.
+//! Watches the server's threads for stalls while an arm's load runs: the recording has the results beside the load's slow statements.
 
 use crate::error::Error;
 use crate::lab::Lab;
@@ -10,7 +10,7 @@ use observe::Reopening;
 use observe::stalls::{Asked, Keeper, Options, Recorder, Watcher};
 
 impl Lab<'_> {
-    /// `None`: it is not wanted, or cannot be, which is in the events then.
+    /// `None`: the watch is not asked for, or is not possible; then an event says why.
     ///
     /// # Errors
     /// The recording cannot be written.
@@ -33,7 +33,7 @@ impl Lab<'_> {
         }
     }
 
-    /// Ends it, and tells what it took.
+    /// Ends the watch, and tells its cost.
     ///
     /// # Errors
     /// The recording cannot be written.

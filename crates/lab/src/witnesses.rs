@@ -15,7 +15,7 @@ use squeeze::disk::SlowLayer;
 use squeeze::limits::Usage;
 use std::collections::BTreeMap;
 
-/// Both counts at one moment with nothing in flight.
+/// Both counts at a moment when no statement runs.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Counts {
     server: BTreeMap<String, u64>,
@@ -29,7 +29,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// Asking the server opens a connection, which may itself read from the disk: the layer is asked after it when the phase
-    /// starts, and before it when the phase ends, so that no such read is in between. The same holds for what the server has used.
+    /// starts, and before it when the phase ends, so that no such read is counted. The same holds for the resources that the server has used.
     pub(crate) fn read(
         edge: PhaseEdge,
         serving: &Serving,
@@ -54,7 +54,7 @@ impl Counts {
         }
     }
 
-    /// The end of a phase that broke off: what can be read without the server, and at best.
+    /// The end of a phase that broke off: the counts that can be read without the server, as far as they can be read.
     pub(crate) fn without_the_server(serving: &Serving, squeezes: &mut Squeezes, clock: RunClock) -> Self {
         let Squeezes { layer, limits, .. } = squeezes;
         let (layer, layer_reads) = of_layer(layer.as_mut()).unwrap_or_default();
@@ -71,12 +71,12 @@ impl Counts {
         both
     }
 
-    /// How long the layer took for each read since.
+    /// How long the layer took for each read since then.
     pub(crate) fn layer_reads_since(&self, before: &Self) -> Option<LatencyHistogram> {
         Some(self.layer_reads.as_ref()?.since(before.layer_reads.as_ref()?))
     }
 
-    /// What the limited server has used since.
+    /// The resources that the limited server has used since then.
     pub(crate) fn usage_since(&self, before: &Self) -> Usage {
         let grown = witnesses("limits", &before.limits, &self.limits);
         let grown = grown.into_iter().map(|witness| (witness.counter.clone(), witness.delta())).collect();
@@ -84,7 +84,7 @@ impl Counts {
     }
 }
 
-/// Its counters, and how long it took for each read. Nothing where there is no layer.
+/// The layer's counters, and how long it took for each read. Nothing where there is no layer.
 fn of_layer(layer: Option<&mut SlowLayer>) -> Result<(BTreeMap<String, u64>, Option<LatencyHistogram>), Error> {
     let Some(layer) = layer else { return Ok((BTreeMap::new(), None)) };
     let stats = layer.stats()?;
@@ -106,7 +106,7 @@ fn of_layer(layer: Option<&mut SlowLayer>) -> Result<(BTreeMap<String, u64>, Opt
     Ok((counters, Some(stats.read_latency.got)))
 }
 
-/// Of all operations of a class together.
+/// The sum over all operations of a class.
 fn took_us(latency: &Latency) -> u64 {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     // not negative; below the age of the layer times its requests

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use workload::Workload;
 use workload::file::{Problem, WorkloadFile};
 
-/// By what the experiment calls them.
+/// Workloads, by the names that the experiment has for them.
 pub type Workloads = BTreeMap<String, WorkloadFromFile>;
 
 /// A workload's file that could be read.
@@ -33,7 +33,7 @@ impl WorkloadFromFile {
     }
 
     /// # Errors
-    /// It cannot go to this server.
+    /// The workload cannot run on this server.
     pub fn build(&self, protocol: load::Protocol, table_size: u64) -> Result<Box<dyn Workload>, Error> {
         self.file.build(protocol, table_size).map_err(|problems| refused(&self.path, &self.file.text, &problems))
     }

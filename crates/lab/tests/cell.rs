@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A cell on a real server, walked without the program: what the caller gets of it.
+//! A cell on a real server, run without the program: the results that the caller gets.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use evidence::{ArmOutcome, Point, SampleSink, Series, Snapshot, Span};
@@ -50,7 +50,7 @@ fn cell(file: &str) -> Cell {
     Cell::of(&experiment, Found::default(), &mut |file| Err(format!("no {file}"))).unwrap()
 }
 
-/// Ends the test where no MariaDB is to be had.
+/// Ends the test where no MariaDB can be found or fetched.
 macro_rules! refuse_without_server {
     ($home:expr) => {
         let request = sandbox::Request::any(sandbox::Flavour::Mariadb);

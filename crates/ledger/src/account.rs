@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The account: leaves and what is unexplained, which sum to the kernel's total exactly.
+//! The account: leaves and the unexplained rest, which sum to the kernel's total exactly.
 
 use crate::claim::Claim;
 use crate::entries::{Account, Leaf, ProcessAccount, Unexplained, UnnamedMapping};
@@ -11,10 +11,10 @@ use crate::share::{sane, signed};
 use crate::{Class, Inventory, Missing, beside, huge, implausible, rows_for};
 use capability::Version;
 
-/// So many of the largest mappings that hold what is unexplained are named.
+/// The number of largest mappings with unexplained memory that are named.
 const NAMED: usize = 8;
 
-/// Makes the account of an inventory, whole or with parts missing. Of one whose figures no machine can have ([`crate::implausible`]) it is empty, and
+/// Makes the account of an inventory, whole or with parts missing. For an inventory with impossible figures ([`crate::implausible`]) the account is empty, and
 /// says why.
 pub fn account(inventory: &Inventory) -> Account {
     if let Some(why) = implausible(inventory) {
@@ -100,7 +100,7 @@ fn processes(inventory: &Inventory, partition: &Partition) -> Vec<ProcessAccount
     each.map(one).collect()
 }
 
-/// All that is unexplained is in private memory, but for what the kernel's own sums differ by.
+/// All unexplained memory is private memory, except the difference between the kernel's own sums.
 fn remainders(inventory: &Inventory, partition: &Partition, unexplained: i64) -> Vec<Unexplained> {
     let private = Unexplained {
         class: "private".into(),

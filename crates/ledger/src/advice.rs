@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What to change so that the OOM killer stays away, or kills the right one. Nothing of it is done here.
+//! Changes by which the OOM killer stays away, or kills the right process. Nothing here makes these changes.
 
 use crate::danger::{Advice, Arena, Victim};
 use crate::{CgroupSeen, Inventory};
@@ -90,7 +90,7 @@ fn of_postgresql(inventory: &Inventory) -> Vec<Advice> {
     found
 }
 
-/// One process holds everything, so that it is the victim whoever grew.
+/// One process holds nearly all memory, so that it is the victim whichever process has grown.
 fn of_one_process(inventory: &Inventory, host: &Arena) -> Vec<Advice> {
     let first: Option<&Victim> = host.victims.first().filter(|it| it.is_server && it.badness_pages.is_some());
     let Some(adj) = inventory.processes.first().and_then(|process| process.oom_score_adj) else { return Vec::new() };

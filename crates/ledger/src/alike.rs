@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Leaves of PostgreSQL's processes that were not looked into. What they have in all is estimated from those of the same role; so is what it is for.
-//! The account's uncertainty, which is that of the estimate, counts for both.
+//! Leaves of PostgreSQL's processes that were not read. Their total is estimated from the processes of the same role that were read, and it is divided among
+//! the leaves in the same way. The account's uncertainty, which is that of the estimate, holds for both.
 
 use crate::claim::Claim;
 use crate::estimate::measured;
@@ -10,7 +10,7 @@ use crate::{Inventory, ProcessSeen};
 use capability::Flavour;
 use std::collections::BTreeMap;
 
-/// What is private in the processes of one role that were read, and what of it is in which leaf.
+/// The private memory of the processes of one role that were read, and its leaves.
 #[derive(Default)]
 struct Role {
     private: u128,

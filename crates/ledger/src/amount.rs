@@ -4,7 +4,7 @@ use crate::innodb;
 use crate::row::{Amount, Reckoned, Rule};
 
 impl Rule {
-    /// What the server's figures say of it; `None` where they say nothing, and for rules that do not come from them.
+    /// The allocated bytes by the server's figures. `None` where the server has no such figure, and for rules that do not use its figures.
     pub(crate) fn amount(self, path: &str, figures: Figures<'_>) -> Option<Amount> {
         match self {
             Self::Events(_) => figures.events_of(path).map(Amount::whole),

@@ -24,7 +24,7 @@ pub(crate) struct Parts {
     pub(crate) descriptors: u64,
 }
 
-/// By its size. Of an unknown version, as before 10.5: then less lies beside the blocks.
+/// The cache by its size. An unknown version is taken for one before 10.5, which has less memory beside the blocks.
 pub(crate) fn parts(figures: &Figures<'_>) -> Option<Parts> {
     let size = figures.size("aria_pagecache_buffer_size").filter(|size| *size >= 8 << 20)?;
     let has_s3 = figures.version().is_some_and(|version| version >= Version::of(&S3_SINCE));
@@ -33,7 +33,7 @@ pub(crate) fn parts(figures: &Figures<'_>) -> Option<Parts> {
 }
 
 fn of(size: u64, block: u64, link: u64) -> Parts {
-    // so many are tried first, and have their links; then as many as fit beside all of these
+    // so many blocks are tried first, each with its links; then as many blocks are taken as fit beside all links
     let tried = size / (DESCRIPTOR + 2 * link + HEAD * 5 / 4 + block);
     let power = (tried + 1).next_power_of_two();
     let heads = if power < tried * 5 / 4 { power * 2 } else { power };

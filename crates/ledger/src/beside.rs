@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server causes outside of the sum: shown beside it, never added.
+//! Memory that a server causes outside of the sum: it is shown beside the sum, and never added.
 
 use crate::entries::Beside;
 use crate::share::sane;
 use crate::{CgroupSeen, HostSeen, Inventory};
 
-/// Of one thread, on x86-64: THREAD_SIZE of arch/x86/include/asm/page_64_types.h.
+/// The kernel's stack of one thread, on x86-64: THREAD_SIZE of arch/x86/include/asm/page_64_types.h.
 const KERNEL_STACK: u64 = 16 << 10;
 
 pub(crate) fn of(inventory: &Inventory) -> Vec<Beside> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What each mapping is for, by its name, flags, neighbours and size. Each mapping has exactly one class. Sources of the rules: the facts that
-//! were measured on Linux 6.18 (patterns of smaps); flags may change between kernels, so what no rule fits is [`Class::Anonymous`].
+//! The purpose of each mapping, by its name, flags, neighbours and size. Each mapping has exactly one class. The rules come from measurements on
+//! Linux 6.18 (patterns of smaps). Flags may change between kernels: a mapping that fits no rule is [`Class::Anonymous`].
 
 use crate::aria_cache;
 use crate::figures::Figures;
@@ -14,16 +14,16 @@ const MIB: u64 = 1 << 20;
 const ARENA: u64 = 64 * MIB;
 /// Guards of thread stacks are one page; some libraries ask for more.
 const LARGEST_GUARD: u64 = 64 << 10;
-/// Zeroed data of a program that follows its file is smaller; larger ones are memory that lies beside it by chance.
+/// The zeroed data after the file of a program is smaller than this; a larger mapping is other memory that is next to it by chance.
 const LARGEST_BSS: u64 = 16 * MIB;
-/// Address space that MariaDB reserves behind its pool is at least so large.
+/// The address space that MariaDB reserves after its pool is at least this large.
 const RESERVATION: u64 = 1 << 40;
 /// malloc's head and the server's own, and the end of the last page, of two buffers that lie side by side.
 const HEAD_AND_ROUNDING: u64 = 16 << 10;
 /// The System V segment of PostgreSQL that only marks its data directory as used is one page.
 const LARGEST_STUB: u64 = 64 << 10;
 
-/// What a mapping is for.
+/// The purpose of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -44,14 +44,14 @@ pub enum Class {
     LogBuffer,
     KeyCache,
     AriaCache,
-    /// Both, where the kernel merged their mappings.
+    /// Both of the two before, where the kernel has merged their mappings.
     KeyAndAriaCache,
     /// PostgreSQL's one segment.
     MainShared,
     DynamicShared,
     /// Outside of Rss and Pss.
     HugePages,
-    /// Address space only.
+    /// Reserved addresses, without memory.
     Reserved,
     /// Memory without a name that no rule fits.
     Anonymous,
@@ -300,8 +300,8 @@ fn pool_as_counted(mappings: &[Mapping], classes: &mut [Class], figures: &Figure
     }
 }
 
-/// What the pool is allocated in, and how many of them. Without chunks (before MySQL 5.7 and MariaDB 10.2) it is an instance; a pool of less than 1 GiB has one of them, whatever
-/// the variable says (`BUF_POOL_SIZE_THRESHOLD`; seen in MariaDB 10.1.23).
+/// The size of the pieces in which the pool is allocated, and their number. Without chunks (before MySQL 5.7 and MariaDB 10.2) a piece is an instance; a pool of less than
+/// 1 GiB has one instance, whatever the variable says (`BUF_POOL_SIZE_THRESHOLD`; seen in MariaDB 10.1.23).
 pub(crate) fn chunks(figures: &Figures<'_>) -> Option<(u64, u64)> {
     let pool = figures.pool_size()?;
     let chunk = figures
@@ -336,8 +336,8 @@ fn largest_of(pool: u64, figures: &Figures<'_>) -> u64 {
     pool.saturating_add(pool / figures.page_size() * 1024).saturating_add(2 * MIB)
 }
 
-/// By the very size that the server asks for. MariaDB before 10.5 asks malloc, which adds its own head and rounds up to pages; huge pages are rounded up
-/// to 2 MiB. A rule that took sizes near it would take memory of others, too: blocks of MEMORY tables, which the kernel merges, grow past any size.
+/// By the exact size that the server asks for. MariaDB before 10.5 asks malloc, which adds its own head and rounds up to pages; in huge pages the size is
+/// rounded up to 2 MiB. A rule for sizes near it would also match other memory: blocks of MEMORY tables, which the kernel merges, can have any size.
 pub(crate) fn cache_of_size(length: u64, is_dont_dump: bool, is_huge: bool, figures: &Figures<'_>) -> Option<Class> {
     if figures.flavour != Some(Flavour::Mariadb) {
         return None;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! PostgreSQL's memory contexts by what they are for.
+//! PostgreSQL's memory contexts, by their purpose.
 
 use crate::Context;
 use crate::row::{Row, Rule};
 use crate::share::sane;
 use std::collections::BTreeMap;
 
-/// Where contexts go that no row names.
+/// The leaf of contexts that no row names.
 pub(crate) const OTHER: &str = "backends/other";
 
-/// Bytes by leaf. Contexts come as a walk of the tree yields them, each before its children: a context that no row names belongs where its
-/// parent does, but for the children of the topmost one.
+/// Bytes by leaf. Contexts come as a walk of the tree yields them, each before its children: a context that no row names belongs to the leaf
+/// of its parent, except the children of the topmost context.
 pub(crate) fn by_leaf(contexts: &[Context], rows: &[&'static Row]) -> BTreeMap<&'static str, u64> {
     let mut leaves = BTreeMap::new();
     let mut above: Vec<(u32, &'static str)> = Vec::new();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What changed between two accounts, leaf by leaf.
+//! The changes between two accounts, leaf by leaf.
 
 use crate::entries::{Account, Leaf};
 use crate::share::signed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// The later account less the earlier. In bytes.
+/// The later account minus the earlier one. In bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     pub from_unix_us: u64,
@@ -21,11 +21,11 @@ pub struct Difference {
 pub struct LeafDifference {
     pub path: String,
     pub resident_bytes: i64,
-    /// `None`: neither account has a meter of it.
+    /// `None`: neither account has a meter for it.
     pub allocated_bytes: Option<i64>,
 }
 
-/// `after` less `before`; a leaf that one of them lacks has nothing there.
+/// `after` minus `before`; a leaf that is missing in one account counts as 0 there.
 pub fn difference(before: &Account, after: &Account) -> Difference {
     let paths: BTreeSet<&str> = before.leaves.iter().chain(&after.leaves).map(|leaf| leaf.path.as_str()).collect();
     let leaves = paths.into_iter().map(|path| of_leaf(path, find(before, path), find(after, path)));

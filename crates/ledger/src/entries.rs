@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an account consists of, as it is in JSON.
+//! The parts of an account: the shape of the JSON.
 
 use crate::{Estimates, Missing, Probe};
 use serde::{Deserialize, Serialize};
@@ -12,9 +12,9 @@ pub struct Account {
     pub at_unix_us: u64,
     /// Pss of all processes, their page tables, and huge pages once.
     pub kernel_total_bytes: u64,
-    /// What the leaves are of the total: 0 to 1. `None`: nothing is resident.
+    /// The leaves' share of the total: 0 to 1. `None`: nothing is resident.
     pub explained_share: Option<f64>,
-    /// Total less leaves. Below zero where the kernel's figures moved while they were read.
+    /// The total minus the leaves. Below zero where the kernel's figures changed while they were read.
     pub unexplained_bytes: i64,
     /// How far the total may be off: sampled processes, readings at different times.
     pub uncertainty_bytes: u64,
@@ -22,7 +22,7 @@ pub struct Account {
     pub leaves: Vec<Leaf>,
     pub unexplained: Vec<Unexplained>,
     pub processes: Vec<ProcessAccount>,
-    /// What the server causes outside of the sum.
+    /// Memory that the server causes outside of the sum.
     pub beside: Vec<Beside>,
     pub probes: Vec<Probe>,
     pub missing: Vec<Missing>,
@@ -34,7 +34,7 @@ pub struct Leaf {
     /// `data_cache/buffer_pool`.
     pub path: String,
     pub resident_bytes: u64,
-    /// By its meter; `None`: no meter says it.
+    /// The bytes by its meter; `None`: no meter counts it.
     pub allocated_bytes: Option<u64>,
     pub basis: Basis,
     pub source: String,
@@ -42,7 +42,7 @@ pub struct Leaf {
     pub at_us: u64,
 }
 
-/// Who says that the memory is there and what for.
+/// What tells the memory and its purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -50,7 +50,7 @@ pub enum Basis {
     Kernel,
     Server,
     Allocator,
-    /// Of the server's source, from its own variables.
+    /// A formula of the server's source, with the server's own variables.
     Formula,
 }
 
@@ -66,13 +66,13 @@ impl Basis {
     }
 }
 
-/// What no source names, of one class of memory: `private` (malloc's heaps and anonymous mappings), or `rounding` (between the kernel's own
+/// Memory of one class that no source explains: `private` (malloc's heaps and anonymous mappings), or `rounding` (between the kernel's own
 /// sum of a process and the sum of its mappings).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Unexplained {
     pub class: String,
     pub bytes: i64,
-    /// The largest mappings among which it lies, largest first.
+    /// The largest mappings that contain it, the largest first.
     pub mappings: Vec<UnnamedMapping>,
 }
 
@@ -84,7 +84,7 @@ pub struct UnnamedMapping {
     /// As in /proc/PID/maps.
     pub range: String,
     pub path: String,
-    /// Of all that is in it, explained or not.
+    /// All resident bytes of the mapping, explained or not.
     pub resident_bytes: u64,
 }
 
@@ -94,7 +94,7 @@ pub struct ProcessAccount {
     pub role: String,
     pub pss_bytes: u64,
     pub page_tables_bytes: u64,
-    /// Whether the kernel said it, or it was estimated from like processes.
+    /// Whether the figure was estimated from processes of the same role; otherwise the kernel told it.
     pub is_estimated: bool,
 }
 

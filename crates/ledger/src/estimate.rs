@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The proportional set size of processes of which only /proc/PID/status was read, by those of the same role that were read more closely.
+//! Estimates the proportional set size of processes of which only /proc/PID/status was read, from the processes of the same role that were read completely.
 //!
-//! The estimate is a ratio estimator: what the kernel calls resident (each shared page counted in full), times the share of it that is
-//! proportional among the processes that were read. Its uncertainty is that of 19 in 20 (Cochran, Sampling Techniques, chapter 6).
+//! The estimate is a ratio estimator: the resident bytes of the process (each shared page counted in full), times the ratio of proportional to
+//! resident bytes among the processes that were read. The uncertainty holds in 19 of 20 cases (Cochran, Sampling Techniques, chapter 6).
 
 use crate::share::sane;
 use crate::{Mapping, ProcessSeen};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What of the account is estimated.
+/// The estimated part of an account.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimates {
     /// Processes whose Pss was read.
     pub sampled: u64,
     /// Processes whose Pss was estimated.
     pub estimated: u64,
-    /// What of the total is estimated.
+    /// The estimated bytes of the total.
     pub estimated_bytes: u64,
     pub uncertainty_bytes: u64,
     pub roles: Vec<RoleEstimate>,
 }
 
-/// Of the processes of one role. Ratios are Pss / Rss.
+/// The estimate for the processes of one role. Ratios are Pss / Rss.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoleEstimate {
     pub role: String,
@@ -33,7 +33,7 @@ pub struct RoleEstimate {
     pub shared_ratio: f64,
 }
 
-/// Bytes of a process by what backs them.
+/// Bytes of a process: anonymous, of files, shared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) anonymous: u64,
@@ -89,7 +89,7 @@ impl Parts {
     }
 }
 
-/// The mappings, if what is resident in them was read, too.
+/// The mappings, if their resident bytes were read, too.
 pub(crate) fn measured(process: &ProcessSeen) -> Option<&[Mapping]> {
     let mappings = process.mappings.as_deref()?;
     let has_figures =
@@ -194,13 +194,13 @@ fn add_role(estimates: &mut Estimates, role: &str, unread: &[Parts], samples: &[
     });
 }
 
-/// Of no process the Pss was read: as if each process had each shared page, and no private page was shared.
+/// The estimate when no process's Pss was read: it assumes that each process has each shared page, and that no private page is shared.
 fn unsampled(processes: usize) -> Ratios {
     let part = 1.0 / processes.max(1) as f64;
     Ratios { anonymous: 1.0, file: part, shared: part }
 }
 
-/// At most how far the truth can be away, for it is between nothing and what is resident; with fewer than two samples, that.
+/// The largest possible error: the true value is between 0 and the resident bytes. With fewer than two samples, it is used as the uncertainty.
 fn uncertainty(own: &[&Sample<'_>], ratios: Ratios, unread: &[Parts], estimated: &[u64]) -> u64 {
     let (n, m) = (own.len(), unread.len() as f64);
     let bounds =

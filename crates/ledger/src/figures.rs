@@ -6,7 +6,7 @@ use crate::{Inventory, ServerSeen, event_leaf};
 use capability::{Flavour, Version};
 use std::collections::BTreeMap;
 
-/// What the server said. Each figure is `None` where it did not say it.
+/// The server's answers. Each figure is `None` where the server did not tell it.
 #[derive(Clone, Copy)]
 pub(crate) struct Figures<'a> {
     pub(crate) flavour: Option<Flavour>,
@@ -57,7 +57,7 @@ impl<'a> Figures<'a> {
         (bytes > 0).then_some(bytes)
     }
 
-    /// Of MariaDB: the bytes of those memory events that its `Memory_used` counts, too.
+    /// For MariaDB: the bytes of the memory events that its `Memory_used` counts, too.
     pub(crate) fn events_in_memory_used(&self) -> u64 {
         let is_counted = |name: &str| !NOT_IN_MEMORY_USED.iter().any(|area| name.starts_with(area));
         let events = self.server.into_iter().flat_map(|server| &server.memory_events);
@@ -77,7 +77,7 @@ impl<'a> Figures<'a> {
         self.event("memory/innodb/hash0hash").is_some_and(|bytes| bytes > 0)
     }
 
-    /// Leaves of memory events of whole areas, that no row names: `server/sql`.
+    /// Leaves for the memory events of whole areas that no row names: `server/sql`.
     pub(crate) fn other_areas(&self) -> BTreeMap<String, u64> {
         let mut areas = BTreeMap::new();
         for (name, bytes) in self.server.into_iter().flat_map(|server| &server.memory_events) {
@@ -88,7 +88,7 @@ impl<'a> Figures<'a> {
         areas
     }
 
-    /// By the server: the memory of all sessions together, those that wait for their client and the others.
+    /// The memory of all sessions by the server's list: of those that wait for their client, and of the others.
     pub(crate) fn sessions(&self) -> Option<(u64, u64)> {
         let sessions = &self.server?.sessions;
         sessions.iter().any(|session| session.bytes.is_some()).then_some(())?;
@@ -99,13 +99,13 @@ impl<'a> Figures<'a> {
         Some((sum(true), sum(false)))
     }
 
-    /// Of MariaDB with InnoDB 5.6: the pool and the descriptors of its blocks, which it asks the kernel for at once.
+    /// For MariaDB with InnoDB 5.6: the pool and the descriptors of its blocks, which it asks the kernel for at once.
     pub(crate) fn pool_counted(&self) -> Option<u64> {
         let is_mariadb = self.flavour == Some(Flavour::Mariadb);
         self.status("Innodb_mem_total").filter(|total| is_mariadb && Some(*total) > self.pool_size())
     }
 
-    /// Of MariaDB: whether its InnoDB is Percona's XtraDB, whose versions have a part of Percona's (`5.6.35-80.0`).
+    /// For MariaDB: whether its InnoDB is Percona's XtraDB, whose versions have a part of Percona's (`5.6.35-80.0`).
     pub(crate) fn is_xtradb(&self) -> bool {
         self.text("innodb_version").is_some_and(|version| version.contains('-'))
     }
@@ -139,7 +139,7 @@ impl<'a> Figures<'a> {
         counted.or_else(|| Some(self.pool_size()? / self.page_size()))
     }
 
-    /// What of the pool holds data, in bytes.
+    /// The bytes of the pool that contain data.
     pub(crate) fn pool_data(&self) -> Option<u64> {
         let pages = || self.status("Innodb_buffer_pool_pages_data")?.checked_mul(self.page_size());
         self.status("Innodb_buffer_pool_bytes_data").or_else(pages).map(sane)

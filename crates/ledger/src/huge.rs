@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory in huge pages of the pool (hugetlb): how much, counted once, and what for.
+//! Memory in huge pages of the pool (hugetlb): its size, counted once, and its purpose.
 
 use crate::claim::Claim;
 use crate::class::{self, Class};
@@ -20,7 +20,7 @@ const PREFIX: &str = "huge_pages/";
 pub(crate) struct HugeSegment {
     pub(crate) resident: u64,
     pub(crate) mapped: u64,
-    /// By how much more it may be, because each process says only what it touched itself.
+    /// How much more it may be, because each process only tells the pages that it has touched itself.
     pub(crate) apart: u64,
     pub(crate) is_shared: bool,
 }
@@ -62,12 +62,12 @@ fn by_status(inventory: &Inventory, seen: &[HugeSegment]) -> Option<HugeSegment>
     (seen.is_empty() && largest > 0).then_some(HugeSegment { resident: largest, mapped: largest, apart: 0, is_shared })
 }
 
-/// Below `huge_pages/`, by what lies in them.
+/// Leaves below `huge_pages/`, by the purpose of the memory.
 pub(crate) fn claims(segments: &[HugeSegment], figures: &Figures<'_>, rows: &[&'static Row]) -> Vec<Claim> {
     let is_pool = |segment: &&HugeSegment| class_of(segment, figures) == Class::BufferPool;
     let (pool, others): (Vec<&HugeSegment>, Vec<&HugeSegment>) =
         segments.iter().filter(|it| it.resident > 0).partition(is_pool);
-    // what the server says of its pool, it says of all chunks together
+    // the server's figure for its pool covers all chunks together
     let resident: u64 = pool.iter().map(|it| it.resident).sum();
     let mapped: u64 = pool.iter().map(|it| it.mapped).sum();
     let of_pool = if resident > 0 { settle::split_pool(resident, mapped, figures, 0) } else { Vec::new() };
@@ -100,13 +100,13 @@ pub(crate) fn leaves(inventory: &Inventory, figures: &Figures<'_>) -> Vec<&'stat
     classes.filter_map(|class| Some(leaf::of_class(class)?.path)).collect()
 }
 
-/// Of one mapping in huge pages.
+/// The class of one mapping in huge pages.
 pub(crate) fn class_of_mapping(mapping: &Mapping, figures: &Figures<'_>) -> Class {
     let (mapped, is_shared) = (class::length(mapping), mapping.permissions.ends_with('s'));
     class_of(&HugeSegment { resident: mapped, mapped, apart: 0, is_shared }, figures)
 }
 
-/// By its size; [`Class::HugePages`] where that says nothing.
+/// The class by the mapping's size; [`Class::HugePages`] where the size tells none.
 fn class_of(segment: &HugeSegment, figures: &Figures<'_>) -> Class {
     match figures.flavour {
         Some(Flavour::Postgresql) if segment.is_shared => Class::MainShared,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! InnoDB beside its pool: what its status says, and formulas of its source. Sizes in bytes.
+//! InnoDB's memory outside of its pool: figures of its status, and formulas of its source. Sizes in bytes.
 
 use crate::row::{Amount, Reckoned};
 use crate::share::sane;
@@ -109,7 +109,7 @@ pub(crate) fn archive_buffer_zeroed(of: &Reckoned<'_>) -> Option<Amount> {
     Some(Amount::whole(log / 4 + 512))
 }
 
-/// InnoDB 5.6 counts what it asks the kernel for, in one mapping: the pool with the descriptors of its blocks, which are all written at start. Hash tables, which the
+/// InnoDB 5.6 counts the memory that it asks the kernel for in one mapping: the pool with the descriptors of its blocks, which are all written at start. Hash tables, which the
 /// status names, come from malloc and are not in it.
 pub(crate) fn descriptors_counted(of: &Reckoned<'_>) -> Option<Amount> {
     let rest = of.0.pool_counted()?.checked_sub(of.0.pool_size()?)?;

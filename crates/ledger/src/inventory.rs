@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was read of a server's memory, before any arithmetic: mappings, processes, the server's own rows, the allocator's chunks, memory contexts.
+//! The data that were read about a server's memory, before any arithmetic: mappings, processes, the server's own rows, the allocator's chunks, memory contexts.
 //! Each part says when it was read. A recording keeps an [`Inventory`] as a snapshot; a bundle holds one as JSON.
 
 use crate::marks::Marks;
@@ -15,7 +15,7 @@ pub struct Inventory {
     pub took_us: u64,
     /// `None`: neither the server nor its process says so.
     pub flavour: Option<Flavour>,
-    /// As the server named it at login.
+    /// The version that the server told at login.
     pub version: Option<String>,
     /// The base page: 4096 on x86-64.
     pub page_bytes: u64,
@@ -25,7 +25,7 @@ pub struct Inventory {
     pub server: Option<ServerSeen>,
     pub host: HostSeen,
     pub cgroup: Option<CgroupSeen>,
-    /// What reading cost the server.
+    /// The cost of reading for the server.
     pub probes: Vec<Probe>,
     pub missing: Vec<Missing>,
 }
@@ -48,11 +48,11 @@ pub struct ProcessSeen {
     pub rollup: Option<BTreeMap<String, u64>>,
     /// `None`: not read of this process, or not allowed.
     pub mappings: Option<Vec<Mapping>>,
-    /// Of glibc; `None` where another allocator serves, or its layout does not verify.
+    /// The chunks of glibc's malloc; `None` where another allocator serves, or its layout does not verify.
     pub heap: Option<HeapWalk>,
-    /// Of PostgreSQL 13 and later; `None` where the layout does not verify.
+    /// Memory contexts of PostgreSQL 13 and later; `None` where the layout does not verify.
     pub contexts: Option<Vec<Context>>,
-    /// Of MariaDB; `None` where the layout does not verify.
+    /// Memory that MariaDB allocates once; `None` where the layout does not verify.
     #[serde(default)]
     pub collations: Option<Collations>,
     /// The allocator that serves malloc: `glibc 2.36`, `jemalloc`, `tcmalloc`, `mimalloc`.
@@ -71,7 +71,7 @@ pub struct Mapping {
     pub permissions: String,
     #[serde(skip_serializing_if = "is_nothing")]
     pub offset: u64,
-    /// Of the mapped file; 0: no file. Two processes that map the same inode of the same device share the memory.
+    /// The inode of the mapped file; 0: no file. Two processes that map the same inode of the same device share the memory.
     #[serde(skip_serializing_if = "is_nothing")]
     pub inode: u64,
     #[serde(skip_serializing_if = "is_nothing")]
@@ -111,7 +111,7 @@ pub struct HeapWalk {
     pub used: u64,
     /// Free chunks and the tops of the arenas.
     pub free: u64,
-    /// What of `free` is resident, by pagemap.
+    /// The resident part of `free`, by pagemap.
     pub free_resident: u64,
     /// Resident in all mappings that were walked.
     pub resident: u64,
@@ -130,13 +130,13 @@ pub struct Context {
     pub allocated: u64,
 }
 
-/// What MariaDB allocates once and keeps until it ends (`my_once_alloc`): tables of collations and character sets.
+/// Memory that MariaDB allocates once and keeps until it ends (`my_once_alloc`): tables of collations and character sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collations {
     pub blocks: u32,
     /// Sizes of the blocks together, in bytes.
     pub allocated: u64,
-    /// What of it is resident, by pagemap.
+    /// The resident part of it, by pagemap.
     pub resident: u64,
 }
 
@@ -165,7 +165,7 @@ pub struct ServerSeen {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     pub id: u64,
-    /// Of PostgreSQL.
+    /// The number of the backend's process; only for PostgreSQL.
     pub pid: Option<u32>,
     pub account: String,
     pub command: String,
@@ -190,7 +190,7 @@ pub struct HostSeen {
     pub meminfo: BTreeMap<String, u64>,
     /// Values by their path below /proc/sys, and others the kernel has: vm/overcommit_memory, vm/swappiness, ...
     pub settings: BTreeMap<String, String>,
-    /// Of all processes on the host, those of the server included: what the OOM killer weighs.
+    /// All processes on the host, with those of the server: the figures that the OOM killer compares.
     pub candidates: Vec<Candidate>,
     /// What the OOM killer wrote to the kernel's log, oldest first; only the last lines.
     #[serde(default)]
@@ -236,20 +236,20 @@ pub struct CgroupSeen {
     pub strangers: u32,
 }
 
-/// One way of reading, and how long the server was held by it.
+/// One way of reading, and how long it held the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     /// `status`, `smaps`, `smaps_rollup`, `pagemap`, `heap`, `contexts`, `sql`.
     pub tier: String,
     /// How many times it was done.
     pub count: u32,
-    /// The address space was locked, at most, all times together.
+    /// The time for which the address space was locked, at most; the sum of all times.
     pub held_us: u64,
     /// The longest time.
     pub held_us_max: u64,
 }
 
-/// What could not be read.
+/// Something that could not be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     pub what: String,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The last kill of the OOM killer, by the kernel's log: `oom_kill_process` and `dump_oom_summary` of mm/oom_kill.c. Any text is taken; what is no such
-//! line is passed over.
+//! The last kill of the OOM killer, by the kernel's log: `oom_kill_process` and `dump_oom_summary` of mm/oom_kill.c. Any text is accepted; other
+//! lines are skipped.
 
 use crate::KernelLine;
 use crate::share::sane;
@@ -17,7 +17,7 @@ pub struct Kill {
     pub ran_out: Option<String>,
     /// The cgroup whose limit was reached.
     pub cgroup: Option<String>,
-    /// Whose wish for memory it was.
+    /// The process whose request for memory led to the kill.
     pub invoked_by: Option<String>,
     pub anon_rss_bytes: Option<u64>,
     pub file_rss_bytes: Option<u64>,
@@ -35,11 +35,11 @@ pub fn is_of_a_kill(text: &str) -> bool {
     text.contains(KILLED) || text.starts_with(SUMMARY) || text.contains(INVOKED)
 }
 
-/// `lines`: in the order of the log. `None`: it tells of none.
+/// `lines`: in the order of the log. `None`: there is no kill in it.
 pub fn last_kill(lines: &[KernelLine]) -> Option<Kill> {
     let at = lines.iter().rposition(|line| killed(line).is_some())?;
     let mut kill = killed(lines.get(at)?)?;
-    // what belongs to it stands between the kill before and itself
+    // the lines that belong to a kill stand between the kill before it and the kill itself
     let before = lines.get(..at).unwrap_or_default();
     let since = before.iter().rposition(|line| killed(line).is_some()).map_or(0, |before| before + 1);
     let own = before.get(since..).unwrap_or_default();

@@ -23,10 +23,10 @@ fn sizes(figures: &Figures<'_>) -> Option<(u64, u64)> {
     Some((size, figures.size("key_cache_block_size").unwrap_or(1024)))
 }
 
-/// How many blocks fit beside what lies beside them, and how large that is without the blocks' own descriptors. The heads are the next power of 2, and
+/// How many blocks fit together with their links and heads, and the size of these without the blocks' own descriptors. The heads are the next power of 2, and
 /// the one after it where that is less than 5/4 of the blocks.
 fn fitting(size: u64, block: u64) -> (u64, u64) {
-    // so many are tried first, and have their links; then as many as fit beside all of these
+    // so many blocks are tried first, each with its links; then as many blocks are taken as fit beside all links
     let tried = size / (DESCRIPTOR + LINKS + HEAD * 5 / 4 + block);
     let power = (tried + 1).next_power_of_two();
     let heads = if power < tried * 5 / 4 { power * 2 } else { power };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 use serde::{Deserialize, Serialize};
 
-/// What it means when a leaf grows.
+/// The meaning of a leaf's growth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Memory that the server works with: sessions, locks that are held, contexts of backends. It has no size of its own to fill.
+    /// Memory that the server works with: sessions, locks that are held, contexts of backends. It has no size at which it stops.
     Used,
     /// Memory that fills up to a size, and stops: the buffer pool, other caches, tables whose size follows from a variable, program text.
     Cache,
@@ -30,7 +30,7 @@ const CACHES: &[&str] = &[
 /// Beginnings of the paths of [`Kind::Used`] below those of caches.
 const USED: &[&str] = &["shared_memory/dynamic"];
 
-/// Of a leaf, by its path.
+/// The kind of a leaf, by its path.
 pub fn kind(path: &str) -> Kind {
     if path.starts_with("allocator/") {
         return Kind::Retained;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The table of leaves: {leaf, flavour, since, until} with the rule that fills it, and where that is known from. The rows are in `table`.
+//! The table of leaves: {leaf, flavour, since, until} with the rule that fills it, and the source of the rule. The rows are in `table`.
 
 use crate::Class;
 use crate::row::{Row, Rule};
@@ -21,7 +21,7 @@ pub(crate) fn of_class(class: Class) -> Option<&'static Row> {
     ROWS.iter().find(|row| matches!(row.rule, Rule::Class(it) if it == class))
 }
 
-/// The leaf of a memory event of performance_schema, by the longest beginning. `None`: no row names it, or it is no memory.
+/// The leaf of a memory event of performance_schema, by the longest beginning. `None`: no row names it, or the event is not memory.
 pub fn event_leaf(event: &str) -> Option<&'static str> {
     if is_no_memory(event) {
         return None;

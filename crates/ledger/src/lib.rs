@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The ledger: where a server's memory is, leaf by leaf, in bytes that sum to what the kernel says.
+//! The ledger: where a server's memory is, leaf by leaf, in bytes that sum to the kernel's total.
 //!
 //! In: an [`Inventory`], read by `observe`. Out: an [`Account`] of it, a [`WorstCase`] of the server, and an [`Oom`] of the host it was read on; of several,
 //! [`OverTime`]. [`mapping`] parses the
 //! texts of /proc that an inventory is made of.
 //!
-//! How an account is made: each mapping belongs to one [`Class`]. What the server says only splits a class and never adds to it. Where
-//! it says more than is resident it is scaled down; where it says less, the rest is unexplained. A difference is never a leaf.
+//! How an account is made: each mapping belongs to one [`Class`]. The server's figures only split a class and never add to it. Where
+//! they are larger than the resident memory they are scaled down; where they are smaller, the rest is unexplained. A difference is never a leaf.
 //!
 //! What it is not: it reads nothing and shows nothing. No I/O, no clock, no randomness, so that the same inventory always yields the same
 //! account by the same build.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Parsers of /proc/PID/smaps, maps, smaps_rollup and status. Any text is taken: what is no mapping and no size is passed over.
+//! Parsers of /proc/PID/smaps, maps, smaps_rollup and status. Any text is accepted: lines that are neither a mapping nor a size are skipped.
 
 use crate::Mapping;
 use std::collections::BTreeMap;

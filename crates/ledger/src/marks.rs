@@ -3,11 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Since the server's start, or since somebody reset them.
+/// High-water marks since the server's start, or since they were reset.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marks {
     pub accounts: Vec<AccountMark>,
-    /// Those with the largest marks, largest first.
+    /// The statements with the largest marks, the largest first.
     pub statements: Vec<StatementMark>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The pool of InnoDB 5.6 in a mapping that the kernel has merged with what lies beside it: chunks of jemalloc, which serves malloc in MariaDB 10.1's own builds.
+//! The pool of InnoDB 5.6 in a mapping that the kernel has merged with neighbouring memory: chunks of jemalloc, which serves malloc in MariaDB 10.1's own builds.
 
 use crate::Mapping;
 use crate::class::{Class, length};
@@ -10,7 +10,7 @@ use crate::share::sane;
 /// both).
 const CHUNK: u64 = 4 << 20;
 
-/// Which mapping it is, and what of it is the pool's, in bytes.
+/// The mapping, and the pool's part of it, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MergedPool {
     pub(crate) mapping: usize,
@@ -21,14 +21,14 @@ pub(crate) struct MergedPool {
 
 /// `None`: no mapping, or more than one, has the size that the server counts and whole chunks besides.
 ///
-/// What of the mapping is resident is the pool's but for the chunks, which are all taken as resident. Or it is as much as the server says that the pool's data and
-/// descriptors have, where that is more.
+/// The pool's part is the resident memory of the mapping minus the chunks, which are all assumed to be resident. Where the server's figure for the pool's data and
+/// descriptors is larger, that figure is used.
 pub(crate) fn find(mappings: &[Mapping], classes: &[Class], figures: &Figures<'_>) -> Option<MergedPool> {
     let counted = figures.pool_counted().filter(|_| !classes.contains(&Class::BufferPool))?;
     let is_merged = |it: &Mapping| {
         let rest = length(it).checked_sub(counted);
         let is_at_chunks = it.start.is_multiple_of(CHUNK) || it.end.is_multiple_of(CHUNK);
-        // a pool of whole chunks is not told from chunks
+        // a pool whose size is a multiple of a chunk cannot be distinguished from chunks
         is_at_chunks && !counted.is_multiple_of(CHUNK) && rest.is_some_and(|rest| rest.is_multiple_of(CHUNK))
     };
     let all = mappings.iter().zip(classes).enumerate();

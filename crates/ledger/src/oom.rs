@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whom the kernel's OOM killer would kill, in which order, and why: `oom_badness` of mm/oom_kill.c and `proc_oom_score` of fs/proc/base.c, as
-//! they are from Linux 5.9 on. It weighs all resident memory, shared pages in full, and not Pss. Huge pages do not count.
+//! Which processes the kernel's OOM killer would kill, in which order, and why: `oom_badness` of mm/oom_kill.c and `proc_oom_score` of fs/proc/base.c, as
+//! they are from Linux 5.9 on. All resident memory counts, with shared pages in full (Rss, not Pss). Huge pages do not count.
 
 use crate::danger::{Arena, Oom, Victim};
 use crate::share::{sane, signed};
 use crate::{Candidate, CgroupSeen, HostSeen, Inventory, advice, last_kill};
 use std::collections::BTreeSet;
 
-/// So many on either side are named.
+/// The number of processes with the same badness that are named on either side.
 const MOST_TIES: usize = 50;
 /// Never killed: `OOM_SCORE_ADJ_MIN`.
 const NEVER: i64 = -1000;
@@ -18,7 +18,7 @@ pub fn badness(candidate: &Candidate, total_pages: u64, page_bytes: u64) -> Opti
     is_killable.then(|| points(candidate, page_bytes) + adjustment(candidate.oom_score_adj, total_pages))
 }
 
-/// What /proc/PID/oom_score says; 0 of a process that is never killed.
+/// The value of /proc/PID/oom_score; 0 for a process that is never killed.
 pub fn oom_score(badness: Option<i64>, total_pages: u64) -> i64 {
     let total = signed(sane(total_pages)).max(1);
     // the kernel's division truncates towards zero, as this one does
@@ -78,7 +78,7 @@ fn adjustment(adj: i64, total_pages: u64) -> i64 {
 fn victims(candidates: &[&Candidate], arena_pages: u64, host_pages: u64, inventory: &Inventory) -> Vec<Victim> {
     let page = page_bytes(inventory);
     let mut victims: Vec<Victim> = candidates.iter().map(|it| victim(it, arena_pages, host_pages, page)).collect();
-    // of equals the last of the kernel's list, which is in order of their start: mostly the one with the largest pid
+    // of processes with the same badness, the kernel takes the last in its list, which is in the order of their start: mostly the one with the largest pid
     victims.sort_by_key(|it| std::cmp::Reverse((it.badness_pages, it.pid)));
     let own: BTreeSet<u32> = inventory.processes.iter().map(|process| process.pid).collect();
     for index in 0..victims.len() {
@@ -122,7 +122,7 @@ fn host_headroom(host: &HostSeen) -> (Option<i64>, String) {
     (available, "/proc/meminfo, MemAvailable + SwapFree".into())
 }
 
-/// What the group may use is its limit and the swap; only its own processes, and those of groups below it, are killed.
+/// The group may use its limit and the swap. Only its own processes, and those of groups below it, are killed.
 fn in_cgroup(cgroup: &CgroupSeen, inventory: &Inventory, host_pages: u64) -> Option<Arena> {
     let limit = sane(cgroup.limit?);
     let total_bytes = limit + field(&inventory.host, "SwapTotal");
@@ -134,7 +134,7 @@ fn in_cgroup(cgroup: &CgroupSeen, inventory: &Inventory, host_pages: u64) -> Opt
     Some(Arena { total_bytes, headroom_bytes, headroom_source, victims })
 }
 
-/// Page cache of files goes before anybody is killed; shared memory is on the anonymous lists and stays.
+/// The kernel frees page cache of files before it kills a process; shared memory counts as anonymous memory and stays.
 fn cgroup_headroom(cgroup: &CgroupSeen, limit: u64) -> (Option<i64>, String) {
     let field = |names: &[&str]| names.iter().find_map(|name| cgroup.stat.get(*name)).map_or(0, |it| sane(*it));
     let active = field(&["total_active_file", "active_file"]);

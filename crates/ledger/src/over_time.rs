@@ -10,28 +10,28 @@ use crate::share::{sane, signed};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Address space that nothing can touch, of at least this size, is told apart: MariaDB 10.11.19 and later reserve 8 TiB behind the pool.
+/// Address space of at least this size that cannot be accessed counts as a reservation: MariaDB 10.11.19 and later reserve 8 TiB behind the pool.
 const RESERVATION: u64 = 1 << 40;
-/// Of [`sight`]: malloc's chunks were walked. The only leaf that comes from them:
+/// A bit of [`sight`]: malloc's chunks were walked. The only leaf that comes from this walk is [`RETAINED`].
 const WALKED: u8 = 1;
 const RETAINED: &str = "allocator/retained";
 
-/// What several inventories of one server say. All columns are as long as `at_us`, in bytes unless said otherwise; `None` is what one of
-/// them did not read.
+/// The figures of several inventories of one server. All columns are as long as `at_us`, and in bytes unless said otherwise; `None`: this
+/// inventory does not have the figure.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
     /// On the caller's clock, ascending.
     pub at_us: Vec<u64>,
     pub kernel_total_bytes: Vec<u64>,
     pub uncertainty_bytes: Vec<u64>,
-    /// Total less leaves. `None`: that inventory lacks a part (the server's rows, mappings, a walk) which others of them have.
+    /// The total minus the leaves. `None`: this inventory lacks a part (the server's rows, mappings, a walk) that others have.
     pub unexplained_bytes: Vec<Option<i64>>,
     /// In order of their paths.
     pub leaves: Vec<LeafOverTime>,
     pub page_tables_bytes: Vec<u64>,
     /// Address space (VmSize) of all processes, without `reserved_bytes`.
     pub vsz_bytes: Vec<Option<u64>>,
-    /// Of the address space, what is only reserved: mappings of 1 TiB and more that nothing can touch.
+    /// The part of the address space that is only reserved: mappings of 1 TiB and more that cannot be accessed.
     pub reserved_bytes: Vec<Option<u64>>,
     /// VmRSS of all processes: what they share counts once for each of them.
     pub rss_bytes: Vec<u64>,
@@ -39,7 +39,7 @@ pub struct OverTime {
     pub swap_bytes: Vec<Option<u64>>,
     /// MemAvailable of the host.
     pub host_available_bytes: Vec<Option<u64>>,
-    /// SwapTotal less SwapFree of the host.
+    /// SwapTotal minus SwapFree of the host.
     pub host_swap_bytes: Vec<Option<u64>>,
     /// Free in the allocator and resident, where it was walked. Where most inventories have no walk, it is no leaf: it is unexplained in all of
     /// them alike, and stands only here.
@@ -62,11 +62,11 @@ pub struct LeafOverTime {
     pub allocated_bytes: Vec<Option<u64>>,
 }
 
-/// What is kept of one inventory.
+/// The figures of one inventory that are kept.
 struct Moment {
     at_us: u64,
     sight: u8,
-    /// Of the first process: pid, and when it was started.
+    /// The first process: its pid, and when it was started.
     process: (u32, u64),
     total: u64,
     uncertainty: u64,
@@ -115,7 +115,7 @@ fn column<T>(moments: &[Moment], of: impl Fn(&Moment) -> T) -> Vec<T> {
     moments.iter().map(of).collect()
 }
 
-/// What an inventory sees that can be compared with most others: the most of what half of them see. A walk takes time, and few may have one.
+/// The parts of inventories that are compared: those that at least half of the inventories have. A walk takes time, so few inventories may have one.
 fn whole(moments: &[Moment]) -> u8 {
     let mut seen: BTreeMap<u8, usize> = BTreeMap::new();
     for moment in moments {
@@ -148,7 +148,7 @@ fn leaves(moments: &[Moment], whole: u8) -> Vec<LeafOverTime> {
     paths.into_iter().map(|path| leaf(moments, path, whole)).collect()
 }
 
-/// What a whole account does not have is not resident; of another, nothing is known.
+/// A leaf that is missing in a complete account has no resident memory; in an incomplete account it is not known.
 fn leaf(moments: &[Moment], path: &str, whole: u8) -> LeafOverTime {
     let find = |moment: &'_ Moment| moment.leaves.binary_search_by(|leaf| leaf.path.as_str().cmp(path)).ok();
     let resident = |moment: &Moment| match find(moment) {
@@ -171,7 +171,7 @@ impl Moment {
         (self.sight & WALKED > 0).then(|| leaf.map_or(0, |leaf| leaf.resident_bytes))
     }
 
-    /// Makes it what it would have been without a walk, where most have none.
+    /// Changes it to the account that it would be without a walk, where most inventories have no walk.
     fn blend(&mut self, whole: u8) {
         if self.sight != whole | WALKED || whole & WALKED > 0 {
             return;
@@ -227,7 +227,7 @@ fn sum(inventory: &Inventory, name: &str) -> Option<u64> {
     (!each.is_empty()).then(|| each.into_iter().fold(0, u64::saturating_add))
 }
 
-/// Of the first process: that is where a server of threads reserves its pool. `None`: its mappings were not read.
+/// The reserved addresses of the first process, in which a server of threads reserves its pool. `None`: its mappings were not read.
 fn reserved(inventory: &Inventory) -> Option<u64> {
     let mappings = inventory.processes.first()?.mappings.as_deref()?;
     let classes = classes(inventory.processes.first()?, inventory);

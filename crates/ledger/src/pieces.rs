@@ -6,7 +6,7 @@ use crate::figures::Figures;
 use crate::share::{sane, signed};
 use crate::{Class, Inventory, Mapping, ProcessSeen, class, merged_pool};
 
-/// What is resident of one class in one process; of one mapping, where mappings were read.
+/// The resident memory of one class in one process; of one mapping, where mappings were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     /// Index of the process.
@@ -25,13 +25,13 @@ pub(crate) struct Partition {
     pub(crate) classes: Vec<Vec<Class>>,
     /// By process, in bytes.
     pub(crate) pss: Vec<u64>,
-    /// By how much the kernel's own sums of Pss are above those of the mappings: each mapping is rounded down to 1 KiB, and time goes by
-    /// between two readings.
+    /// By how much the kernel's own sums of Pss are above those of the mappings: each mapping is rounded down to 1 KiB, and the two are
+    /// read at different times.
     pub(crate) rounding: i64,
-    /// How far those sums are apart, process by process.
+    /// The differences of those sums, process by process.
     pub(crate) apart: u64,
     pub(crate) estimates: Estimates,
-    /// A pool whose mapping the kernel has merged with others: how much of it is the pool's, in bytes.
+    /// For a pool whose mapping the kernel has merged with others: the pool's part of it, in bytes.
     pub(crate) pool_mapped: Option<u64>,
 }
 
@@ -49,8 +49,8 @@ pub(crate) fn partition(inventory: &Inventory, figures: &Figures<'_>) -> Partiti
     partition
 }
 
-/// What the shared memory of a process is whose mappings were not read: of the main segment, unless that lies in huge pages, as the mappings of
-/// others show.
+/// The class of the shared memory of a process whose mappings were not read: the main segment, unless the mappings of other processes show that this
+/// lies in huge pages.
 fn shared_class(classes: &[Vec<Class>]) -> Class {
     let has = |class: Class| classes.iter().any(|it| it.contains(&class));
     if has(Class::HugePages) && !has(Class::MainShared) { Class::DynamicShared } else { Class::MainShared }
@@ -78,7 +78,7 @@ impl Partition {
         self.pieces.extend(pieces);
     }
 
-    /// Of the server's first process: the others have no pool.
+    /// Splits the merged pool of the server's first process; the other processes have no pool.
     fn part_merged_pool(&mut self, inventory: &Inventory, figures: &Figures<'_>) {
         let first = inventory.processes.first().and_then(measured).zip(self.classes.first());
         let Some(pool) = first.and_then(|(mappings, classes)| merged_pool::find(mappings, classes, figures)) else {
@@ -104,7 +104,7 @@ impl Partition {
         self.pieces.iter().filter(|piece| piece.class == class).map(|piece| piece.bytes).sum()
     }
 
-    /// What is resident where malloc's blocks may lie.
+    /// The resident memory in mappings that may contain malloc's blocks.
     pub(crate) fn private_of(&self, process: usize) -> u64 {
         let pieces = self.pieces.iter().filter(|piece| piece.process == process && piece.class.is_private());
         pieces.map(|piece| piece.bytes).sum()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the figures of an inventory can be those of a machine. A file may hold any: so many that their sums overflow.
+//! Whether the figures of an inventory are possible. A file may contain any figures, also so large ones that their sums overflow.
 
 use crate::share::sane;
 use crate::{Inventory, Mapping, ProcessSeen, ServerSeen};
@@ -7,7 +7,7 @@ use crate::{Inventory, Mapping, ProcessSeen, ServerSeen};
 /// All figures together, in bytes: more than 30,000 times what one process can map, and twice of it is still a signed number.
 const MOST: u128 = 1 << 62;
 
-/// `None`: they can. Else why not, in words.
+/// `None`: they are possible. Otherwise the reason why not, in words.
 ///
 /// Each figure alone is taken as at most 2^47 bytes (what a process can map on x86-64); what is refused here is the sum of them.
 pub fn implausible(inventory: &Inventory) -> Option<String> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Private memory: where malloc's blocks lie. What the allocator's walk says comes first, then what the server says; the rest is unexplained.
+//! Private memory, which contains malloc's blocks. It is split first by the walk through the allocator, then by the server's figures; the rest is
+//! unexplained.
 
 use crate::claim::Claim;
 use crate::contexts;
@@ -12,7 +13,7 @@ use crate::{Class, Inventory, ProcessSeen, huge, leaf};
 use capability::Flavour;
 use std::collections::BTreeSet;
 
-/// Leaves of one process, which sum to at most what is resident there.
+/// The leaves of one process; their sum is at most its resident memory.
 pub(crate) fn leaves(
     inventory: &Inventory,
     partition: &Partition,
@@ -29,7 +30,7 @@ pub(crate) fn leaves(
     claims
 }
 
-/// Scales what is resident of the claims down to `budget`; what is allocated stays.
+/// Scales the resident bytes of the claims down to `budget`; the allocated bytes stay.
 pub(crate) fn cap(claims: &mut [Claim], budget: u64) {
     let mut parts: Vec<u64> = claims.iter().map(|claim| claim.resident).collect();
     share::cap(&mut parts, budget);
@@ -66,7 +67,7 @@ fn walked(seen: &ProcessSeen, retained: u64) -> Option<Claim> {
     })
 }
 
-/// By the server's list of the blocks; what of them is resident is the kernel's word.
+/// By the server's list of the blocks; the kernel tells how much of them is resident.
 fn collations(seen: &ProcessSeen, rows: &[&'static Row]) -> Option<Claim> {
     let row = rows.iter().find(|row| matches!(row.rule, Rule::Collations))?;
     let found = seen.collations?;
@@ -78,7 +79,7 @@ fn claims(inventory: &Inventory, partition: &Partition, process: usize, rows: &[
     let seen = &inventory.processes[process];
     match inventory.flavour {
         Some(Flavour::Postgresql) => of_contexts(seen, rows),
-        // what the server says is of its first process
+        // the server's figures are those of its first process
         Some(_) if process == 0 => of_server(inventory, partition, rows),
         _ => Vec::new(),
     }
@@ -163,26 +164,27 @@ fn source(row: &Row) -> String {
     }
 }
 
-/// Of MariaDB: sessions that wait for their client. Nothing where memory events count sessions.
+/// For MariaDB: the memory of sessions that wait for their client. Nothing where memory events count sessions.
 pub(crate) fn idle_sessions(of: &Reckoned<'_>) -> Option<Amount> {
     let (idle, _) = of.0.sessions().filter(|_| of.0.events_in_memory_used() == 0)?;
     Some(Amount::whole(idle))
 }
 
-/// Of MariaDB: sessions that run a statement. Where memory events count sessions, what they do not name: it has none for the buffer of a sort.
+/// For MariaDB: sessions that run a statement. Where memory events count sessions: the memory that no event names, because there is no event for the buffer of
+/// a sort.
 pub(crate) fn active_sessions(of: &Reckoned<'_>) -> Option<Amount> {
     let (_, active) = of.0.sessions()?;
     let bytes = if of.0.events_in_memory_used() == 0 { active } else { without_events(&of.0) };
     (bytes > 0).then(|| Amount::whole(bytes))
 }
 
-/// What sessions have, by the list of them, and no memory event of theirs names.
+/// The memory of sessions, by their list, that no memory event names.
 fn without_events(figures: &Figures<'_>) -> u64 {
     let (idle, active) = figures.sessions().unwrap_or_default();
     (idle + active).saturating_sub(figures.events_of_sessions())
 }
 
-/// Of MariaDB: `Memory_used` counts the pool, two log buffers, the caches by their configured sizes, and sessions; what else it counts is this.
+/// For MariaDB: the rest of `Memory_used`, which also counts the pool, two log buffers, the caches by their configured sizes, and sessions.
 pub(crate) fn other_counted(of: &Reckoned<'_>) -> Option<Amount> {
     let size = |name: &str| of.0.size(name).unwrap_or(0);
     counted_beside(size("innodb_buffer_pool_size") + 2 * size("innodb_log_buffer_size"), of)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A row of the table of leaves: {leaf, flavour, since, until} with the rule that fills it, and where that is known from.
+//! A row of the table of leaves: {leaf, flavour, since, until} with the rule that fills it, and the source of the rule.
 
 use crate::Class;
 use crate::entries::Basis;
@@ -9,10 +9,10 @@ use std::fmt;
 
 /// Holds for a flavour from `since` (included) up to `until` (excluded); an empty `since` or `until` is open.
 ///
-/// Several rows of one leaf mean: the first that holds and yields a figure counts, and the others do not.
+/// Where a leaf has several rows, the first row that holds and yields a figure is used.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// `data_cache/buffer_pool`. What stands in `<>` is a name that the server gives.
+    /// `data_cache/buffer_pool`. A part in `<>` is a name that the server gives.
     pub path: &'static str,
     /// Empty: all.
     pub flavours: &'static [Flavour],
@@ -26,7 +26,7 @@ pub struct Row {
 /// How a leaf gets its bytes.
 #[derive(Clone, Copy)]
 pub enum Rule {
-    /// The kernel: what is resident in the mappings of a class.
+    /// The kernel: the resident memory of the mappings of a class.
     Class(Class),
     /// The server: memory events of performance_schema that begin so. The longest beginning of all rows decides, so that each event belongs
     /// to one leaf.
@@ -43,11 +43,11 @@ pub enum Rule {
     Meter(Reckoning),
     /// A formula of the server's source.
     Formula(Reckoning),
-    /// Of PostgreSQL: memory contexts that begin so, and those below them that no other row names.
+    /// PostgreSQL: memory contexts whose names begin so, and contexts below them that no other row names.
     Contexts(&'static [&'static str]),
-    /// Of MariaDB: the blocks that it allocates once, by its own list of them.
+    /// MariaDB: the blocks that it allocates once, by its own list of them.
     Collations,
-    /// Of PostgreSQL: each row of pg_shmem_allocations.
+    /// PostgreSQL: each row of pg_shmem_allocations.
     Allocations,
     /// The allocator: chunks that are free and resident.
     Walk,
@@ -55,13 +55,13 @@ pub enum Rule {
     PageTables,
 }
 
-/// Yields what is resident and what is allocated, in bytes.
+/// Yields the resident and the allocated bytes.
 pub type Reckoning = fn(&Reckoned<'_>) -> Option<Amount>;
 
-/// What a [`Reckoning`] may ask.
+/// The data that a [`Reckoning`] may use.
 pub struct Reckoned<'a>(pub(crate) Figures<'a>);
 
-/// In bytes. What is resident is at most what is allocated, and is capped further by the mappings it lies in.
+/// In bytes. The resident bytes are at most the allocated bytes, and are limited further by the mappings that contain them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount {
     pub resident: u64,

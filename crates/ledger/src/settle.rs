@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the partition to leaves: what the kernel names by its class, and what the server's figures split.
+//! From the partition to leaves: classes that are leaves by themselves, and classes that the server's figures split.
 
 use crate::claim::Claim;
 use crate::class::{self, Class};
@@ -31,7 +31,7 @@ pub(crate) fn claims(inventory: &Inventory, partition: &Partition, rows: &[&'sta
     claims
 }
 
-/// The leaves of equal paths are one. What a leaf rests on is what most of it rests on.
+/// Leaves with equal paths become one leaf. Its basis is the basis of its largest part.
 pub(crate) fn merged(claims: Vec<Claim>) -> Vec<Leaf> {
     let mut leaves: BTreeMap<String, (Leaf, u64)> = BTreeMap::new();
     for claim in claims {
@@ -78,7 +78,7 @@ fn named_by_kernel(inventory: &Inventory, partition: &Partition) -> Vec<Claim> {
     named
 }
 
-/// What a cache that has a mapping of its own may grow to.
+/// The size to which a cache with a mapping of its own may grow.
 fn configured(path: &str, figures: &Figures<'_>) -> Option<u64> {
     match path {
         "log/redo_buffer" => figures.size("innodb_log_buffer_size").map(|size| 2 * size),
@@ -118,8 +118,8 @@ fn pool(resident: u64, partition: &Partition, inventory: &Inventory, figures: &F
     split_pool(resident, mapped, figures, at)
 }
 
-/// Descriptors are what a mapping has beyond its pages. MySQL writes them all at start. In MariaDB, pages and descriptors become resident together,
-/// so that what holds data comes first.
+/// The descriptors are the part of a mapping beyond its pages. MySQL writes them all at start. In MariaDB, pages and descriptors become resident together,
+/// so that pages with data count first.
 pub(crate) fn split_pool(resident: u64, mapped: u64, figures: &Figures<'_>, at_us: u64) -> Vec<Claim> {
     let pages = figures.pool_pages().map(|pages| pages.saturating_mul(figures.page_size()));
     let allocated = mapped.saturating_sub(pages.unwrap_or(mapped).min(mapped));
@@ -150,7 +150,8 @@ fn mapped(inventory: &Inventory, partition: &Partition, class: Class) -> u64 {
     of_class.map(|(mapping, _): (&Mapping, _)| sane(class::length(mapping))).fold(0, u64::saturating_add)
 }
 
-/// By allocation, each as resident as the whole is. The kernel names what the server's rows leave over: it is shared memory in any case.
+/// Leaves by allocation: each has the same resident share as the whole segment. Memory that the server's rows do not name has the kernel as its basis: it is
+/// shared memory in any case.
 pub(crate) fn shared(resident: u64, figures: &Figures<'_>, rows: &[&'static Row], at_us: u64) -> Vec<Claim> {
     if resident == 0 {
         return Vec::new();

@@ -20,7 +20,7 @@ pub(crate) fn cap(parts: &mut [u64], budget: u64) {
         *part = of(*part, budget, sum);
         left -= *part;
     }
-    // what rounding down left: fewer bytes than there are parts that are not zero
+    // the bytes that rounding down has left over: fewer than there are parts above zero
     let with_room = parts.iter_mut().filter(|part| **part > 0);
     for part in with_room.take(usize::try_from(left).unwrap_or(usize::MAX)) {
         *part += 1;
@@ -31,7 +31,7 @@ pub(crate) fn cap(parts: &mut [u64], budget: u64) {
     }
 }
 
-/// `bytes` x `part` / `whole`, rounded down; nothing of nothing.
+/// `bytes` x `part` / `whole`, rounded down; 0 where `whole` is 0.
 pub(crate) fn of(bytes: u64, part: u64, whole: u128) -> u64 {
     let product = u128::from(bytes) * u128::from(part);
     product.checked_div(whole).map_or(0, |share| u64::try_from(share).unwrap_or(u64::MAX))

@@ -39,7 +39,7 @@ pub use pace::Pace;
 pub use session::{Ended, Mark, ProcessMark, Session, Settings, native};
 pub use symbols::Symbols;
 
-/// Who holds the heap at these marks of a profile, by their numbers.
+/// The functions that hold the heap at these marks of a profile; `numbers` are the numbers of the marks.
 ///
 /// # Errors
 /// The file cannot be read.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who runs one cell, and what it is told meanwhile.
+//! The interface of the code that runs one cell, and the news of a sweep.
 
 use crate::error::Error;
 use crate::state::{Cell, Remaining};
@@ -30,7 +30,7 @@ pub trait Bench {
     /// What the cell has recorded. `None`: there is no recording.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The recording cannot be read.
     fn recorded(&mut self, due: &Due<'_>) -> Result<Option<Evidence>, recording::Error> {
         let path = due.folder.join(RECORDING);
         if !path.exists() {

@@ -19,7 +19,7 @@ pub fn read(text: &str) -> Result<Reading, Problem> {
     if reading.variable("version").is_none() {
         return Err(Problem::at(
             end,
-            "the variable `version` is not there: without it nobody knows which server this is",
+            "the variable `version` is missing: without it, it is not known which server this is",
         ));
     }
     if reading.readings.len() < 2 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `mysql -e 'SHOW GLOBAL VARIABLES; SHOW GLOBAL STATUS; SELECT SLEEP(10); SHOW GLOBAL STATUS'` prints: tables with a head, and a tab between columns.
+//! Reads the output of `mysql -e 'SHOW GLOBAL VARIABLES; SHOW GLOBAL STATUS; SELECT SLEEP(10); SHOW GLOBAL STATUS'`: tables with a head, and a tab between
+//! columns.
 
 use super::Problem;
 use crate::reading::{Reading, Snapshot};
@@ -13,7 +14,7 @@ enum Part {
     Sleep,
 }
 
-/// The last of the names that `SHOW GLOBAL STATUS` has in every version, and that it prints last: without it, lines are lost.
+/// The last name in the output of `SHOW GLOBAL STATUS` that every version has: if it is missing, lines were lost.
 const LAST_OF_STATUS: &str = "Uptime";
 
 pub(super) fn read(text: &str) -> Result<Reading, Problem> {
@@ -21,7 +22,7 @@ pub(super) fn read(text: &str) -> Result<Reading, Problem> {
     let mut end = 1;
     for (index, line) in text.lines().enumerate() {
         let line = line.trim_end_matches('\r');
-        // the client's own words, on standard error, when both are caught in one file
+        // the client's own messages on standard error, when both streams are written to one file
         if line.trim().is_empty() || line.starts_with("mysql: [Warning]") || line.starts_with("Warning:") {
             continue;
         }
@@ -36,7 +37,7 @@ pub(super) fn read(text: &str) -> Result<Reading, Problem> {
 struct Paste {
     reading: Reading,
     part: Part,
-    /// From the first reading to the one that comes next, by SELECT SLEEP.
+    /// Seconds from the first reading to the next one, by SELECT SLEEP.
     slept: Option<f64>,
     has_slept: bool,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a driver gets to the arm's server: its words, and its environment. The password goes where `ps` does not show it.
+//! How a driver connects to the arm's server: its arguments and its environment. The password is passed where `ps` does not show it.
 
 use crate::error::Error;
 use crate::server::Serving;
@@ -8,7 +8,7 @@ use load::{Endpoint, Protocol};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// sysbench's own scripts; all take the number of tables and their size. Others may refuse options that they do not know.
+/// sysbench's own scripts, which all take the number of tables and their size. Other scripts may refuse options that they do not know.
 const SCRIPTS_WITH_TABLES: [&str; 10] = [
     "oltp_delete",
     "oltp_insert",
@@ -22,9 +22,9 @@ const SCRIPTS_WITH_TABLES: [&str; 10] = [
     "select_random_ranges",
 ];
 
-/// In a command's words: the file that holds the password alone.
+/// A placeholder in a command's arguments: the file that contains only the password.
 const PASSWORD_FILE: &str = "{password_file}";
-/// A file of sysbench's options that say where the server is, and as whom.
+/// A placeholder: a file with sysbench's options for the server and the account.
 const SYSBENCH_CONFIG: &str = "{sysbench_config}";
 
 fn password_file(folder: &Path) -> PathBuf {
@@ -72,10 +72,10 @@ impl Access {
         &self.password
     }
 
-    /// The program's words, complete. What may not be seen by others is written into `folder`.
+    /// The complete arguments of the program. Secrets are written into files in `folder`.
     ///
     /// # Errors
-    /// That file cannot be written.
+    /// Such a file cannot be written.
     pub(super) fn words(&self, driver: &Driver, folder: &Path) -> Result<Vec<String>, Error> {
         if driver.arguments.iter().any(|word| word.contains(PASSWORD_FILE)) {
             host::files::write_atomic(&password_file(folder), format!("{}\n", self.password).as_bytes(), 0o600)?;
@@ -112,7 +112,7 @@ impl Access {
         })
     }
 
-    /// Everything that says where the server is, for a command whose sysbench reads it: `--config-file={sysbench_config}`.
+    /// All options for the server and the account, for a command whose sysbench reads them: `--config-file={sysbench_config}`.
     fn sysbench_file(&self, folder: &Path) -> Result<(), Error> {
         let (options, secret) = self.sysbench_options();
         let lines = options.iter().map(|option| format!("{}\n", option.trim_start_matches('-')));
@@ -128,7 +128,7 @@ impl Access {
         Ok(std::iter::once(format!("--config-file={}", file.display())).chain(options).collect())
     }
 
-    /// Options that everybody may see, and the line of a file with the one that nobody may.
+    /// The options that everybody may see, and the line of a file with the password.
     fn sysbench_options(&self) -> (Vec<String>, String) {
         let Self { user, password, database, socket, socket_folder, port, .. } = self;
         match self.protocol {
@@ -169,7 +169,7 @@ impl Access {
         words
     }
 
-    /// With the server's address in the place of `{dsn}` and its like; other braces are the word's own.
+    /// The argument with the server's address instead of `{dsn}` and similar placeholders; other braces stay.
     fn filled_in(&self, word: &str, folder: &Path) -> String {
         let values = [
             ("{dsn}", self.dsn(false)),
@@ -192,7 +192,7 @@ impl Access {
         format!("{}://{user}{password}@127.0.0.1:{port}/{database}", self.protocol.name())
     }
 
-    /// What the server's own clients look at, and the whole connection string.
+    /// The variables that the server's own clients read, and one with the whole connection string.
     pub(super) fn environment(&self) -> Vec<(OsString, OsString)> {
         let Self { user, password, database, socket, socket_folder, port, .. } = self;
         let port = port.to_string();
@@ -216,7 +216,7 @@ impl Access {
         pairs.into_iter().map(|(name, value)| (name.into(), value.into())).chain([dsn]).collect()
     }
 
-    /// For the recording: a command may have printed the password into its words.
+    /// The arguments for the recording, without the password, which may be part of them.
     pub(super) fn without_password(&self, words: impl Iterator<Item = String>) -> Vec<String> {
         words.map(|word| super::outputs::masked(&word, &self.password)).collect()
     }

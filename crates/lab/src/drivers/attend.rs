@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A driver from its start to its end, watched: when a squeeze breaks or somebody asks, it is ended.
+//! Watches a driver from its start to its end. It is ended when a squeeze breaks, or when the user asks for the end.
 
 use crate::error::Error;
 use crate::lab::Lab;
@@ -9,12 +9,12 @@ use run::Child;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// Between two looks whether everything still holds.
+/// The time between two checks whether everything is still in force.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// For what it has left running.
+/// How long to wait for processes that the driver has left running.
 const STRAY_GRACE: Duration = Duration::from_secs(5);
 
-/// How it came to its end.
+/// How the driver ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
     ByItself,
@@ -22,7 +22,7 @@ pub(super) enum Ended {
     TimeOver,
 }
 
-/// Returns when it has ended, or shall be ended. `time`: how long it is likely to run; a command is ended then.
+/// Returns when the driver has ended, or must be ended. `time`: how long it will probably run; a command is ended after this time.
 ///
 /// # Errors
 /// The user or the watchdog asks for the end; a process that holds a squeeze has died.
@@ -51,10 +51,10 @@ pub(super) fn until_it_ends(
     }
 }
 
-/// Ends what is left of it, and of what it has started; its exit code.
+/// Ends the driver and the processes that it has started; returns its exit code.
 ///
 /// # Errors
-/// Something could not be ended.
+/// A process could not be ended.
 pub(super) fn end(lab: &mut Lab<'_>, child: &Child) -> Result<i32, Error> {
     if child.is_alive()
         && let Some(process) = Process::open(child.identity())
@@ -68,7 +68,7 @@ pub(super) fn end(lab: &mut Lab<'_>, child: &Child) -> Result<i32, Error> {
     exit_code
 }
 
-/// Its launcher returns it a moment after its end.
+/// Waits for the exit code, which the launcher returns a moment after the driver's end.
 fn exit_code(lab: &mut Lab<'_>, child: &Child) -> Result<i32, Error> {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !child.is_alive() && Instant::now() < deadline {
@@ -81,7 +81,7 @@ fn exit_code(lab: &mut Lab<'_>, child: &Child) -> Result<i32, Error> {
     Ok(128 + libc::SIGKILL)
 }
 
-/// CPU time of the children that were waited for, and of theirs.
+/// CPU time of the children that have ended and were waited for, and of their children.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cpu {
     pub user_us: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `fill.command`: a program of somebody else's fills the server.
+//! `fill.command`: a program that is not Wringer's fills the server.
 
 use super::access::Access;
 use super::outputs::{self, Streams};
@@ -11,13 +11,13 @@ use experiment::{Driver, DriverProgram};
 use run::{ChildSpec, Role};
 use units::Bytes;
 
-/// Of its output, what the recording keeps.
+/// The most bytes of its output that the recording keeps.
 const MOST_BYTES: usize = 64 << 10;
 
-/// Runs it to its end, on the server as it is, without any squeeze; what it printed is an event.
+/// Runs the program to its end, on the server without any squeeze. Its output becomes an event.
 ///
 /// # Errors
-/// It cannot be started, ended with another exit code than 0, or somebody asked for the end.
+/// The program cannot be started, ended with another exit code than 0, or the user asked for the end.
 pub(crate) fn fill(lab: &mut Lab<'_>, program: &Program) -> Result<(), Error> {
     let arguments = lab.cell.fill.command.clone();
     let driver = Driver { program: DriverProgram::Command, arguments };
@@ -58,7 +58,7 @@ pub(crate) fn fill(lab: &mut Lab<'_>, program: &Program) -> Result<(), Error> {
         .event("fill", format!("{name} filled the server in {seconds:.1} s; what it printed:\n{}", said.trim_end()))
 }
 
-/// The end of a long text: what it came to is there.
+/// The end of a long text, where the result stands.
 fn shortened(text: &str) -> String {
     let Some(more) = text.len().checked_sub(MOST_BYTES).filter(|more| *more > 0) else { return text.to_owned() };
     let from = (more..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());

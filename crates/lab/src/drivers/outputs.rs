@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a driver wrote: read back, kept, and told in a line.
+//! The output of a driver: it is read back, kept, and summed up in a line.
 
 use evidence::{Driven, LoadResult, Output};
 use std::fs::File;
@@ -7,12 +7,12 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use units::{Bytes, counted};
 
-/// Of more than this the middle is left out: the recording is no log archive.
+/// The most bytes that are kept. Of longer output the middle is left out: the recording is no archive of logs.
 const MOST_BYTES: u64 = 16 << 20;
-/// Lines that are told with a failure.
+/// The number of lines that are shown with a failure.
 const TAIL_LINES: usize = 10;
 
-/// Where it writes to.
+/// The files that the driver writes to.
 pub(super) struct Streams {
     pub stdout: PathBuf,
     pub stderr: PathBuf,
@@ -52,7 +52,7 @@ fn kept(path: &Path) -> std::io::Result<(String, u64)> {
     Ok((String::from_utf8_lossy(&head).into_owned(), left_out))
 }
 
-/// Without the password, should the program have printed it.
+/// The text without the password, in case the program has printed it.
 pub(super) fn masked(text: &str, password: &str) -> String {
     if password.is_empty() { text.to_owned() } else { text.replace(password, "***") }
 }
@@ -64,7 +64,7 @@ pub(super) fn logs(folder: &Path) -> Vec<String> {
     logs.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).collect()
 }
 
-/// The last lines of both streams, standard error last: what went wrong is there.
+/// The last lines of both streams, standard error last: they show what went wrong.
 pub(super) fn tail(outputs: &[Output]) -> String {
     let lines = outputs.iter().flat_map(|output| {
         let lines: Vec<&str> = output.text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -73,7 +73,7 @@ pub(super) fn tail(outputs: &[Output]) -> String {
     lines.map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// How it went, in a line.
+/// The result of the driver, in a line.
 pub(super) fn said(seen: &Driven, load: Option<&LoadResult>) -> String {
     let seconds = seen.elapsed_us as f64 / 1e6;
     let program = seen.understood.as_deref().unwrap_or(&seen.driver);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many huge pages a server needs, and what to do for it.
+//! How many huge pages a server needs, and how to provide them.
 
 use super::limits::{self, LimitVerdict};
 use super::lines::{self, Lines};
@@ -21,7 +21,7 @@ pub struct HugeAdvice {
     pub pages_needed: Option<u64>,
     pub need: Option<Need>,
     pub parts: Vec<Part>,
-    /// The count by the peak of the first process's whole address space (VmPeak / page size), which is usual and too high.
+    /// The count by the usual recipe, the peak of the first process's whole address space (VmPeak / page size); it is too high.
     pub pages_by_vmpeak: Option<u64>,
     /// The same for every size that the kernel has, with its pool.
     pub sizes: Vec<PagesBySize>,
@@ -41,7 +41,7 @@ pub struct PagesBySize {
     pub pool: Pool,
 }
 
-/// What the server needs, and what its page tables cost without it.
+/// The huge pages that the server needs, and the cost of its page tables without them.
 pub fn advise(seen: &HugeSeen) -> HugeAdvice {
     let (page_bytes, need) = (need::page_bytes(seen), need::need(seen));
     let pages_needed = need.as_ref().and_then(|need| need.pages(page_bytes));

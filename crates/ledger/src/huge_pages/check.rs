@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a server's memory lies in huge pages, by its mappings: a setting only says what it was asked to do.
+//! Whether a server's memory lies in huge pages, by its mappings: a setting only says what the server was asked to do.
 
 use super::limits::{self, LimitVerdict};
 use super::parts::{self, Part};
@@ -13,30 +13,30 @@ use std::collections::BTreeMap;
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HugeCheck {
-    /// The server is told to use huge pages, also where it may do without. `None`: nobody says.
+    /// Whether the server is told to use huge pages, also where it may run without them. `None`: not known.
     pub wanted: Option<bool>,
     /// `huge_pages = try`, as the server has it.
     pub setting: Option<String>,
-    /// All that the server asks huge pages for lies in them. `None`: its mappings were not read.
+    /// Whether all memory for which the server asks for huge pages lies in them. `None`: its mappings were not read.
     pub huge_pages_in_use: Option<bool>,
-    /// In huge pages, mapped; shared memory once.
+    /// Mapped bytes in huge pages; shared memory counts once.
     pub mapped_bytes: u64,
-    /// Of that, touched by its first process so far; the rest is reserved.
+    /// The part of it that the first process has touched so far; the rest is reserved.
     pub touched_bytes: u64,
-    /// What should lie in them and does not.
+    /// Bytes that should lie in huge pages and do not.
     pub outside_bytes: u64,
     pub parts: Vec<Part>,
     /// The kernel's pools that have pages, with the share of each NUMA node.
     pub pools: Vec<Pool>,
     pub limits: Vec<LimitVerdict>,
-    /// A limit will end in SIGBUS.
+    /// Whether a cgroup's limit will kill the server with SIGBUS.
     pub ends_in_sigbus: bool,
-    /// Nothing is wrong: huge pages are in use where they are wanted, and no limit will end in SIGBUS.
+    /// Whether everything is right: huge pages are in use where they are wanted, and no limit will kill the server with SIGBUS.
     pub is_good: bool,
     pub missing: Vec<Missing>,
 }
 
-/// `wanted`: whether the server is to use them, where that is known better than from its settings.
+/// `wanted`: whether the server should use huge pages, where the caller knows it better than the settings tell.
 pub fn check(seen: &HugeSeen, wanted: Option<bool>) -> HugeCheck {
     let found = Found::of(seen);
     let setting = setting(seen);
@@ -64,7 +64,7 @@ pub fn check(seen: &HugeSeen, wanted: Option<bool>) -> HugeCheck {
 struct Found {
     are_mappings_read: bool,
     parts: Vec<Part>,
-    /// What of the settings was seen nowhere: bytes by part.
+    /// Parts of the memory by the settings that were found nowhere: bytes by part.
     unseen: Vec<Part>,
 }
 
@@ -74,7 +74,7 @@ impl Found {
         let smallest = parts::smallest(seen);
         let mut parts = parts::seen(seen);
         parts.retain(|part| part.is_counted(smallest));
-        // where a part could not be told from others, huge pages that are not told apart may be it
+        // where a part was not found, huge pages of an unknown purpose may be that part
         let mut nameless: u64 = parts.iter().filter(|part| part.what == "not told apart").map(Part::all_bytes).sum();
         let mut unseen = parts::by_settings(seen);
         unseen.retain_mut(|part| {

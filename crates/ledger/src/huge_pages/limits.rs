@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which limit of a cgroup would stop a server. The kernel reserves huge pages when memory is mapped, and charges them when it is touched: a server
-//! that a limit of touched pages is too small for starts, and dies by SIGBUS later (kernel, admin-guide/cgroup-v1/hugetlb.rst).
+//! Which limit of a cgroup would stop a server. The kernel reserves huge pages when memory is mapped, and charges them when it is touched. Where a limit
+//! of touched pages is too small for a server, the server starts, and dies by SIGBUS later (kernel, admin-guide/cgroup-v1/hugetlb.rst).
 
 use super::seen::{HugeLimit, HugeSeen};
 use serde::Serialize;
 
-/// What a limit comes to.
+/// The effect of a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LimitVerdict {
     #[serde(flatten)]
@@ -14,7 +14,7 @@ pub struct LimitVerdict {
     pub wanted_bytes: u64,
     /// The server, or another in the cgroup, gets SIGBUS when it touches what it has mapped.
     pub ends_in_sigbus: bool,
-    /// mmap(2) fails: PostgreSQL with huge_pages=on does not start, the others do without.
+    /// mmap(2) fails: PostgreSQL with huge_pages=on does not start, and other servers run without huge pages.
     pub refuses: bool,
 }
 
@@ -37,16 +37,16 @@ fn verdict(limit: &HugeLimit, wanted: u64, seen: &HugeSeen, mapped: bool) -> Lim
     // of what is in use, so much may be the server's own
     let own = if mapped { touched(seen).min(wanted) } else { 0 };
     let others = limit.usage_bytes.unwrap_or(0).saturating_sub(own);
-    // what is mapped is reserved already
+    // memory that is mapped is reserved already
     let of_others = limit.reservation_usage_bytes.unwrap_or(0);
     let refuses = !mapped && wanted > 0 && limit.reservation_limit_bytes.is_some_and(|most| of_others + wanted > most);
-    // others have mapped what they have not touched yet, and what several processes share was counted as each one's own
+    // other processes have mapped pages that they have not touched yet; pages that several processes share were counted for each of them
     let claimed = (others + wanted).max(of_others + if mapped { 0 } else { wanted });
     let ends_in_sigbus = !refuses && wanted > 0 && limit.limit_bytes.is_some_and(|most| claimed > most);
     LimitVerdict { limit: limit.clone(), wanted_bytes: wanted, ends_in_sigbus, refuses }
 }
 
-/// At most: each process says only what it touched itself.
+/// The upper bound, because each process only tells the pages that it has touched itself.
 fn touched(seen: &HugeSeen) -> u64 {
     let each = seen.inventory.processes.iter().filter_map(|process| process.status.get("HugetlbPages"));
     each.fold(0, |sum: u64, it| sum.saturating_add(*it))

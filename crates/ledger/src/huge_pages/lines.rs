@@ -62,7 +62,7 @@ fn sysctl(seen: &HugeSeen, total: u64, others: u64) -> Lines {
     }
 }
 
-/// Of a server that takes System V segments, which the kernel gives to one group only.
+/// Whether the server takes System V segments: the kernel gives huge pages for these to one group only.
 fn is_of_segments(seen: &HugeSeen) -> bool {
     let of = |(flavour, version): (Flavour, Version)| has(Capability::LargePageSegments, flavour, &version);
     seen.inventory.flavour.zip(parts::version(seen)).is_some_and(of)

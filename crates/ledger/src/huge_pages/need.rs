@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many huge pages a server needs, and by whose word.
+//! How many huge pages a server needs, and the source of that number.
 
 use super::parts::{self, Part};
 use super::seen::HugeSeen;
@@ -10,8 +10,8 @@ use serde::Serialize;
 /// What a server needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Need {
-    /// `server`: its own figure; `allocations`: the sum of what it has allocated; `mapping`: what its process has mapped; `settings`: what its
-    /// settings come to, which other versions may round differently.
+    /// `server`: its own figure; `allocations`: the sum of what it has allocated; `mapping`: the size of the mappings of its process;
+    /// `settings`: computed from its settings, which other versions may round differently.
     pub basis: &'static str,
     pub source: String,
     /// The memory that huge pages are asked for, before it is rounded up to pages. `None`: only the number of pages is known.
@@ -21,7 +21,7 @@ pub struct Need {
     pub(super) told: Option<(u64, u64)>,
     #[serde(skip)]
     pub(super) parts: Vec<Part>,
-    /// What is smaller than a page stays in smaller ones.
+    /// Allocations that are smaller than a huge page stay in ordinary pages.
     #[serde(skip)]
     pub(super) page_or_more: bool,
 }
@@ -131,7 +131,7 @@ fn of_others(seen: &HugeSeen) -> Option<Need> {
     Some(Need { basis, source, bytes, told: None, parts, page_or_more: smallest > 0 })
 }
 
-/// What of a part was not found in the process: the kernel merges a mapping with its neighbours, and then it is not always told apart.
+/// The allocations of a part that were not found in the process: the kernel may merge a mapping with its neighbours, and then it is not always found.
 fn unseen(part: Part, mapped: &[Part]) -> Option<Part> {
     let seen: u64 = mapped.iter().filter(|it| it.what == part.what).map(|it| it.count).sum();
     (seen < part.count).then(|| Part { count: part.count - seen, ..part })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What page tables cost: each process has its own entries, 8 bytes for each page that it has touched.
+//! The cost of page tables: each process has its own entries, 8 bytes for each page that it has touched.
 
 use super::need::Need;
 use super::seen::HugeSeen;
@@ -18,9 +18,9 @@ pub struct PageTables {
     pub processes: u64,
     /// Processes that may touch all of the memory that huge pages are for: PostgreSQL's permitted connections; one where connections are threads.
     pub permitted: u64,
-    /// What one process's entries for that memory take in ordinary pages, once it has touched all of it.
+    /// The size of one process's entries for that memory in ordinary pages, when it has touched all of it.
     pub each_bytes: u64,
-    /// The same of all permitted processes.
+    /// The same for all permitted processes.
     pub all_touched_bytes: u64,
     /// The same in huge pages.
     pub all_touched_in_huge_pages_bytes: u64,

@@ -24,7 +24,7 @@ pub struct Part {
     /// `shared memory`, `buffer pool`, `pool alignment`, `log buffer`, `key cache`, `Aria cache`.
     pub what: String,
     pub count: u64,
-    /// Of each.
+    /// The bytes of each allocation.
     pub bytes: u64,
     /// The size of its pages. `None`: by the server's settings; it was not seen in a process.
     pub page_bytes: Option<u64>,
@@ -70,7 +70,7 @@ fn files_of_pool<'a>(mappings: impl Iterator<Item = &'a Mapping>, figures: &Figu
     if class::is_pool_aligned(figures) { mappings.filter(is_pool).map(|it| it.inode).collect() } else { Vec::new() }
 }
 
-/// Alike ones are told once.
+/// Equal parts are combined into one with a count.
 fn joined(mut parts: Vec<Part>, part: Part) -> Vec<Part> {
     let alike = |it: &&mut Part| Part { count: part.count, ..(**it).clone() } == part;
     match parts.iter_mut().find(alike) {
@@ -98,7 +98,7 @@ fn of_mapping(
         |what: &str, count: u64, bytes| Part { what: what.to_owned(), count, bytes, page_bytes, in_huge_pages: false };
     match class {
         Class::MainShared => vec![part("shared memory", 1, length)],
-        // the kernel merges what lies side by side, so a mapping may be larger than what is told of it
+        // the kernel merges neighbouring mappings, so a mapping may be larger than the known part of it
         Class::BufferPool => {
             let (count, bytes) = older_pool(seen, figures).unwrap_or_else(|| pool_in(length, figures));
             vec![part(POOL, count, bytes)]
@@ -124,7 +124,7 @@ fn key_bytes(figures: &Figures<'_>) -> Option<u64> {
 
 /// Each instance with the descriptors of its pages behind it, where the pool has no chunks yet.
 fn older_pool(seen: &HugeSeen, figures: &Figures<'_>) -> Option<(u64, u64)> {
-    /// Of a page: `sizeof(buf_block_t)` of XtraDB 5.6.35. MariaDB 10.1.23 asks for 70,287,360 bytes for 4,096 pages of 16 KiB.
+    /// The descriptor of a page: `sizeof(buf_block_t)` of XtraDB 5.6.35. MariaDB 10.1.23 asks for 70,287,360 bytes for 4,096 pages of 16 KiB.
     const DESCRIPTOR: u64 = 776;
     users(seen).contains(&"descriptors").then_some(())?;
     let (bytes, count) = class::chunks(figures)?;
@@ -169,7 +169,7 @@ pub(super) fn default_page(seen: &HugeSeen) -> u64 {
     seen.inventory.host.meminfo.get("Hugepagesize").copied().filter(|size| *size > 0).unwrap_or(2 << 20)
 }
 
-/// What the server's settings say it will ask huge pages for; empty where they do not tell.
+/// The parts for which the server will ask for huge pages, by its settings; empty where the settings do not tell.
 pub(super) fn by_settings(seen: &HugeSeen) -> Vec<Part> {
     let figures = Figures::of(&seen.inventory);
     let found = users(seen).iter().filter_map(|word| by_word(word, seen, &figures));
@@ -177,15 +177,16 @@ pub(super) fn by_settings(seen: &HugeSeen) -> Vec<Part> {
     found.filter(|part| part.is_counted(smallest)).collect()
 }
 
-/// What the server maps beside its pool at the most, to begin it at an address that 8 MiB divides. How much it is at one start depends on the
-/// address that the kernel gives, which is random: nothing to 6 MiB in pages of 2 MiB.
+/// The most that the server maps in addition to its pool, to begin the pool at a multiple of 8 MiB. The amount at one start depends on the
+/// address that the kernel gives, which is random: 0 to 6 MiB in pages of 2 MiB.
 pub(super) fn alignment(seen: &HugeSeen) -> Option<Part> {
     let is_aligned = class::is_pool_aligned(&Figures::of(&seen.inventory));
     let most = POOL_EXTENT.saturating_sub(default_page(seen));
     (is_aligned && most > 0).then(|| Part::by_settings(ALIGNMENT, 1, most))
 }
 
-/// Why the pool stays outside whatever the kernel has: MariaDB allocates it in chunks, and leaves what is smaller than a page in ordinary ones.
+/// Why the pool never lies in huge pages, however many the kernel has: MariaDB allocates it in chunks, and puts chunks that are smaller than a huge page
+/// into ordinary pages.
 pub(super) fn chunks_are_small(seen: &HugeSeen) -> Option<Missing> {
     let figures = Figures::of(&seen.inventory);
     let (chunk, _) = class::chunks(&figures)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was read of a server, of the kernel's pools and of the limits, before any arithmetic.
+//! The data that were read about a server, the kernel's pools and the limits, before any arithmetic.
 
 use crate::Inventory;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub struct HugeSeen {
     pub inventory: Inventory,
     /// One for each size of huge pages that the kernel has, the smallest first.
     pub pools: Vec<Pool>,
-    /// Of the server's hugetlb cgroup and those above it, the nearest first. Empty: none has a limit, or there is none.
+    /// The limits of the server's hugetlb cgroup and of those above it, the nearest first. Empty: none has a limit, or there is no such cgroup.
     pub limits: Vec<HugeLimit>,
     /// How much the server may lock (RLIMIT_MEMLOCK); [`u64::MAX`]: no limit. `None`: not read.
     pub lock_limit: Option<u64>,
@@ -55,7 +55,7 @@ pub struct NodePool {
     pub free: u64,
 }
 
-/// What one cgroup admits of huge pages of one size.
+/// The limits of one cgroup for huge pages of one size.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HugeLimit {
     /// The cgroup, as the kernel names it.
@@ -71,6 +71,6 @@ pub struct HugeLimit {
     pub reservation_file: String,
     /// For pages that are reserved. When it is reached, mmap(2) fails. `None`: no limit.
     pub reservation_limit_bytes: Option<u64>,
-    /// What all processes in the cgroup have mapped, touched or not.
+    /// Bytes that all processes in the cgroup have mapped, touched or not.
     pub reservation_usage_bytes: Option<u64>,
 }

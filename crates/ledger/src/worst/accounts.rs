@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the sessions of each account hold, have held, and may hold.
+//! The memory that the sessions of each account hold, have held, and may hold.
 
 use super::concurrency::is_client;
 use super::entries::{AccountClaim, Concurrency};
@@ -10,7 +10,7 @@ use crate::{Inventory, Session, estimate};
 use capability::Flavour;
 use std::collections::BTreeMap;
 
-/// Those that hold the most come first.
+/// The accounts that hold the most memory stand first.
 pub(crate) fn of(
     inventory: &Inventory,
     concurrency: &Concurrency,
@@ -67,7 +67,7 @@ impl<'a> Weigh<'a> {
         Self { inventory, estimates: is_postgresql.then(|| estimate::of(&inventory.processes)) }
     }
 
-    /// What it holds and has held at most; `None`: it is no client's.
+    /// The memory that the session holds, and the most that it has held; `None`: it belongs to no client.
     fn session(&self, session: &Session) -> Option<(Option<u64>, Option<u64>)> {
         let Some(estimates) = &self.estimates else {
             return Some((session.bytes.map(sane), session.bytes_max.map(sane)));

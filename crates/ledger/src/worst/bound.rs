@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server's settings permit: each buffer as often as the server can hold it at once, each cache full. What no setting limits is in it as it is
-//! now, so that the bound is never below what is there.
+//! The memory that a server's settings permit: each buffer as often as the server can hold it at once, and each cache full. Memory that no setting limits
+//! counts with its size now, so that the bound is never below the total of now.
 
 use super::buffer::{Buffer, When};
 use super::entries::{Concurrency, Line, sum};
@@ -9,13 +9,13 @@ use super::settings::Settings;
 use super::{buffers_mysql, buffers_postgresql, realistic};
 use crate::{Account, Inventory, Leaf};
 
-/// Where the kernel's own line is.
+/// The leaf of the page tables.
 const PAGE_TABLES: &str = "kernel/page_tables";
-/// Of sessions each has its own lines; what malloc keeps, sessions take first.
+/// Leaves that have no line of their own: sessions have other lines, and sessions use the memory that malloc keeps first.
 const OF_SESSIONS: [&str; 3] = ["sessions/", "backends/", "allocator/"];
-/// A table of pages is a page, and says where 2 MiB lie: 8 bytes for each page of 4 KiB.
+/// Entries of a page table. The table is one page, with 8 bytes for each page of 4 KiB: so it covers 2 MiB.
 const PAGES_OF_TABLE: u64 = 512;
-/// Of one thread: tables of two levels each for its stack and for an arena of malloc, which lie apart from all else.
+/// Page tables of one thread: two levels for its stack, and two for an arena of malloc, because both are far from all other memory.
 const TABLES_OF_THREAD: u64 = 4 * 4096;
 
 pub(crate) struct Bound {
@@ -42,7 +42,7 @@ impl Bound {
     }
 }
 
-/// What there is once: limited by settings, allocated by its own meter, or as it is now.
+/// Memory that exists once: limited by settings, or counted by its own meter, or with its size now.
 fn once(seen: &Seen<'_>) -> Vec<Line> {
     let rows: Vec<&Global> =
         global::ROWS.iter().filter(|row| row.holds(seen.settings)).chain([&global::FILES]).collect();
@@ -70,7 +70,7 @@ fn of_leaf(leaf: &Leaf) -> Line {
     Line::new(name, 1, leaf.allocated_bytes.unwrap_or(0), format!("allocated, by {}", leaf.source))
 }
 
-/// At least what the leaves have now: a setting may have been lowered, or leave out what belongs to it.
+/// At least the memory of the leaves now: a setting may have been lowered, or may not include everything that belongs to it.
 fn of_limit(row: &Global, (count, size): (u64, u64), account: &Account) -> Line {
     let leaves = account.leaves.iter().filter(|leaf| row.covers(&leaf.path));
     let now: u64 = leaves.map(|leaf| leaf.allocated_bytes.unwrap_or(0).max(leaf.resident_bytes)).sum();
@@ -123,7 +123,7 @@ fn beside(seen: &Seen<'_>, clients: u64) -> Option<Line> {
     Some(Line::new("processes of autovacuum and replication", count, largest.bytes, source))
 }
 
-/// For all that the other lines have. Each of PostgreSQL's processes has tables of its own for the shared memory.
+/// Page tables for the memory of all other lines. Each of PostgreSQL's processes has tables of its own for the shared memory.
 fn page_tables(seen: &Seen<'_>, lines: &[Line], clients: u64) -> Line {
     const NAME: &str = "page tables";
     let leaf = seen.account.leaves.iter().find(|leaf| leaf.path == PAGE_TABLES);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A row of the tables of buffers: {buffer, flavour, since, until} with its size, how often one session has it at once, and where that is known from.
+//! A row of the tables of buffers: {buffer, flavour, since, until} with its size, how often one session has it at once, and the source of that number.
 
 use super::settings::Settings;
 use capability::Flavour;
 
-/// What one session may hold. Holds for a flavour from `since` (included) up to `until` (excluded); an empty one is open.
+/// A buffer that one session may hold. The row holds for a flavour from `since` (included) up to `until` (excluded); an empty one is open.
 pub(crate) struct Buffer {
     pub(crate) name: &'static str,
     pub(crate) flavours: &'static [Flavour],
@@ -25,12 +25,12 @@ pub(crate) enum Size {
     Of(&'static str),
     /// The least of two settings.
     Least(&'static str, &'static str),
-    /// work_mem, or as much as a hash may take of it, whatever is more.
+    /// work_mem, or the memory that a hash may take by it, whichever is larger.
     Work,
     Bytes(u64),
 }
 
-/// How often in one session at once.
+/// How often one session may have it at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Times {
     Fixed(u64),

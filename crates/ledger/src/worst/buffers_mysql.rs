@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one session of MySQL, MariaDB or Percona Server may hold. A setting that a server does not have has no line.
+//! The buffers that one session of MySQL, MariaDB or Percona Server may hold. A setting that a server does not have has no line.
 
 use super::buffer::{Buffer, Size, Times, When};
 use capability::Flavour::{self, Mariadb, Mysql};

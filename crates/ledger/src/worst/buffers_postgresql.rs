@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one backend of PostgreSQL may hold. Of workers, which have no temporary tables, it is counted as of backends.
+//! The buffers that one backend of PostgreSQL may hold. Workers have no temporary tables, but are counted like backends.
 
 use super::buffer::{Buffer, Size, Times, When};
 use capability::Flavour::{self, Postgresql};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the formula that users know from MySQLTuner would say. It is a part of no sum: it counts configured caches as used, each buffer once in each session,
+//! The result of the formula that users know from MySQLTuner. It is not part of any sum: it counts configured caches as used, each buffer once in each session,
 //! and neither packets, nor what malloc keeps, nor the program.
 
 use super::entries::{Concurrency, Line};
@@ -23,7 +23,7 @@ const OF_THREAD: [&str; 6] = [
     "binlog_cache_size",
 ];
 
-/// Of MySQL, MariaDB and Percona Server.
+/// The lines for MySQL, MariaDB and Percona Server; none for PostgreSQL.
 pub(crate) fn lines(account: &Account, settings: &Settings<'_>, concurrency: &Concurrency) -> Vec<Line> {
     let Some(configured) = settings.number("max_connections").filter(|_| !settings.is_postgresql()) else {
         return Vec::new();

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a worst case consists of, as it is in JSON.
+//! The parts of a worst case: the shape of the JSON.
 
 use crate::{Missing, StatementMark};
 use serde::{Deserialize, Serialize};
 
-/// What the caller knows better than the server's rows.
+/// Numbers that the caller sets instead of the server's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Assumed {
-    /// So many connections at once, for the realistic size. `None`: what the server has counted.
+    /// Connections at once, for the realistic size. `None`: the server's own count.
     pub connections: Option<u64>,
-    /// So many sorts, joins and temporary tables of one statement at once. `None`: what follows from the server's limits.
+    /// Sorts, joins and temporary tables of one statement at once. `None`: the number that follows from the server's limits.
     pub operations: Option<u64>,
 }
 
-/// Three sizes, and how they come about. In bytes.
+/// Three sizes, and how they are computed. In bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorstCase {
     pub schema: u32,
@@ -25,17 +25,17 @@ pub struct WorstCase {
     pub realistic_bytes: u64,
     /// The sum of those lines of `bound` that count. `None`: the server's settings are not known.
     pub bound_bytes: Option<u64>,
-    /// What one connection may hold at once, by its settings. `None` as above.
+    /// The memory that one connection may hold at once, by the settings. `None` as above.
     pub per_connection_bytes: Option<u64>,
     pub concurrency: Concurrency,
     pub realistic: Vec<Line>,
     pub bound: Vec<Line>,
-    /// What no setting limits.
+    /// Memory that no setting limits.
     pub unbounded: Vec<Unbounded>,
     pub accounts: Vec<AccountClaim>,
     /// Statements that have held the most, as far as the server keeps it.
     pub statements: Vec<StatementMark>,
-    /// What other tools would say; part of no sum.
+    /// The results of other tools; they are not part of any sum.
     pub comparison: Vec<Line>,
     pub missing: Vec<Missing>,
 }
@@ -64,10 +64,10 @@ pub struct Line {
     pub name: String,
     pub count: u64,
     pub size_bytes: u64,
-    /// `count` x `size_bytes`; below zero where it is taken off.
+    /// `count` x `size_bytes`; below zero where it is subtracted.
     pub bytes: i64,
     pub source: String,
-    /// Whether it is part of the sum: of what cannot be at once, only the larger is.
+    /// Whether it is part of the sum: of two lines that cannot happen at once, only the larger one is.
     pub counts: bool,
 }
 

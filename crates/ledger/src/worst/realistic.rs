@@ -33,7 +33,7 @@ pub(crate) fn lines(inventory: &Inventory, account: &Account, concurrency: &Conc
     std::iter::once(now).chain(kernel).chain(server).collect()
 }
 
-/// Of a process, how much more private memory it once had. Its shared memory only grows.
+/// How much more private memory a process once had than now. Its shared memory only grows, so the whole difference is private.
 fn beyond_now(process: &ProcessSeen) -> u64 {
     let mark = process.status.get("VmHWM").map_or(0, |bytes| sane(*bytes));
     mark.saturating_sub(resident_now(process))

@@ -16,7 +16,12 @@ use units::{Bytes, Span, counted};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A TIME is a time after the recording's start (90, 5m, 1h), a clock time in UTC (14:05, 14:05:30, 2026-11-20T14:05:30Z), `first` or `last`. \
-    The account is computed from the last inventory that was taken at this time or before it."
+    The account is computed from the last inventory that was taken at this time or before it.\n\n\
+    Examples:\n  \
+      sudo wringer memory account --sandbox shop\n  \
+      # how a recording's memory changed in the first 10 minutes\n  \
+      wringer memory account --from out --since first --at 10m\n\n\
+    More: docs/memory.md, or `wringer doc memory`."
 )]
 pub(super) struct Args {
     #[command(flatten)]
