@@ -84,6 +84,7 @@ for server in $servers; do
     while read -r after seconds; do
         known=$(state "$attempts")
         launch
+        now=0
         while kill -0 "$pid" 2>/dev/null; do
             now=$(done_cells)
             [ "${now:-0}" -lt "$after" ] || break
@@ -94,8 +95,8 @@ for server in $servers; do
         if kill -9 "$pid" 2>/dev/null; then
             wait "$pid" 2>/dev/null || true
             killed=$((killed + 1))
-            at_kills="$at_kills${at_kills:+, }$(done_cells || true) done, host's huge pages $chosen"
-            say "$server: killed ($(done_cells || true) cells done, the host's transparent huge pages: $chosen)"
+            at_kills="$at_kills${at_kills:+, }${now:-0} done, host's huge pages $chosen"
+            say "$server: killed (${now:-0} cells done, the host's transparent huge pages: $chosen)"
         fi
         wait "$pid" 2>/dev/null || true
         pid=
@@ -117,11 +118,13 @@ for server in $servers; do
         echo "$server: failed with exit code $code: ${ended:-$(tail -n 5 "$folder/said")}"
         status=1
     fi
-    [ -s "$folder/answer" ] || echo '{"cells":[]}' >"$folder/answer"
+    # it may have refused in JSON
+    jq -e .cells "$folder/answer" >/dev/null 2>&1 || echo '{"cells":[]}' >"$folder/answer"
     after=$(cat "$of_host")
+    finished=$(done_cells)
     counted=$(state '[.cells[] | select([.attempts[] | select(.end == "counts")] | length == 1)] | length')
     jq -c --arg server "$server" --argjson cells "$cells" --argjson loads "$loads" --argjson kills "$kills" --argjson killed "$killed" --argjson again "$again" --arg at_kills "$at_kills" \
-        --argjson counted "${counted:-0}" --argjson finished "$(done_cells || echo 0)" --argjson left "$(left)" --arg before "$before" --arg after "$after" --argjson took "$took" --argjson minutes "$minutes" \
+        --argjson counted "${counted:-0}" --argjson finished "${finished:-0}" --argjson left "$(left)" --arg before "$before" --arg after "$after" --argjson took "$took" --argjson minutes "$minutes" \
         --argjson seed "$seed" --argjson turns_off "$(case $server in mariadb*) echo true ;; *) echo false ;; esac)" '
         def huge: [.footprint[].anon_huge_bytes | numbers] | max // 0;
         [.cells[] | [.malloc, .thp, .cpus, .block]] as $ids
