@@ -6,8 +6,8 @@
 #
 # Three parts, of each N whole tables (2; --tables 20 for the whole aim), a table being one comparison of two mallocs with all its figures: same, one library under two names (PATH; without it
 # the machine's jemalloc, else the plain shim); cpu, a shim before glibc's malloc whose threads burn a tenth of their own CPU time once more, beside the same shim that burns nothing; kept, a shim that keeps
-# 32 MiB from its start on. The shims are compiled on the spot. Each cell (MariaDB 10.11, --threads 8, --time 5s, --idle 5s, --repeat 5) takes some 45 s: a table 8 minutes, the whole aim 24 hours
-# on a busy host of two CPUs, a third of that with --time 2s --repeat 3, whose verdicts see less. In sandboxes of its own, deleted afterwards. Needs cc, jq. WRINGER names the program, without it
+# 32 MiB from its start on. The shims are compiled on the spot. Each cell (MariaDB 10.11, --threads 8, --time 5s, --idle 5s, --repeat 5) takes some 50 s: a table 9 minutes, the whole aim 9 hours, twice as long
+# on a busy host, where each cell is run once more. Half of that with --time 2s --repeat 3, whose verdicts see less. In sandboxes of its own, deleted afterwards. Needs cc, jq. WRINGER names the program, without it
 # the release build's. Exit code 1: of 20 tables of one library fewer than 19 are without any difference and `keep`; the shim's CPU is found in fewer than 18 of 20; the 32 MiB not in all.
 #
 # What the columns mean:
