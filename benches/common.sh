@@ -6,8 +6,12 @@ target=${CARGO_TARGET_DIR:-$here/target}
 wringer=${WRINGER:-$target/release/wringer}
 
 # the head of the script, without its first two lines
+head_of_script() {
+    sed -n '3,/^set/p' "$0" | sed '/^set/d; s/^# \{0,1\}//'
+}
+
 usage() {
-    sed -n '3,/^set/p' "$0" | sed '/^set/d; s/^# \{0,1\}//' >&2
+    head_of_script >&2
     exit 2
 }
 
@@ -16,12 +20,16 @@ missing() { # missing WHAT...: the script cannot run here
     exit 3
 }
 
-# take_flags "NAME..." "$@": each `--NAME VALUE` sets the variable NAME, which has _ where the flag has -; anything else is wrong
+# take_flags "NAME..." "$@": each `--NAME VALUE` sets the variable NAME, which has _ where the flag has -; --help prints the usage; anything else is wrong
 take_flags() {
     local names=" $1 " name
     shift
     while [ $# -gt 0 ]; do
-        case $1 in --*) ;; *) usage ;; esac
+        case $1 in
+            --help) head_of_script; exit 0 ;;
+            --*) ;;
+            *) usage ;;
+        esac
         name=${1#--} name=${name//-/_}
         [ $# -ge 2 ] && [[ $names == *" $name "* ]] || usage
         printf -v "$name" '%s' "$2"
