@@ -121,6 +121,9 @@ fn each_on_xtradb() {
     for (asked, _) in EACH.into_iter().filter(|(asked, _)| !asked.starts_with("jemalloc")) {
         start(&lab, &["--malloc", asked]).expect_code(3).expect_said(&["has jemalloc in itself", "another build"]);
     }
+    // its jemalloc 3 does not know these settings
+    let refused = start(&lab, &["--malloc", "jemalloc-background"]).expect_code(3);
+    refused.expect_said(&["MALLOC_CONF=background_thread", "without its settings"]);
 }
 
 #[test]

@@ -250,7 +250,10 @@ fn heap(target: &Target, found: &[Mapping], allocator: &str, reading: &mut Readi
     if allocator.starts_with("glibc") {
         return glibc::walk(target, found, allocator, reading);
     }
-    let why = format!("{allocator} serves malloc, and only the chunks of glibc's can be walked");
+    let why = match allocator {
+        "" => "nothing tells which malloc serves, and only the chunks of glibc's can be walked".to_owned(),
+        _ => format!("{allocator} serves malloc, and only the chunks of glibc's can be walked"),
+    };
     reading.missing("free memory of malloc", why, None);
     None
 }

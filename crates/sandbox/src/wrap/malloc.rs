@@ -98,7 +98,19 @@ impl Malloc {
             Self::Setting(setting) => Some(setting.kind),
             Self::File { .. } => None,
         };
+        let settings = match self {
+            Self::Setting(setting) => setting.environment,
+            Self::File { .. } => &[],
+        };
         if asked.is_some() && asked == program.kind() {
+            // jemalloc 3 in XtraDB 5.6 starts without a word, and writes "Invalid conf pair" into the server's log
+            if let Some((variable, value)) = settings.first() {
+                let (name, program) = (self.name(), installation.program.display());
+                let what = format!(
+                    "--malloc: {program} has its malloc in itself, and nothing says whether that one knows {variable}={value}, which {name} sets"
+                );
+                return Err(unwrappable(what, Some("name the malloc without its settings".into())));
+            }
             return Ok(Some(self.without_library(asked)));
         }
         let has = program.kind().map_or("a malloc", MallocKind::name);
