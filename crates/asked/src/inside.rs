@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The library: its thread sleeps until somebody asks, and then calls the function by which the malloc tells its bytes.
 
-use crate::shared::{MAGIC, NO_FUNCTION, OF_GLIBC, OF_JEMALLOC, OF_TCMALLOC, REFUSED, Shared, TOLD, VARIABLE};
+use crate::shared::{
+    MAGIC, NO_FUNCTION, OF_GLIBC, OF_JEMALLOC, OF_TCMALLOC, PROFILE_OF_JEMALLOC, PROFILE_OF_TCMALLOC, REFUSED, Shared,
+    TOLD, VARIABLE,
+};
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::mem::{size_of, transmute};
 use core::ptr::{from_mut, from_ref, null, null_mut};
@@ -82,6 +85,8 @@ extern "C" fn answer(shared: *mut c_void) -> *mut c_void {
             OF_GLIBC => of_glibc(),
             OF_JEMALLOC => of_jemalloc(),
             OF_TCMALLOC => of_tcmalloc(),
+            PROFILE_OF_JEMALLOC => profile_of_jemalloc(),
+            PROFILE_OF_TCMALLOC => profile_of_tcmalloc(),
             _ => Err(NO_FUNCTION),
         };
         shared.bytes.store(told.unwrap_or(0), Release);
@@ -109,10 +114,7 @@ struct Mallinfo([usize; 10]);
 
 /// jemalloc(3): `stats.allocated`, read anew by `epoch`. Bytes in the threads' caches are subtracted, where this version of jemalloc counts them.
 fn of_jemalloc() -> Result<u64, u32> {
-    let found = function(c"mallctl").ok_or(NO_FUNCTION)?;
-    type Mallctl = extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
-    // SAFETY: jemalloc's function, as its manual has it.
-    let mallctl = unsafe { transmute::<*mut c_void, Mallctl>(found) };
+    let mallctl = mallctl()?;
     let mut epoch = 1_u64;
     mallctl(c"epoch".as_ptr(), null_mut(), null_mut(), from_mut(&mut epoch).cast(), size_of::<u64>());
     let read = |name: &CStr| {
@@ -123,6 +125,32 @@ fn of_jemalloc() -> Result<u64, u32> {
     let allocated = read(c"stats.allocated").ok_or(REFUSED)?;
     // 4096 stands for all arenas (MALLCTL_ARENAS_ALL)
     Ok(allocated.saturating_sub(read(c"stats.arenas.4096.tcache_bytes").unwrap_or(0)))
+}
+
+type Mallctl = extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
+
+fn mallctl() -> Result<Mallctl, u32> {
+    let found = function(c"mallctl").ok_or(NO_FUNCTION)?;
+    // SAFETY: jemalloc's function, as its manual has it.
+    Ok(unsafe { transmute::<*mut c_void, Mallctl>(found) })
+}
+
+/// jemalloc(3), `prof.dump` without a name: the file is named by `opt.prof_prefix` and a number that rises.
+fn profile_of_jemalloc() -> Result<u64, u32> {
+    match mallctl()?(c"prof.dump".as_ptr(), null_mut(), null_mut(), null_mut(), 0) {
+        0 => Ok(0),
+        _ => Err(REFUSED),
+    }
+}
+
+/// gperftools, heap-profiler.h: the file is named by `HEAPPROFILE` and a number that rises. It returns nothing; whether a file is there, the
+/// asking program sees.
+fn profile_of_tcmalloc() -> Result<u64, u32> {
+    let found = function(c"HeapProfilerDump").ok_or(NO_FUNCTION)?;
+    // SAFETY: gperftools' function, as its header has it.
+    let dump = unsafe { transmute::<*mut c_void, extern "C" fn(*const c_char)>(found) };
+    dump(c"asked".as_ptr());
+    Ok(0)
 }
 
 /// gperftools, malloc_extension_c.h and malloc_extension.h.

@@ -2,7 +2,10 @@
 //! The shared memory, as the asking program uses it.
 
 use crate::Error;
-use crate::shared::{MAGIC, NO_FUNCTION, OF_GLIBC, OF_JEMALLOC, OF_TCMALLOC, Shared, TOLD, VARIABLE};
+use crate::shared::{
+    MAGIC, NO_FUNCTION, OF_GLIBC, OF_JEMALLOC, OF_TCMALLOC, PROFILE_OF_JEMALLOC, PROFILE_OF_TCMALLOC, Shared, TOLD,
+    VARIABLE,
+};
 use capability::MallocKind;
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -37,6 +40,8 @@ pub enum Silence {
     NoFunction(&'static str),
     #[error("{0} says that it cannot tell: it was built without statistics")]
     Refused(&'static str),
+    #[error("{0} has written no profile")]
+    NoProfile(&'static str),
 }
 
 // SAFETY: it points to atomics only.
@@ -91,6 +96,32 @@ impl Map {
             // `mi_process_info` tells committed memory; only builds for debugging count the bytes that are asked for
             MallocKind::Mimalloc => return Err(Silence::Untold("mimalloc")),
         };
+        match self.answer(by, patience)? {
+            TOLD => Ok(self.shared().bytes.load(Acquire)),
+            NO_FUNCTION => Err(Silence::NoFunction(function)),
+            _ => Err(Silence::Refused(kind.name())),
+        }
+    }
+
+    /// Lets this malloc write a profile of the heap, to where the process's environment says. Returns when the file is whole. One caller at a time.
+    ///
+    /// # Errors
+    /// Nobody answers, or this malloc has no profiler, or none that is on.
+    pub fn profile(&self, kind: MallocKind, patience: Duration) -> Result<(), Silence> {
+        let (by, function) = match kind {
+            MallocKind::Jemalloc => (PROFILE_OF_JEMALLOC, "mallctl"),
+            MallocKind::Tcmalloc => (PROFILE_OF_TCMALLOC, "HeapProfilerDump"),
+            MallocKind::Glibc | MallocKind::Mimalloc => return Err(Silence::NoProfile(kind.name())),
+        };
+        match self.answer(by, patience)? {
+            TOLD => Ok(()),
+            NO_FUNCTION => Err(Silence::NoFunction(function)),
+            _ => Err(Silence::NoProfile(kind.name())),
+        }
+    }
+
+    /// The outcome of a question.
+    fn answer(&self, by: u32, patience: Duration) -> Result<u32, Silence> {
         let (shared, deadline) = (self.shared(), Instant::now() + patience);
         self.process().ok_or(Silence::Nobody)?;
         shared.by.store(by, Relaxed);
@@ -109,11 +140,7 @@ impl Map {
             let left = futex::Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
             let _ = futex::wait(&shared.answered, futex::Flags::empty(), answered, Some(&left));
         }
-        match shared.outcome.load(Acquire) {
-            TOLD => Ok(shared.bytes.load(Acquire)),
-            NO_FUNCTION => Err(Silence::NoFunction(function)),
-            _ => Err(Silence::Refused(kind.name())),
-        }
+        Ok(shared.outcome.load(Acquire))
     }
 }
 

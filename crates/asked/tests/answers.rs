@@ -88,6 +88,10 @@ fn who_cannot_tell_says_why() {
     assert_eq!(ask(MallocKind::Tcmalloc), Silence::NoFunction("MallocExtension_GetNumericProperty"));
     assert!(matches!(ask(MallocKind::Mimalloc), Silence::Untold(_)));
     assert_eq!(Map::create().unwrap().ask(MallocKind::Glibc, PATIENCE), Err(Silence::Nobody));
+    let profile = |kind| program.map.profile(kind, PATIENCE).unwrap_err();
+    assert_eq!(profile(MallocKind::Tcmalloc), Silence::NoFunction("HeapProfilerDump"));
+    assert_eq!(profile(MallocKind::Jemalloc), Silence::NoFunction("mallctl"));
+    assert_eq!(profile(MallocKind::Glibc), Silence::NoProfile("glibc"));
 }
 
 /// A program that has ended does not answer, and nobody waits for it for ever.

@@ -8,7 +8,8 @@
 //! - [`Holdings`], [`growth`]: how much each function holds, and by how much it grew. Each branch is charged to its first function that does more than
 //!   pass an allocation on; `my_malloc` and `palloc` only pass it on.
 //! - [`folded`], [`flame`]: a tree for flame graphs.
-//! - [`massif`], [`ms_print`]: Massif's file as a stream, and the same text that Valgrind's `ms_print` makes of it.
+//! - [`massif`], [`ms_print`]: Massif's file as a stream, and the same text that Valgrind's `ms_print` makes of it; a tree in Massif's format.
+//! - [`at_times`]: what heaptrack's file holds at any times.
 //!
 //! A file that breaks off or is damaged is read up to the damage ([`Damage`]). Not here: opening files; running a profiler.
 
@@ -40,6 +41,7 @@ pub use damage::{Damage, Error};
 pub use format::Format;
 pub use frame::{Frame, Label};
 pub use growth::{Growth, Held, Holdings, growth};
+pub use heaptrack::at_times;
 pub use lines::MOST_BYTES;
 pub use outline::Outline;
 pub use plain::plain;

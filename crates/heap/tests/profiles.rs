@@ -88,6 +88,22 @@ fn heaptrack_tells_all_times() {
 }
 
 #[test]
+fn heaptrack_tells_any_time() {
+    let text = unpacked(&fixture("heaptrack.growing.zst"));
+    let outline = Outline::read(&*text).unwrap();
+    let all = heap::trees(&*text, &outline, &outline.with_trees().collect::<Vec<_>>(), &mut NoSymbols).unwrap();
+    // the file's own moments are the last ones before a note of the time; a millisecond later is behind that note
+    let detailed: Vec<_> = all.iter().filter(|it| it.snapshot.kind == Kind::Detailed).collect();
+    let (early, last) = (detailed[5], detailed[detailed.len() - 1]);
+    let found = heap::at_times(&*text, &[0, early.snapshot.time + 1, 1 << 40]).unwrap();
+    assert_eq!(found.iter().map(|it| it.snapshot.number).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(found[1].snapshot.heap_bytes >= early.snapshot.heap_bytes, "{:?}", found[1].snapshot);
+    assert!(found[1].snapshot.heap_bytes <= detailed[6].snapshot.heap_bytes, "{:?}", found[1].snapshot);
+    assert_eq!((&found[2].nodes, found[2].snapshot.time), (&last.nodes, 1 << 40));
+    assert!(heap::at_times(&b"desc: x\n"[..], &[0]).is_err());
+}
+
+#[test]
 fn its_export_without_names_is_refused_in_words() {
     let error = read_all(&fixture("heaptrack.massif")).unwrap_err().to_string();
     assert!(error.contains("heaptrack_print 1.4"), "{error}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::Known;
+use crate::{Known, With};
 use std::path::PathBuf;
 
 /// The error of another crate. The caller looks which one it is, to choose an exit code.
@@ -46,6 +46,18 @@ pub enum Error {
     Connect(#[source] load::Error),
     #[error("without the program '{program}' (package {package}) nothing can be profiled")]
     NoTool { program: &'static str, package: &'static str },
+    #[error("without the library {file} (package {package}) nothing can be profiled")]
+    NoLibrary { file: &'static str, package: &'static str },
+    #[error("{} is built without profiling", library.display())]
+    NoProfiling { library: PathBuf },
+    #[error("{with} does not follow the processes that PostgreSQL forks, and they do its work")]
+    OneProcess { with: &'static str },
+    #[error("start the server with the profiler's library")]
+    Library(#[source] Cause),
+    #[error("ask the malloc in the server")]
+    Asked(#[source] Cause),
+    #[error("{} makes no names of what heaptrack wrote: {why}", program.display())]
+    Interpret { program: PathBuf, why: String },
     #[error("take a snapshot of process {pid}: {why}")]
     Snapshot { pid: u32, why: String },
     #[error("read {}", path.display())]
@@ -56,15 +68,25 @@ pub enum Error {
     },
     #[error("keep a snapshot")]
     Keep(#[source] host::Error),
-    #[error("what Massif wrote of process {pid} is no snapshot: {why}")]
+    #[error("what the profiler wrote of process {pid} is no snapshot: {why}")]
     NoSnapshot { pid: u32, why: String },
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Error {
-    pub(crate) fn start(under: &'static str, known: Vec<Known>, source: sandbox::Error) -> Self {
+    pub(crate) fn start(with: With, known: Vec<Known>, source: sandbox::Error) -> Self {
+        let under = match with {
+            With::Massif => "under Massif",
+            With::Heaptrack => "with heaptrack",
+            With::Tcmalloc => "with tcmalloc's profiler",
+            With::Jemalloc => "with jemalloc's profiler",
+        };
         Self::Start { under, known, source: source.into() }
+    }
+
+    pub(crate) fn natively(source: sandbox::Error) -> Self {
+        Self::Start { under: "natively", known: Vec::new(), source: source.into() }
     }
 
     pub(crate) fn stop(error: sandbox::Error) -> Self {

@@ -57,7 +57,7 @@ pub fn prepare(
     let database = lab::database(&experiment.fill, &sandbox).map_err(Error::words)?;
     let start = StartOptions { extra_options: options.clone(), ..StartOptions::default() };
     let began = Instant::now();
-    let server = sandbox.start(run, &start).map_err(|source| Error::start("natively", Vec::new(), source))?;
+    let server = sandbox.start(run, &start).map_err(Error::natively)?;
     let started = began.elapsed();
     let mut target = server.target.clone();
     if let Some(database) = &database {

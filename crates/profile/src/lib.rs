@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A sandbox's server under Valgrind's Massif: who holds its heap, at moments that the caller chooses.
+//! A sandbox's server under a heap profiler: who holds its heap, at moments that the caller chooses.
 //!
 //! | module | what it does |
 //! | --- | --- |
 //! | [`Symbols`] | which share of the program's functions a profile can name, and which package has the other names |
-//! | [`Session`] | one life of the server under Massif: marks, and its slow end |
-//! | `vgdb` | asks a process in Valgrind for a snapshot |
+//! | [`With`] | which profiler, and what it needs on this machine |
+//! | [`Session`] | one life of the server under a profiler: marks, and its end |
+//! | `massif`, `vgdb` | asks each process in Valgrind for a snapshot |
+//! | `asking` | lets tcmalloc or jemalloc in the server write a file |
+//! | `heaptrack` | reads the marks from heaptrack's file when the server has ended |
 //! | `snapshots` | puts snapshots of several moments into one file, and those of several processes into one snapshot |
 //! | [`known`] | known failures in the log of a failed start, and their cures |
 //! | [`prepare`] | a sandbox with the server and the data of an experiment, and the load of one of its arms |
@@ -17,15 +20,20 @@
 //! Invariants: each snapshot is on the disk, in the user's folder, before the next one is asked for, so that a server that is killed leaves a
 //! profile. The server belongs to the caller's run: whatever ends that run ends the server, and Valgrind's pipes go with it.
 
+mod asking;
 mod error;
 mod from_file;
+mod heaptrack;
 mod known;
+mod mark;
+mod massif;
 mod pace;
 pub mod repeat;
 mod session;
 mod snapshots;
 mod symbols;
 mod vgdb;
+mod with;
 
 use heap::{Holdings, NoSymbols};
 use std::fs::File;
@@ -35,9 +43,11 @@ use std::path::Path;
 pub use error::{Cause, Error};
 pub use from_file::{Prepared, Wanted, prepare};
 pub use known::{Known, known};
+pub use mark::{Mark, ProcessMark};
 pub use pace::Pace;
-pub use session::{Ended, Mark, ProcessMark, Session, Settings, native};
+pub use session::{Ended, Session, Settings, native};
 pub use symbols::Symbols;
+pub use with::{Tools, With};
 
 /// The functions that hold the heap at these marks of a profile; `numbers` are the numbers of the marks.
 ///
@@ -54,13 +64,4 @@ pub fn holdings(profile: &Path, numbers: &[usize]) -> Result<Vec<Holdings>, Erro
     })
     .map_err(|error| unreadable(std::io::Error::other(error)))?;
     Ok(found)
-}
-
-/// # Errors
-/// [`Error::NoTool`]: a program that a profile needs is not on this machine.
-pub fn check_tools() -> Result<(), Error> {
-    for program in ["valgrind", "vgdb"] {
-        host::tool::find(program).ok_or(Error::NoTool { program, package: "valgrind" })?;
-    }
-    Ok(())
 }

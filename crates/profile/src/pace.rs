@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much slower a server is in Valgrind.
+//! How much slower a server is under a profiler.
 
 use load::Target;
 use load::admin::Connection;
@@ -18,10 +18,6 @@ const FOR: Duration = Duration::from_millis(500);
 const FEWEST: usize = 50;
 
 impl Pace {
-    /// How many times as long a query takes under Massif, while one thread is busy. Valgrind runs one thread at a time: multiply by the number of busy threads. Measured
-    /// with sysbench of one thread on MariaDB 10.11, Valgrind 3.19: 14,871 queries a second natively, 5,219 to 5,556 under Massif.
-    pub const EXPECTED_TIMES: (f64, f64) = (2.6, 2.9);
-
     pub(crate) fn measure(target: &Target, start: Duration) -> Result<Self, load::Error> {
         let mut connection = Connection::open(target)?;
         connection.query("SELECT 1")?;

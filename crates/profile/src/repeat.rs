@@ -14,6 +14,7 @@ use load::engine::{Hooks, LoadSpec};
 use observe::memory::Options;
 use run::Run;
 use sandbox::{Sandbox, ServerOption, StartOptions};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -76,7 +77,7 @@ impl Repeat {
         let start = StartOptions { extra_options: options.to_vec(), ..StartOptions::default() };
         let began = Instant::now();
         let started = sandbox.start(run, &start);
-        let server = started.map_err(|source| Error::start("natively", Vec::new(), source))?;
+        let server = started.map_err(Error::natively)?;
         let started = began.elapsed();
         let seen = Pace::measure(&server.target, started)
             .map_err(Error::Connect)
@@ -115,7 +116,7 @@ impl Repeat {
         Ok(Native { pace, repetitions, leak: Leak::of(readings, WARM_UP) })
     }
 
-    /// The same under Massif. Returns `native`, with the functions whose memory grew. The session goes on.
+    /// The same under the profiler. The session goes on. Returns the marks' numbers, each with how many repetitions are done then; [`held`] tells who held what.
     ///
     /// # Errors
     /// As [`Self::natively`]; a snapshot cannot be taken or read.
@@ -124,7 +125,7 @@ impl Repeat {
         session: &mut Session,
         repetitions: u64,
         say: &mut dyn FnMut(usize, usize),
-    ) -> Result<Vec<(u64, Vec<Holding>)>, Error> {
+    ) -> Result<Vec<(u64, u32)>, Error> {
         let mut sender = Sender::open(&self.what, &session.server.target)?;
         let blocks = WARM_UP + PROFILED;
         let (mut done, mut numbers) = (0, Vec::new());
@@ -137,7 +138,7 @@ impl Repeat {
             }
             say(block, blocks);
         }
-        held(session, &numbers)
+        Ok(numbers)
     }
 
     fn rest(&self) -> Result<(), Error> {
@@ -233,10 +234,13 @@ fn as_many(took: Duration, repetitions: u64) -> u64 {
     many.clamp(FEWEST, MOST)
 }
 
-/// The functions that hold memory at these marks, with their bytes.
-fn held(session: &Session, numbers: &[(u64, u32)]) -> Result<Vec<(u64, Vec<Holding>)>, Error> {
+/// Who held what at these marks of a profile: those that [`Repeat::profiled`] returned, when the session has ended.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn held(profile: &Path, numbers: &[(u64, u32)]) -> Result<Vec<(u64, Vec<Holding>)>, Error> {
     let places: Vec<usize> = numbers.iter().map(|(_, number)| *number as usize).collect();
-    let at_marks = crate::holdings(&session.profile(), &places)?;
+    let at_marks = crate::holdings(profile, &places)?;
     let plain = |it: heap::Held| Holding { function: it.function, path: it.path, bytes: it.bytes };
     let of_mark = |holdings: heap::Holdings| holdings.functions.into_iter().map(plain).collect();
     Ok(numbers.iter().zip(at_marks).map(|((done, _), holdings)| (*done, of_mark(holdings))).collect())

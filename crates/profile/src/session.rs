@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One life of a sandbox's server under Massif.
+//! One life of a sandbox's server under a profiler.
 
-use crate::snapshots::{self, Stitched};
-use crate::{Error, Pace, known, vgdb};
-use capability::Flavour;
+use crate::asking::Asking;
+use crate::heaptrack::Heaptrack;
+use crate::mark::{Mark, Taken, millis};
+use crate::massif::Massif;
+use crate::snapshots::Stitched;
+use crate::{Error, Known, Pace, Tools, With, known, vgdb};
 use host::files;
-use load::admin::Connection;
+use host::places::Places;
 use run::Run;
-use sandbox::{RunningServer, Sandbox, ServerOption, StartOptions, Valgrind, Wrapping};
+use sandbox::{RunningServer, Sandbox, ServerOption, StartOptions, Valgrind};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The settings of Massif.
+/// How to profile.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Profile all mappings, such as the buffer pool, and not only the memory that malloc hands out.
+    pub with: With,
+    /// [`With::find`].
+    pub tools: Tools,
+    /// All mappings, not only what malloc hands out: the buffer pool is one. Only with Massif.
     pub pages_as_heap: bool,
     /// Callers with less than this percentage of the heap are summed into one line.
     pub threshold: f64,
@@ -29,9 +35,7 @@ pub struct Settings {
     pub folder: PathBuf,
 }
 
-/// The most threads that Valgrind allows. Its default is 500, and servers may have more connections than that.
-const MOST_THREADS: u32 = 4000;
-/// The file with the marks: those of the only process, or the sums over all processes.
+/// The file with the marks: of the only process, or summed over all.
 const MARKS: &str = "heap.massif";
 /// Bytes of a log's end in which a failure is looked for.
 const END_OF_LOG: usize = 16 << 10;
@@ -41,40 +45,18 @@ pub struct Session {
     sandbox: Sandbox,
     pub server: RunningServer,
     settings: Settings,
-    vgdb: PathBuf,
+    profiler: Profiler,
     began: Instant,
     before: Before,
-    of_process: BTreeMap<u32, Stitched>,
     of_all: Stitched,
     pub start: Duration,
     pub marks: Vec<Mark>,
 }
 
-/// The heap at one moment.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Mark {
-    /// From 0; the number of the snapshot in `heap.massif`.
-    pub number: u32,
-    pub name: String,
-    /// Since the server's start.
-    pub at_ms: u64,
-    /// Bytes that the server asked for, summed over its processes; with `--pages-as-heap`, bytes of all mappings.
-    pub heap_bytes: u64,
-    /// Bytes that malloc adds to them, by Massif's estimate.
-    pub extra_bytes: u64,
-    /// How long the server stood still while the snapshot was taken.
-    pub took_ms: u64,
-    pub processes: Vec<ProcessMark>,
-    /// Processes that could not be asked, each with the reason.
-    pub missing: Vec<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ProcessMark {
-    pub pid: u32,
-    /// The name that PostgreSQL has for the process, such as `client backend`, or `postmaster`; `server` for other servers.
-    pub role: String,
-    pub heap_bytes: u64,
+enum Profiler {
+    Massif(Massif),
+    Heaptrack(Heaptrack),
+    Asking(Box<Asking>),
 }
 
 /// How a life ended.
@@ -82,28 +64,27 @@ pub struct ProcessMark {
 pub struct Ended {
     /// The time from the request to stop to the end of the last process.
     pub took_ms: u64,
-    /// The files that Massif wrote at the end, one for each process.
+    /// What Massif wrote at the end, of each process; heaptrack's file.
     pub files: Vec<PathBuf>,
 }
 
 impl Session {
-    /// Starts the server, and waits until it answers; that takes many times longer than without Valgrind.
+    /// Starts it, and awaits that it answers: under Massif many times slower than natively.
     ///
     /// # Errors
-    /// [`Error::Start`]; [`Error::NoTool`]: nothing was started.
-    pub fn start(sandbox: &Sandbox, run: &mut Run, settings: Settings) -> Result<Self, Error> {
-        let vgdb = vgdb::program()?;
+    /// [`Error::Start`]; [`Error::Library`]: the profiler's library does not fit this server, and nothing was started.
+    pub fn start(sandbox: &Sandbox, run: &mut Run, settings: Settings, places: &Places) -> Result<Self, Error> {
+        let mut options = StartOptions { extra_options: settings.options.clone(), ..StartOptions::default() };
+        let profiler = Profiler::prepare(sandbox, &settings, places, &mut options)?;
         let before = Before::look(sandbox);
         let began = Instant::now();
-        let started = sandbox.start(run, &settings.start_options());
-        let server = started.map_err(|source| {
-            let known = known(&logs(sandbox, &before));
-            Error::start("under Massif", known, source)
-        })?;
-        let (of_process, of_all, marks) = (BTreeMap::new(), Stitched::default(), Vec::new());
+        let started = sandbox.start(run, &options);
+        let server =
+            started.map_err(|source| Error::start(settings.with, causes(settings.with, sandbox, &before), source))?;
+        let (of_all, marks) = (Stitched::default(), Vec::new());
         let start = began.elapsed();
         let sandbox = sandbox.clone();
-        Ok(Self { sandbox, server, settings, vgdb, began, before, of_process, of_all, start, marks })
+        Ok(Self { sandbox, server, settings, profiler, began, before, of_all, start, marks })
     }
 
     /// # Errors
@@ -112,65 +93,36 @@ impl Session {
         Pace::measure(&self.server.target, self.start).map_err(Error::Connect)
     }
 
-    /// Takes a snapshot of each of its processes, and writes the files with all snapshots so far.
+    /// Takes a snapshot, and writes the files with all snapshots so far.
     ///
     /// # Errors
     /// The server does not answer its profiler, or a file cannot be written. The session goes on; [`Self::is_alive`] tells whether the server lives.
     pub fn mark(&mut self, name: &str) -> Result<&Mark, Error> {
-        let (at, roles) = (self.began.elapsed(), self.roles());
-        let began = Instant::now();
-        let (mut texts, mut processes, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-        for pid in vgdb::processes(self.server.pid) {
-            if roles.own == Some(pid) {
-                continue;
+        let (at, pid, folder) = (self.began.elapsed(), self.server.pid, &self.settings.folder);
+        let mut taken = match &mut self.profiler {
+            Profiler::Massif(massif) => massif.take(&self.sandbox, &self.server)?,
+            Profiler::Heaptrack(heaptrack) => heaptrack.take(pid)?,
+            Profiler::Asking(_) if !self.server.is_alive() => {
+                return Err(Error::Snapshot { pid, why: "it has ended".into() });
             }
-            let text = match vgdb::snapshot(&self.vgdb, &self.sandbox, pid) {
-                Ok(text) => text,
-                // a backend that has ended meanwhile
-                Err(error) if pid != self.server.pid => {
-                    missing.push(host::chain(&error));
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let none = |why: &str| Error::NoSnapshot { pid, why: why.into() };
-            let (heap_bytes, _) = snapshots::bytes(&text).ok_or_else(|| none("it has no size of a heap"))?;
-            let stitched = self.of_process.entry(pid).or_default();
-            stitched.push(&text).ok_or_else(|| none("its header is not Massif's"))?;
-            processes.push(ProcessMark { pid, role: roles.of(pid, self.server.pid), heap_bytes });
-            texts.push(text);
+            Profiler::Asking(asking) => asking.take(&self.sandbox, pid, at, folder)?,
+        };
+        let nothing = || Error::NoSnapshot { pid, why: "it has no snapshot".into() };
+        if let Some(whole) = taken.whole.take() {
+            self.of_all.push(&whole).ok_or_else(nothing)?;
+            self.keep()?;
         }
-        let took = began.elapsed();
-        let nothing = || Error::NoSnapshot { pid: self.server.pid, why: "there is no process in Valgrind".into() };
-        let whole = if texts.len() == 1 { texts.pop() } else { snapshots::summed(&texts) }.ok_or_else(nothing)?;
-        let (heap_bytes, extra_bytes) = snapshots::bytes(&whole).ok_or_else(nothing)?;
-        self.of_all.push(&whole).ok_or_else(nothing)?;
-        self.keep()?;
-        let number = u32::try_from(self.marks.len()).unwrap_or(u32::MAX);
-        let (at_ms, took_ms) = (millis(at), millis(took));
-        self.marks.push(Mark {
-            number,
-            name: name.to_owned(),
-            at_ms,
-            heap_bytes,
-            extra_bytes,
-            took_ms,
-            processes,
-            missing,
-        });
+        self.marks.push(Taken::mark(taken, self.marks.len(), name, at));
         self.marks.last().ok_or_else(nothing)
     }
 
     /// Writes the files anew, each in one step: a reader finds all snapshots so far at any moment.
     fn keep(&self) -> Result<(), Error> {
-        let write = |name: &str, text: &str| {
-            files::write_atomic(&self.settings.folder.join(name), text.as_bytes(), 0o600).map_err(Error::Keep)
-        };
-        write(MARKS, self.of_all.text())?;
-        if self.sandbox.flavour() != Flavour::Postgresql {
-            return Ok(());
+        files::write_atomic(&self.profile(), self.of_all.text().as_bytes(), 0o600).map_err(Error::Keep)?;
+        match &self.profiler {
+            Profiler::Massif(massif) => massif.keep(self.sandbox.flavour(), &self.settings.folder),
+            _ => Ok(()),
         }
-        self.of_process.iter().try_for_each(|(pid, it)| write(&format!("heap.{pid}.massif"), it.text()))
     }
 
     /// The file with the snapshots of all marks.
@@ -182,84 +134,85 @@ impl Session {
         self.server.is_alive()
     }
 
-    /// Stops the server, which is many times slower than without Valgrind, and copies the files that Massif has written into the user's folder.
+    /// Stops the server, which takes as much longer as everything else, and brings what the profiler has written into the user's folder.
     ///
     /// # Errors
     /// [`Error::Ended`]: the server had ended by itself, or was killed; the marks are kept.
     pub fn end(self, run: &mut Run) -> Result<(Vec<Mark>, Ended), Error> {
-        let Self { sandbox, server, settings, before, marks, .. } = self;
         let began = Instant::now();
-        if server.is_alive() {
+        let (pid, with, profile) = (self.server.pid, self.settings.with, self.profile());
+        let Self { sandbox, server, settings, before, mut marks, profiler, .. } = self;
+        let source = if server.is_alive() {
             server.stop(run).map_err(Error::stop)?;
+            None
         } else {
-            let source = server.ended(run).unwrap_or_else(|error| error);
-            let known = known(&logs(&sandbox, &before));
-            sandbox.remove_pipes().map_err(Error::stop)?;
-            return Err(Error::Ended { known, source: source.into() });
-        }
+            Some(server.ended(run).unwrap_or_else(|error| error))
+        };
         let took_ms = millis(began.elapsed());
         sandbox.remove_pipes().map_err(Error::stop)?;
-        let folder = sandbox.valgrind_folder();
-        let mut copied = Vec::new();
-        for name in names(&folder).difference(&before.names) {
-            let text =
-                vgdb::read(&folder.join(name), 0).map_err(|source| Error::Read { path: folder.join(name), source })?;
-            let to = settings.folder.join(name);
-            files::write_atomic(&to, text.as_bytes(), 0o600).map_err(Error::Keep)?;
-            copied.push(to);
-        }
-        copied.retain(|path| path.extension().is_some_and(|it| it == "out"));
-        Ok((marks, Ended { took_ms, files: copied }))
-    }
-
-    /// The roles of PostgreSQL's processes, as far as PostgreSQL tells them.
-    fn roles(&self) -> Roles {
-        if self.sandbox.flavour() != Flavour::Postgresql {
-            return Roles::default();
-        }
-        let ask = || {
-            let mut connection = Connection::open(&self.server.target)?;
-            let own: Option<u32> = connection.query("SELECT pg_backend_pid()")?.parse(0, 0);
-            let rows = connection.query("SELECT pid, backend_type FROM pg_stat_activity")?;
-            let role = |row| Some((rows.parse(row, 0)?, rows.text(row, 1)?));
-            Ok::<_, load::Error>(Roles { own, named: Some((0..rows.len()).filter_map(role).collect()) })
+        let known = causes(with, &sandbox, &before);
+        let files = match profiler {
+            Profiler::Massif(_) if source.is_some() => Ok(Vec::new()),
+            Profiler::Massif(_) => copy_massif(&sandbox, &before, &settings.folder),
+            Profiler::Heaptrack(heaptrack) => {
+                let ended = heaptrack.end(&sandbox, pid, &mut marks, &settings.folder);
+                ended.and_then(|(file, all)| {
+                    files::write_atomic(&profile, all.text().as_bytes(), 0o600).map_err(Error::Keep)?;
+                    Ok(vec![file])
+                })
+            }
+            Profiler::Asking(_) => {
+                sandbox.empty_profiles_folder().map(|()| Vec::new()).map_err(|source| Error::Library(source.into()))
+            }
         };
-        ask().unwrap_or_default()
-    }
-}
-
-#[derive(Debug, Default)]
-struct Roles {
-    /// The backend that answered this question: it exists only for the question.
-    own: Option<u32>,
-    named: Option<BTreeMap<u32, String>>,
-}
-
-impl Roles {
-    fn of(&self, pid: u32, first: u32) -> String {
-        match &self.named {
-            None if pid == first => "server".to_owned(),
-            Some(_) if pid == first => "postmaster".to_owned(),
-            named => named.as_ref().and_then(|it| it.get(&pid).cloned()).unwrap_or_else(|| "helper".to_owned()),
+        match source {
+            Some(source) => Err(Error::Ended { known, source: source.into() }),
+            None => Ok((marks, Ended { took_ms, files: files? })),
         }
     }
 }
 
-impl Settings {
-    fn start_options(&self) -> StartOptions {
-        let mut options = vec![
-            "--time-unit=ms".to_owned(),
-            format!("--threshold={}", self.threshold),
-            format!("--max-threads={MOST_THREADS}"),
-        ];
-        options.extend(self.pages_as_heap.then(|| "--pages-as-heap=yes".to_owned()));
-        options.extend(self.debug_files.iter().map(|it| format!("--extra-debuginfo-path={}", it.display())));
-        let wrapping = Wrapping { valgrind: Some(Valgrind::Massif), valgrind_options: options, ..Wrapping::default() };
-        StartOptions { wrapping, extra_options: self.options.clone(), ..StartOptions::default() }
+impl Profiler {
+    fn prepare(
+        sandbox: &Sandbox,
+        settings: &Settings,
+        places: &Places,
+        start: &mut StartOptions,
+    ) -> Result<Self, Error> {
+        let (threshold, debug_files) = (settings.threshold, settings.debug_files.as_deref());
+        Ok(match &settings.tools {
+            Tools::Massif { vgdb } => {
+                start.wrapping.valgrind = Some(Valgrind::Massif);
+                start.wrapping.valgrind_options = Massif::options(settings.pages_as_heap, threshold, debug_files);
+                Self::Massif(Massif::new(vgdb.clone()))
+            }
+            Tools::Heaptrack { library, interpreter } => {
+                Self::Heaptrack(Heaptrack::prepare(library, interpreter.clone(), sandbox, threshold, start)?)
+            }
+            Tools::Malloc { kind, library } => {
+                let malloc = (*kind, library.as_path());
+                Self::Asking(Box::new(Asking::prepare(malloc, sandbox, places, debug_files, threshold, start)?))
+            }
+        })
     }
 }
 
-/// One life of the server without Valgrind, to measure its pace.
+/// What Massif has written in this life.
+fn copy_massif(sandbox: &Sandbox, before: &Before, into: &Path) -> Result<Vec<PathBuf>, Error> {
+    let folder = sandbox.valgrind_folder();
+    let mut copied = Vec::new();
+    for name in names(&folder).difference(&before.names) {
+        let text =
+            vgdb::read(&folder.join(name), 0).map_err(|source| Error::Read { path: folder.join(name), source })?;
+        let to = into.join(name);
+        files::write_atomic(&to, text.as_bytes(), 0o600).map_err(Error::Keep)?;
+        copied.push(to);
+    }
+    copied.retain(|path| path.extension().is_some_and(|it| it == "out"));
+    Ok(copied)
+}
+
+/// One life without a profiler: how fast the server is then.
 ///
 /// # Errors
 /// [`Error::Start`], [`Error::Connect`], [`Error::Stop`].
@@ -267,14 +220,10 @@ pub fn native(sandbox: &Sandbox, run: &mut Run, options: &[ServerOption]) -> Res
     let start = StartOptions { extra_options: options.to_vec(), ..StartOptions::default() };
     let began = Instant::now();
     let started = sandbox.start(run, &start);
-    let server = started.map_err(|source| Error::start("natively", Vec::new(), source))?;
+    let server = started.map_err(Error::natively)?;
     let pace = Pace::measure(&server.target, began.elapsed()).map_err(Error::Connect);
     server.stop(run).map_err(Error::stop)?;
     pace
-}
-
-pub(crate) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn names(folder: &Path) -> BTreeSet<OsString> {
@@ -296,7 +245,12 @@ impl Before {
     }
 }
 
-/// The ends of the server's log and of Valgrind's logs, as far as they were written in this life.
+/// What the logs say of a failure, of those that Valgrind brings.
+fn causes(with: With, sandbox: &Sandbox, before: &Before) -> Vec<Known> {
+    if with == With::Massif { known(&logs(sandbox, before)) } else { Vec::new() }
+}
+
+/// The ends of the server's log and of those that Valgrind has written, as far as they are of this life.
 fn logs(sandbox: &Sandbox, before: &Before) -> String {
     let folder = sandbox.valgrind_folder();
     let new = names(&folder);

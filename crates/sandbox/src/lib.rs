@@ -75,4 +75,4 @@ pub use request::{FETCHED, Request};
 pub use server::Server;
 pub use start::{Preload, RunningServer, StartOptions};
 pub use user::ServerUser;
-pub use wrap::{Got, HugePages, Malloc, MallocStart, Thp, Valgrind, Wrapping, huge_page_bytes};
+pub use wrap::{Got, HugePages, Malloc, MallocStart, Thp, Valgrind, Wrapping, huge_page_bytes, library_of_machine};

@@ -36,7 +36,7 @@ const SCHEMA: u32 = 1;
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Everything that [`Sandbox::delete`] removes, and nothing else.
-pub(crate) const CONTENTS: [&str; 15] = [
+pub(crate) const CONTENTS: [&str; 16] = [
     "data",
     "run",
     "log",
@@ -49,6 +49,7 @@ pub(crate) const CONTENTS: [&str; 15] = [
     "pgbouncer.ini",
     "userlist.txt",
     "valgrind",
+    "profiles",
     "secret",
     "lock",
     "manifest.json",

@@ -240,25 +240,10 @@ impl Sandbox {
         }
     }
 
-    /// An older manifest gets the folder's name first, so that the folder is deleted with the sandbox.
     fn make_valgrind_folder(&self, wrapping: &Wrapping) -> Result<(), Error> {
-        let folder = self.valgrind_folder();
         // those of a life before, which was killed
         self.remove_pipes()?;
-        if wrapping.valgrind.is_none() || folder.is_dir() {
-            return Ok(());
-        }
-        let mut stored = Manifest::read(&self.folder.join("manifest.json"))?;
-        if !stored.contents.iter().any(|name| name.as_os_str() == VALGRIND_FOLDER) {
-            stored.contents.insert(0, VALGRIND_FOLDER.into());
-            stored.write(&self.folder)?;
-        }
-        files::new_private_dir(&folder)?;
-        let user = &self.manifest.user;
-        if user.identity().is_some() {
-            files::set_owner(&folder, user.uid, user.gid)?;
-        }
-        Ok(())
+        if wrapping.valgrind.is_some() { self.make_servers_folder(VALGRIND_FOLDER) } else { Ok(()) }
     }
 
     /// What would be executed: program and arguments.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer memory profile`: real servers under Valgrind's Massif.
+//! `wringer memory profile`: real servers under Valgrind's Massif, and with other profilers.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use serde_json::Value;
@@ -103,12 +103,8 @@ const LEAK: &str = "#include <stdlib.h>\n#include <string.h>\n\
     __attribute__((noinline)) void *lose_a_kilobyte(void) { void *lost = malloc(1024); if (lost) memset(lost, 7, 1024); return lost; }\n\
     long long lose(void *it, void *arguments, char *is_null, char *error) { return lose_a_kilobyte() != 0; }\n";
 
-#[test]
-fn a_leak_is_told_with_its_leaf_its_function_and_its_bytes() {
-    if lacks_valgrind() {
-        testkit::skip!("needs valgrind");
-    }
-    let lab = Lab::new(WRINGER);
+/// A server that has the function, which is declared as `lose`.
+fn with_the_function(lab: &Lab) {
     let (source, library) = (lab.write("lose.c", LEAK), lab.home().join("lose.so"));
     let built =
         Command::new("cc").args(["-g", "-O1", "-w", "-shared", "-fPIC", "-o"]).args([&library, &source]).status();
@@ -117,6 +113,15 @@ fn a_leak_is_told_with_its_leaf_its_function_and_its_bytes() {
     lab.run(["sandbox", "deploy", "mariadb", "--name", "w", "-c", &folder, "--start"]).expect_code(0);
     lab.run(["sandbox", "use", "w", "CREATE FUNCTION lose RETURNS INTEGER SONAME 'lose.so'"]).expect_code(0);
     lab.run(["sandbox", "stop", "w"]).expect_code(0);
+}
+
+#[test]
+fn a_leak_is_told_with_its_leaf_its_function_and_its_bytes() {
+    if lacks_valgrind() {
+        testkit::skip!("needs valgrind");
+    }
+    let lab = Lab::new(WRINGER);
+    with_the_function(&lab);
     let words = ["--repeat", "SELECT lose()", "--repetitions", "100", "--blocks", "30", "--rest", "50ms"];
     let found = profiled(&lab, &[words.as_slice(), &["--fail-on-leak", "-o", "json"]].concat()).expect_code(1);
     let told = json(&found.stdout);
@@ -227,4 +232,137 @@ fn what_cannot_be_profiled_is_told_before_anything_starts() {
     let without = Ran::of(command.env("PATH", "/nowhere"));
     without.expect_code(3).expect_said(&["'valgrind'", "apt-get install valgrind"]);
     assert!(in_valgrind(lab.home()).is_empty());
+}
+
+/// Of a profiler that is here: from a mark to the next, the function of ours grew by what it lost, and each file can be read when the sandbox has gone.
+fn who_grew(lab: &Lab, with: &str) -> Value {
+    with_the_function(lab);
+    let words = ["--with", with, "--no-native", "--sql", "SELECT BENCHMARK(5000, lose())", "-o", "json"];
+    let told = json(&profiled(lab, &words).expect_code(0).stdout);
+    let heap: Vec<i64> =
+        told["marks"].as_array().unwrap().iter().map(|it| it["heap_bytes"].as_i64().unwrap()).collect();
+    assert_eq!((told["with"].as_str(), heap.len()), (Some(with), 4), "{told:#}");
+    assert!(heap[0] > 10 << 20 && heap[2] - heap[1] >= 5000 * 1024, "{heap:?}");
+    assert_eq!(told["growth"][0]["function"], "lose_a_kilobyte", "{:#}", told["growth"]);
+    assert_eq!(told["growth"][0]["growth_bytes"], 5000 * 1024);
+    assert!(told["growth"][0]["path"][1].as_str().unwrap().starts_with("lose (lose.c"), "{:#}", told["growth"]);
+    let left = std::fs::read_dir(lab.home().join("sandboxes/w/profiles")).unwrap().count();
+    assert_eq!(left, 0, "what the server wrote was taken away");
+    lab.run(["sandbox", "delete", "w"]).expect_code(0);
+    let words = ["heap", "show", "out/heap.massif", "--from", "1", "--to", "2", "-o", "json"];
+    let shown = json(&lab.run(words).expect_code(0).stdout);
+    assert_eq!(shown["snapshots"].as_array().unwrap().len(), 4);
+    assert_eq!(shown["growth"][0]["growth_bytes"], 5000 * 1024, "{:#}", shown["growth"]);
+    told
+}
+
+/// With a malloc's own profiler each mark has a file.
+fn is_read(lab: &Lab, told: &Value) {
+    let marks = told["marks"].as_array().unwrap();
+    let files: Vec<&str> = marks.iter().map(|it| it["file"].as_str().unwrap()).collect();
+    let shown = json(&lab.run(["heap", "show", "-o", "json"].iter().chain(&files)).expect_code(0).stdout);
+    let bytes = |list: &Value| list.as_array().unwrap().iter().map(|it| it["heap_bytes"].clone()).collect::<Vec<_>>();
+    assert_eq!(bytes(&shown["snapshots"]), bytes(&told["marks"]));
+}
+
+fn lacks(library: &str) -> bool {
+    let cache = Command::new("ldconfig").arg("-p").output();
+    !cache.is_ok_and(|it| String::from_utf8_lossy(&it.stdout).contains(library))
+}
+
+#[test]
+fn tcmalloc_tells_who_grew() {
+    if lacks("libtcmalloc.so.4") {
+        testkit::skip!("needs libtcmalloc.so.4 of gperftools (package libgoogle-perftools4)");
+    }
+    // no root is needed
+    let lab = Lab::as_ordinary_user(WRINGER);
+    let told = who_grew(&lab, "tcmalloc");
+    is_read(&lab, &told);
+}
+
+#[test]
+fn jemalloc_tells_who_grew_where_it_is_built_with_profiling() {
+    if lacks("libjemalloc.so.2") {
+        testkit::skip!("needs libjemalloc.so.2 (package libjemalloc2)");
+    }
+    let built =
+        Command::new("true").env("LD_PRELOAD", "libjemalloc.so.2").env("MALLOC_CONF", "stats_print:true").output();
+    if !String::from_utf8_lossy(&built.unwrap().stderr).contains("config.prof: true") {
+        testkit::skip!("this libjemalloc.so.2 is built without profiling");
+    }
+    let lab = Lab::new(WRINGER);
+    let told = who_grew(&lab, "jemalloc");
+    is_read(&lab, &told);
+}
+
+#[test]
+fn heaptrack_tells_who_grew_also_of_a_server_that_is_killed() {
+    if host::tool::find("heaptrack").is_none() {
+        testkit::skip!("needs heaptrack");
+    }
+    let lab = Lab::new(WRINGER);
+    let told = who_grew(&lab, "heaptrack");
+    lab.run(["heap", "show", told["ended"]["files"][0].as_str().unwrap()]).expect_code(0);
+
+    lab.run(["sandbox", "deploy", "mariadb", "--name", "w"]).expect_code(0);
+    std::fs::remove_dir_all(lab.home().join("out")).unwrap();
+    let words = ["memory", "profile", "w", "--to", "out", "--with", "heaptrack", "--no-native", "--every", "1s"];
+    let mut command = lab.start("profile", words);
+    assert!(wait_until(Duration::from_secs(120), || lab.said("profile").contains("every:")), "{}", lab.said("profile"));
+    kill(*servers(lab.home()).first().expect("it runs"));
+    assert_eq!(command.wait().unwrap().code(), Some(4), "{}", lab.said("profile"));
+    assert!(lab.said("profile").contains("what was taken until then"), "{}", lab.said("profile"));
+    lab.run(["heap", "show", "out/heap.massif", "--assert", "init_key_cache<1G"]).expect_code(0);
+    lab.run(["undo"]).expect_code(0);
+}
+
+/// Processes of a server's program whose files are below this folder.
+fn servers(home: &Path) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());
+    let is_ours = |pid: &u32| {
+        let exe = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        exe.ends_with("mariadbd") && String::from_utf8_lossy(&line).contains(&*home.to_string_lossy())
+    };
+    pids.filter(is_ours).collect()
+}
+
+#[test]
+fn a_killed_command_leaves_no_server_with_a_profiler() {
+    if lacks("libtcmalloc.so.4") {
+        testkit::skip!("needs libtcmalloc.so.4 of gperftools (package libgoogle-perftools4)");
+    }
+    let lab = deployed(&["mariadb"]);
+    let mut command = begun(&lab, &["--no-native", "--with", "tcmalloc"]);
+    command.kill().unwrap();
+    command.wait().unwrap();
+    assert!(wait_until(Duration::from_secs(60), || servers(lab.home()).is_empty()), "{:?}", servers(lab.home()));
+    lab.run(["undo"]).expect_code(0);
+    lab.run(["heap", "show", "out/heap.massif"]).expect_code(0);
+    lab.run(["sandbox", "start", "w"]).expect_code(0);
+    lab.run(["sandbox", "delete", "w", "--force"]).expect_code(0);
+}
+
+/// A library of this name that cannot make profiles.
+const NO_PROFILER: &str = "int mallctl(const char *name) { return 2; }\n";
+
+#[test]
+fn other_profilers_say_what_they_lack_before_anything_starts() {
+    let lab = deployed(&["postgresql"]);
+    profiled(&lab, &["--with", "tcmalloc"]).expect_code(3).expect_said(&["PostgreSQL forks", "--with massif"]);
+    lab.run(["sandbox", "delete", "w"]).expect_code(0);
+    lab.run(["sandbox", "deploy", "mariadb", "--name", "w"]).expect_code(0);
+    profiled(&lab, &["--with", "heaptrack", "--pages-as-heap"]).expect_code(2).expect_said(&["sees no mappings"]);
+    let mut command = lab.command(["memory", "profile", "w", "--with", "heaptrack"]);
+    let without = Ran::of(command.env("PATH", "/nowhere"));
+    without.expect_code(3).expect_said(&["'heaptrack'", "apt-get install heaptrack"]);
+    let (source, library) = (lab.write("none.c", NO_PROFILER), lab.home().join("libjemalloc.so.2"));
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    assert!(built.is_ok_and(|status| status.success()), "cc is needed to build Wringer, too");
+    let mut command = lab.command(["memory", "profile", "w", "--with", "jemalloc"]);
+    let without = Ran::of(command.env("LD_LIBRARY_PATH", lab.home()));
+    without.expect_code(3).expect_said(&["libjemalloc.so.2", "built without profiling", "--enable-prof"]);
+    assert_eq!(servers(lab.home()), Vec::<u32>::new());
 }

@@ -110,6 +110,36 @@ pub(crate) fn trees(
     }
 }
 
+/// At these times, in milliseconds since the start, in rising order: each with all that was told up to heaptrack's next note of the time. Times behind
+/// the end, or behind a damage, are as the end.
+///
+/// # Errors
+/// Those of the input; [`Error::Damage`]: it is no file of heaptrack.
+pub fn at_times(input: impl Read, times_ms: &[u64]) -> Result<Vec<Tree>, Error> {
+    let mut events = Events::new(input, Tables::default())?;
+    let (mut held, mut trees) = (Held::default(), Vec::new());
+    let moment =
+        |number: usize, time: u64, held: &Held| Snapshot::with_tree(number as u64, time, held.bytes, Kind::Detailed);
+    loop {
+        match events.next_event() {
+            Ok(Some(Event::Allocated(place))) => held.add(place, events.tables()),
+            Ok(Some(Event::Freed(place))) => held.take(place, events.tables()),
+            Ok(Some(Event::Attached)) => held = Held::default(),
+            Ok(Some(Event::Time(now))) => {
+                while let Some(time) = times_ms.get(trees.len()).filter(|time| **time <= now) {
+                    trees.push(tree(moment(trees.len(), *time, &held), &held, events.tables()));
+                }
+            }
+            Ok(None) | Err(Error::Damage(_)) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    while let Some(time) = times_ms.get(trees.len()) {
+        trees.push(tree(moment(trees.len(), *time, &held), &held, events.tables()));
+    }
+    Ok(trees)
+}
+
 fn tree(snapshot: Snapshot, held: &Held, tables: &Tables) -> Tree {
     let mut by_call: HashMap<u32, u64> = HashMap::new();
     for (place, count) in held.counts.iter().enumerate().filter(|(_, count)| **count > 0) {

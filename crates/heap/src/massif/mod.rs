@@ -19,9 +19,11 @@
 
 mod reader;
 pub(crate) mod trees;
+mod writer;
 
 pub use crate::snapshot::{Kind, Snapshot, TimeUnit};
 pub use reader::{Reader, Remarks};
+pub use writer::text;
 
 /// The header: everything before the first snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

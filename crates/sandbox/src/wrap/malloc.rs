@@ -227,14 +227,19 @@ impl FromStr for Malloc {
 fn on_machine(kind: MallocKind, installation: &Installation) -> Option<PathBuf> {
     let own = |name: &&str| in_folders(name, installation);
     let cached = loader_cache();
-    let machines = |name: &&str| {
-        let found = cached.iter().find(|path| path.file_name().is_some_and(|file| file == *name));
-        let paths = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-        let named = std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file());
-        named.or_else(|| found.cloned())
-    };
     let names = kind.libraries();
-    names.iter().find_map(own).or_else(|| names.iter().find_map(machines))
+    names.iter().find_map(own).or_else(|| names.iter().find_map(|name| named(name, &cached)))
+}
+
+/// The library of this file name that programs of this machine get.
+pub fn library_of_machine(name: &str) -> Option<PathBuf> {
+    named(name, &loader_cache())
+}
+
+fn named(name: &str, cached: &[PathBuf]) -> Option<PathBuf> {
+    let paths = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let first = std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file());
+    first.or_else(|| cached.iter().find(|path| path.file_name().is_some_and(|file| file == name)).cloned())
 }
 
 fn in_folders(name: &str, installation: &Installation) -> Option<PathBuf> {

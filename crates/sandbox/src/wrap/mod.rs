@@ -5,11 +5,12 @@
 mod in_force;
 mod malloc;
 
-pub use self::malloc::{Malloc, MallocStart};
+pub use self::malloc::{Malloc, MallocStart, library_of_machine};
 pub(crate) use in_force::mapped;
 pub use in_force::{Got, huge_page_bytes};
 
 use crate::joint_needs::pool_bytes;
+use crate::manifest::Manifest;
 use crate::{Error, Flavour, Sandbox, ServerOption};
 use capability::{Capability, is_malloc_variable, words};
 use host::process::Leftovers;
@@ -69,6 +70,8 @@ const VALGRIND_READY: Duration = Duration::from_secs(600);
 pub(crate) const VALGRIND_FOLDER: &str = "valgrind";
 /// How the names of the pipes begin over which a program in Valgrind can be asked. They are in that folder, and not in /tmp.
 const PIPES: &str = "vgdb-";
+/// The folder, in the sandbox, for what other heap profilers write as the server's user.
+const PROFILES_FOLDER: &str = "profiles";
 /// PostgreSQL forks its processes, and only with this option each has pipes of its own. Programs of the machine that a server starts are not traced.
 const WITH_CHILDREN: [&str; 2] = ["--trace-children=yes", "--trace-children-skip=/bin/*,/usr/bin/*"];
 
@@ -224,6 +227,44 @@ impl Sandbox {
     /// One cannot be removed.
     pub fn remove_pipes(&self) -> Result<u64, Error> {
         Ok(files::remove_beginning(&self.valgrind_folder(), PIPES)?)
+    }
+}
+
+impl Sandbox {
+    /// An empty folder in which the server may write, for the heap profiles of its next life. To be called while it does not run.
+    ///
+    /// # Errors
+    /// It cannot be made, or what a life before has left there cannot be removed.
+    pub fn make_profiles_folder(&self) -> Result<PathBuf, Error> {
+        self.make_servers_folder(PROFILES_FOLDER)?;
+        self.empty_profiles_folder()?;
+        Ok(self.folder.join(PROFILES_FOLDER))
+    }
+
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn empty_profiles_folder(&self) -> Result<(), Error> {
+        files::remove_beginning(&self.folder.join(PROFILES_FOLDER), "")?;
+        Ok(())
+    }
+
+    /// The server's own. An older manifest gets the folder's name first, so that the folder is deleted with the sandbox.
+    pub(crate) fn make_servers_folder(&self, name: &str) -> Result<(), Error> {
+        let folder = self.folder.join(name);
+        if folder.is_dir() {
+            return Ok(());
+        }
+        let mut stored = Manifest::read(&self.folder.join("manifest.json"))?;
+        if !stored.contents.iter().any(|known| known.as_os_str() == name) {
+            stored.contents.insert(0, name.into());
+            stored.write(&self.folder)?;
+        }
+        files::new_private_dir(&folder)?;
+        let user = &self.manifest.user;
+        if user.identity().is_some() {
+            files::set_owner(&folder, user.uid, user.gid)?;
+        }
+        Ok(())
     }
 }
 

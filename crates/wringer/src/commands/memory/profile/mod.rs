@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer memory profile`: a sandbox's server under Massif: which functions hold its heap, what grows, what leaks.
+//! `wringer memory profile`: a sandbox's server under a heap profiler; who holds its heap, what grows, what leaks.
 
 mod keys;
 mod marks;
 mod output;
 mod show;
 mod subject;
+mod with;
 
 use crate::commands::command_line;
 use crate::commands::observe::seconds;
@@ -13,7 +14,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
 use crate::{signals, terminal::spinner};
 use ::profile::repeat::{Native, Repeat, What};
-use ::profile::{Pace, Session, Settings, Symbols};
+use ::profile::{Pace, Session, Settings, Symbols, Tools, With};
 use explain::leak::Verdict;
 use host::places::Places;
 use marks::Wishes;
@@ -24,15 +25,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 use subject::{Life, Load, Subject};
 use units::Span;
+use with::{Profiler, failure, kept_until};
 
-/// Start a sandbox's server under Valgrind's Massif: which functions hold its heap at which time, and what grows; with --repeat, what leaks
+/// Start a sandbox's server under a heap profiler: which functions hold its heap at which time, and what grows; with --repeat, what leaks
 ///
 /// The server must be stopped. This command starts it twice: without Valgrind for a moment, to measure how much slower Massif makes it, and then under Massif; it
 /// stops the server at the end. Under Massif the server is about three times slower, and still slower where several threads are busy, because Valgrind runs one
 /// thread at a time. Massif writes its file when the server ends. So that a server that is killed leaves a profile, too, snapshots are taken while it runs and
 /// are written at once: at the start and at the end, every --every, before and after each --sql, after each block of --repeat, and on a terminal whenever you
-/// press Enter. The server stands still for some tenths of a second during each snapshot. Everything is in a folder that stays when the sandbox is deleted;
-/// `wringer heap show FOLDER/heap.massif` reads it.
+/// press Enter. The server stands still for some tenths of a second during each snapshot.
+/// With --with another profiler is used: heaptrack, or the one in tcmalloc or in jemalloc. All threads of the server then run at the same time; PostgreSQL cannot be profiled so.
+/// Everything is in a folder that stays when the sandbox is deleted; `wringer heap show FOLDER/heap.massif` reads it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     # profile until Ctrl-C; Enter takes a snapshot\n  \
@@ -44,11 +47,13 @@ use units::Span;
     # does the function leak, how much in each call, and where?\n  \
     wringer memory profile pears --repeat 'SELECT my_udf(1)'\n  \
     wringer memory profile apples --repeat 'PREPARE p{i} AS SELECT {i}'\n  \
+    # with the profiler in tcmalloc, under which all threads run at the same time\n  \
+    wringer memory profile pears --with tcmalloc --time 5m --every 30s\n  \
     # profile an experiment's server with its data and load, without its squeezes\n  \
     wringer memory profile experiments/quick.toml --every 5s\n  \
     wringer heap show out/heap.massif --assert 'growth<1M'\n\n\
-    Exit codes: 1 with --fail-on-leak, if there is a leak; 3 there is no such sandbox, it runs, or Valgrind is missing; 4 the server does not start under\n  \
-    Valgrind, or ended meanwhile: the snapshots that were taken are kept. More: docs/profile.md, or `wringer doc profile`.")]
+    Exit codes: 1 with --fail-on-leak, if it leaks; 3 no such sandbox, it runs, or the profiler is not there; 4 the server does not start under it, or\n  \
+    ended meanwhile: what was taken until then is kept. More: docs/profile.md, or `wringer doc profile`.")]
 pub(super) struct Args {
     /// A sandbox, which must be stopped; or the file of an experiment (NAME.toml): its server and data in a new sandbox, with the load of one arm
     #[arg(value_name = "SANDBOX|FILE", required_unless_present = "sandbox")]
@@ -59,11 +64,14 @@ pub(super) struct Args {
     /// The sandbox, as other commands name it
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     sandbox: Option<String>,
-    /// Run this statement and end; give it again for a further statement. A snapshot is taken before the first and after each
+    /// The profiler
+    #[arg(long, value_enum, default_value_t = Profiler::Massif)]
+    with: Profiler,
+    /// Run this and end; again for a further one. A snapshot is taken before the first, and after each
     #[arg(long, value_name = "SQL")]
     sql: Vec<String>,
-    /// Run this statement again and again over one connection, without Valgrind and then under Massif, and say whether it leaks. Given again, a repetition has
-    /// several statements. {i} is the number of the repetition. Or the name of a workload, such as oltp_read_write: its transactions are repeated
+    /// Run this again and again over one connection, natively and then under the profiler, and say whether it leaks; again for a repetition of several
+    /// statements. {i} is the number of the repetition. Or the name of a workload, as oltp_read_write: its transactions
     #[arg(long, value_name = "SQL|WORKLOAD", conflicts_with_all = ["sql", "time", "every"])]
     repeat: Vec<String>,
     /// Repetitions in a block of --repeat [default: as many as run in a quarter of a second, 10 to 300]
@@ -129,11 +137,16 @@ pub(super) fn main(args: &Args) -> Outcome {
     let stop = signals::install()?;
     let places = Places::from_environment();
     let name = args.name.as_deref().or(args.sandbox.as_deref()).unwrap_or_default();
+    let with = With::from(args.with);
+    args.with.check(args.pages_as_heap, args.debug_files.is_some())?;
     let subject = Subject::look(args, name, &places)?;
-    ::profile::check_tools().map_err(failure)?;
+    with.check_server(subject.forks()).map_err(failure)?;
+    let tools: Tools = with.find().map_err(failure)?;
     let debug_files = args.debug_files.as_deref().map(output::readable_folder).transpose()?;
     let folder = output::folder(args.folder.as_deref(), subject.name(), &places)?;
     let settings = Settings {
+        with,
+        tools,
         pages_as_heap: args.pages_as_heap,
         threshold: args.threshold,
         debug_files,
@@ -185,22 +198,24 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
         None => natively(args, &settings.options, repeat.as_ref(), &sandbox, run, places)?,
     };
     native.iter().for_each(say_native);
-    let waiting = spinner("starts under Massif");
-    let started = Session::start(&sandbox, run, settings);
+    let with = settings.with;
+    let waiting = spinner(&format!("starts with {}", with.name()));
+    let started = Session::start(&sandbox, run, settings, places);
     waiting.finish_and_clear();
     let mut session = started.map_err(failure)?;
     let version = session.server.version.clone();
     let profiled = profile_it(args, repeat.as_ref(), &mut session, native.as_ref(), load);
     let profile = session.profile();
-    terminal::say("  ends     Massif writes its file; this takes its time");
+    say_end(with);
     let ended = session.end(run).map_err(failure);
-    let (pace, holdings) = match profiled {
-        // the error of the server's end says more
+    let (pace, numbers) = match profiled {
+        // the server's own end says more
         Err(error) => return Err(ended.err().unwrap_or_else(|| failure(error))),
         Ok(profiled) => profiled,
     };
     let (marks, ended) = ended?;
-    let slow_down = native.as_ref().map(|native| SlowDown::of(native.pace, pace));
+    let slow_down = native.as_ref().map(|native| SlowDown::of(native.pace, pace, with));
+    let holdings = ::profile::repeat::held(&profile, &numbers).map_err(failure)?;
     let leak = native.and_then(|native| Some(Repeated::of(native.leak?.with_profile(&holdings), native.repetitions)));
     if repeat.is_some() && leak.is_none() {
         terminal::say("note: too few inventories could be read: whether it leaks cannot be told");
@@ -213,7 +228,7 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
         schema: 1,
         sandbox: sandbox.name().to_owned(),
         server: format!("{} {version}", sandbox.flavour()),
-        with: "massif",
+        with: with.name(),
         pages_as_heap: args.pages_as_heap,
         symbols,
         slow_down,
@@ -269,11 +284,11 @@ fn natively(
 
 fn say_native(native: &Native) {
     let Pace { start_ms, query_us } = native.pace;
-    terminal::say(format_args!("  native   started in {:.1} s; a query takes {query_us:.0} us", start_ms / 1e3));
+    terminal::say(format_args!("  native    started in {:.1} s; a query takes {query_us:.0} us", start_ms / 1e3));
 }
 
-/// The pace under Massif; and which functions held how much memory, after how many repetitions.
-type Profiled = (Pace, Vec<(u64, Vec<explain::leak::Holding>)>);
+/// How fast it is under the profiler; and the numbers of marks, each with how many repetitions were done then.
+type Profiled = (Pace, Vec<(u64, u32)>);
 
 fn profile_it(
     args: &Args,
@@ -283,18 +298,18 @@ fn profile_it(
     load: Option<Load>,
 ) -> Result<Profiled, profile::Error> {
     let pace = session.pace()?;
-    say_pace(pace, native.map(|it| it.pace));
+    say_pace(With::from(args.with), pace, native.map(|it| it.pace));
     marks::take(session, "start")?;
-    let holdings = match (repeat, native) {
+    let numbers = match (repeat, native) {
         (Some(repeat), Some(native)) => {
-            let bar = terminal::bar(1, "under Massif");
+            let bar = terminal::bar(1, "under the profiler");
             let mut say = |done: usize, of: usize| {
                 bar.set_length(of as u64);
                 bar.set_position(done as u64);
             };
-            let holdings = repeat.profiled(session, native.repetitions, &mut say);
+            let numbers = repeat.profiled(session, native.repetitions, &mut say);
             bar.finish_and_clear();
-            holdings?
+            numbers?
         }
         _ => {
             let wishes = Wishes { sql: &args.sql, time: args.time, every: args.every };
@@ -303,7 +318,7 @@ fn profile_it(
         }
     };
     marks::take(session, "end")?;
-    Ok((pace, holdings))
+    Ok((pace, numbers))
 }
 
 fn say_symbols(symbols: Option<&Symbols>) {
@@ -311,39 +326,22 @@ fn say_symbols(symbols: Option<&Symbols>) {
     terminal::say(show::names(symbols));
 }
 
-fn say_pace(pace: Pace, native: Option<Pace>) {
-    let (low, high) = Pace::EXPECTED_TIMES;
+fn say_pace(with: With, pace: Pace, native: Option<Pace>) {
+    let (low, high) = with.expected_times();
+    let busy = if with == With::Massif { ", for each thread that is busy at the same time" } else { "" };
     let times = native.map_or_else(String::new, |native| {
         let times = pace.times(&native);
-        format!(": {times:.1} times as long (expected {low} to {high}, for each thread that is busy at the same time)")
+        format!(": {times:.1} times as long (expected {low} to {high}{busy})")
     });
-    let (seconds, query) = (pace.start_ms / 1e3, pace.query_us);
-    terminal::say(format_args!("  massif   started in {seconds:.1} s; a query takes {query:.0} us{times}"));
+    let (seconds, query, name) = (pace.start_ms / 1e3, pace.query_us, with.name());
+    terminal::say(format_args!("  {name:<9} started in {seconds:.1} s; a query takes {query:.0} us{times}"));
 }
 
-fn failure(error: profile::Error) -> Failure {
-    let exit = match &error {
-        profile::Error::Interrupted => Some(Exit::Interrupted),
-        profile::Error::NoTool { .. } | profile::Error::NoTables { .. } => Some(Exit::Missing),
-        _ => None,
+fn say_end(with: With) {
+    let what = match with {
+        With::Massif => "Massif writes its file; this takes its time",
+        With::Heaptrack => "heaptrack's addresses become names; this takes its time",
+        With::Tcmalloc | With::Jemalloc => "stops the server",
     };
-    let package = match &error {
-        profile::Error::NoTool { package, .. } => {
-            Some(format!("install the package {package}: `apt-get install {package}`"))
-        }
-        _ => None,
-    };
-    let cures: Vec<String> = error.known().iter().map(|it| format!("{}; {}", it.what, it.cure)).collect();
-    let mut failure = Failure::from(error);
-    failure.exit = exit.unwrap_or(failure.exit);
-    package.into_iter().chain(cures).fold(failure, Failure::hint)
-}
-
-/// Adds a hint with the file of the snapshots that were taken before the failure.
-fn kept_until(failure: Failure, folder: &std::path::Path) -> Failure {
-    let file = folder.join("heap.massif");
-    if file.is_file() {
-        return failure.hint(format!("what was taken until then: `wringer heap show {}`", file.display()));
-    }
-    failure
+    terminal::say(format_args!("  ends     {what}"));
 }

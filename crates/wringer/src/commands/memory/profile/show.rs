@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use explain::leak::{Leak, Verdict};
 use heap::{Growth, Held, Holdings};
 use host::files;
-use profile::{Ended, Mark, Pace, Symbols};
+use profile::{Ended, Mark, Pace, Symbols, With};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub(super) struct Shown {
     pub(super) growth: Vec<Growth>,
     /// At the mark `to`, the largest first.
     pub(super) functions: Vec<Held>,
-    /// Bytes below Massif's threshold at the mark `to`.
+    /// At the mark `to`: below the threshold.
     pub(super) hidden_bytes: u64,
     /// `None`: nothing was repeated, or too few inventories could be read.
     pub(super) leak: Option<Repeated>,
@@ -42,7 +42,7 @@ pub(super) struct Shown {
 #[derive(Debug, Serialize)]
 pub(super) struct SlowDown {
     native: Pace,
-    massif: Pace,
+    profiled: Pace,
     /// How many times as long a query takes.
     times: f64,
     expected_low: f64,
@@ -50,9 +50,9 @@ pub(super) struct SlowDown {
 }
 
 impl SlowDown {
-    pub(super) fn of(native: Pace, massif: Pace) -> Self {
-        let (expected_low, expected_high) = Pace::EXPECTED_TIMES;
-        Self { native, massif, times: massif.times(&native), expected_low, expected_high }
+    pub(super) fn of(native: Pace, profiled: Pace, with: With) -> Self {
+        let (expected_low, expected_high) = with.expected_times();
+        Self { native, profiled, times: profiled.times(&native), expected_low, expected_high }
     }
 }
 
@@ -122,7 +122,8 @@ impl Shown {
         let what = if self.pages_as_heap { "mappings" } else { "heap" };
         let _ = writeln!(text, "{:>6}  {:>8}  {what:>11}  at", "number", "time");
         for mark in &self.marks {
-            let (at, heap) = (Span::millis(mark.at_ms).to_string(), Bytes(mark.heap_bytes).to_string());
+            let heap = mark.heap_bytes.map_or_else(|| "?".to_owned(), |it| Bytes(it).to_string());
+            let at = Span::millis(mark.at_ms).to_string();
             let _ = writeln!(text, "{:>6}  {at:>8}  {heap:>11}  {}", mark.number, mark.name);
         }
         text += &self.processes();
@@ -139,7 +140,8 @@ impl Shown {
         if let Some(first) = self.ended.files.first() {
             let more = self.ended.files.len() - 1;
             let more = if more == 0 { String::new() } else { format!(", and {more} more processes'") };
-            let _ = writeln!(text, "wringer heap show {}   (as Massif wrote it at the end{more})", first.display());
+            let with = self.with;
+            let _ = writeln!(text, "wringer heap show {}   (as {with} wrote it at the end{more})", first.display());
         }
         text
     }
@@ -155,7 +157,11 @@ impl Shown {
         if count > 0 {
             let _ = writeln!(text, "{:>12}  {count} more functions (--top)", Bytes(bytes).to_string());
         }
-        let _ = writeln!(text, "{:>12}  below Massif's threshold, without names", Bytes(self.hidden_bytes).to_string());
+        let _ = writeln!(
+            text,
+            "{:>12}  below the threshold (--threshold), without names",
+            Bytes(self.hidden_bytes).to_string()
+        );
         text
     }
 

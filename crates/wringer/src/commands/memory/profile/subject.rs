@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The server whose heap is profiled: in a sandbox that is there, or in one that is made for an experiment.
 
-use super::{Args, failure};
+use super::Args;
+use super::with::failure;
 use crate::commands::experiment_file;
 use crate::commands::run::{own_data, workloads};
 use crate::exit::{Exit, Failure, Outcome};
@@ -33,7 +34,7 @@ pub(super) struct OfFile {
     name: String,
 }
 
-/// Everything that is ready before the server is started under Massif.
+/// What is there before the server is started under the profiler.
 pub(super) struct Life {
     pub(super) sandbox: Sandbox,
     /// The pace without Valgrind, where it was measured already.
@@ -63,6 +64,14 @@ impl Subject {
         match self {
             Self::Sandbox(sandbox) => sandbox.name(),
             Self::Experiment(file) => &file.name,
+        }
+    }
+
+    /// Its work is done in processes that it forks.
+    pub(super) fn forks(&self) -> bool {
+        match self {
+            Self::Sandbox(sandbox) => sandbox.flavour() == sandbox::Flavour::Postgresql,
+            Self::Experiment(file) => file.experiment.server.flavour == experiment::Flavour::Postgresql,
         }
     }
 
@@ -141,7 +150,7 @@ impl OfFile {
     }
 }
 
-/// A load to be sent while the server is under Massif.
+/// A load to be sent while the server is under the profiler.
 pub(super) struct Load {
     spec: LoadSpec,
     database: Option<String>,
