@@ -20,13 +20,21 @@ missing() { # missing WHAT...: the script cannot run here
     exit 3
 }
 
-# take_flags "NAME..." "$@": each `--NAME VALUE` sets the variable NAME, which has _ where the flag has -; --help prints the usage; anything else is wrong
+# take_flags "NAME..." "$@": each `--NAME VALUE` sets the variable NAME, which has _ where the flag has -; `--quick` has no value and sets quick=yes;
+# --help prints the usage; anything else is wrong
 take_flags() {
     local names=" $1 " name
     shift
     while [ $# -gt 0 ]; do
         case $1 in
             --help) head_of_script; exit 0 ;;
+            --quick)
+                [[ $names == *" quick "* ]] || usage
+                # shellcheck disable=SC2034 # read by the script that has this flag
+                quick=yes
+                shift
+                continue
+                ;;
             --*) ;;
             *) usage ;;
         esac

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # `wringer heap show -o ms_print` beside Valgrind's ms_print: the same bytes? how much faster, and with how much memory?
 #
-#   benches/heap/ms_print.sh [--servers "SERVER ..."] [--megabytes N] [--repeat N] [--quick 1] [--json FILE]
+#   benches/heap/ms_print.sh [--servers "SERVER ..."] [--megabytes N] [--repeat N] [--quick] [--json FILE]
 #
 # Profiles are made on the spot: of small programs with each time unit, with stacks, pages and threshold 0; of each server's start, some statements and stop
 # (mariadb@10.11 postgresql@15 mysql@9 xtradb) in sandboxes of its own, deleted afterwards. Each is printed with five sets of flags by both. Then a profile of
-# N megabytes (100) is printed in turn, N times (5). --quick 1: no servers. Needs valgrind, ms_print, jq, python3. Exit code 1: some bytes were not the same.
+# N megabytes (100) is printed in turn, N times (5). --quick: no servers. Needs valgrind, ms_print, jq, python3. Exit code 1: some bytes were not the same.
 #
 # What the columns mean:
 #   profile  what was profiled, and Massif's options
@@ -15,7 +15,7 @@
 set -euo pipefail
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/../common.sh"
-servers="mariadb@10.11 postgresql@15 mysql@9 xtradb" megabytes=100 repeat=5 quick=0 json=$target/bench-heap-ms-print.json
+servers="mariadb@10.11 postgresql@15 mysql@9 xtradb" megabytes=100 repeat=5 quick=no json=$target/bench-heap-ms-print.json
 take_flags "servers megabytes repeat quick json" "$@"
 for program in valgrind ms_print jq python3; do need_program "$program" "${program/ms_print/valgrind}"; done
 build_wringer
@@ -70,7 +70,7 @@ compare() { # compare FILE
 }
 
 programs
-if [ "$quick" = 0 ]; then for name in $servers; do server "$name"; done; fi
+if [ "$quick" = no ]; then for name in $servers; do server "$name"; done; fi
 printf '%-44s %10s  %s\n' profile bytes same
 for file in "$folder"/profiles/*; do compare "$file"; done
 

@@ -18,12 +18,9 @@
 set -euo pipefail
 # shellcheck source=benches/load/common.sh
 . "$(dirname "$0")/../load/common.sh"
-seed=1 threads=2 time=10 repeat=3 json=$target/bench-stalls-advice.json
-if [ "${1:-}" = --quick ]; then
-    time=4 repeat=1
-    shift
-fi
-take_flags "seed threads time repeat json" "$@"
+seed=1 threads=2 time=10 repeat=3 quick=no json=$target/bench-stalls-advice.json
+take_flags "seed threads time repeat quick json" "$@"
+if [ "$quick" != no ]; then time=4 repeat=1; fi
 need_program jq
 need_wringer
 own_home

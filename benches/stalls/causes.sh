@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Does `wringer stalls watch` name the cause of stalls that it was not told of?
 #
-#   benches/stalls/causes.sh [--servers "NAME..."] [--connections "1 16"] [--count N] [--quick yes] [--seed N] [--json FILE]
+#   benches/stalls/causes.sh [--servers "NAME..."] [--connections "1 16"] [--count N] [--quick] [--seed N] [--json FILE]
 #
 # For each server (mariadb@10.11, mysql, postgresql), each number of connections (1 and 16) and each cause that can be planted there: N
 # injections (20) of 20 ms to 2 s by the seed, beside a load that comes for what is held, while a watch looks that knows nothing of them. With
-# --quick yes 5 of 50 to 400 ms, on one connection.
+# --quick: 5 of 50 to 400 ms, on one connection.
 # PG_WAIT_SAMPLING is the path of pg_wait_sampling.so for that PostgreSQL (Debian: postgresql-15-pg-wait-sampling): then this extension looks beside the
 # watch, every 10 ms, and the wait event that it saw most often within an injection is taken for its answer. Without it, the peer is left out.
 #

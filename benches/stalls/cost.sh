@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # What does `wringer stalls watch` cost the server that it watches? Point selects on 1, 16 and 64 connections, with a watch beside them and without, in turn.
 #
-#   benches/stalls/cost.sh [--connections "1 16 64"] [--tiers "default deep"] [--server NAME] [--slice SECONDS] [--pairs N] [--limit PERCENT] [--quick 1]
+#   benches/stalls/cost.sh [--connections "1 16 64"] [--tiers "default deep"] [--server NAME] [--slice SECONDS] [--pairs N] [--limit PERCENT] [--quick]
 #                          [--seed N] [--json FILE]
 #
 # One load goes on, on the same connections. Beside it, in turn, a slice of time with a watch and one without, in the order with, without, without, with.
 # A load has four such pairs (30 s with slices of 3 s), and is started again until the interval of the ratio is narrower than the limit to either side
 # (1 %), or N pairs (40) are done. The queries are those of the load's own timeline, of 100 ms each, which lie in a slice as a whole; a slice with a
 # watch goes from the start of its process to its end, so that its beginning counts. All data lies in the buffer pool.
-# --quick 1: 8 pairs at most, slices of 2 s. Needs python3, and the server in the cache (mariadb). Needs no root; a sandbox of its own, which is deleted.
+# --quick: 8 pairs at most, slices of 2 s. Needs python3, and the server in the cache (mariadb). Needs no root; a sandbox of its own, which is deleted.
 #
 # Exit code 1: a watch took more of a CPU than its aim; or it surely cost more throughput than its aim: the whole interval is beyond it. An interval
 # that is wider than the limit says that the machine was not quiet, or that more pairs are needed.
@@ -21,9 +21,9 @@
 set -euo pipefail
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/../common.sh"
-connections="1 16 64" tiers="default deep" server=mariadb slice=3 pairs=40 limit=1 quick=0 seed=1 json=$target/bench-stalls-cost.json
+connections="1 16 64" tiers="default deep" server=mariadb slice=3 pairs=40 limit=1 quick=no seed=1 json=$target/bench-stalls-cost.json
 take_flags "connections tiers server slice pairs limit quick seed json" "$@"
-if [ "$quick" != 0 ]; then slice=2 pairs=8; fi
+if [ "$quick" != no ]; then slice=2 pairs=8; fi
 for tier in $tiers; do
     case $tier in default | deep) ;; *) usage ;; esac
 done

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Does `wringer stalls watch` tell stalls where there are none, or call them waits for a free page where no such wait was?
 #
-#   benches/stalls/decoys.sh [--servers "NAME..."] [--seconds N] [--quiet-seconds N] [--quick yes] [--seed N] [--json FILE]
+#   benches/stalls/decoys.sh [--servers "NAME..."] [--seconds N] [--quiet-seconds N] [--quick] [--seed N] [--json FILE]
 #
 # Each server (mysql, mariadb@10.11) is watched three times, N seconds each (60; the first time 600):
 #   quiet      50 connections that ask for one row a second, all together
 #   decoys     the same, and beside it SLEEP, GET_LOCK that somebody else has, and scans of a table that is three times as large as the pool
 #   updaters   16 connections that change rows of that table as fast as they can: on MariaDB, wait_free rises by thousands then
-# --quick yes: 60 and 20 seconds. Needs python3. Needs no root; sandboxes of its own, in a folder that is removed.
+# --quick: 60 and 20 seconds. Needs python3. Needs no root; sandboxes of its own, in a folder that is removed.
 #
-# Exit code 1: a cause free_list_* was named, or more than one stall was told in the quiet time. With --quick yes on a busy machine the second says
+# Exit code 1: a cause free_list_* was named, or more than one stall was told in the quiet time. With --quick on a busy machine the second says
 # little: what takes a CPU from the server for 50 ms is a stall.
 #
 # What the columns mean:

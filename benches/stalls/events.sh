@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Does `wringer stalls watch` tell the stalls of a server, by each of its tiers, and what does it cost?
 #
-#   benches/stalls/events.sh [--connections "1 4 16 64"] [--tiers "default deep probes"] [--seconds N] [--pairs N] [--quick 1] [--seed N] [--json FILE]
+#   benches/stalls/events.sh [--connections "1 4 16 64"] [--tiers "default deep probes"] [--seconds N] [--pairs N] [--quick] [--seed N] [--json FILE]
 #
 # Fills 400,000 rows in an XtraDB server (MariaDB 10.1, backoff, a pool of 64 MiB) and reads them by their key, on 1, 4, 16 and 64 connections, for
 # N seconds (20) each. The clients are this script's own, and share no code with what is measured.
 # Truth, where bpftrace is there and this is root: bpftrace's own probes on buf_LRU_get_free_block, calls of 5 ms and more of the clients' threads. Else it is
 # what the clients felt, which has their own waits for a CPU in it: each statement of 20 ms and more; the script says so.
-# Then point selects with a watch of each tier beside them and without, in turn, N pairs (4). --quick 1: 8 seconds, 2 pairs, 1, 4 and 16 connections.
+# Then point selects with a watch of each tier beside them and without, in turn, N pairs (4). --quick: 8 seconds, 2 pairs, 1, 4 and 16 connections.
 # Needs python3 and MariaDB 10.1 in the cache (`wringer sandbox fetch mariadb@10.1`, or WRINGER_CACHE). The tier `probes` needs root.
 #
 # Exit code 1: recall or precision below 0.95, of 20 or more. A busy machine makes clients wait that no server let wait: with fewer, one of those counts too much.
@@ -24,9 +24,9 @@
 set -euo pipefail
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/../common.sh"
-connections="1 4 16 64" tiers="default deep probes" seconds=20 pairs=4 quick=0 seed=1 json=$target/bench-stalls-events.json
+connections="1 4 16 64" tiers="default deep probes" seconds=20 pairs=4 quick=no seed=1 json=$target/bench-stalls-events.json
 take_flags "connections tiers seconds pairs quick seed json" "$@"
-if [ "$quick" != 0 ]; then seconds=8 pairs=2 connections=${connections/ 64/}; fi
+if [ "$quick" != no ]; then seconds=8 pairs=2 connections=${connections/ 64/}; fi
 need_program python3
 need_wringer
 folder=$(mktemp -d "${TMPDIR:-/tmp}/wringer-bench-events.XXXXXX")

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Does a load see the stalls that `wringer stalls inject` makes, with the lengths that were asked for?
 #
-#   benches/stalls/inject.sh [--seed N] [--servers "NAME..."] [--quick yes] [--json FILE]
+#   benches/stalls/inject.sh [--seed N] [--servers "NAME..."] [--quick] [--json FILE]
 #
 # For each server (mariadb@10.11 and postgresql) and each cause that it can have: a random plan by the seed, beside a load of one connection
 # that comes for what is held. The length that was asked for is compared with the longest statement of the load that ended meanwhile, or within
-# 60 ms after it (its timeline has slots of 10 ms). 20 injections of 20 ms to 2 s for each cause; with --quick yes 5 of 20 to 300 ms.
+# 60 ms after it (its timeline has slots of 10 ms). 20 injections of 20 ms to 2 s for each cause; with --quick 5 of 20 to 300 ms.
 # Needs python3, and root for the slow layer's mount and the CPU cgroup; sandboxes of its own, in a folder that is removed.
 #
 # Exit code 1: of the injections that bit, the load did not see nine tenths within 10 % or 20 ms.

@@ -23,12 +23,9 @@
 set -euo pipefail
 # shellcheck source=benches/load/common.sh
 . "$(dirname "$0")/../load/common.sh"
-seed=1 draws=12 time=8 json=$target/bench-stalls-unseen.json
-if [ "${1:-}" = --quick ]; then
-    draws=2 time=4
-    shift
-fi
-take_flags "seed draws time json" "$@"
+seed=1 draws=12 time=8 quick=no json=$target/bench-stalls-unseen.json
+take_flags "seed draws time quick json" "$@"
+if [ "$quick" != no ]; then draws=2 time=4; fi
 need_program jq
 need_program perl
 need_program bpftrace
