@@ -2,7 +2,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a result is only true under (invariant 10).
+/// The conditions under which a result holds (invariant 10).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
     pub tool: Tool,
@@ -10,30 +10,30 @@ pub struct Conditions {
     pub server: Server,
     /// The mechanism behind each squeeze, or why there is none: `ram` -> `huge-page holder`.
     pub mechanisms: BTreeMap<String, String>,
-    /// In what a squeeze by its mechanism differs from the same by others: `ram` -> `mem_total_shrinks` -> false.
+    /// The properties in which the mechanism of a squeeze differs from other mechanisms: `ram` -> `mem_total_shrinks` -> false.
     #[serde(default)]
     pub traits: BTreeMap<String, BTreeMap<String, bool>>,
-    /// How the server's data came to be; `None`: nothing was filled, or the recording is from before this was written down.
+    /// How the server's data were made. `None`: nothing was filled, or the recording is older than this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Data>,
     /// What could weaken the result on this host, in words.
     pub caveats: Vec<String>,
 }
 
-/// Whether the data were filled for this run, or are a clone of a fill that was made before.
+/// Whether the data were filled for this run, or are a clone of an earlier fill.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Data {
     pub how: DataHow,
-    /// Names the fill: server build, options that shape files, `[fill]`, seed. Empty: data of the user's.
+    /// Names the fill: server build, options that change the files, `[fill]`, seed. Empty: the user's own data.
     pub key: String,
     /// When the rows were written, by RFC 3339.
     pub made: String,
-    /// Of a clone: `reflink`, whose blocks are shared with the kept data, or `copy`.
+    /// For a clone: `reflink`, whose blocks are shared with the kept data, or `copy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mechanism: Option<String>,
-    /// From the sandbox's beginning until its data were there, without the server's first start of a clone.
+    /// The time from the start of the sandbox until its data were there. For a clone, the server's first start is not in it.
     pub elapsed_us: u64,
-    /// Of a fill: what became of it in the cache, in words.
+    /// For a fill: what happened to it in the cache, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
 }
@@ -64,7 +64,7 @@ pub struct Host {
     pub swap_total_bytes: u64,
     pub page_size_bytes: u64,
     pub huge_page_size_bytes: u64,
-    /// Ticks a second of the kernel's own timer.
+    /// The frequency of the kernel's timer, in ticks a second.
     pub hz: u32,
     /// `kvm`, `docker`, `none`, ... as far as it can be told.
     pub virtualisation: String,
@@ -78,11 +78,11 @@ pub struct Host {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
     pub flavour: String,
-    /// As the server itself says.
+    /// The version that the server itself reports.
     pub version: String,
     pub binary: String,
     /// Where the binary came from: `installed`, `distribution package mariadb-server-core 1:10.11...`.
     pub source: String,
-    /// As the server reports them when the first arm starts.
+    /// The server's variables, as it reports them when the first arm starts.
     pub variables: BTreeMap<String, String>,
 }

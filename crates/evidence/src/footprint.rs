@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server's memory comes to at one mark of its life.
+//! The size of a server's memory at one mark of its life.
 
 use serde::{Deserialize, Serialize};
 
 /// The source of a snapshot that is a [`Footprint`]; its entity is the mark.
 pub const FOOTPRINT: &str = "memory.footprint";
 
-/// Sizes in bytes, over all processes of the server. `None`: not for this user to read.
+/// Sizes in bytes, over all processes of the server. `None`: this user may not read the figure.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footprint {
-    /// `before` and `after` an arm's load, `idle` at the end of the rest after it.
+    /// The mark: `before` and `after` an arm's load, `idle` at the end of the rest after the load.
     pub mark: String,
     pub processes: u32,
-    /// Of a server with one process its resident memory; of one with several the sum of `pss_bytes`, in which shared memory counts once.
+    /// For a server with one process: its resident memory. For a server with several: the sum of `pss_bytes`, in which shared memory counts once.
     pub rss_bytes: Option<u64>,
     pub pss_bytes: Option<u64>,
-    /// Addresses that are in use, resident or not, of the largest process.
+    /// Addresses that the largest process uses, resident or not.
     pub vsz_bytes: Option<u64>,
     pub page_tables_bytes: Option<u64>,
     /// Transparent huge pages; a part of `rss_bytes`.
     pub anon_huge_bytes: Option<u64>,
     /// Pages of the host's pool of huge pages; no part of `rss_bytes`.
     pub huge_pool_bytes: Option<u64>,
-    /// What the server has asked its malloc for and not given back.
+    /// Bytes that the server has asked its malloc for and not given back.
     pub asked_bytes: Option<u64>,
-    /// Whose function has told `asked_bytes`, or why nobody has.
+    /// The malloc that reported `asked_bytes`, or the reason why there is no such figure.
     pub asked_by: String,
 }

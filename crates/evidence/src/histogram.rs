@@ -31,7 +31,7 @@ pub struct Bucket {
 impl LatencyHistogram {
     /// The narrowest bucket. A wider one would be more than 0.1 % of a short latency: 128 ns are, below 128 us.
     pub const LOWEST_NS: u64 = 1;
-    /// One hour. A latency above it is an outage, not a latency; it is counted in `overflow`.
+    /// The narrowest bucket. A bucket of 128 ns would be more than 0.1 % of a latency below 128 us.
     pub const HIGHEST_NS: u64 = 3_600_000_000_000;
     const DIGITS: u8 = 3;
 
@@ -57,13 +57,13 @@ impl LatencyHistogram {
         self.inner.add(&other.inner).expect("all our histograms have the same bounds");
     }
 
-    /// What was recorded after `before`, an earlier state of this histogram, was taken.
+    /// The values that were recorded after `before`, an earlier state of this histogram.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut after = self.clone();
         match after.inner.subtract(&before.inner) {
             Ok(()) => after.overflow = after.overflow.saturating_sub(before.overflow),
-            // not an earlier state of this one
+            // `before` is no earlier state of this histogram
             Err(_) => return self.clone(),
         }
         after
@@ -82,7 +82,7 @@ impl LatencyHistogram {
         self.inner.is_empty()
     }
 
-    /// Values above [`Self::HIGHEST_NS`].
+    /// The number of values above [`Self::HIGHEST_NS`].
     pub fn overflow(&self) -> u64 {
         self.overflow
     }
@@ -104,7 +104,7 @@ impl LatencyHistogram {
         self.inner.stdev()
     }
 
-    /// `percentile` in 0..=100. The value returned is the highest that its bucket stands for.
+    /// `percentile` is in 0..=100. The returned value is the highest value of the bucket.
     pub fn percentile_ns(&self, percentile: f64) -> u64 {
         self.inner.value_at_percentile(percentile)
     }
@@ -125,7 +125,7 @@ impl LatencyHistogram {
         })
     }
 
-    /// HdrHistogram V2, deflated.
+    /// The histogram as HdrHistogram V2, deflated.
     pub fn to_hdr(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         if V2DeflateSerializer::new().serialize(&self.inner, &mut bytes).is_err() {
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!((histogram.count(), histogram.overflow()), (1, 1));
     }
 
-    /// One value alone is kept within 0.1 %, from 1 us up; below that within 1 ns.
+    /// A single value is kept within 0.1 % from 1 us up, and within 1 ns below 1 us.
     #[test]
     fn a_short_latency_is_kept_as_well_as_a_long_one() {
         for ns in (0..=41).flat_map(|power| [1u64 << power, (1 << power) + (1 << power) / 3 + 1, (2 << power) - 1]) {

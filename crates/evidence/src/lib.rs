@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one run saw, as plain data.
+//! The facts that one run saw, as plain data.
 //!
-//! This crate is what the stations of the data flow share: `load` and `observe` make these types, `recording` stores them,
-//! `explain` reads them, `report` shows what `explain` made of them. It does no I/O and knows no clock: a time is a number of
-//! nanoseconds or microseconds since the start of the run, on one monotonic clock.
+//! The stations of the data flow share this crate: `load` and `observe` make these types, `recording` stores them, `explain` reads them, and `report`
+//! shows the results of `explain`. This crate does no I/O and knows no clock: a time is a number of nanoseconds or microseconds since the start of
+//! the run, on one monotonic clock.
 //!
-//! Everything here is raw or asked for. Rates, ledgers and modes are computed from it, so that an old run can be explained
+//! Everything here was measured, or was asked for by the user. Rates, ledgers and modes are computed from it, so that an old run can be explained
 //! anew (invariant 5 of `docs/architecture.md`).
 
 mod conditions;

@@ -7,20 +7,21 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Arrivals {
-    /// As soon as the connection's last one has ended: the load slows down with the server.
+    /// As soon as the last transaction of the connection has ended: the load slows down with the server.
     Closed,
-    /// Open loop, one every 1/rate seconds over all connections.
+    /// Open loop: one transaction every 1/rate seconds over all connections.
     Constant { per_second: f64 },
-    /// Open loop, exponentially distributed gaps.
+    /// Open loop: exponentially distributed gaps.
     Poisson { per_second: f64 },
-    /// At the moments of a log, this many times as fast.
+    /// At the times in a log, this many times as fast.
     Recorded { times: f64 },
 }
 
-/// A class of SQL statements, as sysbench's counters cut them, and finer: the text before the first parameter differs.
+/// A class of SQL statements. Classes are finer than sysbench's counters: statements whose text before the first parameter differs are in different
+/// classes.
 pub type Statement = String;
 
-/// Two clocks on the same work.
+/// Two latencies of the same work, with two starting points.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
     /// From the intended start to the last row.
@@ -29,12 +30,12 @@ pub struct Latencies {
     pub service: LatencyHistogram,
 }
 
-/// Everything one load saw. Warm-up and measured phase are never mixed.
+/// All results of one load. Warm-up and measured phase are never mixed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
     /// `oltp_point_select` and so on.
     pub workload: String,
-    /// `mysql` or `postgresql`: the protocol spoken; `sysbench`, `pgbench` or `command` where such a program was the load.
+    /// The protocol, `mysql` or `postgresql`; or the program that was the load: `sysbench`, `pgbench` or `command`.
     pub driver: String,
     /// Connections; sysbench calls them threads.
     pub connections: u32,
@@ -45,63 +46,64 @@ pub struct LoadResult {
     /// The distribution in force, in words: `uniform`, `special (res 75 %, pct 1 %)`.
     pub distribution: String,
     pub prepared_statements: bool,
-    /// One value a connection: TCP or socket connect, authentication, and preparing the statements.
+    /// One value for each connection: TCP or socket connect, authentication, and preparing the statements.
     pub connect: LatencyHistogram,
     /// `None` when no warm-up was asked for.
     pub warmup: Option<Phase>,
     pub measured: Phase,
 }
 
-/// One phase of a load: the warm-up, or what is measured.
+/// One phase of a load: the warm-up, or the measured phase.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
     /// On the run's clock.
     pub started_us: u64,
-    /// From the first intended start to the last reply, drain included; to the end of the phase where the server had fallen silent.
+    /// From the first intended start to the last reply, the wait for statements in flight included. When the server did not answer any more: to the
+    /// end of the phase.
     pub elapsed_us: u64,
     pub transactions: u64,
-    /// Statements by sysbench's kinds.
+    /// Statements by sysbench's kinds: reads, writes, others.
     pub reads: u64,
     pub writes: u64,
     pub others: u64,
-    /// Of the writes, those that changed no row. sysbench counts them with the others.
+    /// The writes that changed no row. sysbench counts them with the others.
     #[serde(default)]
     pub unchanged_writes: u64,
-    /// By error code: `1213`, `40P01`, `connection lost`.
+    /// The number of errors by error code: `1213`, `40P01`, `connection lost`.
     pub errors: BTreeMap<String, u64>,
-    /// By the same codes: what the server said with the first of each.
+    /// By the same codes: the server's message with the first error of each code.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub error_messages: BTreeMap<String, String>,
     pub reconnects: u64,
-    /// Open loop: started later than intended by more than a millisecond.
+    /// Open loop: transactions that started more than a millisecond later than intended.
     pub late: u64,
-    /// Open loop: intended in this phase, and not started when it ended.
+    /// Open loop: transactions that were intended in this phase, and had not started when it ended.
     pub skipped: u64,
-    /// Open loop: the most intended starts that were waiting at one time.
+    /// Open loop: the largest number of intended starts that waited at one time.
     pub backlog_max: u64,
     pub transaction: Latencies,
     pub statements: BTreeMap<Statement, Latencies>,
-    /// One point each [`TimelinePoint::length_us`], gaps included as points with nothing done.
+    /// One point for each [`TimelinePoint::length_us`]; a slot in which nothing was done has a point, too.
     pub timeline: Vec<TimelinePoint>,
-    /// CPU of the driver itself in this phase.
+    /// CPU time of the driver itself in this phase.
     pub client_user_us: u64,
     pub client_system_us: u64,
     /// `None`: not counted by connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,
-    /// `None`: not asked for. They are spans of the recording, and are not stored here a second time.
+    /// `None`: not asked for. The slow statements are spans of the recording, and are not stored here a second time.
     #[serde(skip)]
     pub slow: Option<SlowStatements>,
 }
 
-/// The statements that lasted as long as a threshold, or longer.
+/// The statements that lasted for a threshold or longer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SlowStatements {
     /// From the sending of a statement to its last row.
     pub threshold_us: u64,
-    /// By when they ended, of each worker as many as it had room for.
+    /// In the order in which they ended; from each worker as many as it had room for.
     pub kept: Vec<SlowStatement>,
-    /// More that were as slow, and found no room.
+    /// The number of further slow statements, for which there was no room.
     pub dropped: u64,
 }
 
@@ -110,11 +112,11 @@ pub struct SlowStatements {
 pub struct SlowStatement {
     /// When it was sent, on the run's clock.
     pub from_us: u64,
-    /// When its last row was there, or its error.
+    /// When its last row, or its error, arrived.
     pub to_us: u64,
-    /// Open loop, the first statement of a transaction: so long before `from_us` it was meant to start.
+    /// Open loop, the first statement of a transaction: its intended start was this long before `from_us`.
     pub late_us: u64,
-    /// Of the load's connections, from 1.
+    /// The number of the load's connection, from 1.
     pub connection: u32,
     pub class: Statement,
     /// The server answered with an error.
@@ -126,13 +128,13 @@ pub struct SlowStatement {
 pub struct Fairness {
     /// Standard deviation of the transactions that each connection completed.
     pub transactions_stddev: f64,
-    /// Standard deviation of the time that each connection spent in them.
+    /// Standard deviation of the time that each connection spent in its transactions.
     pub busy_stddev_us: f64,
 }
 
 impl Fairness {
-    /// Of each connection's transactions and their time in microseconds. As sysbench has it, the connections are all there are, not a
-    /// sample of more.
+    /// `connections` has the number of transactions of each connection and their time in microseconds. As in sysbench, the standard deviation is of a
+    /// whole population, not of a sample.
     pub fn of(connections: &[(u64, f64)]) -> Option<Self> {
         let count = connections.len() as f64;
         let stddev = |values: &dyn Fn(&(u64, f64)) -> f64| {
@@ -153,12 +155,12 @@ impl Phase {
         self.reads + self.writes + self.others
     }
 
-    /// Whether statements were counted: a transaction has one at least, and a program such as pgbench tells of transactions alone.
+    /// Whether statements were counted: a transaction has at least one statement, and a program such as pgbench reports only transactions.
     pub fn counts_queries(&self) -> bool {
         self.queries() > 0 || self.transactions == 0
     }
 
-    /// `None` for a phase of no length, and where nobody counted.
+    /// `None` for a phase of no length, and when statements were not counted.
     pub fn queries_per_second(&self) -> Option<f64> {
         (self.elapsed_us > 0 && self.counts_queries()).then(|| self.queries() as f64 * 1e6 / self.elapsed_us as f64)
     }
@@ -168,7 +170,7 @@ impl Phase {
     }
 }
 
-/// What ended within one slot of the timeline.
+/// The work that ended within one slot of the timeline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimelinePoint {
     /// Start of the slot, on the run's clock.
@@ -177,14 +179,14 @@ pub struct TimelinePoint {
     pub queries: u64,
     pub transactions: u64,
     pub errors: u64,
-    /// Response time of transactions that ended here; 0 when none did.
+    /// Response time of the transactions that ended in this slot; 0 when none did.
     pub p50_us: u64,
     pub p99_us: u64,
     pub max_us: u64,
-    /// What other programs tell of a slot in place of these: sysbench its 95th percentile.
+    /// Another program may report another figure of a slot in place of these: sysbench its 95th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p95_us: Option<u64>,
-    /// pgbench the mean.
+    /// The mean, which pgbench reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_us: Option<u64>,
 }

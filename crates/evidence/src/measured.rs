@@ -1,49 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 use serde::{Deserialize, Serialize};
 
-/// Asked, predicted and got, side by side, for one thing that was squeezed or filled (invariant 4).
+/// The asked, the predicted and the measured quantity, side by side, for one thing that was squeezed or filled (invariant 4).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// On the run's clock.
     pub at_us: u64,
-    /// `None`: true of the whole run.
+    /// `None`: it holds for the whole run.
     pub arm: Option<String>,
     /// `ram.hidden`, `disk.read.median`, `fill.size`, ...
     pub what: String,
     /// `huge-page holder`, `fuse layer`, `cgroup v1`, ...
     pub mechanism: String,
     pub asked: Option<Quantity>,
-    /// What the mechanism is expected to give on this host, where that differs from what was asked.
+    /// The quantity that the mechanism is expected to give on this host, when it differs from `asked`.
     pub predicted: Option<Quantity>,
     pub got: Option<Quantity>,
     /// How `got` was measured, by code that the change does not share.
     pub witness: String,
-    /// `None`: nothing was promised, so nothing can be outside of it.
+    /// `None`: no tolerance was promised.
     pub within_tolerance: Option<bool>,
     /// The tolerance in words: `2 % more or less`.
     pub tolerance: Option<String>,
-    /// `None`: it was looked at once, or is no matter of looks.
+    /// `None`: it was measured once, or it is not measured by looks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looks: Option<Looks>,
-    /// Of what was asked, so much came on, above what there was without it: 1 is all of it. `None`: nothing was asked, or nothing is known
-    /// of it.
+    /// The share of `asked` that took effect, above the value without the squeeze: 1 is all of it. `None`: nothing was asked, or the share is not
+    /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub came_on: Option<f64>,
 }
 
-/// All looks of a witness, none left out: what was got is the median over all their readings.
+/// All looks of a witness, none left out: the measured value is the median over all their readings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Looks {
     pub number: u32,
-    /// In all looks together.
+    /// The number of readings in all looks together.
     pub readings: u64,
-    /// Of the looks' own medians, in the unit of what was got.
+    /// The lowest of the looks' own medians, in the unit of the measured value.
     pub lowest: f64,
     pub highest: f64,
 }
 
 impl Measured {
-    /// Of the whole run, with nothing asked and nothing got yet: for `..` of a value that says more.
+    /// A value for the whole run, with nothing asked and nothing measured yet. Callers use it after `..` to fill in the other fields.
     pub fn of(what: impl Into<String>, mechanism: impl Into<String>, witness: impl Into<String>) -> Self {
         Self {
             at_us: 0,
@@ -61,7 +61,7 @@ impl Measured {
         }
     }
 
-    /// What was measured, for people; what has no words of its own keeps its key.
+    /// The name of the measured thing, for people. A thing that has no such name keeps its key.
     pub fn subject(&self) -> String {
         let told = match self.what.as_str() {
             "disk.read.median" => "The time of a read",
@@ -81,12 +81,12 @@ impl Measured {
         told.to_owned()
     }
 
-    /// It came on, and not as asked: outside of its tolerance.
+    /// The squeeze took effect, and its measured value is outside of its tolerance.
     pub fn is_outside(&self) -> bool {
         self.within_tolerance == Some(false)
     }
 
-    /// Outside of its tolerance, and less than half or more than twice of what was asked: this is no squeeze of that size any more.
+    /// Outside of its tolerance, and less than half or more than twice of the asked value: this is no squeeze of that size any more.
     pub fn is_missed(&self) -> bool {
         self.is_outside() && self.came_on.is_some_and(|share| !(0.5..=2.0).contains(&share))
     }
@@ -105,7 +105,7 @@ pub enum Unit {
     Microseconds,
     Count,
     PerSecond,
-    /// 0 to 1.
+    /// From 0 to 1.
     Ratio,
 }
 

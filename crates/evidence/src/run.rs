@@ -14,14 +14,15 @@ pub struct Evidence {
     /// The experiment file, as it was written.
     pub experiment: String,
     pub conditions: Conditions,
-    /// In the order they ran.
+    /// In the order in which they ran.
     pub arms: Vec<Arm>,
     pub measured: Vec<Measured>,
     pub samples: Vec<Series>,
-    /// In the order they were taken. Of very many large ones of a source, such as [`crate::INVENTORY`], evenly spread ones.
+    /// In the order in which they were taken. When a source such as [`crate::INVENTORY`] has very many large snapshots, only some of them, spread
+    /// evenly.
     #[serde(default)]
     pub snapshots: Vec<Snapshot>,
-    /// In the order they ended.
+    /// In the order in which they ended.
     #[serde(default)]
     pub spans: Vec<Span>,
     pub events: Vec<Event>,
@@ -30,55 +31,54 @@ pub struct Evidence {
 /// One named variation of the experiment, run on the same data as the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
-    /// No two of a recording have the same. Of an arm that is repeated its turn stands in it, too, for people: `10 ms #2`.
+    /// Unique in a recording. The name of a repeated arm contains its turn, for people: `10 ms #2`.
     pub name: String,
-    /// What it is one turn of: arms of the same cell are repeats of each other. `10 ms`.
+    /// The cell: arms of the same cell are repeats of each other. `10 ms`.
     #[serde(default)]
     pub cell: String,
-    /// Which of the cell's turns, from 1.
+    /// The number of this turn of the cell, from 1.
     #[serde(default = "first")]
     pub repeat: u32,
     /// What this arm sets, flat: `squeeze.disk.read` -> `10 ms`.
     pub settings: BTreeMap<String, String>,
-    /// The delay in force; `None` when no slow layer was under the server.
+    /// The delay that was in force; `None` when the server had no slow layer.
     pub delay: Option<Delay>,
-    /// `None` when the arm did not get as far as its load, or only observed.
+    /// `None` when the arm ended before its load, or only observed.
     pub load: Option<LoadResult>,
-    /// What ran in place of Wringer's own load; [`Self::load`] then holds its own numbers, as far as they were understood.
+    /// The program that ran in place of Wringer's own load; [`Self::load`] then holds the program's figures, as far as they were understood.
     #[serde(default)]
     pub driven: Option<Driven>,
     /// Counters read when the measured phase started and ended, with nothing in flight.
     pub witnesses: Vec<Witness>,
-    /// How long the slow layer took to answer each read of the measured phase, from the arrival of the request to its reply: the delay and the disk
-    /// below, without the kernel's way to the layer and back. `None`: no layer, or one that cannot tell.
+    /// How long the slow layer took to answer each read of the measured phase, from the arrival of the request to the layer's reply. This includes
+    /// the delay and the disk below, and not the kernel's way to the layer and back. `None`: there was no layer, or it cannot report these times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer_reads: Option<LatencyHistogram>,
-    /// What the result was held to; empty where nothing was asserted, and of an arm that was cut short.
+    /// The assertions on the result and their outcome; empty when nothing was asserted, and for an arm that was cut short.
     #[serde(default)]
     pub verdicts: Vec<Verdict>,
-    /// Why it did not get to its end, in one line; all else is what was measured until then. `None`: it did.
+    /// Why the arm ended early, in one line; all other fields hold what was measured until then. `None`: the arm ran to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broke_off: Option<String>,
-    /// What it came to. [`ArmOutcome::Measured`] exactly when [`Self::broke_off`] is `None`.
+    /// How the arm ended. [`ArmOutcome::Measured`] exactly when [`Self::broke_off`] is `None`.
     #[serde(default)]
     pub outcome: ArmOutcome,
     pub started_us: u64,
     pub ended_us: u64,
 }
 
-/// What an arm came to, as one word. All but [`Self::Measured`] have a reason in [`Arm::broke_off`].
+/// How an arm ended, as one word. All but [`Self::Measured`] have a reason in [`Arm::broke_off`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArmOutcome {
-    /// It came to its end.
+    /// The arm ran to its end.
     #[default]
     Measured,
-    /// It was not measured, because its squeeze did not come on. The arms after it ran.
+    /// It was not measured, because its squeeze did not take effect. The arms after it ran.
     Missed,
-    /// The kernel killed the server because RAM ran out: that of its cgroup, or of the host. The arms after it ran on a server that was
-    /// started anew.
+    /// The kernel killed the server because RAM ran out in its cgroup or on the host. The arms after it ran on a server that was started anew.
     OutOfMemory,
-    /// The server did not become ready with what the arm starts it with. The arms after it ran.
+    /// The server did not become ready with the settings of this arm. The arms after it ran.
     CannotStart,
     /// Anything else; the run ended with it.
     BrokeOff,
@@ -87,7 +87,7 @@ pub enum ArmOutcome {
 impl ArmOutcome {
     pub const ALL: [Self; 5] = [Self::Measured, Self::Missed, Self::OutOfMemory, Self::CannotStart, Self::BrokeOff];
 
-    /// As it stands in recordings and results.
+    /// The word in recordings and results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -98,7 +98,7 @@ impl ArmOutcome {
         }
     }
 
-    /// `None`: a word of a later version, or none of these.
+    /// `None`: an unknown word, perhaps one of a later version.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.name() == name)
     }
@@ -108,17 +108,17 @@ fn first() -> u32 {
     1
 }
 
-/// What an arm sets that nothing of ours was the load of; no experiment can say it.
+/// The setting of an arm that had no load of ours; no experiment can write it.
 const NO_LOAD: (&str, &str) = ("load.workload", "none");
 
 impl Arm {
-    /// Looks on at what others do: no load of ours, nothing squeezed.
+    /// An arm that only observes the work of others: it has no load of ours, and nothing is squeezed.
     pub fn observed(started_us: u64) -> Self {
         let settings = BTreeMap::from([(NO_LOAD.0.to_owned(), NO_LOAD.1.to_owned())]);
         Self { settings, ..Self::begun("observed", started_us) }
     }
 
-    /// Of its own cell; nothing is set, and nothing measured yet.
+    /// An arm that is the only one of its cell. Nothing is set, and nothing is measured yet.
     pub fn begun(name: &str, started_us: u64) -> Self {
         Self {
             name: name.to_owned(),
@@ -138,7 +138,7 @@ impl Arm {
         }
     }
 
-    /// As [`Self::observed`] makes it.
+    /// Whether [`Self::observed`] made this arm.
     pub fn is_observed(&self) -> bool {
         self.settings.get(NO_LOAD.0).is_some_and(|workload| workload == NO_LOAD.1)
     }
@@ -151,7 +151,7 @@ pub struct Delay {
     pub write_us: u64,
     pub sync_us: u64,
     pub mode: DelayMode,
-    /// The three are only medians: the times are drawn from distributions, or limits come on top.
+    /// The three times are only medians: the times are drawn from distributions, or rate limits apply as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub varies: bool,
 }
@@ -159,7 +159,7 @@ pub struct Delay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DelayMode {
-    /// Asked plus the device's own latency, as device-mapper's delay target does.
+    /// The asked time plus the device's own latency, as device-mapper's delay target does.
     #[default]
     Add,
     /// The reply leaves at the asked time, or when the device is done if that is later.
@@ -169,7 +169,7 @@ pub enum DelayMode {
 /// A counter that was read at both ends of the measured phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Witness {
-    /// `server`, `layer`, `limits`; `host`: read when the arm began and when it ended.
+    /// `server`, `layer`, `limits`, or `host`, which is read when the arm begins and when it ends.
     pub of: String,
     /// `Innodb_buffer_pool_reads`, `pg_stat_database.blks_read`, `slow layer reads`, ...
     pub counter: String,
@@ -192,5 +192,5 @@ pub struct Event {
     pub text: String,
 }
 
-/// What the event of a run that did not get to its end begins with; why stands behind it.
+/// The beginning of the event of a run that ended early; the reason follows.
 pub const ENDED_EARLY: &str = "ending early: ";

@@ -8,7 +8,7 @@ pub struct Series {
     /// Where it was read: `meminfo`, `vmstat`, `psi.memory`, `diskstats`, `process.stat`, `process.smaps_rollup`,
     /// `server.status`, `server.innodb_metrics`, `layer`.
     pub source: String,
-    /// Which one of several: a device name, a process role; empty when there is but one.
+    /// A device name, or a process role; empty when the source has only one.
     pub entity: String,
     /// The kernel's or the server's own name: `MemAvailable`, `Innodb_buffer_pool_reads`.
     pub name: String,
@@ -26,29 +26,29 @@ pub struct Point {
     pub value: f64,
 }
 
-/// A sink's own, such as a full disk.
+/// An error of the sink itself, such as a full disk.
 pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Takes what readers see while they read: samples, snapshots and spans. A series is declared once, then referred to by number, so that a
-/// reading costs no strings.
+/// Receives the samples, snapshots and spans that readers read. A series is declared once, and afterwards named by its number, so that a reading
+/// needs no strings.
 pub trait SampleSink: Send {
-    /// The number of the series with this source, entity and name, made when it is new. `series.points` is ignored.
+    /// The number of the series with this source, entity and name. A new series gets a new number. `series.points` is ignored.
     ///
     /// # Errors
-    /// The sink's own, such as a full disk.
+    /// An error of the sink itself, such as a full disk.
     fn declare(&mut self, series: &Series) -> Result<u32, SinkError>;
 
-    /// One batch; the numbers are those of [`SampleSink::declare`].
+    /// Takes one batch; the numbers come from [`SampleSink::declare`].
     ///
     /// # Errors
-    /// The sink's own, such as a full disk.
+    /// An error of the sink itself, such as a full disk.
     fn points(&mut self, points: &[(u32, Point)]) -> Result<(), SinkError>;
 
     /// # Errors
-    /// The sink's own, such as a full disk.
+    /// An error of the sink itself, such as a full disk.
     fn snapshot(&mut self, snapshot: &Snapshot) -> Result<(), SinkError>;
 
     /// # Errors
-    /// The sink's own, such as a full disk.
+    /// An error of the sink itself, such as a full disk.
     fn span(&mut self, span: &Span) -> Result<(), SinkError>;
 }

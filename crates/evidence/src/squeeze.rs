@@ -9,18 +9,18 @@ use units::Bytes;
 #[serde(rename_all = "snake_case")]
 pub enum RamAmount {
     Hide(Bytes),
-    /// Hide so much that this is left of `MemAvailable`.
+    /// Hide so much RAM that this amount of `MemAvailable` is left.
     Leave(Bytes),
 }
 
-/// What takes the RAM away.
+/// The mechanism that hides the RAM.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RamMechanism {
     /// A process that reserves huge pages and touches none.
     #[default]
     Holder,
-    /// The pool of huge pages: stays when all of Wringer is killed.
+    /// The pool of huge pages: the RAM stays hidden when all of Wringer is killed.
     Pool,
     /// Memory blocks taken offline: `MemTotal` shrinks.
     Offline,
@@ -59,7 +59,7 @@ pub enum OomVictim {
     /// The process that hides the RAM: the RAM is back before the kernel kills another process, and no server dies.
     #[default]
     Holder,
-    /// The one that the kernel chooses, which is the largest process, mostly the server: the experiment studies its kill.
+    /// The process that the kernel chooses, which is the largest process, mostly the server: the experiment studies its kill.
     Server,
 }
 
@@ -94,7 +94,7 @@ pub enum DiskMechanism {
 }
 
 impl DiskMechanism {
-    /// Those that a program can be started under. The other ones stand between a file system and its device.
+    /// The mechanisms under which a program can be started. The other ones stand between a file system and its device.
     pub const OF_PROGRAMS: [Self; 2] = [Self::Fuse, Self::Preload];
 
     /// The name that users write.

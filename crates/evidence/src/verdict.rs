@@ -3,13 +3,13 @@ use crate::{Quantity, Unit};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// What came of an assertion: asked and measured, side by side.
+/// The result of an assertion: the asked and the measured value, side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// As it was written: `p99<20ms`.
+    /// The text of the assertion: `p99<20ms`.
     pub assertion: String,
     pub passed: bool,
-    /// Latencies in microseconds.
+    /// A latency is in microseconds.
     pub asked: Quantity,
     /// In the unit of `asked`; `None`: there was nothing to measure.
     pub measured: Option<f64>,
@@ -26,7 +26,7 @@ impl Verdict {
         }
     }
 
-    /// The unit stands in the keys: `asked_us`, `asked_per_second`, `asked`.
+    /// The keys contain the unit: `asked_us`, `asked_per_second`, `asked`.
     pub fn json(&self) -> Value {
         let suffix = match self.asked.unit {
             Unit::Microseconds => "_us",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How values that SQLite has no type for are stored.
+//! How values without an SQLite type are stored.
 
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
@@ -38,12 +38,12 @@ impl FromSql for Counter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Packed(pub(crate) String);
 
-/// Of one text: a damaged recording must not fill the memory.
+/// The largest size of one unpacked text: a damaged recording must not fill the memory.
 const UNPACKED_MOST: u64 = 256 << 20;
 
 impl ToSql for Packed {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        // the quickest: who packs is in the middle of a measurement
+        // the fastest level: the caller is in the middle of a measurement
         let mut packed = ZlibEncoder::new(Vec::new(), Compression::fast());
         let written = packed.write_all(self.0.as_bytes()).and_then(|()| packed.finish());
         let bytes = written.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
@@ -60,7 +60,7 @@ impl FromSql for Packed {
     }
 }
 
-/// A gauge or counter as read. SQLite turns NaN into NULL; NULL is read as NaN.
+/// A gauge or counter as it was read. SQLite turns NaN into NULL; NULL is read as NaN.
 pub(crate) fn value_or_nan(value: Option<f64>) -> f64 {
     value.unwrap_or(f64::NAN)
 }

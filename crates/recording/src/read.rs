@@ -45,7 +45,7 @@ pub(crate) fn is_finished(path: &Path) -> Result<bool, Error> {
 }
 
 impl Reader<'_> {
-    /// Empty conditions when the run was cut off before they were known.
+    /// The conditions are empty when the run was cut off before they were known.
     fn conditions(&self) -> Result<Conditions, Error> {
         let found = self.rows("SELECT document FROM conditions", |row| row.get::<_, String>(0))?;
         match found.first() {
@@ -73,7 +73,7 @@ impl Reader<'_> {
         let mut drivers = self.drivers()?;
         let mut verdicts = self.verdicts()?;
         let mut broken = self.broken()?;
-        // recordings of before have the turn in the name alone
+        // older recordings have the turn only in the name
         let more = if self.has_column("arm", "cell")? { "cell, repeat" } else { "NULL AS cell, NULL AS repeat" };
         let layer_reads = if self.has_column("arm", "layer_reads")? { "layer_reads" } else { "NULL AS layer_reads" };
         let columns = "position, name, settings, delay, load, started_us, ended_us";
@@ -114,7 +114,7 @@ impl Reader<'_> {
         .collect()
     }
 
-    /// By the arm's position.
+    /// Verdicts by the arm's position.
     fn verdicts(&self) -> Result<BTreeMap<i64, Vec<Verdict>>, Error> {
         if !self.has_table("assertion")? {
             return Ok(BTreeMap::new());
@@ -130,12 +130,12 @@ impl Reader<'_> {
         Ok(verdicts)
     }
 
-    /// Why arms did not get to their end, and what they came to instead, by the arm's position.
+    /// Why arms ended early, and how they ended, by the arm's position.
     fn broken(&self) -> Result<BTreeMap<i64, (String, ArmOutcome)>, Error> {
         if !self.has_table("broken")? {
             return Ok(BTreeMap::new());
         }
-        // recordings of before do not say what an arm came to
+        // older recordings do not say how an arm ended
         let outcome = if self.has_column("broken", "outcome")? { "outcome" } else { "NULL" };
         let found = self.rows(&format!("SELECT arm, reason, {outcome} FROM broken"), |row| {
             let outcome: Option<String> = row.get(2)?;
@@ -145,7 +145,7 @@ impl Reader<'_> {
         Ok(found.into_iter().collect())
     }
 
-    /// By the arm's position.
+    /// Programs that were the load, by the arm's position.
     fn drivers(&self) -> Result<BTreeMap<i64, Driven>, Error> {
         if !self.has_table("driver")? {
             return Ok(BTreeMap::new());
@@ -170,7 +170,7 @@ impl Reader<'_> {
 
     fn measured(&self) -> Result<Vec<Measured>, Error> {
         let columns = "at_us, arm, what, mechanism, witness, within_tolerance, tolerance, asked, predicted, got";
-        // recordings of before have no such columns
+        // older recordings do not have these columns
         let more = if self.has_column("measured", "looks")? { "looks, came_on" } else { "NULL, NULL" };
         self.rows(&format!("SELECT {columns}, {more} FROM measured ORDER BY rowid"), |row| {
             let measured = Measured {
@@ -226,7 +226,7 @@ impl Reader<'_> {
         Ok(last.into_iter().flatten().next().map_or(0, |last| last.0))
     }
 
-    /// In the order of declaration; the points in the order of arrival. Only those that are needed come into memory.
+    /// Series in the order of declaration, and points in the order of arrival. Only the needed series are read into memory.
     fn samples(&self, is_needed: impl Fn(&Series) -> bool) -> Result<Vec<Series>, Error> {
         let sql = "SELECT id, source, entity, name, unit, cumulative FROM series ORDER BY id";
         let mut series: BTreeMap<u32, Series> = self
@@ -257,7 +257,7 @@ impl Reader<'_> {
 struct RawArm {
     position: i64,
     name: String,
-    /// Its cell, and which of the cell's turns it is; `None`: the recording has it in the name.
+    /// The cell, and the number of the turn; `None`: the recording has both only in the name.
     turn: Option<(String, u32)>,
     settings: String,
     delay: Option<String>,
@@ -267,13 +267,13 @@ struct RawArm {
     ended_us: u64,
 }
 
-/// The cell and its turn: `10 ms #2` is the second turn of `10 ms`.
+/// The cell and the turn in a name: `10 ms #2` is the second turn of `10 ms`.
 fn turn_in(name: &str) -> (String, u32) {
     let turn = name.rsplit_once(" #").and_then(|(cell, turn)| Some((cell.to_owned(), turn.parse().ok()?)));
     turn.unwrap_or_else(|| (name.to_owned(), 1))
 }
 
-/// The latest moment that a recording without an end speaks of.
+/// The latest time in a recording that was cut off.
 fn last_time(arms: &[Arm], measured: &[Measured], events: &[Event]) -> u64 {
     let arms = arms.iter().map(|arm| arm.ended_us.max(arm.started_us));
     let others = measured.iter().map(|one| one.at_us).chain(events.iter().map(|event| event.at_us));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An open recording: what all that reads one asks of it.
+//! An open recording, and the queries that all readers share.
 
 use crate::Error;
 use crate::cell::Counter;
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
         text.map(|text| self.json(&text)).transpose()
     }
 
-    /// An older recording may not have it.
+    /// False in a recording that is older than the column.
     pub(crate) fn has_column(&self, table: &str, column: &str) -> Result<bool, Error> {
         let sql = format!("SELECT 1 FROM pragma_table_info('{table}') WHERE name = '{column}'");
         Ok(!self.rows(&sql, |_| Ok(()))?.is_empty())
@@ -77,8 +77,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A finished recording is opened read-only. One whose writer was killed has its write-ahead log beside it, and SQLite must write
-/// to read that (its `-shm` file); nothing in the recording changes.
+/// A finished recording is opened read-only. When the writer was killed, the write-ahead log is still beside the file. SQLite must write its `-shm`
+/// file to read that log; nothing in the recording changes.
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");

@@ -4,7 +4,7 @@
 /// ignore do not change it.
 pub const SCHEMA: i64 = 1;
 
-/// SQLite's `application_id` of our files: "WRNG".
+/// SQLite's `application_id` in our files: "WRNG".
 pub(crate) const APPLICATION_ID: i64 = 0x5752_4e47;
 
 /// Every table. `docs/recording.md` says what each column means.

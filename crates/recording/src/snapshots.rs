@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Texts that were taken whole. Large ones are packed, in a table of their own.
+//! Texts that were read as a whole. Large texts are packed, in a table of their own.
 
 use crate::Error;
 use crate::cell::{Counter, Packed};
@@ -9,7 +9,7 @@ use rusqlite::{Row, Transaction, params};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// JSON of so many bytes is packed: it shrinks to a tenth. Words for people stay readable with any SQLite client.
+/// JSON of this many bytes or more is packed, which makes it ten times smaller. Text for people stays readable with any SQLite client.
 const LARGE: usize = 4096;
 const TABLES: [&str; 2] = ["snapshot", "packed_snapshot"];
 const COLUMNS: &str = "at_us, arm, source, entity, format, content";
@@ -29,10 +29,11 @@ pub(crate) fn insert(transaction: &Transaction<'_>, snapshot: &Snapshot) -> rusq
     inserted.map(drop)
 }
 
-/// Of the large ones of a source so many, spread over the whole time, and the last: those of hours would fill the memory. [`Snapshots`] has all.
+/// The number of large snapshots of a source that are read, spread over the whole time, with the last one. All snapshots of hours would fill the
+/// memory. [`Snapshots`] has all.
 const MOST: u64 = 500;
 
-/// In the order they were taken. A recording of before lacks one of the tables, or both.
+/// In the order in which they were taken. An older recording lacks one of the tables, or both.
 pub(crate) fn all(reader: &Reader<'_>) -> Result<Vec<Snapshot>, Error> {
     let of_source =
         "OVER (PARTITION BY source ORDER BY rowid ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)";
@@ -44,7 +45,7 @@ pub(crate) fn all(reader: &Reader<'_>) -> Result<Vec<Snapshot>, Error> {
     some(reader, ["", &of_large])
 }
 
-/// `filters`: the end of the statement for each table, with nothing in it that is not ours.
+/// `filters`: the end of the statement for each table. It contains only text from this program.
 fn some(reader: &Reader<'_>, filters: [&str; 2]) -> Result<Vec<Snapshot>, Error> {
     let mut found = Vec::new();
     for (table, filter) in TABLES.into_iter().zip(filters) {
@@ -65,13 +66,13 @@ fn snapshot(row: &Row<'_>) -> rusqlite::Result<Snapshot> {
         arm: row.get("arm")?,
         source: row.get("source")?,
         entity: row.get("entity")?,
-        // what a newer build names otherwise is text, too
+        // a format that only a newer build knows is read as text, too
         format: Format::ALL.into_iter().find(|known| known.name() == format).unwrap_or(Format::Text),
         content: if is_packed { row.get::<_, Packed>("content")?.0 } else { row.get("content")? },
     })
 }
 
-/// What a recording has of one source, read one by one: all together may not fit into memory.
+/// The snapshots of one source, read one by one: all together may not fit into memory.
 pub struct Snapshots<'a> {
     reader: Reader<'a>,
     source: String,
@@ -81,10 +82,10 @@ pub struct Snapshots<'a> {
 }
 
 impl<'a> Snapshots<'a> {
-    /// Of this source, as in [`Snapshot::source`]. A recording without any has no moments.
+    /// The snapshots of this source, as in [`Snapshot::source`]. A recording that has no such snapshot has no moments.
     ///
     /// # Errors
-    /// [`Error::NotARecording`], [`Error::Newer`], or SQLite's own.
+    /// [`Error::NotARecording`], [`Error::Newer`], or an error of SQLite.
     pub fn of(path: &'a Path, source: &str) -> Result<Self, Error> {
         let reader = Reader::open(path)?;
         let mut moments = BTreeSet::new();
@@ -105,7 +106,7 @@ impl<'a> Snapshots<'a> {
         &self.started
     }
 
-    /// When it ended, on the run's clock. `None`: it was cut off, or goes on.
+    /// When the run ended, on the run's clock. `None`: it was cut off, or goes on.
     pub fn elapsed_us(&self) -> Option<u64> {
         self.elapsed_us
     }
@@ -115,10 +116,10 @@ impl<'a> Snapshots<'a> {
         &self.moments
     }
 
-    /// The first that was taken at this moment. `None`: it is none of [`Self::moments`].
+    /// The first snapshot that was taken at this moment. `None`: the time is not in [`Self::moments`].
     ///
     /// # Errors
-    /// SQLite's own, such as a damaged file.
+    /// An error of SQLite, such as a damaged file.
     pub fn at(&self, moment_us: u64) -> Result<Option<Snapshot>, Error> {
         let of_moment = format!("WHERE at_us = {moment_us}");
         let found = some(&self.reader, [&of_moment, &of_moment])?;

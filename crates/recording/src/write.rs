@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is known when the run starts.
+/// The facts that are known when the run starts.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
     pub run_id: String,
@@ -20,7 +20,7 @@ pub struct Start {
     pub started: String,
     /// The experiment file, as it was written.
     pub experiment: String,
-    /// Files that it names, such as a workload's: name and text.
+    /// Files that the experiment names, such as a workload's: name and text.
     pub files: Vec<(String, String)>,
 }
 
@@ -33,14 +33,14 @@ pub struct Recording {
 
 #[derive(Debug)]
 struct Inner {
-    /// `None` when finished.
+    /// `None` after [`Recording::finish`].
     connection: Option<Connection>,
     /// (source, entity, name) -> id
     series: HashMap<(String, String, String), u32>,
 }
 
 impl Recording {
-    /// Makes the file; its folder must be there.
+    /// Creates the file; its folder must exist.
     ///
     /// # Errors
     /// [`Error::Exists`]: a recording is never written over.
@@ -53,24 +53,24 @@ impl Recording {
         Ok(Self { path: Arc::new(path.to_owned()), inner: Arc::new(Mutex::new(inner)) })
     }
 
-    /// The whole recording, also one whose writer was cut off. Of more than 500 large snapshots of one source it has evenly spread ones, with the
-    /// first and the last; [`crate::Snapshots`] has all.
+    /// The whole recording, also when its writer was cut off. When a source has more than 500 large snapshots, only some of them are read, spread
+    /// evenly, with the first and the last; [`crate::Snapshots`] has all.
     ///
     /// # Errors
-    /// [`Error::NotARecording`], [`Error::Newer`], or SQLite's own.
+    /// [`Error::NotARecording`], [`Error::Newer`], or an error of SQLite.
     pub fn read(path: &Path) -> Result<Evidence, Error> {
         Self::read_for(path, |_| true)
     }
 
-    /// As [`Self::read`], without the series that are not needed: they stay on disk. `is_needed` is asked before it has points.
+    /// Like [`Self::read`], without the series that are not needed: they stay on disk. `is_needed` gets each series without its points.
     ///
     /// # Errors
-    /// Those of [`Self::read`].
+    /// The errors of [`Self::read`].
     pub fn read_for(path: &Path, is_needed: impl Fn(&Series) -> bool) -> Result<Evidence, Error> {
         read::evidence(path, is_needed)
     }
 
-    /// True when [`Recording::finish`] was reached.
+    /// True when [`Recording::finish`] was called and ended without an error.
     pub fn is_finished(path: &Path) -> Result<bool, Error> {
         read::is_finished(path)
     }
@@ -79,7 +79,7 @@ impl Recording {
         &self.path
     }
 
-    /// Replaces what was said before.
+    /// Replaces the conditions that were written before.
     pub fn conditions(&self, conditions: &Conditions) -> Result<(), Error> {
         let document = self.json(conditions)?;
         self.write(|transaction| {
@@ -88,7 +88,7 @@ impl Recording {
         })
     }
 
-    /// Puts the arm at `position` (0, 1, ...), in place of what was said about it before: once when it starts, once when it has
+    /// Writes the arm at `position` (0, 1, ...), in place of an earlier state of it. It is called once when the arm starts, and once when it has
     /// ended.
     pub fn arm(&self, position: u32, arm: &Arm) -> Result<(), Error> {
         let settings = self.json(&arm.settings)?;
@@ -164,7 +164,7 @@ impl Recording {
         })
     }
 
-    /// Adds points to these series, which are declared when new, in one transaction.
+    /// Adds points to these series in one transaction. New series are declared first.
     pub fn samples(&self, series: &[Series]) -> Result<(), Error> {
         let mut points = Vec::new();
         for one in series {
@@ -174,7 +174,7 @@ impl Recording {
         self.insert_points(&points)
     }
 
-    /// The end: the elapsed time is written, the write-ahead log folded in. One file is left.
+    /// Ends the recording: writes the elapsed time and merges the write-ahead log into the file. One file is left.
     pub fn finish(&self, elapsed_us: u64) -> Result<(), Error> {
         self.write(|transaction| {
             set_meta(transaction, "elapsed_us", &elapsed_us.to_string())?;
@@ -215,7 +215,7 @@ impl Recording {
         self.write_locked(&mut self.lock(), change)
     }
 
-    /// One transaction. It is committed to the write-ahead log: a kill of this process loses nothing.
+    /// Writes one transaction. It is committed to the write-ahead log: a kill of this process loses nothing.
     fn write_locked(
         &self,
         inner: &mut Inner,
@@ -286,12 +286,12 @@ fn set_meta(transaction: &Transaction<'_>, key: &str, value: &str) -> rusqlite::
     transaction.execute("INSERT OR REPLACE INTO meta VALUES (?1, ?2)", [key, value]).map(drop)
 }
 
-/// They have a table of their own, where any client can read them as they came.
+/// The outputs have a table of their own, in which any SQLite client can read them unchanged.
 fn without_outputs(driven: &Driven) -> Driven {
     Driven { outputs: Vec::new(), ..driven.clone() }
 }
 
-/// `documents`: settings, delay, load and the layer's reads, as JSON.
+/// `documents`: settings, delay, load, and the times of the layer's reads, as JSON.
 fn insert_arm(
     transaction: &Transaction<'_>,
     position: u32,
@@ -329,7 +329,7 @@ fn insert_witnesses(transaction: &Transaction<'_>, arm: u32, witnesses: &[Witnes
     Ok(())
 }
 
-/// `asked` as JSON, one a verdict.
+/// `asked` has one JSON text for each verdict.
 fn insert_verdicts(
     transaction: &Transaction<'_>,
     arm: u32,
