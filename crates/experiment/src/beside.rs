@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What runs beside an arm's load: clients with an account of their own that open connections at a rate.
+//! Clients that run beside an arm's load: they have an account of their own, and open connections at a rate.
 
 use serde::Serialize;
 
-/// Clients of one account. The run makes the account; it may read and write the tables, and nothing else.
+/// Clients of one account. The run creates the account. It may read and write the tables, and nothing else.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Beside {
-    /// Its name in the server.
+    /// The account's name in the server.
     pub account: String,
     /// New connections a second.
     pub rate: f64,
-    /// Never close one: a client that leaks. Else each sends `SELECT 1` and is closed.
+    /// True: connections are never closed, as by a client that leaks them. False: each connection sends `SELECT 1` and is closed.
     pub keep: bool,
-    /// It opens no more when it has so many open.
+    /// The clients open no more connections when this many are open.
     pub most: u32,
 }

@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the words of sysbench and pgbench ask for.
+//! The meaning of the arguments of sysbench and pgbench.
 
 use crate::model::{Driver, DriverProgram};
 use units::Span;
 
-/// Options that say how long a run is, or that go with a log of it.
+/// Options that set the length of a run, or that belong to its log.
 const SYSBENCH_LENGTH: [&str; 2] = ["--time", "--events"];
 const PGBENCH_LENGTH: [&str; 7] =
     ["-t", "--transactions", "-T", "--time", "--log-prefix", "--aggregate-interval", "--sampling-rate"];
 
 impl Driver {
-    /// Of sysbench, the script or test: the first word that is no option.
+    /// sysbench's script or test: the first argument that is no option. `None` for other programs.
     pub fn script(&self) -> Option<&str> {
         let word = self.arguments.iter().find(|word| !word.starts_with("--"));
         word.filter(|_| self.program == DriverProgram::Sysbench).map(String::as_str)
     }
 
-    /// Of pgbench, the transactions a second that it is asked for.
+    /// The rate in transactions a second that pgbench's arguments ask for.
     pub fn rate(&self) -> Option<f64> {
         let mut words = self.arguments.iter();
         words.find_map(|word| word.strip_prefix("--rate=").or_else(|| word.strip_prefix("-R"))?.parse().ok())
     }
 
-    /// The same program for so long, whatever its own words say of its length, and without a log: a run of its own, before what is
-    /// measured.
+    /// The same program with this length, whatever length its own arguments ask for, and without a log: a separate run before the measured one.
     #[must_use]
     pub fn for_warmup(&self, length: Span) -> Self {
         let seconds = length.0.as_secs();
@@ -52,13 +51,13 @@ impl Driver {
         Self { program: self.program, arguments }
     }
 
-    /// Of pgbench, whether it writes a log of each transaction.
+    /// Whether this is pgbench, and it writes a log of each transaction.
     pub fn logs(&self) -> bool {
         let is_log = |word: &String| word == "-l" || word == "--log";
         self.program == DriverProgram::Pgbench && self.arguments.iter().any(is_log)
     }
 
-    /// Of pgbench, the files of its own scripts (`-f`, `--file`), without their weights.
+    /// The files of pgbench's custom scripts (`-f`, `--file`), without their weights.
     pub fn files(&self) -> Vec<&str> {
         let mut files = Vec::new();
         let mut words = self.arguments.iter().filter(|_| self.program == DriverProgram::Pgbench);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The experiment file: what it may say, what is wrong with it, and the ordered plan it stands for.
+//! The experiment file: what it may contain, its mistakes, and the ordered plan for it.
 //!
-//! In: the text of a TOML file, and for the plan the facts about a host. Out: an [`Experiment`] whose arms are fully resolved,
-//! or every [`Problem`] at once, each with its place and what to write instead; then a [`Plan`], which is data and changes
-//! nothing. No I/O, no clock, no randomness.
+//! In: the text of a TOML file, and for the plan the facts about a host. Out: an [`Experiment`] whose arms are fully resolved, or every [`Problem`]
+//! at once, each with its place and with what to write instead; then a [`Plan`], which is data and changes nothing. No I/O, no clock, no randomness.
 //!
-//! What it is not: it does not know whether a server can be had or a mechanism works here; `HostFacts` says so, and the
-//! stations check again before they touch anything.
+//! This crate does not know whether a server is available or a mechanism works here. `HostFacts` says so, and the stations check again before they
+//! touch anything.
 //!
 //! Invariants: an `Experiment` has at least one arm; arm names differ; every arm runs on the same server version and the same
 //! data; when one arm has a disk squeeze, every arm has one (with delay 0), so that all arms use one mechanism.

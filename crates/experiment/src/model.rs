@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an experiment file says, once read: plain data, every default filled in.
+//! The content of an experiment file after reading: plain data, with every default filled in.
 
 use crate::beside::Beside;
 use crate::moments::At;
@@ -23,24 +23,24 @@ pub struct Experiment {
     pub name: String,
     pub description: String,
     pub question: Question,
-    /// The article whose figures it measures again, 1 to 5; the finding `article.figures` then has both.
+    /// The number of the article, 1 to 5, whose figures are measured again; the finding `article.figures` then has both the old and the new figures.
     pub article: Option<u32>,
     /// How often the whole list of arms is run, at least 1: arm 1, 2, 3, then 1, 2, 3 again.
     pub repeat: u32,
     pub server: Server,
     pub fill: Fill,
     pub observe: Observe,
-    /// In the order they run; never empty. A file without arms has one, named `baseline`.
+    /// In the order in which they run; never empty. A file without arms gets one arm, named `baseline`.
     pub arms: Vec<Arm>,
-    /// Squeezes that must not be left out in any arm that asks for them, besides [`Squeeze::required`].
+    /// Squeezes that must not be left out in any arm that asks for them, in addition to [`Squeeze::required`].
     #[serde(skip)]
     pub(crate) required: BTreeSet<Squeezed>,
-    /// Line and column of each key that was written, for messages that are found later, on the host.
+    /// Line and column of each key in the file, for messages about problems that are found later, on the host.
     #[serde(skip)]
     pub(crate) places: BTreeMap<String, (usize, usize)>,
 }
 
-/// What the verdict answers first.
+/// The question that the verdict answers first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
@@ -66,9 +66,9 @@ impl Question {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Server {
     pub flavour: Flavour,
-    /// As written: `10.11`, `16`. `None` takes what is installed, or what the distribution offers.
+    /// As written in the file: `10.11`, `16`. `None`: the installed version, or the one that the distribution offers.
     pub version: Option<String>,
-    /// Server variables that all arms share, before an arm's own are laid over them. [`Arm::server_options`] is what is in force.
+    /// Server variables that all arms share. An arm's own variables replace them; [`Arm::server_options`] has the result.
     pub options: BTreeMap<String, String>,
 }
 
@@ -77,7 +77,7 @@ pub struct Server {
 pub enum Flavour {
     Mariadb,
     Mysql,
-    /// Percona Server for MySQL: what is true of that is true of it.
+    /// Percona Server for MySQL.
     Percona,
     Postgresql,
 }
@@ -102,7 +102,7 @@ impl Flavour {
         }
     }
 
-    /// The server variable that sizes its own page cache.
+    /// The server variable that sets the size of the server's own page cache.
     pub fn pool_variable(self) -> &'static str {
         match self {
             Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => "innodb_buffer_pool_size",
@@ -110,7 +110,7 @@ impl Flavour {
         }
     }
 
-    /// What [`Self::pool_variable`] is when nobody sets it: 128 MiB in MariaDB 10.x, MySQL 8 and PostgreSQL alike.
+    /// The value of [`Self::pool_variable`] when it is not set: 128 MiB in MariaDB 10.x, MySQL 8 and PostgreSQL alike.
     pub fn pool_default(self) -> Bytes {
         Bytes::mib(128)
     }
@@ -122,34 +122,34 @@ impl fmt::Display for Flavour {
     }
 }
 
-/// The tables all arms run on: `sbtest1..N`, as sysbench makes them.
+/// The tables on which all arms run: `sbtest1..N`, as sysbench makes them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fill {
-    /// Data of the user's own that the server begins with, as `wringer sandbox deploy --from` takes them; read, never changed. A path that
-    /// is not absolute begins in the experiment file's folder.
+    /// The user's own data, with which the server begins, as `wringer sandbox deploy --from` takes them. They are read, never changed. A relative
+    /// path begins in the experiment file's folder.
     pub from: Option<String>,
-    /// Where the loads go. `None`: into `sbtest`, or, where nothing is filled, into the only database that the data have.
+    /// The database in which the loads work. `None`: `sbtest`; when nothing is filled, the only database of the data.
     pub database: Option<String>,
     pub tables: u32,
-    /// `None`: nothing is filled, the data of `from` are what there is.
+    /// `None`: nothing is filled, and the only data are those of `from`.
     pub size: Option<FillSize>,
     pub rows: RowShape,
-    /// How often each value of `k` comes.
+    /// The distribution of the values of `k`.
     pub k_distribution: distribution::Options,
-    /// Secondary indexes: the first is sysbench's on `k`, the others on `pad` and `c`.
+    /// The number of secondary indexes: the first is sysbench's index on `k`, the others are on `pad` and `c`.
     pub secondary_indexes: u32,
-    /// pgbench's four tables beside them, at this scale.
+    /// The scale of pgbench's four tables, which are made beside the other tables. `None`: they are not made.
     pub pgbench: Option<u32>,
-    /// A program that fills the server, after all of the above: itself and its arguments. Empty: none.
+    /// A program, with its arguments, that fills the server after all of the above. Empty: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
 }
 
-/// How much, over all tables together unless it is a number of rows, which is per table as in sysbench.
+/// The amount of filled data. A size is over all tables together; a number of rows is per table, as in sysbench.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FillSize {
-    /// Rows a table.
+    /// Rows in each table.
     Rows(u64),
     /// All tables together.
     Size(Bytes),
@@ -160,32 +160,32 @@ pub enum FillSize {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowShape {
-    /// As sysbench makes them: about 190 bytes.
+    /// Rows as sysbench makes them: about 190 bytes.
     Sysbench,
-    /// So wide that this many fit in a page of the server's own size.
+    /// Rows so wide that this many fit in a page of the server.
     PerPage(u32),
-    /// So many bytes a row.
+    /// The bytes of each row.
     Width(Bytes),
 }
 
-/// One named variation, fully resolved: what the file's sections say, with the arm's own keys laid over them.
+/// One named variation, fully resolved: the file's sections, with the arm's own keys in place of theirs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Arm {
     pub name: String,
     /// The arm's own keys, flat and as written: `squeeze.disk.read` -> `10ms`.
     pub overrides: BTreeMap<String, String>,
-    /// Server variables in force.
+    /// Server variables that are in force.
     pub server_options: BTreeMap<String, String>,
     /// Variables that are set before the load, while the server runs; they stay for the arms after it.
     pub live: BTreeMap<String, String>,
-    /// What the server is started with besides them.
+    /// Everything else with which the server is started.
     pub start: ServerStart,
     pub squeeze: Squeeze,
     pub load: Load,
     /// What the result of the load must be.
     pub assertions: Vec<Asserted>,
-    /// True when the server must be started anew before this arm, because variables, what it is started with, or a cgroup limit differ
-    /// from the arm before it (the last one, for the first arm of a repetition). The first arm of all starts it anyway.
+    /// True when the server must be started anew before this arm, because variables, other settings of its start, or a cgroup limit differ from the
+    /// arm before it (for the first arm of a repetition: from the last arm). The very first arm starts the server in any case.
     pub restart: bool,
 }
 
@@ -194,108 +194,109 @@ pub struct Arm {
 #[serde(transparent)]
 pub struct Asserted {
     pub assertion: Assertion,
-    /// Line and column of where it is written.
+    /// Line and column of the assertion in the file.
     #[serde(skip)]
     pub place: (usize, usize),
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Squeeze {
-    /// Of the whole host; needs root.
+    /// The RAM of the whole host; needs root.
     pub ram: Option<RamSqueeze>,
-    /// Of the server alone, by a memory cgroup.
+    /// The RAM of the server alone, by a memory cgroup.
     pub server_ram: Option<Bytes>,
-    /// How much of the server may be swapped out. `None`: with `server_ram` nothing where the kernel counts swap apart, else as much
-    /// as the host has.
+    /// How much of the server may be swapped out. `None`: with `server_ram`, nothing if the kernel counts swap separately, otherwise as much as the
+    /// host has.
     pub swap: Option<Swap>,
-    /// The time of so many CPUs for the server, by the quota of a cgroup.
+    /// The server gets the time of this many CPUs, by the quota of a cgroup.
     pub cpus: Option<Cpus>,
     /// The CPUs that the server may run on.
     pub cpuset: Option<CpuList>,
     /// `None`: no arm has a disk squeeze, and no slow layer is put under the server.
     pub disk: Option<Asked>,
-    /// The same in all arms; `None`: what can be had, FUSE first.
+    /// The same in all arms. `None`: an available mechanism, FUSE first.
     pub disk_mechanism: Option<DiskMechanism>,
-    /// None of these may be left out for want of rights: rather the run does not start.
+    /// True: the run does not start when it lacks the rights for one of these squeezes. False: such a squeeze is left out.
     pub required: bool,
-    /// What a squeeze does that came on out of its tolerance.
+    /// How the arm goes on when a squeeze took effect outside of its tolerance.
     pub on_miss: OnMiss,
 }
 
-/// What becomes of an arm whose squeeze came on, but not as asked. One of which less than half or more than twice came on ends its arm
-/// either way.
+/// How an arm goes on when its squeeze took effect, but not as asked. When less than half or more than twice of the asked value took effect, the arm
+/// ends in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnMiss {
-    /// It is measured; what was got stands beside what was asked, and is what is computed with.
+    /// The arm is measured. The measured value of the squeeze is shown beside the asked one, and is used in computations.
     #[default]
     Note,
-    /// It is not measured.
+    /// The arm is not measured.
     End,
 }
 
-/// How much of the host's RAM, and who dies when what is left does not do.
+/// How much of the host's RAM is hidden, and which process is killed when the remaining RAM is not enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RamSqueeze {
     #[serde(flatten)]
     pub amount: RamAmount,
     pub oom_victim: OomVictim,
-    /// The same in every arm that hides RAM. `None`: what this machine allows.
+    /// The same in every arm that hides RAM. `None`: a mechanism that this machine allows.
     pub mechanism: Option<RamMechanism>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Load {
-    /// `oltp_point_select` and so on, sysbench's names; or a file, from where the experiment's file is: [`Load::is_file`].
+    /// `oltp_point_select` and other names of sysbench; or a file, relative to the folder of the experiment's file: [`Load::is_file`].
     pub workload: String,
-    /// Connections; sysbench's word.
+    /// The number of connections; the name is sysbench's.
     pub threads: u32,
     pub arrivals: Arrivals,
-    /// The measured phase ends after this time, or after [`Self::events`] transactions, whichever is first. At least one is set, but for a replay.
+    /// The measured phase ends after this time, or after [`Self::events`] transactions, whichever is first. At least one of them is set, except for a
+    /// replay.
     pub time: Option<Span>,
     pub events: Option<u64>,
-    /// Under the arm's own squeeze and rate, before measuring. Zero: none.
+    /// The length of the warm-up before the measured phase, with the arm's own squeeze and rate. Zero: none.
     pub warmup: Span,
-    /// After each start of the server and before any squeeze is on: the same workload, closed loop, at full speed, to fill
-    /// the server's page cache.
+    /// A load after each start of the server, before any squeeze is on, that fills the server's page cache: the same workload, closed loop, at full
+    /// speed.
     pub preheat: Option<Preheat>,
     pub distribution: distribution::Options,
-    /// The file says so; else it is what is taken when nothing is said.
+    /// Whether the file sets the distribution; otherwise it is the default.
     #[serde(skip)]
     pub distribution_written: bool,
     pub seed: u64,
     pub prepared: bool,
-    /// The CPUs that the load itself may run on.
+    /// The CPUs on which the load itself may run.
     pub cpuset: Option<CpuList>,
     pub options: workload::Options,
-    /// The program that is the load in place of Wringer's own. Then only `workload` (which names it), `threads`, `time`, `warmup` and
-    /// `cpuset` mean anything; of a command, `time` is when it is ended.
+    /// The program that is the load in place of Wringer's own. Then only `workload` (the program's name), `threads`, `time`, `warmup` and `cpuset`
+    /// have a meaning; a command is ended after `time`.
     pub driver: Option<Driver>,
-    /// The log that is the load in place of Wringer's own. Then of the keys above only `workload` (which names it) and `cpuset` mean anything.
+    /// The log that is the load in place of Wringer's own. Then, of the keys above, only `workload` (the log's name) and `cpuset` have a meaning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
     /// Clients with accounts of their own, which open connections while the load runs.
     pub beside: Vec<Beside>,
-    /// Statements that the run sends before the load, when the accounts of [`Self::beside`] are there.
+    /// Statements that the run sends before the load, after the accounts of [`Self::beside`] have been created.
     pub before: Vec<String>,
-    /// Nothing happens for so long, when everything else is ready, before [`Self::before`] and the load. Zero: it begins at once.
+    /// The length of a pause without any work, when all is ready, before [`Self::before`] and the load. Zero: no pause.
     pub pause: Span,
-    /// Before the load so many random reads of the largest data file, each cold and warm, past the page cache and through it, and scans of
-    /// it; `None`: nothing is read.
+    /// The number of random reads of the largest data file before the load. Each read is done cold and warm, both past the page cache and through it;
+    /// the file is scanned, too. `None`: nothing is read.
     pub probe: Option<u64>,
-    /// How long the server is looked at after the load, when its connections are closed. Zero: not at all.
+    /// How long the server is observed after the load, when the load's connections are closed. Zero: not at all.
     pub idle: Span,
-    /// Statements beside the measured phase, at moments of it.
+    /// Statements that are sent beside the load, at given times of the measured phase.
     pub at: Vec<At>,
-    /// Statements of the measured phase that last so long or longer are kept one by one; `None`: none is.
+    /// Statements of the measured phase that last this long or longer are kept one by one; `None`: no statement is kept.
     pub slow_statements: Option<Span>,
 }
 
-/// A load program of somebody else's, and its words, but for those that say how to connect.
+/// A load program other than Wringer, and its arguments, without those that say how to connect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Driver {
     pub program: DriverProgram,
-    /// Of sysbench the script and options; of a command its program first.
+    /// For sysbench, the script and options; for a command, its program first.
     pub arguments: Vec<String>,
 }
 
@@ -304,7 +305,7 @@ pub struct Driver {
 pub enum DriverProgram {
     Sysbench,
     Pgbench,
-    /// Whatever the file names.
+    /// Any program that the file names.
     Command,
 }
 
@@ -320,17 +321,17 @@ impl DriverProgram {
 }
 
 impl Load {
-    /// Whether Wringer makes its statements: a workload by name or from a file, no other program and no log.
+    /// Whether Wringer makes the statements of this load: it is a workload by name or from a file, and no other program or log.
     pub fn is_of_ours(&self) -> bool {
         self.driver.is_none() && self.replay.is_none()
     }
 
-    /// Whether it sends one of pgbench's scripts, to pgbench's tables.
+    /// Whether the load is one of pgbench's scripts, sent by Wringer to pgbench's tables.
     pub fn is_pgbench(&self) -> bool {
         self.is_of_ours() && self.workload.starts_with("pgbench_") && !Self::is_file(&self.workload)
     }
 
-    /// Whether this names a workload's file: it ends in `.toml`.
+    /// Whether this is the name of a workload's file: it ends in `.toml`.
     pub fn is_file(workload: &str) -> bool {
         std::path::Path::new(workload).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
     }
@@ -341,7 +342,7 @@ impl Load {
 pub enum Preheat {
     Time(Span),
     Transactions(u64),
-    /// So many transactions as there are rows in all tables, times this.
+    /// The number of rows in all tables, times this factor, as a number of transactions.
     TimesRows(f64),
 }
 
@@ -352,7 +353,7 @@ pub struct Observe {
     pub server: bool,
     /// Whether to read the server process in `/proc`.
     pub process: bool,
-    /// From one inventory of the server's memory to the next; `None`: none is taken.
+    /// The time from one inventory of the server's memory to the next; `None`: no inventory is taken.
     pub memory: Option<Span>,
     /// Whether and how the server's threads are watched for stalls while a load runs.
     pub stalls: Option<WatchStalls>,
@@ -361,35 +362,35 @@ pub struct Observe {
 /// How the server's threads are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct WatchStalls {
-    /// From one look at them to the next; `None`: 10 to 20 ms, as costs little.
+    /// The time from one look at the threads to the next. `None`: 10 to 20 ms, so that the watch costs little.
     pub interval: Option<Span>,
-    /// The shortest stall that is told.
+    /// The shortest stall that is reported.
     pub least: Span,
 }
 
 impl WatchStalls {
-    /// As `wringer stalls watch` has it.
+    /// The default of `wringer stalls watch`.
     pub const LEAST: Span = Span(Duration::from_millis(50));
 }
 
 impl Experiment {
-    /// Whether a slow layer goes under the server: then it does in every arm, with delay 0 where none is asked for.
+    /// Whether a slow layer is under the server. Then every arm has it, with delay 0 in arms that ask for none.
     pub fn slow_layer(&self) -> bool {
         self.arms.iter().any(|arm| arm.squeeze.disk.is_some())
     }
 
-    /// Whether the server is in a cgroup of CPU time: in every arm when one has a quota. The kernel shares CPUs between cgroups first, so
-    /// that a server in one runs beside its load in another way than a server in none.
+    /// Whether the server is in a cgroup of CPU time: when one arm has a quota, it is in every arm. The kernel divides CPUs between cgroups first, so
+    /// that a server in a cgroup competes with its load in another way than a server in none.
     pub fn cpu_group(&self) -> bool {
         self.arms.iter().any(|arm| arm.squeeze.cpus.is_some())
     }
 
-    /// What the file says of how the disk is to be made slow; the same in all arms.
+    /// The mechanism for a slow disk that the file asks for; the same in all arms.
     pub fn disk_mechanism(&self) -> Option<DiskMechanism> {
         self.arms.iter().find_map(|arm| arm.squeeze.disk_mechanism)
     }
 
-    /// The size of the server's own page cache in this arm, as far as the file says; else the server's default.
+    /// The size of the server's own page cache in this arm, if the file sets it, otherwise the server's default.
     pub fn pool(&self, arm: &Arm) -> Bytes {
         pool_of(self.server.flavour, &arm.server_options)
     }
@@ -400,7 +401,7 @@ pub(crate) fn pool_of(flavour: Flavour, options: &BTreeMap<String, String>) -> B
     written.and_then(|text| pool_bytes(flavour, text)).unwrap_or(flavour.pool_default())
 }
 
-/// PostgreSQL counts a bare number in its 8 KiB blocks; the others count bytes.
+/// The bytes of a pool size. PostgreSQL counts a bare number in its blocks of 8 KiB; the others count bytes.
 fn pool_bytes(flavour: Flavour, text: &str) -> Option<Bytes> {
     let bare = text.bytes().all(|b| b.is_ascii_digit());
     let size: Bytes = text.parse().ok()?;

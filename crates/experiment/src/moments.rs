@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happens at moments of an arm that the file names: statements beside the load, variables that are set while the server runs.
+//! Actions at times of an arm that the file names: statements beside the load, and variables that are set while the server runs.
 
 use serde::Serialize;
 use units::Span;
 
-/// What stands for the number of the sending in [`At::sql`], from 0.
+/// The text in [`At::sql`] that is replaced by the number of the sending, from 0.
 const TURN: &str = "{turn}";
 
 /// A statement that is sent at a moment of the measured phase, over a connection of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct At {
-    /// From the beginning of the measured phase.
+    /// The time from the beginning of the measured phase.
     pub time: Span,
     pub sql: String,
-    /// From one sending to the next; `None`: it is sent once.
+    /// The time from one sending to the next; `None`: it is sent once.
     pub every: Option<Span>,
 }
 
 impl At {
-    /// When it is due for the `turn`-th time, from 0; `None`: not so often.
+    /// When the statement is due for the `turn`-th time, from 0; `None`: it is not sent that often.
     pub fn due(&self, turn: u32) -> Option<Span> {
         match (turn, self.every) {
             (0, _) => Some(self.time),
@@ -32,7 +32,7 @@ impl At {
     }
 }
 
-/// A value as `SET GLOBAL` takes it: numbers bare, sizes as bytes, because only option files know `128M`; all else in quotes.
+/// A value as `SET GLOBAL` takes it: numbers bare, sizes as bytes (only option files know `128M`), and all other values in quotes.
 pub fn sql_value(written: &str) -> String {
     let is_number = |text: &str| !text.is_empty() && text.parse::<f64>().is_ok_and(f64::is_finite);
     let digits = written.trim_end_matches(|c: char| "kKmMgGtT".contains(c));
@@ -45,7 +45,7 @@ pub fn sql_value(written: &str) -> String {
     }
 }
 
-/// Whether what a server says of a variable is what it was told: `ON` is 1, and letters may be of either case.
+/// Whether a server's value of a variable is the asked one: `ON` is the same as 1, and upper and lower case do not matter.
 pub fn is_same_value(asked: &str, got: &str) -> bool {
     let plain = |text: &str| {
         let bare = sql_value(text.trim()).trim_matches('\'').to_ascii_lowercase();

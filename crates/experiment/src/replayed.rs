@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `load.replay` asks for: the statements of a server's log, once more.
+//! The settings of `load.replay`: the statements of a server's log are sent again.
 
 use serde::Serialize;
 use std::fmt;
 
-/// As `wringer replay` does it: each connection of the log is one of ours.
+/// A replay as `wringer replay` does it: each connection of the log is one connection of ours.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Replay {
-    /// From the folder of the experiment's file, unless it is absolute.
+    /// The path of the log: absolute, or relative to the folder of the experiment's file.
     pub log: String,
     pub speed: Speed,
-    /// Everything is sent. Else only what is provably a read.
+    /// True: all statements are sent. False: only those that are provably reads.
     pub writes: bool,
 }
 
@@ -19,17 +19,17 @@ pub struct Replay {
 pub enum Speed {
     /// This many times as fast as recorded.
     Times(f64),
-    /// Each statement as soon as the one before it on its connection is done.
+    /// Each statement is sent as soon as the one before it on its connection is done.
     Max,
 }
 
 impl Replay {
-    /// What the load is called.
+    /// The name of the load.
     pub fn name(&self) -> String {
         format!("replay {}", self.log)
     }
 
-    /// How long a log of so many seconds takes; nobody knows it of one that is sent as fast as the server goes.
+    /// How long the replay of a log of this many seconds takes; 0 at full speed, because the time is not known in advance.
     pub(crate) fn seconds(&self, log_seconds: f64) -> f64 {
         match self.speed {
             Speed::Times(times) => log_seconds / times,

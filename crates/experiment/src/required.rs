@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which squeezes are asked for, which of them must not be left out, and where that is written.
+//! The squeezes that arms ask for, those that must not be left out, and their places in the file.
 
 use crate::model::{Arm, Experiment, Squeeze};
 use crate::squeezed::Squeezed;
@@ -18,10 +18,10 @@ impl Squeezed {
 }
 
 impl Experiment {
-    /// From now on these must not be left out, in any arm that asks for them.
+    /// Marks squeezes that must not be left out, in any arm that asks for them.
     ///
     /// # Errors
-    /// The first that no arm asks for.
+    /// The first squeeze that no arm asks for.
     pub fn require(&mut self, squeezes: &[Squeezed]) -> Result<(), Squeezed> {
         let asked = |it: &Squeezed| self.arms.iter().any(|arm| it.is_asked_by(&arm.squeeze));
         if let Some(nowhere) = squeezes.iter().find(|it| !asked(it)) {
@@ -36,7 +36,7 @@ impl Experiment {
         squeeze.is_asked_by(&arm.squeeze) && (arm.squeeze.required || self.required.contains(&squeeze))
     }
 
-    /// Line and column of where a setting of the n-th arm, from 0, was written: in the arm, else in the section; else the start.
+    /// Line and column of a setting of the n-th arm, from 0: in the arm, otherwise in the section, otherwise the start of the file.
     pub fn place(&self, arm: usize, key: &str) -> (usize, usize) {
         let own = format!("arm.{arm}.{key}");
         let below = |prefix: &str| {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server is started with, besides its variables: huge pages, another malloc, a pooler in front of it.
+//! The settings of a server's start besides its variables: huge pages, another malloc, a pooler in front of the server.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// `None` of each leaves it as it is.
+/// `None` in a field leaves that setting unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ServerStart {
     pub huge_pages: Option<HugePages>,
@@ -13,17 +13,17 @@ pub struct ServerStart {
     pub thp: Option<Thp>,
     /// Further variables of the server's environment.
     pub environment: BTreeMap<String, String>,
-    /// PostgreSQL only. The load goes through it; observers and witnesses go past it.
+    /// PostgreSQL only. The load connects through it; observers and witnesses connect directly to the server.
     pub pgbouncer: Option<PgBouncer>,
 }
 
-/// Whether the server's shared memory, or InnoDB's pool, lies in huge pages of the host.
+/// Whether the server's shared memory, or InnoDB's pool, is in huge pages of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HugePages {
-    /// Or no start.
+    /// The server must get them, or it does not start.
     On,
-    /// As many as can be had.
+    /// As many as are available.
     Try,
     Off,
 }
@@ -46,7 +46,7 @@ impl HugePages {
     }
 }
 
-/// Who serves malloc in the server: one of [`capability::MALLOCS`], the whole path of a library, or `NAME=PATH`.
+/// The malloc of the server: one of [`capability::MALLOCS`], the whole path of a library, or `NAME=PATH`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Malloc(pub String);
@@ -83,16 +83,16 @@ impl Thp {
 /// A pgBouncer that keeps server connections open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PgBouncer {
-    /// To the server. Once they are made they stay until the server stops.
+    /// The number of connections to the server. Once they are made they stay until the server stops.
     pub connections: u32,
     pub mode: PoolMode,
 }
 
-/// For how long a client keeps a server connection.
+/// How long a client keeps a server connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PoolMode {
-    /// Until it disconnects.
+    /// Until the client disconnects.
     #[default]
     Session,
     Transaction,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The squeezes by their names.
+//! The squeezes, by their names.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an arm does around its load: reads of the data before it, variables that are set while the server runs, a rest after it.
+//! The steps of an arm before and after its load: reads of the data, variables that are set while the server runs, a rest.
 
 use super::estimate;
 use super::steps::List;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What on this host stands in the way of an experiment, with the line that asks for it.
+//! The reasons why an experiment cannot run on this host, each with the line of the file.
 
 use super::{HostFacts, disk_mechanism, estimate, no_right_to_ram, no_right_to_server_ram};
 use crate::model::{Arm, Experiment, Flavour};
@@ -9,7 +9,7 @@ use crate::squeezed::Squeezed;
 use evidence::{DiskMechanism, RamAmount};
 use units::Bytes;
 
-/// Below it the kernel starts to kill.
+/// Below this the kernel starts to kill processes.
 const RAM_FLOOR_BYTES: u64 = Bytes::GIB;
 
 pub(super) fn blockers(experiment: &Experiment, host: &HostFacts) -> Vec<Problem> {
@@ -50,7 +50,7 @@ pub(super) fn blockers(experiment: &Experiment, host: &HostFacts) -> Vec<Problem
     found
 }
 
-/// No package client that Wringer asks has it.
+/// No package client that Wringer uses offers Percona Server.
 fn percona(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
     let (line, column) = experiment.places.get("server.flavour").copied().unwrap_or((1, 1));
     (experiment.server.flavour == Flavour::Percona && host.server_binary.is_none()).then(|| Problem {
@@ -61,7 +61,7 @@ fn percona(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
     })
 }
 
-/// What would be left out here for want of rights, and must not be.
+/// Squeezes that must not be left out, and for which this host or this user lacks the rights.
 fn required(experiment: &Experiment, arm: &Arm, host: &HostFacts) -> Vec<(String, String)> {
     let lacking = [(Squeezed::Ram, no_right_to_ram(host)), (Squeezed::ServerRam, no_right_to_server_ram(host))];
     let refused = lacking.into_iter().filter_map(|(squeeze, why)| Some((squeeze, why?)));
@@ -75,10 +75,10 @@ fn required(experiment: &Experiment, arm: &Arm, host: &HostFacts) -> Vec<(String
         .collect()
 }
 
-/// Hiding more than there is, or the server's own need, kills it. `leave 24 GiB` of 20 available hides nothing, and is no obstacle.
+/// Hiding more RAM than there is, or RAM that the server needs, kills the server. `leave 24 GiB` of 20 available hides nothing, and is no obstacle.
 fn ram(experiment: &Experiment, arm: &Arm, host: &HostFacts) -> Option<(String, Option<String>)> {
     if !host.as_root {
-        return None; // left out, and the plan says so
+        return None; // the squeeze is left out, and the plan says so
     }
     let left = match arm.squeeze.ram?.amount {
         RamAmount::Leave(leave) => leave.0.min(host.mem_available_bytes),
@@ -99,7 +99,7 @@ fn ram(experiment: &Experiment, arm: &Arm, host: &HostFacts) -> Option<(String, 
     })
 }
 
-/// An arm that goes on without would be another arm.
+/// An arm that runs without the asked huge pages would be another arm.
 fn huge_pages(experiment: &Experiment, arm: &Arm, host: &HostFacts) -> Option<(String, String)> {
     let pool = experiment.pool(arm);
     let is_asked = arm.start.huge_pages == Some(HugePages::On);
@@ -121,7 +121,7 @@ fn server_ram(arm: &Arm, host: &HostFacts) -> Option<(String, Option<String>)> {
     })
 }
 
-/// What would only be left out otherwise, and then the arms would not differ in what they are about.
+/// Limits that would be left out here. Without them the arms would not differ in the property that the experiment compares.
 fn cpus(experiment: &Experiment, arm: &Arm, host: &HostFacts) -> Option<(&'static str, String, String)> {
     const ROOT: &str = "run as root, or leave the key out; `wringer doctor` says what this host has";
     if arm.squeeze.swap.is_some() && host.memory_cgroup == "none" {
@@ -155,7 +155,7 @@ fn disk(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
     })
 }
 
-/// Every arm has the slow layer when one has; the first that asks for it is where to look.
+/// Every arm has the slow layer when one has. The problem's place is the first arm that asks for it.
 fn disk_layer(experiment: &Experiment, host: &HostFacts) -> Option<Problem> {
     let asks = |index: &usize| experiment.arms[*index].squeeze.disk.as_ref().is_some_and(|disk| !disk.is_none());
     let asking = (0..experiment.arms.len()).find(asks).unwrap_or_default();

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rough figures for deciding whether to start: within a factor of two on an ordinary machine.
+//! Rough figures for the decision whether to start: within a factor of two on an ordinary machine.
 
 use super::HostFacts;
 use crate::model::{Arm, Experiment, FillSize, Flavour, Load, Preheat, RowShape};
 use evidence::Arrivals;
 use units::{Bytes, Span};
 
-/// Rows go in through SQL, several connections at once; seen on two cores: 30 to 60 MiB/s.
+/// Rows are inserted through SQL, over several connections at once; 30 to 60 MiB/s were seen on two cores.
 const FILL_BYTES_PER_SECOND: f64 = 25.0 * 1024.0 * 1024.0;
-/// Point selects over one connection, without delay, part of them with a read: seen 3,000 to 15,000.
+/// Point selects over one connection, without delay, some of them with a read: 3,000 to 15,000 were seen.
 const TRANSACTIONS_PER_SECOND: f64 = 4000.0;
-/// A package's download and unpacking.
+/// Download and unpacking of a package.
 const FETCH_SECONDS: f64 = 60.0;
 const PACKAGE_BYTES: u64 = 400 * Bytes::MIB;
-/// A data directory with nothing in it: system tables, redo log or WAL.
+/// An empty data directory: system tables, redo log or WAL.
 const EMPTY_DATA_BYTES: u64 = 350 * Bytes::MIB;
-/// A server beside its page cache, and the driver.
+/// A server without its page cache, and the driver.
 const SERVER_BYTES: u64 = 350 * Bytes::MIB;
-/// A connection's buffers in the server.
+/// The server's buffers for one connection.
 const CONNECTION_BYTES: u64 = Bytes::MIB;
 
-/// All tables together.
+/// The size of all tables together.
 pub(super) fn fill_bytes(experiment: &Experiment) -> Bytes {
     let pool = experiment.arms.first().map_or(experiment.server.flavour.pool_default(), |arm| experiment.pool(arm));
     match experiment.fill.size {
@@ -34,10 +34,10 @@ pub(super) fn fill_bytes(experiment: &Experiment) -> Bytes {
     }
 }
 
-/// A row's entries in none, one, two and three secondary indexes: on a number, a text of 60 and one of 120 characters.
+/// The bytes of a row's entries in none, one, two and three secondary indexes: on a number, on a text of 60 and on one of 120 characters.
 const INDEXES_BYTES: [u64; 4] = [0, 16, 100, 250];
 
-/// On the page, its share of the page's free space included.
+/// The bytes of a row on the page, with its share of the page's free space.
 fn row_bytes(experiment: &Experiment) -> u64 {
     let page = match experiment.server.flavour {
         Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => 16 << 10,
@@ -66,12 +66,12 @@ pub(super) fn pgbench_seconds(scale: u32) -> f64 {
     pgbench_bytes(Some(scale)) as f64 / FILL_BYTES_PER_SECOND
 }
 
-/// 15 MiB an account table of 100,000 rows, with its index.
+/// A table of 100,000 accounts has 15 MiB, with its index.
 fn pgbench_bytes(scale: Option<u32>) -> u64 {
     u64::from(scale.unwrap_or_default()) * 15 * Bytes::MIB
 }
 
-/// Of each read, on a disk that takes half a millisecond; four series of them, and two scans at 100 MiB a second.
+/// Four series of reads, at half a millisecond for each read, and two scans at 100 MiB a second.
 pub(super) fn probe_seconds(experiment: &Experiment, reads: u64) -> f64 {
     let scans = 2.0 * fill_bytes(experiment).0 as f64 / f64::from(experiment.fill.tables.max(1));
     4.0 * reads as f64 * 0.0005 + scans / (100.0 * 1024.0 * 1024.0)
@@ -81,7 +81,7 @@ pub(super) fn fetch_seconds(host: &HostFacts) -> f64 {
     if host.server_binary.is_some() { 0.0 } else { FETCH_SECONDS }
 }
 
-/// Rows of the table that pgbench's scripts read.
+/// The number of rows of the table that pgbench's scripts read.
 fn accounts(experiment: &Experiment) -> u64 {
     u64::from(experiment.fill.pgbench.unwrap_or_default()) * 100_000
 }
@@ -97,7 +97,7 @@ pub(super) fn preheat_seconds(experiment: &Experiment, load: &Load) -> f64 {
     transactions / TRANSACTIONS_PER_SECOND
 }
 
-/// The measured phase: its time, or its events at the rate or at what the delay lets through, whichever ends first.
+/// The length of the measured phase: its time, or its events at the given rate or at the rate that the delay allows, whichever ends first.
 pub(super) fn measured_seconds(arm: &Arm) -> f64 {
     let by_events = arm.load.events.map(|events| {
         let rate = match arm.load.arrivals {
@@ -122,7 +122,7 @@ pub(super) fn disk(experiment: &Experiment, host: &HostFacts) -> Bytes {
     Bytes(times(filled, 1.3).0 + EMPTY_DATA_BYTES + package)
 }
 
-/// The largest over the arms.
+/// The largest RAM that any arm needs.
 pub(super) fn ram(experiment: &Experiment) -> Bytes {
     let needs = |arm: &Arm| experiment.pool(arm).0 + SERVER_BYTES + u64::from(arm.load.threads) * CONNECTION_BYTES;
     Bytes(experiment.arms.iter().map(needs).max().unwrap_or_default())
@@ -133,6 +133,6 @@ pub(super) fn seconds(span: Span) -> f64 {
 }
 
 fn times(bytes: u64, factor: f64) -> Bytes {
-    #[allow(clippy::cast_possible_truncation)] // saturates, and an estimate is all it is
+    #[allow(clippy::cast_possible_truncation)] // the value saturates, and is only an estimate
     Bytes((bytes as f64 * factor) as u64)
 }

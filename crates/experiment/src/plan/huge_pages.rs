@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Steps that give a server huge pages: room in the host's pool, and the host's transparent huge pages.
+//! Steps that give a server huge pages: free pages in the host's pool, and the host's setting of transparent huge pages.
 
 use super::steps::List;
 use crate::model::Arm;
 use crate::server_start::Thp;
 
 impl List<'_> {
-    /// So much that the server's memory has room in it.
+    /// Makes the pool so large that the server's memory fits.
     pub(super) fn huge_pool(&mut self, arm: &Arm) {
         if !arm.start.wants_huge_pages() {
             return;
@@ -22,7 +22,7 @@ impl List<'_> {
         );
     }
 
-    /// Those of one process can only be turned off, so all programs of the host get them.
+    /// For a single process, transparent huge pages can only be turned off. To turn them on, all programs of the host get them.
     pub(super) fn host_thp(&mut self, arm: &Arm) {
         let Some((now, asked)) = self.other_thp(arm) else { return };
         self.add("sandbox", 0.1, format!("set the transparent huge pages of the host to {asked}")).does(
@@ -31,7 +31,7 @@ impl List<'_> {
         );
     }
 
-    /// The host's setting, and another one that the arm asks for.
+    /// The host's setting, and the different one that the arm asks for.
     pub(super) fn other_thp(&self, arm: &Arm) -> Option<(String, &'static str)> {
         let asked = arm.start.thp.filter(|asked| *asked != Thp::Never)?.name();
         let now = self.host.host_thp.clone()?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The ordered steps an experiment stands for on a given host: data, to be shown before anything is done.
+//! The ordered steps of an experiment on a given host: data that is shown before anything is done.
 //!
-//! Seconds, disk and RAM are estimates for deciding whether to start; the recording holds what was measured. The facts are
-//! those of one moment, so each station checks again before it touches anything.
+//! Seconds, disk and RAM are estimates for the decision whether to start; the recording has the measured values. The facts are those of one moment,
+//! so each station checks again before it touches anything.
 
 mod around;
 mod blockers;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use units::Bytes;
 
-/// What a plan hangs on, read by the caller.
+/// The facts about a host on which a plan depends; the caller reads them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostFacts {
     pub as_root: bool,
@@ -26,11 +26,11 @@ pub struct HostFacts {
     /// `MemAvailable`.
     pub mem_available_bytes: u64,
     pub cpus: u32,
-    /// Free space where sandboxes live; `None` when it could not be read.
+    /// Free space in the folder of sandboxes; `None` when it could not be read.
     pub disk_free_bytes: Option<u64>,
-    /// Where sandboxes live, for the text.
+    /// The folder of sandboxes, for the text.
     pub data_folder: String,
-    /// What hides RAM here by itself, when a run may.
+    /// The mechanism that hides RAM on this host when the file names none, if a run may hide RAM.
     pub ram_mechanism: RamMechanism,
     /// Whether `/dev/fuse` can be opened and a private mount namespace can be made.
     pub fuse: bool,
@@ -38,24 +38,24 @@ pub struct HostFacts {
     pub preload: bool,
     /// Whether this user may make the pool of huge pages larger.
     pub huge_pool: bool,
-    /// What is free in that pool already, and reserved by nobody.
+    /// Bytes in that pool that are free and not reserved.
     pub huge_unclaimed_bytes: u64,
-    /// The host's setting of transparent huge pages, where this user may change it.
+    /// The host's setting of transparent huge pages, if this user may change it.
     pub host_thp: Option<String>,
-    /// `v1`, `v2` or `none`: where a memory cgroup can be made by this user.
+    /// The version in which this user can make a memory cgroup: `v1` or `v2`, otherwise `none`.
     pub memory_cgroup: String,
-    /// The same of a cgroup of CPU time.
+    /// The same for a cgroup of CPU time.
     pub cpu_cgroup: String,
-    /// The same of a cgroup of CPU sets; `none` means the CPU affinity of processes.
+    /// The same for a cgroup of CPU sets; `none`: the CPU affinity of processes is used.
     pub cpuset_cgroup: String,
-    /// The binary of the asked flavour when it is on this machine or in the cache; `None` means it will be fetched.
+    /// The binary of the asked flavour if it is on this machine or in the cache; `None`: it will be fetched.
     pub server_binary: Option<String>,
-    /// How long the logs are that arms replay, by what the file calls them.
+    /// The lengths of the logs that arms replay, by the names in the file.
     pub log_seconds: BTreeMap<String, f64>,
 }
 
 impl HostFacts {
-    /// With what was read of the logs that arms replay.
+    /// Adds the lengths of the logs that arms replay.
     #[must_use]
     pub fn of_logs(mut self, log_seconds: BTreeMap<String, f64>) -> Self {
         self.log_seconds = log_seconds;
@@ -63,46 +63,46 @@ impl HostFacts {
     }
 }
 
-/// How the disk is made slow here: as the file says, else by FUSE where that can be had, else by a library. `None`: it is not.
+/// How the disk is made slow here: as the file says, otherwise by FUSE if it is available, otherwise by a library. `None`: no arm asks for it.
 pub fn disk_mechanism(experiment: &Experiment, host: &HostFacts) -> Option<DiskMechanism> {
     let by_itself = if host.fuse || !host.preload { DiskMechanism::Fuse } else { DiskMechanism::Preload };
     experiment.slow_layer().then(|| experiment.disk_mechanism().unwrap_or(by_itself))
 }
 
-/// The steps in order, and what stands in the way.
+/// The steps in order, and the reasons why the run would not start.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     pub schema: u32,
     pub experiment: String,
     pub as_root: bool,
     pub steps: Vec<Step>,
-    /// Squeezes that this user or this host cannot have.
+    /// Squeezes that are not available to this user or on this host.
     pub left_out: Vec<LeftOut>,
-    /// Why the run would not start here. Empty: nothing known stands in the way.
+    /// Why the run would not start here. Empty: no reason is known.
     pub blockers: Vec<Problem>,
-    /// What it would start with, and will be told again in the result: a disk that this host cannot imitate.
+    /// Doubts that do not stop the run, and that the result repeats: a disk that this host cannot imitate.
     pub doubts: Vec<Problem>,
-    /// What nobody could be asked yet, and why.
+    /// Questions that could not be checked yet, and why.
     pub not_asked: Vec<String>,
     pub seconds: f64,
     pub disk_bytes: u64,
-    /// What the server and the load need at most, apart from what is hidden.
+    /// The most RAM that the server and the load need, without the hidden RAM.
     pub ram_bytes: u64,
 }
 
-/// One step. Steps that change something outside Wringer's own folders carry the change and its undo.
+/// One step. A step that changes something outside Wringer's own folders has the change and its undo.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
     /// From 1.
     pub number: usize,
     /// `journal`, `sandbox`, `fill`, `squeeze`, `load`, `report`, `release`.
     pub station: String,
-    /// `None`: not of one arm.
+    /// `None`: the step does not belong to one arm.
     pub arm: Option<String>,
     pub text: String,
-    /// What changes on the host.
+    /// The change on the host.
     pub change: Option<String>,
-    /// How it is put back. `None` beside a change: it ends by itself, or needs none, and the text says so.
+    /// How the change is undone. `None` beside a change: it ends by itself, or needs no undo, and the text says so.
     pub undo: Option<String>,
     pub seconds: f64,
 }
@@ -114,7 +114,7 @@ pub struct LeftOut {
     pub instead: String,
 }
 
-/// Lays out what `wringer run` would do with this experiment on this host. Changes nothing.
+/// The steps of `wringer run` with this experiment on this host. Changes nothing.
 pub fn plan(experiment: &Experiment, host: &HostFacts) -> Plan {
     let steps = steps::steps(experiment, host);
     Plan {
@@ -175,7 +175,7 @@ fn no_right_to_server_ram(host: &HostFacts) -> Option<&'static str> {
     (host.memory_cgroup == "none").then_some("this user can make no memory cgroup here")
 }
 
-/// Less RAM is asked for so that reads reach the disk. What else keeps the page cache from answering them?
+/// An experiment hides RAM so that reads reach the disk. The returned text says what else prevents the page cache from answering reads.
 fn instead_of_ram(experiment: &Experiment) -> &'static str {
     use crate::Flavour::{Mariadb, Mysql, Percona, Postgresql};
     match experiment.server.flavour {

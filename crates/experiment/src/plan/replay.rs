@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An arm whose load is a log, and data that a program fills.
+//! The steps for an arm whose load is a log, and for data that a program fills.
 
 use super::steps::List;
 use crate::replayed::Replay;
 
 impl List<'_> {
-    /// `beside`: what is sampled meanwhile.
+    /// `beside`: the data that are sampled during the replay.
     pub(super) fn replay(&mut self, replay: &Replay, beside: &str) {
         let log_seconds = self.host.log_seconds.get(&replay.log).copied();
         let what = if replay.writes { "writes, too" } else { "only what provably reads" };

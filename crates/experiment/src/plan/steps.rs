@@ -9,7 +9,7 @@ use evidence::{Arrivals, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use units::{Bytes, counted};
 use workload::distribution::Kind;
 
-/// A start, from exec to the first answer, after a clean stop.
+/// The time of a start after a clean stop, from exec to the first answer.
 const START_SECONDS: f64 = 2.0;
 const STOP_SECONDS: f64 = 2.0;
 const INIT_SECONDS: f64 = 5.0;
@@ -131,7 +131,7 @@ impl List<'_> {
         self.steps[from..].iter_mut().for_each(|step| step.arm = Some(name.clone()));
     }
 
-    /// The arm that ran before this one.
+    /// The arm that runs before this one.
     fn before(&self, turn: u32, index: usize) -> Option<&Arm> {
         match (turn, index) {
             (1, 0) => None,
@@ -173,7 +173,7 @@ impl List<'_> {
         }
     }
 
-    /// What the server is started in.
+    /// The limits under which the server is started.
     fn limits(&mut self, arm: &Arm) {
         const GONE: &str = "remove it when the server has stopped";
         let (host, squeeze) = (self.host, &arm.squeeze);
@@ -239,7 +239,7 @@ impl List<'_> {
         self.add("squeeze", 10.0, format!("{text}{victim}")).does(&change, undo);
     }
 
-    /// How much is hidden; `None` where the host is as small as asked already.
+    /// The amount of hidden RAM; `None` when the host has no more RAM than is to be left.
     fn hidden(&self, ram: RamSqueeze) -> Option<Bytes> {
         match ram.amount {
             RamAmount::Hide(hide) => Some(hide),
@@ -435,7 +435,7 @@ fn describe(load: &Load) -> String {
     format!("{} {until}, {threads}{cpus}, {arrivals}, {}, seed {}", load.workload, load.distribution.kind, load.seed)
 }
 
-/// When it ends, and where it runs.
+/// The words about the end of a program's run and about its CPUs.
 fn driven(load: &Load) -> String {
     let is_command = load.driver.as_ref().is_some_and(|driver| driver.program == DriverProgram::Command);
     let until = match load.time {
@@ -454,7 +454,7 @@ fn inventories(observe: crate::Observe) -> String {
         + if observe.stalls.is_some() { "; watch the server's threads for stalls" } else { "" }
 }
 
-/// What it is started with besides its variables.
+/// The words about all with which the server is started besides its variables.
 fn with(start: &ServerStart) -> String {
     let pages = start.huge_pages.map(|asked| format!(", huge pages {}", asked.name()));
     let malloc = start.malloc.as_ref().map(|malloc| format!(", malloc {}", malloc.name()));

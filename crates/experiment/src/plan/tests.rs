@@ -123,7 +123,7 @@ fn an_ordinary_user_is_told_what_is_left_out_and_why() {
     assert!(left.why.contains("only root's runs") && left.instead.contains("O_DIRECT"), "{left:?}");
 }
 
-/// What is said of hiding RAM is what would be done here.
+/// The plan describes the mechanism that hides RAM on this host.
 #[test]
 fn where_huge_pages_cannot_be_had_the_plan_names_the_balloon() {
     let change = |ram_mechanism| {
@@ -194,7 +194,7 @@ fn a_delay_of_nothing_changes_nothing() {
     assert_eq!((changes("set delay 0;"), changes("set delay read 10 ms")), (false, true));
 }
 
-/// A host that is smaller than asked already: nothing is hidden, and nothing stands in the way.
+/// The host has less RAM than is to be left: nothing is hidden, and nothing blocks the run.
 #[test]
 fn leaving_more_than_there_is_hides_nothing() {
     let small = HostFacts { mem_available_bytes: 6 * Bytes::GIB, mem_total_bytes: 8 * Bytes::GIB, ..root() };
@@ -247,7 +247,7 @@ fn every_flavour_is_planned() {
     assert!(plan.steps.iter().any(|step| step.text.contains("MySQL")), "{:#?}", plan.steps);
 }
 
-/// No package client that is asked has Percona Server.
+/// No package client that Wringer uses has Percona Server.
 #[test]
 fn percona_is_planned_where_it_is_and_else_in_the_way() {
     let text = TEXT
@@ -323,7 +323,7 @@ fn a_driver_is_a_process_that_ends_with_the_run() {
     assert_eq!((step.seconds, step.undo.is_some()), (7.0, true));
 }
 
-/// What would only be left out and told is refused where it is required, with its line: in the file, and from outside.
+/// A squeeze that would only be left out, with a note, is refused when it is required, with its line: in the file, and from outside.
 #[test]
 fn a_required_squeeze_is_never_left_out() {
     let poor = HostFacts { as_root: false, memory_cgroup: "none".into(), ..root() };
@@ -345,7 +345,7 @@ fn a_required_squeeze_is_never_left_out() {
     assert!(plan(&ram, &root()).blockers.is_empty());
 }
 
-/// One arm alone requires it: another that asks for it and does not is left out.
+/// Only one arm requires the squeeze. In another arm, which asks for it without requiring it, it is left out.
 #[test]
 fn an_arm_may_require_what_others_do_not() {
     let poor = HostFacts { memory_cgroup: "none".into(), ..root() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `[[arm]]`: each one's keys laid over the sections, read as a whole, then compared with its neighbours.
+//! `[[arm]]`: the keys of each arm replace those of the sections; the result is read as a whole, and then compared with the other arms.
 
 use super::{assertions, load, moments, server, server_start, squeeze};
 use crate::model::{Arm, Flavour, Server, Squeeze, pool_of};
@@ -10,7 +10,8 @@ use diskmodel::Asked;
 use evidence::RamMechanism;
 use units::Bytes;
 
-/// Tables whose keys exclude each other: an arm replaces them as a whole. So does an arm's disk profile, which says everything.
+/// Tables whose keys exclude each other: an arm replaces them as a whole. An arm's disk profile also replaces the whole table, because it sets every
+/// key.
 fn whole(own: &Table) -> &'static [&'static str] {
     let profile = own.leaves().iter().any(|(path, ..)| path == "squeeze.disk.profile");
     if profile { &["ram", "disk"] } else { &["ram"] }
@@ -91,7 +92,7 @@ fn arm_list_at(top: &Section<'_>) -> At {
     top.node("arm").map_or(0..0, |node| node.at.clone())
 }
 
-/// What an arm may not say, with the reason.
+/// Reports keys that an arm may not have, with the reason.
 fn check_keys(own: &Table, problems: &Problems) {
     for (key, entry) in own.0.iter().filter(|(key, _)| *key != "name") {
         let refused = match key.as_str() {
@@ -130,7 +131,7 @@ fn check_server(entry: &Entry, problems: &Problems) {
     }
 }
 
-/// Reads the sections as this arm sees them. `None` only with a problem reported.
+/// Reads the sections with this arm's keys in place of theirs. `None` only with a problem reported.
 fn resolve(table: &Table, own: &Table, flavour: Option<Flavour>, problems: &Problems) -> Option<Arm> {
     let varies = |table: &Table| {
         Table(
@@ -154,7 +155,7 @@ fn resolve(table: &Table, own: &Table, flavour: Option<Flavour>, problems: &Prob
         server_start::check_load(&top, &start, load);
     }
     too_small_for_pool(&top, flavour?, &server_options, squeeze.server_ram);
-    // its assertions stand beside what came of them
+    // assertions are shown beside their results
     let shown = |path: &str| path != "name" && path != "assert";
     let overrides =
         own.leaves().into_iter().filter(|(path, ..)| shown(path)).map(|(path, text, _)| (path, text)).collect();
@@ -205,7 +206,7 @@ fn same_names(written: &[&Table], problems: &Problems) {
     }
 }
 
-/// When one arm has a slow layer, all have: a comparison across mechanisms would compare the mechanisms.
+/// When one arm has a slow layer, all have it: a comparison of arms with different mechanisms would compare the mechanisms.
 fn one_mechanism(arms: &mut [Arm], written: &[&Table], problems: &Problems) {
     let first = arms.iter().find_map(|arm| arm.squeeze.disk_mechanism);
     for (arm, own) in arms.iter().zip(written) {
@@ -227,7 +228,7 @@ fn one_mechanism(arms: &mut [Arm], written: &[&Table], problems: &Problems) {
     }
 }
 
-/// The one that some arm names is that of all that hide RAM; two are refused, for the same reason.
+/// A mechanism that one arm names holds for all arms that hide RAM; two different ones are refused, because they could not be compared.
 fn one_ram_mechanism(arms: &mut [Arm], own: &[&Table], problems: &Problems) {
     let named = |arm: &Arm| arm.squeeze.ram.and_then(|ram| ram.mechanism);
     let Some((first, mechanism)) = arms.iter().find_map(|arm| Some((arm.name.clone(), named(arm)?))) else { return };
@@ -244,7 +245,7 @@ fn one_ram_mechanism(arms: &mut [Arm], own: &[&Table], problems: &Problems) {
     }
 }
 
-/// RAM that is hidden in the pool of huge pages would be what the server takes.
+/// RAM that is hidden in the pool of huge pages would be the pages that the server takes.
 fn one_user_of_the_pool(arms: &[Arm], top: &Section<'_>) {
     let hides = |arm: &Arm| arm.squeeze.ram.is_some_and(|ram| ram.mechanism == Some(RamMechanism::Pool));
     if arms.iter().any(hides) && arms.iter().any(|arm| arm.start.wants_huge_pages()) {

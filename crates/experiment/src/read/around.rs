@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `load.idle` and `load.probe`: what is looked at after an arm's load, and before it.
+//! `load.idle` and `load.probe`: the observation after an arm's load, and the reads before it.
 
 use super::load_keys::too_long;
 use crate::section::Section;
 use crate::tree::Value;
 use units::Span;
 
-/// More would take longer than any load.
+/// A larger number of reads would take longer than any load.
 const MOST_READS: u64 = 1_000_000;
 
-/// How long the server is looked at after the load; zero: not at all.
+/// How long the server is observed after the load; zero: not at all.
 pub(super) fn idle(load: &Section<'_>) -> Span {
     let Some(asked) = load.unit::<Span>("idle", "60s") else { return Span::ZERO };
     too_long(load, "idle", asked.value);
     asked.value
 }
 
-/// The number of random reads; `"none"`, as an arm takes it away again.
+/// The number of random reads. An arm writes `"none"` to turn the section's probe off.
 pub(super) fn probe(load: &Section<'_>) -> Option<u64> {
     let node = load.node("probe")?;
     match &node.value {
@@ -58,7 +58,7 @@ name = "beside a driver"
 load = { driver = "sysbench", arguments = ["oltp_read_only"], time = "5s", idle = "5s", probe = 7 }
 "#;
 
-    /// The section's own keys stay in an arm that names a driver: so there they are left out of the section.
+    /// The section's own keys stay in force in an arm that names a driver, so this file does not have them in the section.
     fn file() -> String {
         GOOD.replace("workload = \"oltp_point_select\"\n", "")
             .replace("\"both\"\n", "\"both\"\nload.workload = \"oltp_point_select\"\n")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `assert`: what the result of an arm must be.
+//! `assert`: conditions on the result of an arm.
 
 use crate::model::{Asserted, DriverProgram, Load};
 use crate::problem::Problems;
@@ -10,7 +10,7 @@ use assertion::Assertion;
 const GRAMMAR: &str =
     "write [CLASS] [response|service] FIGURE RELATION VALUE, such as \"p99<20ms\", \"queries/s>1000\" or \"errors=0\"";
 
-/// Of the arm with its own keys laid over the file's.
+/// Reads the assertions of an arm. `merged`: the file's keys, with the arm's own in place of them.
 pub(super) fn read(merged: &Table, load: &Load, problems: &Problems) -> Vec<Asserted> {
     let Some(node) = merged.get("assert") else { return Vec::new() };
     let one = std::slice::from_ref(node);
@@ -45,7 +45,7 @@ fn asserted(item: &Node, load: &Load, problems: &Problems) -> Option<Asserted> {
     Some(Asserted { assertion, place: problems.place(&item.at) })
 }
 
-/// What another program does not say of its run: it would always fail, or never.
+/// Refuses an assertion on a figure that another program does not report: the assertion would always fail, or never.
 fn untold(assertion: &Assertion, load: &Load) -> Option<(String, &'static str)> {
     if let Some(replay) = &load.replay {
         return match (assertion.figure(), replay.speed) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `load.beside`: the clients that run beside an arm's load; and `load.before`: the statements that come before both.
+//! `load.beside`: clients that run beside an arm's load. `load.before`: statements that are sent before both.
 
 use crate::beside::Beside;
 use crate::section::Section;
 use crate::tree::Value;
 
-/// More would be another experiment: each takes a descriptor here, and a process or a thread in the server.
+/// A larger number would be another experiment: each connection takes a descriptor here, and a process or a thread in the server.
 const MOST: u32 = 10_000;
 const USUAL_MOST: u32 = 1000;
 const EXAMPLE: &str = "write beside = [{ account = \"leak\", rate = 20, keep = true }]";
-/// The accounts that a sandbox has already.
+/// The accounts that exist in every sandbox.
 const TAKEN: [&str; 4] = ["wringer", "root", "postgres", "replicator"];
 
 pub(super) fn read(load: &Section<'_>) -> Vec<Beside> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `[load]` of an arm whose load is a program of somebody else's: sysbench, pgbench, any command.
+//! `[load]` of an arm whose load is another program: sysbench, pgbench, any command.
 
 use super::load_keys::{cpuset, too_long};
 use super::{around, beside, moments};
@@ -12,11 +12,10 @@ use workload::distribution;
 
 const DRIVERS: [DriverProgram; 3] = [DriverProgram::Sysbench, DriverProgram::Pgbench, DriverProgram::Command];
 const WORDS: [&str; 3] = ["sysbench", "pgbench", "command"];
-/// What Wringer's own load understands, and no other; the options of its workloads and the numbers of its
-/// distributions come on top.
+/// Keys that only Wringer's own load has. The options of its workloads and the numbers of its distributions are such keys, too.
 const OURS: [&str; 10] =
     ["workload", "rate", "arrivals", "warmup", "preheat", "distribution", "seed", "prepared", "events", "threads"];
-/// Options that say where the server is, and as whom: an experiment has but its own.
+/// Options that name the server and the account: an experiment uses only its own server.
 const SYSBENCH_CONNECTION: [&str; 13] = [
     "--db-driver",
     "--config-file",
@@ -33,10 +32,10 @@ const SYSBENCH_CONNECTION: [&str; 13] = [
     "--pgsql-db",
 ];
 const PGBENCH_CONNECTION: [&str; 8] = ["-h", "--host", "-p", "--port", "-U", "--username", "-i", "--initialize"];
-/// Both run for so long when nothing is said; pgbench is told so.
+/// The length of a run by default; pgbench gets it as an argument.
 const USUAL: Span = Span::secs(10);
 
-/// What belongs to a driver, in a section that names none.
+/// Refuses keys of a driver in a section that names no driver.
 pub(super) fn refuse_without(section: &Section<'_>) {
     for key in ["arguments", "command"] {
         if let Some(node) = section.node(key) {
@@ -130,7 +129,7 @@ pub(super) fn texts(section: &Section<'_>, key: &'static str) -> Option<Vec<Stri
     Some(texts)
 }
 
-/// Other tools take whole seconds alone.
+/// A time for another program, which takes only whole seconds.
 fn whole_seconds(section: &Section<'_>, key: &'static str) -> Option<Span> {
     let asked = section.unit::<Span>(key, "20s")?.value;
     too_long(section, key, asked);
@@ -149,7 +148,7 @@ pub(super) fn ours() -> impl Iterator<Item = &'static str> {
     OURS.into_iter().chain(options.map(|setting| setting.name)).chain(numbers)
 }
 
-/// A key that would be passed over in silence.
+/// Refuses keys that would have no effect.
 fn refuse_ours(section: &Section<'_>, program: Option<DriverProgram>) {
     for key in ours() {
         let taken = match (key, program) {
@@ -169,7 +168,7 @@ fn refuse_ours(section: &Section<'_>, program: Option<DriverProgram>) {
     }
 }
 
-/// What the keys ask for, on its way into the program's words.
+/// The values of the keys, which become arguments of the program.
 struct Asked<'a> {
     section: &'a Section<'a>,
     program: DriverProgram,
@@ -198,7 +197,7 @@ impl Asked<'_> {
         }
         self.refuse_connection(&arguments, &SYSBENCH_CONNECTION);
         let time = match (self.time, self.events) {
-            // sysbench would stop after 10 s all the same
+            // without this sysbench would stop after 10 s
             (None, Some(_)) => Some("0".to_owned()),
             (time, _) => time.map(seconds),
         };
@@ -232,7 +231,7 @@ impl Asked<'_> {
                 self.refuse_twice("time", timed);
                 arguments.push(format!("--time={}", seconds(time)));
             }
-            // pgbench by itself would stop after ten transactions
+            // pgbench without this option would stop after ten transactions
             None if !timed => arguments.push(format!("--time={}", seconds(USUAL))),
             None => {}
         }
@@ -275,7 +274,7 @@ impl Asked<'_> {
         }
     }
 
-    /// How long the program will run, as far as its words say.
+    /// How long the program will run, if its arguments say it.
     fn length(&self, driver: &Driver) -> Option<Span> {
         let prefix = match self.program {
             DriverProgram::Sysbench => "--time=",
@@ -287,7 +286,7 @@ impl Asked<'_> {
     }
 }
 
-/// In the words of `command`.
+/// Refuses `{password}` in the arguments of `command`.
 pub(super) fn refuse_password(section: &Section<'_>, command: &[String]) {
     if command.iter().any(|word| word.contains("{password}")) {
         let message = "{password} would show the password to everybody on the machine: `ps` prints a program's words";
@@ -297,7 +296,7 @@ pub(super) fn refuse_password(section: &Section<'_>, command: &[String]) {
     }
 }
 
-/// `-T10`, `--time=10`.
+/// Whether the argument is the option and its value in one word: `-T10`, `--time=10`.
 fn is_joined(argument: &str, option: &str) -> bool {
     argument
         .strip_prefix(option)
@@ -309,7 +308,7 @@ fn seconds(span: Span) -> String {
     span.0.as_secs().to_string()
 }
 
-/// pgbench's own scripts work on pgbench's own tables, whether pgbench sends them or we do.
+/// pgbench's own scripts need pgbench's own tables, whether pgbench or Wringer sends them.
 pub(super) fn check_tables(top: &Section<'_>, fill: Option<&Fill>, arms: &[Arm]) {
     if fill.is_none_or(|fill| fill.pgbench.is_some() || fill.from.is_some() || !fill.command.is_empty()) {
         return;

@@ -36,7 +36,7 @@ pub(super) fn read(top: &Section<'_>, server: Option<&Server>) -> Option<Fill> {
     Some(Fill { from, database, tables, size: size?, rows, k_distribution, secondary_indexes, pgbench, command })
 }
 
-/// Whoever says how much is to be filled.
+/// Keys that say how much is filled.
 const SIZES: [&str; 2] = ["size", "rows"];
 
 fn check_command(section: &Section<'_>, command: &[String]) {
@@ -47,7 +47,7 @@ fn check_command(section: &Section<'_>, command: &[String]) {
     refuse_password(section, command);
 }
 
-/// Nothing is filled: a word on what the rows shall be like would be left out in silence.
+/// Nothing is filled: keys that describe the rows would have no effect.
 fn needs_a_size(section: &Section<'_>) {
     for key in ["rows_per_page", "row_bytes", "secondary", "secondary_indexes", "k_distribution"] {
         if let Some(node) = section.node(key) {
@@ -64,7 +64,7 @@ fn needs_a_size(section: &Section<'_>) {
     }
 }
 
-/// `secondary = true` is short for one.
+/// The number of secondary indexes; `secondary = true` means one.
 fn indexes(section: &Section<'_>) -> u32 {
     let one = section.boolean("secondary").is_some_and(|asked| asked.value);
     let count = section.integer("secondary_indexes", 0..=3u32);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Keys that other tools' words would be, and what they are called here.
+//! The words of other tools for keys, and the keys here that mean the same.
 
-/// What to write instead of `key` in this section; `None`: no other tool's that is known.
+/// What to write instead of `key` in this section; `None`: no known tool has this word.
 pub(super) fn hint(section: &str, key: &str) -> Option<&'static str> {
     let key = key.replace('-', "_").to_lowercase();
     // an arm's own sections are named like the file's

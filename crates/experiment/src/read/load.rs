@@ -58,7 +58,7 @@ pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> 
     (!load.workload.is_empty()).then_some(load)
 }
 
-/// A workload by name, or a file, which the caller reads: nothing here does I/O.
+/// A workload by name, or a file, which the caller reads: this crate does no I/O.
 fn workload(section: &Section<'_>) -> Option<String> {
     match section.node("workload").map(|node| &node.value) {
         Some(Value::Text(text)) if Load::is_file(text) => Some(text.clone()),
@@ -69,7 +69,7 @@ fn workload(section: &Section<'_>) -> Option<String> {
     }
 }
 
-/// A file says itself where its values come from.
+/// A workload's file has its own distributions of values: `load.distribution` is refused beside it.
 fn own_values(section: &Section<'_>, load: &Load) {
     if let (true, Some(node)) = (Load::is_file(&load.workload), section.node("distribution")) {
         let message = format!("load.distribution has no meaning beside {}", load.workload);
@@ -77,7 +77,7 @@ fn own_values(section: &Section<'_>, load: &Load) {
     }
 }
 
-/// sysbench runs for ten seconds unless told otherwise; `events` alone means until they are done.
+/// The length of the load: ten seconds by default, as in sysbench; when only `events` is written, there is no limit of time.
 fn time(section: &Section<'_>) -> Option<Span> {
     if section.node("time").is_none() {
         return section.node("events").is_none().then_some(Span::secs(10));
@@ -147,7 +147,7 @@ fn preheat(section: &Section<'_>) -> Option<Preheat> {
     }
 }
 
-/// `key` names the kind; its numbers stand beside it.
+/// `key` names the kind of distribution; its numbers are keys of the same section.
 pub(super) fn distribution(section: &Section<'_>, key: &'static str) -> distribution::Options {
     let kind = section.choice(key, &Kind::ALL.map(Kind::name)).and_then(|word| word.value.parse().ok());
     let kind: Kind = kind.unwrap_or_default();
@@ -177,7 +177,7 @@ fn options(section: &Section<'_>, workload: Option<&str>) -> Options {
     options
 }
 
-/// An option that the workload does not have would be passed over in silence.
+/// Refuses an option that the workload does not have, because it would have no effect.
 fn fits(section: &Section<'_>, setting: &Setting, workload: Option<&str>) {
     let (Some(node), Some(workload)) = (section.node(setting.name), workload) else { return };
     let of: Vec<&str> = setting.of.iter().map(|name| name.as_str()).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From text to [`Experiment`]: sections, then arms laid over them, then what contradicts what.
+//! From text to [`Experiment`]: sections, then arms whose keys replace theirs, then checks for contradictions.
 
 mod arms;
 mod around;
@@ -36,7 +36,7 @@ impl Experiment {
         let problems = problems_in(text);
         let table = tree::parse(text, &problems);
         if !problems.is_empty() {
-            return Err(problems.into_sorted()); // what is not TOML would only bring follow-up problems
+            return Err(problems.into_sorted()); // text that is not TOML would only cause more problems
         }
         match read(&table, &problems) {
             Some(experiment) if problems.is_empty() => Ok(experiment),
@@ -44,15 +44,15 @@ impl Experiment {
         }
     }
 
-    /// Reads what a file says after keys of it were set to other values: each problem stands where the tree says.
+    /// Reads the tree of a file after some of its keys were set to other values. The tree has the place of each problem.
     ///
-    /// `None` only with a problem reported; with a problem reported it may be there all the same, and is not to be used.
+    /// `None` only with a problem reported. With a problem reported, an experiment may still be returned, and must not be used.
     pub fn of_table(table: &Table, problems: &Problems) -> Option<Experiment> {
         read(table, problems)
     }
 }
 
-/// Gathers problems in the text of an experiment file; knows words of other tools.
+/// Gathers problems in the text of an experiment file; it knows the words of other tools.
 pub fn problems_in(text: &str) -> Problems {
     Problems::of(text).with_hints(foreign::hint)
 }
@@ -72,7 +72,7 @@ fn read(table: &Table, problems: &Problems) -> Option<Experiment> {
     let observe = observe(&top);
     let arms = arms::read(table, &top, server.as_ref(), repeat, problems);
     driver::check_tables(&top, fill.as_ref(), arms.as_deref().unwrap_or_default());
-    // read anew for each arm, with its keys laid over: here only so that they count as known
+    // these are read for each arm, with the arm's keys; they are named here only so that they count as known
     top.node("squeeze");
     top.node("load");
     top.node("assert");
@@ -157,12 +157,12 @@ fn stalls(observe: &Section<'_>) -> Option<WatchStalls> {
     let words = "it is the shortest stall that is told, from 5ms to 1h: shorter waits are not told apart from work";
     let least = time("stalls_min", "50ms", (5000, 3_600_000_000), words);
     let is_wanted = observe.boolean("stalls").map(|asked| asked.value);
-    // who says how wants it
+    // a file that sets the interval or the shortest stall wants the watch
     let is_wanted = is_wanted.unwrap_or(interval.is_some() || least.is_some());
     is_wanted.then(|| WatchStalls { interval, least: least.unwrap_or(WatchStalls::LEAST) })
 }
 
-/// Where each key stands; those of the n-th arm below `arm.<n>.`, from 0.
+/// The place of each key. Keys of the n-th arm, from 0, begin with `arm.<n>.`.
 fn places(table: &Table, problems: &Problems) -> BTreeMap<String, (usize, usize)> {
     let mut places: BTreeMap<_, _> =
         table.leaves().into_iter().map(|(path, _, at)| (path, problems.place(&at))).collect();

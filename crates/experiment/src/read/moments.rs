@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use units::Span;
 
 const AT_EXAMPLE: &str = "write at = [{ time = \"10s\", sql = \"SELECT ...\", every = \"120s\" }]";
-/// More would be a load of its own, and belongs beside it as one.
+/// A shorter interval would be a load of its own, to be run beside this one.
 const MOST_OFTEN: Span = Span(std::time::Duration::from_millis(10));
 const SHORTEST_SLOW: Span = Span(std::time::Duration::from_micros(100));
-/// What only Wringer's own load does.
+/// Keys that only Wringer's own load has.
 const OWN_LOAD: [&str; 2] = ["at", "slow_statements"];
 
 pub(super) fn pause(load: &Section<'_>) -> Span {
@@ -23,7 +23,7 @@ pub(super) fn pause(load: &Section<'_>) -> Span {
     asked.value
 }
 
-/// `"none"`, as an arm takes it away again.
+/// The threshold for slow statements. An arm writes `"none"` to turn the section's value off.
 pub(super) fn slow_statements(load: &Section<'_>) -> Option<Span> {
     let node = load.node("slow_statements")?;
     if matches!(&node.value, Value::Text(word) if word == "none") {
@@ -67,7 +67,7 @@ fn one(section: Section<'_>) -> Option<At> {
     Some(At { time: time?.value, sql: sql?, every })
 }
 
-/// A statement that would never be sent is a mistake.
+/// Refuses a statement at a time after the end of the load: it would never be sent.
 pub(super) fn check_at(section: &Section<'_>, load: &Load) {
     let Some(time) = load.time else { return };
     if let Some(late) = load.at.iter().find(|at| at.time >= time) {
@@ -77,7 +77,7 @@ pub(super) fn check_at(section: &Section<'_>, load: &Load) {
     }
 }
 
-/// `other`: what the load is instead.
+/// `other`: the key of the other kind of load.
 pub(super) fn refuse_beside(section: &Section<'_>, other: &str) {
     for key in OWN_LOAD {
         if let Some(node) = section.node(key) {
@@ -117,8 +117,8 @@ fn variable(section: &Section<'_>, key: &str, entry: &Entry) -> Option<(String, 
     Some((name, value))
 }
 
-/// What one arm sets stays for those after it: so each that runs on the same server says its own value, and the order of the arms does not
-/// change what they measure.
+/// A variable that one arm sets keeps its value in later arms. So each arm on the same server must set it, and the order of the arms does not change
+/// their results.
 pub(super) fn all_say_the_same_names(arms: &[Arm], top: &Section<'_>) {
     let setter = |name: &str| arms.iter().find(|arm| arm.live.contains_key(name));
     for arm in arms {

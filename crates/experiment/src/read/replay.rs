@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `[load]` of an arm that sends the statements of a server's log once more.
+//! `[load]` of an arm that sends the statements of a server's log again.
 
 use super::load_keys::cpuset;
 use super::{around, beside, driver, moments};
@@ -12,15 +12,15 @@ use std::ops::RangeInclusive;
 use units::Span;
 use workload::distribution;
 
-/// Beside `replay` alone.
+/// Keys that only belong to `replay`.
 const OWN: [&str; 2] = ["speed", "writes"];
-/// As `wringer replay --speed` has it.
+/// The same limits as of `wringer replay --speed`.
 const TIMES: RangeInclusive<f64> = 0.001..=1_000_000.0;
 const SPEEDS: &str = "write speed = 2 for twice as fast as recorded, 0.001 to 1000000, or speed = \"max\"";
-/// What the log says itself, or another kind of load has.
+/// Keys whose values the log contains, or that belong to another kind of load.
 const OTHERS: [&str; 4] = ["driver", "arguments", "command", "time"];
 
-/// What belongs to a replay, in a section that names no log.
+/// Refuses keys of a replay in a section that names no log.
 pub(super) fn refuse_without(section: &Section<'_>) {
     for key in OWN {
         if let Some(node) = section.node(key) {
@@ -75,7 +75,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Load> {
     })
 }
 
-/// A number, or `"max"`; `"2x"` as on the command line.
+/// A number, or `"max"`; a text such as `"2x"`, as on the command line, is accepted, too.
 fn speed(section: &Section<'_>) -> Option<Speed> {
     let Some(node) = section.node("speed") else { return Some(Speed::Times(1.0)) };
     let Value::Text(text) = &node.value else {
@@ -91,7 +91,7 @@ fn speed(section: &Section<'_>) -> Option<Speed> {
     times.map(Speed::Times)
 }
 
-/// A key that would be passed over in silence.
+/// Refuses keys that would have no effect.
 fn refuse_ours(section: &Section<'_>) {
     for key in driver::ours().chain(OTHERS) {
         if let Some(node) = section.node(key) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `[server]` and `[server.options]`. What an arm may have, too, is read in `server_start`.
+//! `[server]` and `[server.options]`. Keys that an arm may have, too, are read in `server_start`.
 
 use super::{moments, server_start, variable};
 use crate::model::{Flavour, Server};
@@ -44,7 +44,7 @@ fn version(section: &Section<'_>) -> Option<String> {
     Some(text.value)
 }
 
-/// Server variables; `-` and `_` are the same letter in their names.
+/// Server variables; `-` and `_` are the same character in their names.
 pub(super) fn options(server: &Section<'_>, flavour: Flavour) -> BTreeMap<String, String> {
     let section = server.section("options");
     section.entries().filter_map(|(key, entry)| option(&section, flavour, key, entry)).collect()
@@ -67,8 +67,8 @@ fn option(section: &Section<'_>, flavour: Flavour, key: &str, entry: &Entry) -> 
     Some((name, value))
 }
 
-/// The fill's size may hang on the pool, so its size must be readable: for us, and as the server itself spells sizes, or it would
-/// refuse to start when everything else is done.
+/// The fill's size may depend on the pool, so the pool's size must be readable for us. It must also have the server's own spelling: otherwise the
+/// server would refuse to start after all other work is done.
 fn size_of_pool(section: &Section<'_>, flavour: Flavour, name: &str, value: &str, entry: &Entry) {
     if name != flavour.pool_variable() {
         return;
@@ -88,8 +88,8 @@ fn size_of_pool(section: &Section<'_>, flavour: Flavour, name: &str, value: &str
     section.wrong(Some(&entry.node), &message, Some(format!("write \"{}{unit}\"", bytes.0 / size)));
 }
 
-/// As each server writes sizes, letter for letter: postgresql.org, "Parameter Names and Values"; MariaDB's `eval_num_suffix`
-/// takes one letter of either case.
+/// The units of sizes as each server writes them, letter for letter: postgresql.org, "Parameter Names and Values"; MariaDB's `eval_num_suffix` takes
+/// one letter of either case.
 fn size_units(flavour: Flavour) -> &'static [(&'static str, u64)] {
     const KIB: u64 = Bytes::KIB;
     const MIB: u64 = Bytes::MIB;

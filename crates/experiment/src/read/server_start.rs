@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The keys of `[server]` that an arm may have, too, besides the options: what the server is started with.
+//! The keys of `[server]`, besides the options, that an arm may have, too: they say how the server is started.
 
 use super::squeeze::one_of;
 use crate::model::{Flavour, Load};
@@ -9,11 +9,11 @@ use crate::tree::Value;
 use capability::MALLOCS;
 use std::collections::BTreeMap;
 
-/// Of `[server]` and of an arm's own `server`.
+/// Keys of `[server]` and of an arm's own `server`.
 pub(super) const KEYS: [&str; 5] = ["huge_pages", "malloc", "thp", "environment", "pgbouncer"];
-/// The variables that say the same as `huge_pages`.
+/// The variables that mean the same as `huge_pages`.
 const HUGE_PAGE_OPTIONS: [&str; 2] = ["huge_pages", "large_pages"];
-/// What the sandbox sets itself, and the key that says the same where there is one.
+/// Environment variables that the sandbox sets itself, and what to write instead.
 const SET_BY_THE_SANDBOX: [(&str, &str); 4] = [
     ("LD_PRELOAD", "write server.malloc with the whole path of the library"),
     ("LD_LIBRARY_PATH", "the server's libraries are found by its installation: leave it out"),
@@ -31,7 +31,7 @@ pub(super) fn read(server: &Section<'_>, flavour: Flavour) -> ServerStart {
     }
 }
 
-/// `true` and `false`, or the words that the servers have.
+/// `true` and `false`, or the words of the servers.
 fn huge_pages(server: &Section<'_>) -> Option<HugePages> {
     let node = server.node("huge_pages")?;
     let asked = match node.value {
@@ -61,12 +61,12 @@ fn malloc(server: &Section<'_>) -> Option<Malloc> {
     }
 }
 
-/// The path, without the name that may stand before it.
+/// The path of the library, without the name that may be written before it.
 fn library_of(text: &str) -> &str {
     text.split_once('=').filter(|(name, _)| !name.is_empty() && !name.contains('/')).map_or(text, |(_, path)| path)
 }
 
-/// Names and texts; an empty text is a value, too.
+/// The names and texts of the environment; an empty text is a value, too.
 fn environment(server: &Section<'_>) -> BTreeMap<String, String> {
     let section = server.section("environment");
     let mut found = BTreeMap::new();
@@ -92,7 +92,7 @@ fn environment(server: &Section<'_>) -> BTreeMap<String, String> {
     found
 }
 
-/// A number of connections, or a table; `"none"` is how an arm takes the section's away again.
+/// A number of connections, or a table. An arm writes `"none"` to turn the section's value off.
 fn pgbouncer(server: &Section<'_>, flavour: Flavour) -> Option<PgBouncer> {
     let node = server.node("pgbouncer")?;
     let asked = match &node.value {
@@ -124,7 +124,7 @@ fn table(server: &Section<'_>) -> Option<PgBouncer> {
     Some(PgBouncer { connections: connections?.value, mode })
 }
 
-/// A statement that a client has prepared is known to one server connection alone.
+/// Refuses prepared statements when pgBouncer changes the server connection: only one server connection knows a statement that a client has prepared.
 pub(super) fn check_load(top: &Section<'_>, start: &ServerStart, load: &Load) {
     let Some(pgbouncer) = start.pgbouncer.filter(|it| it.mode != PoolMode::Session) else { return };
     if load.is_of_ours() && load.prepared {
@@ -170,7 +170,7 @@ server.pgbouncer = "none"
         Experiment::parse(&GOOD.replacen(from, to, 1)).unwrap_err()
     }
 
-    /// One problem, with its line, and with words of its message and of what to write instead.
+    /// Checks that there is one problem, with this line, and with these words in its message and in its suggestion.
     fn refused(from: &str, to: &str, line: usize, words: [&str; 2]) {
         let found = problems(from, to);
         let [problem] = &found[..] else { panic!("{to}: {found:#?}") };

@@ -9,7 +9,7 @@ use evidence::{DelayMode, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use std::str::FromStr;
 use units::{Bytes, CpuList, Cpus, Swap};
 
-/// No server starts in less.
+/// No server starts with less memory.
 const LEAST_SERVER_RAM: Bytes = Bytes::mib(64);
 /// The host itself needs this much to stay alive.
 const LEAST_LEFT: Bytes = Bytes::mib(512);
@@ -36,7 +36,7 @@ pub(super) fn read(top: &Section<'_>) -> Squeeze {
     squeeze
 }
 
-/// Runs `read` unless the key is absent or says "none", which is how an arm takes a squeeze away again.
+/// Runs `read` unless the key is absent or is "none". An arm writes "none" to turn the section's squeeze off.
 fn none<T>(section: &Section<'_>, key: &'static str, read: fn(&Section<'_>) -> T) -> Option<T> {
     match &section.node(key)?.value {
         Value::Text(word) if word == "none" => None,
@@ -44,7 +44,7 @@ fn none<T>(section: &Section<'_>, key: &'static str, read: fn(&Section<'_>) -> T
     }
 }
 
-/// One of those that are offered, by its name.
+/// One of the offered values, by its name.
 pub(super) fn one_of<T: Copy, const N: usize>(
     section: &Section<'_>,
     key: &'static str,
@@ -104,7 +104,7 @@ fn server_ram(section: &Section<'_>) -> Option<Bytes> {
     .flatten()
 }
 
-/// A value in the words of a command line, as a text or a number.
+/// A value with the syntax of the command line, as a text or a number.
 pub(super) fn parsed<T: FromStr<Err = String>>(section: &Section<'_>, key: &'static str, example: &str) -> Option<T> {
     let node = section.node(key)?;
     let text = match &node.value {
@@ -126,7 +126,7 @@ pub(super) fn parsed<T: FromStr<Err = String>>(section: &Section<'_>, key: &'sta
     }
 }
 
-/// The quota would never be reached, and the arm not be what it says.
+/// Refuses a quota of more CPU time than the CPUs of the cpuset have: the quota would never be reached.
 fn more_time_than_cpus(section: &Section<'_>, squeeze: &Squeeze) {
     let (Some(cpus), Some(list)) = (squeeze.cpus, &squeeze.cpuset) else { return };
     if cpus.is_more_than(list.numbers().len()) {
@@ -139,7 +139,7 @@ fn more_time_than_cpus(section: &Section<'_>, squeeze: &Squeeze) {
     }
 }
 
-/// The same words as `wringer disk delay` has, and how it is done.
+/// The same words as in `wringer disk delay`, and the mechanism.
 fn disk(section: &Section<'_>) -> (Asked, Option<DiskMechanism>) {
     let disk = section.section("disk");
     let mechanism = one_of(&disk, "mechanism", DiskMechanism::OF_PROGRAMS, DiskMechanism::name);
@@ -163,7 +163,7 @@ fn disk(section: &Section<'_>) -> (Asked, Option<DiskMechanism>) {
     (asked, mechanism)
 }
 
-/// A bare number is taken as its text: `iops = 3000`.
+/// Parses a text. A bare number is read as its text: `iops = 3000`.
 fn words<T>(disk: &Section<'_>, key: &'static str, parse: impl Fn(&str) -> Result<T, SpecError>) -> Option<T> {
     let node = disk.node(key)?;
     let text = match &node.value {

@@ -160,7 +160,7 @@ fn impossible_values_are_refused_with_what_is_possible() {
     check("skip_log_bin = true", "skip_log_bin = [1]", 7, "is a list", "a text");
 }
 
-/// What the server would refuse to start with, after the data directory was made.
+/// Spellings with which the server would refuse to start, after the data directory was made.
 #[test]
 fn the_pool_is_written_as_the_server_reads_it() {
     check("\"128M\"", "\"128MB\"", 6, "mariadb does not read \"128MB\"", "write \"128M\"");
@@ -263,7 +263,8 @@ fn ram_is_hidden_by_one_mechanism_in_all_arms() {
     check("leave = \"8G\"", "leave = \"8G\", mechanism = \"ballon\"", 12, "mechanism cannot be", "balloon");
 }
 
-/// As `wringer squeeze` reads them; an arm with other limits than the one before restarts the server, for it is started in them.
+/// The values are read as by `wringer squeeze`. An arm with other limits than the one before restarts the server, because limits are set at its
+/// start.
 #[test]
 fn a_server_and_its_load_have_cpus_and_swap_of_their_own() {
     let limits = "cpus = 1.5\ncpuset = \"0-1\"\nswap = \"off\"\n[load]\ncpuset = \"1\"";
@@ -329,7 +330,7 @@ fn a_driver_gets_what_the_keys_say_as_its_own_options() {
     assert_eq!(overrides["load.arguments"], "[a.lua, --time=9]", "the report says what it was told");
 }
 
-/// It is told by Wringer how long it warms up, and keeps no log of that.
+/// Wringer sets the length of the driver's warm-up, and the driver writes no log of it.
 #[test]
 fn a_driver_warms_up_as_it_is_measured_but_for_its_length() {
     let words = |text: &str| {
@@ -426,7 +427,7 @@ fn percona_is_a_server_as_mysql_is() {
 }
 
 proptest::proptest! {
-    /// Whatever is written, the reader answers, and never with an empty list of problems.
+    /// For any text, the reader returns an experiment or a list of problems that is not empty.
     #[test]
     fn any_text_is_answered(at in 0..GOOD.len(), len in 0usize..40, put in "[ -~\n]{0,20}") {
         let end = (at + len).min(GOOD.len());
@@ -439,7 +440,7 @@ proptest::proptest! {
     }
 }
 
-/// What [`workload::SETTINGS`] says an experiment takes, it takes from the workloads that have it, within the same limits as the load.
+/// An option that [`workload::SETTINGS`] offers to experiments is accepted for the workloads that have it, within the same limits as in the load.
 #[test]
 fn every_setting_of_a_workload_is_a_key_with_its_limits() {
     for setting in workload::SETTINGS {

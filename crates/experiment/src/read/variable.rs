@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A variable of the server, wherever an experiment sets it: `server.options`, `server.live`.
+//! A variable of the server, in every place where an experiment sets one: `server.options`, `server.live`.
 
 use crate::section::Section;
 use crate::tree::{Entry, Value};
 
-/// Whether the sandbox sets it itself; `key` is its name in the file. Tells so.
+/// Whether the sandbox sets this variable itself; `key` is its name in the file. If so, this is reported.
 pub(super) fn is_kept(section: &Section<'_>, key: &str, name: &str, entry: &Entry) -> bool {
     let is_kept = capability::is_kept(name);
     if is_kept {
@@ -13,7 +13,7 @@ pub(super) fn is_kept(section: &Section<'_>, key: &str, name: &str, entry: &Entr
     is_kept
 }
 
-/// As the server reads it. `None`: it is no value, and that is told.
+/// The value as the server reads it. `None`: it is no value, and this is reported.
 pub(super) fn value(section: &Section<'_>, key: &str, entry: &Entry) -> Option<String> {
     let value = match &entry.node.value {
         Value::Bool(true) => "ON".to_owned(),
