@@ -29,9 +29,9 @@ pub struct Bucket {
 }
 
 impl LatencyHistogram {
-    /// The narrowest bucket. A wider one would be more than 0.1 % of a short latency: 128 ns are, below 128 us.
-    pub const LOWEST_NS: u64 = 1;
     /// The narrowest bucket. A bucket of 128 ns would be more than 0.1 % of a latency below 128 us.
+    pub const LOWEST_NS: u64 = 1;
+    /// One hour. A latency above it is an outage, not a latency; it is counted in `overflow`.
     pub const HIGHEST_NS: u64 = 3_600_000_000_000;
     const DIGITS: u8 = 3;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How busy a host was, and with whose work, from counters that were read at both ends of an arm.
+//! How busy a host was, and with which programs, from counters that were read when an arm began and when it ended.
 
 use evidence::{Arm, Witness};
 use serde::{Deserialize, Serialize};
@@ -7,37 +7,37 @@ use serde::{Deserialize, Serialize};
 /// [`Witness::of`] of the counters.
 pub const HOST: &str = "host";
 
-/// Of one arm. Shares of CPU time are of all CPUs together, those of waiting of the time that went by; 0 to 1.
+/// The load of a host during one arm. Shares of CPU time are of all CPUs together; shares of waiting are of the elapsed time. From 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Busy {
     pub elapsed_us: u64,
-    /// The hypervisor gave it to somebody else.
+    /// CPU time that the hypervisor gave to other machines.
     pub stolen_ratio: f64,
-    /// Programs that are no part of this run, other runs included.
+    /// CPU time of programs that are no part of this run; other runs are included.
     pub others_ratio: f64,
-    /// This run: its server, its load, its layers, and what looks on.
+    /// CPU time of this run: its server, its load, its layers, and its observers.
     pub own_ratio: f64,
-    /// Of `others_ratio`, other runs of Wringer's.
+    /// CPU time of other runs of Wringer, a part of `others_ratio`.
     pub other_runs_ratio: f64,
-    /// So many were seen, also those that only stood there.
+    /// The number of other runs, idle ones included.
     pub other_runs: u64,
-    /// Some task waited, by the kernel's pressure stall information, whoever's it was. `None`: this kernel has none.
+    /// The share of time in which some task, of any program, waited, by the kernel's pressure stall information. `None`: this kernel has none.
     pub cpu_waiting_ratio: Option<f64>,
     pub io_waiting_ratio: Option<f64>,
     pub memory_waiting_ratio: Option<f64>,
-    /// Read and written by others on the disk that holds the server's data. `None`: it could not be told.
+    /// Bytes that other programs read and wrote on the disk of the server's data. `None`: not known.
     pub disk_others_bytes_per_second: Option<f64>,
-    /// By everybody.
+    /// Bytes of all programs.
     pub disk_bytes_per_second: Option<f64>,
 }
 
 impl Busy {
-    /// `None` where nobody looked.
+    /// `None` when the host was not observed.
     pub fn of(arm: &Arm) -> Option<Self> {
         Self::from_counters(&arm.witnesses)
     }
 
-    /// From counters of [`HOST`]; others are passed over.
+    /// From the counters of [`HOST`]; all other counters are ignored.
     pub fn from_counters(witnesses: &[Witness]) -> Option<Self> {
         let find = |name: &str| witnesses.iter().find(|it| it.of == HOST && it.counter == name);
         let grown = |name: &str| find(name).map(|it| it.delta() as f64);
@@ -63,7 +63,7 @@ impl Busy {
         })
     }
 
-    /// What of it is enough to be in the figures. `squeezes_memory`: waiting for memory is what the run wanted.
+    /// The causes that are large enough to change the figures. `squeezes_memory`: the run squeezes memory, so waiting for memory is intended.
     pub fn causes(&self, squeezes_memory: bool) -> Vec<Cause> {
         let others = self.disk_others_bytes_per_second.unwrap_or_default();
         let of_disk = others / self.disk_bytes_per_second.unwrap_or_default().max(1.0);
@@ -78,7 +78,7 @@ impl Busy {
     }
 }
 
-/// What else a host was busy with.
+/// Another reason why a host was busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -92,7 +92,7 @@ pub enum Cause {
 impl Cause {
     pub const ALL: [Self; 5] = [Self::Others, Self::Stolen, Self::OtherRun, Self::Disk, Self::Memory];
 
-    /// Of the doubt: `host.others`.
+    /// The id of the doubt: `host.others`.
     pub fn id(self) -> &'static str {
         match self {
             Self::Others => "host.others",
@@ -103,7 +103,7 @@ impl Cause {
         }
     }
 
-    /// How much of it there was, for comparing.
+    /// The size of this cause, for comparisons.
     pub fn amount(self, busy: &Busy) -> f64 {
         match self {
             Self::Others => busy.others_ratio,

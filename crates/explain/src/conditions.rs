@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run's figures are only true under, flat: `host.kernel`, `server.variables.innodb_buffer_pool_size`.
+//! The conditions under which a run's figures hold, as a flat list: `host.kernel`, `server.variables.innodb_buffer_pool_size`.
 
 use evidence::{Arm, Conditions, Evidence, Measured};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Variables that are another's in every sandbox: ids, ports, and how many statements its binary log has.
+/// Variables that differ in every sandbox: ids, ports, and how many statements the binary log has.
 const OWN: [&str; 15] = [
     "gtid_binlog_pos",
     "gtid_binlog_state",
@@ -24,7 +24,7 @@ const OWN: [&str; 15] = [
     "wsrep_node_incoming_address",
 ];
 
-/// Paths, and what is called after the host (`vm-slow.log`), are not the server's behaviour either.
+/// Paths, and names that begin with the host's name (`vm-slow.log`), do not change the server's behaviour either.
 fn is_own(name: &str, value: &str, hostname: Option<&String>) -> bool {
     let is_of_host = |hostname: &String| {
         !hostname.is_empty()
@@ -33,7 +33,7 @@ fn is_own(name: &str, value: &str, hostname: Option<&String>) -> bool {
     OWN.contains(&name) || value.contains('/') || hostname.is_some_and(is_of_host)
 }
 
-/// Of the whole run: tool, host, server and its variables, mechanisms, rows of the data.
+/// The conditions of the whole run: tool, host, server and its variables, mechanisms, rows of the data.
 pub(crate) fn of_run(run: &Evidence) -> BTreeMap<String, Value> {
     let Conditions { tool, host, server, mechanisms, traits, .. } = &run.conditions;
     let hostname = server.variables.get("hostname");
@@ -47,7 +47,7 @@ pub(crate) fn of_run(run: &Evidence) -> BTreeMap<String, Value> {
     flat
 }
 
-/// What the fill came to: rows of all tables together, and how many of them were to fit in a page. Nothing of data of the user's own.
+/// The result of the fill: the rows of all tables together, and how many of them were to fit in a page. Empty for data of the user's own.
 fn data(run: &Evidence) -> Value {
     let of = |what: &str| run.measured.iter().find(|measured| measured.what == what);
     let rows = of("fill.rows").and_then(|rows| Some(rows.got.as_ref()?.value));
@@ -55,10 +55,10 @@ fn data(run: &Evidence) -> Value {
     json!({ "rows": rows, "rows_per_page": per_page })
 }
 
-/// Limits that were asked of a server and its load. Of hidden RAM and of slow disks other conditions tell, or figures that are another's in each run.
+/// Limits of a server and its load. Hidden RAM and slow disks are not here: other conditions describe them, or their figures differ in each run.
 const LIMITS: [&str; 5] = ["server.ram.limit", "server.cpus.limit", "server.swap", "server.cpuset", "load.cpuset"];
 
-/// Of one arm: its load, its delay, its limits, what it sets. `prefix`: what the keys begin with.
+/// The conditions of one arm: its load, its delay, its limits, its settings. `prefix`: the beginning of the keys.
 pub(crate) fn of_arm(run: &Evidence, arm: &Arm, prefix: &str, into: &mut BTreeMap<String, Value>) {
     let is_of_arm = |measured: &&Measured| measured.arm.as_ref().is_none_or(|name| *name == arm.name);
     let limits: BTreeMap<&str, f64> = run
@@ -77,7 +77,7 @@ pub(crate) fn of_arm(run: &Evidence, arm: &Arm, prefix: &str, into: &mut BTreeMa
     flatten(prefix, json!({ "load": load, "delay": arm.delay, "limits": limits, "settings": arm.settings }), into);
 }
 
-/// Objects only; a list is one value.
+/// Flattens only objects; a list is one value.
 fn flatten(prefix: &str, value: Value, into: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(map) => map.into_iter().for_each(|(key, value)| {

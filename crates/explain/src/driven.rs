@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What other load programs print, read into the figures of a load: sysbench 1.x and pgbench. With their lines of progress also into a
-//! timeline.
+//! Reads the output of other load programs, sysbench 1.x and pgbench, into the figures of a load. Their lines of progress become a timeline.
 //!
-//! Nothing is guessed: a figure that the program does not print is not there, and an output in another form is `None`.
+//! Nothing is guessed: a figure that the program does not print is missing, and an output in another form gives `None`.
 
 mod pgbench;
 mod slots;
@@ -14,7 +13,7 @@ mod tests;
 use evidence::{Arrivals, Phase};
 use std::collections::BTreeMap;
 
-/// What a program says of its own run. Times of its phase start at 0.
+/// A program's report of its own run. The times of its phase start at 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Understood {
     /// `sysbench 1.0.20`, `pgbench 15.14`.
@@ -24,11 +23,11 @@ pub struct Understood {
     pub workers: Option<u32>,
     pub arrivals: Arrivals,
     pub phase: Phase,
-    /// As printed, with the unit in the name.
+    /// The figures as printed, with the unit in the name.
     pub figures: BTreeMap<String, f64>,
 }
 
-/// The last report in an output. `None`: it is in no form that is known.
+/// The last report in an output. `None`: the form of the output is not known.
 pub fn read(text: &str) -> Option<Understood> {
     sysbench::read(text).or_else(|| pgbench::read(text))
 }

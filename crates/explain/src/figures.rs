@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The figures of one arm that a verdict is made of.
+//! The figures of one arm on which a verdict is based.
 
 use crate::summary;
 use evidence::{Arm, Evidence, LatencyHistogram};
 use verdict::{Figure, THROUGHPUT};
 
-/// A latency is kept within 0.1 % of it.
+/// The histogram keeps a latency within 0.1 %.
 const RESOLUTION: f64 = 0.001;
 const PERCENTILES: [(&str, f64); 4] = [("p50", 50.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9)];
 
-/// Throughput (`transactions/s`), `p50`, `p95`, `p99`, `p99.9` (response time, `us`), `reads a query` (by the humps, else by the server), and
-/// of each hump that stands for a whole number of reads `N reads: place` (its median, `us`) and `N reads: share`. Humps that nobody can name
-/// are no figures: the second hump of one run need not be that of another. Empty without a load.
+/// Throughput (`transactions/s`), `p50`, `p95`, `p99`, `p99.9` (response time, `us`), and `reads a query` (by the humps, otherwise by the server).
+/// For each hump that stands for a whole number of reads: `N reads: place` (its median, `us`) and `N reads: share`. Other humps give no figures,
+/// because the second hump of one run need not be the second hump of another. Empty without a load.
 pub fn of_arm(evidence: &Evidence, arm: &Arm) -> Vec<Figure> {
     let Some(load) = &arm.load else { return Vec::new() };
     let summary = summary::of(arm, &evidence.conditions, &evidence.measured);
@@ -41,8 +41,8 @@ fn of_times(times: &LatencyHistogram) -> Vec<Figure> {
     PERCENTILES.map(at).to_vec()
 }
 
-/// Of each arm of a run that has a whole measurement, in the order in which they first ran: its name without its turns, and its figures. An arm of
-/// which one turn broke off has none.
+/// The arms of a run that have a whole measurement, in the order in which they first ran: the name without the turn, and the figures. An arm with a
+/// turn that broke off has no figures.
 pub fn by_arm(evidence: &Evidence) -> Vec<(String, Vec<Figure>)> {
     let mut arms: Vec<(&str, Vec<&Arm>)> = Vec::new();
     for arm in &evidence.arms {
@@ -56,7 +56,7 @@ pub fn by_arm(evidence: &Evidence) -> Vec<(String, Vec<Figure>)> {
     whole.map(|(cell, turns)| (cell.to_owned(), of_turns(evidence, &turns))).collect()
 }
 
-/// Of several turns of one arm in one run, which are one repeat: of each figure that all turns have, the mean.
+/// The figures of several turns of one arm in one run, which together are one repeat: the mean of each figure that all turns have.
 pub(crate) fn of_turns(evidence: &Evidence, turns: &[&Arm]) -> Vec<Figure> {
     let all: Vec<Vec<Figure>> = turns.iter().map(|arm| of_arm(evidence, arm)).collect();
     let Some((first, others)) = all.split_first() else { return Vec::new() };

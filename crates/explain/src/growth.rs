@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What of a server's memory keeps growing, and what that means: a leak, memory that the allocator keeps, or a cache that fills up.
+//! The parts of a server's memory that keep growing, and the meaning of growth: a leak, memory that the allocator keeps, or a cache that fills up.
 
 use crate::trend::{Reading, Trend, median, trend};
 use ledger::{Kind, OverTime, kind};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// The name of what no leaf explains, beside the paths of leaves.
+/// The name of memory that no leaf explains, beside the paths of leaves.
 pub(crate) const UNEXPLAINED: &str = "unexplained";
-/// What is free in the allocator.
+/// The leaf of memory that is free in the allocator.
 const RETAINED: &str = "allocator/retained";
-/// The kernel hands memory out by pages and malloc in larger pieces: what changed by less than 16 pages of 4 KiB is not looked at.
+/// The kernel gives memory in pages, and malloc in larger pieces: a series that changed by less than 16 pages of 4 KiB is not judged.
 const SMALLEST: f64 = 65536.0;
-/// How often chance alone may make a claim in a recording, of all its leaves together.
+/// How often chance alone may cause a claim in a recording, over all its leaves together.
 const ERROR: f64 = 0.05;
 const HOUR_US: f64 = 3.6e9;
 
-/// What growth means.
+/// The meaning of growth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Growth {
-    /// Memory in use: the server's own meter, or the walk of malloc's chunks, says that it is used.
+    /// Memory in use: the server's own meter, or the walk of malloc's chunks, shows that it is used.
     Leak,
-    /// Nothing says whether it is used or free.
+    /// It is not known whether the memory is used or free.
     Unnamed,
-    /// Free in the allocator.
+    /// Memory that is free in the allocator.
     Retention,
     /// A cache, or another part with a size of its own.
     Filling,
@@ -34,56 +34,57 @@ pub enum Growth {
     TooFew,
 }
 
-/// How a series went.
+/// The course of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Course {
-    /// In each quarter of the time.
+    /// It grew in each quarter of the time.
     KeepsGrowing,
-    /// It has a trend upwards, or all of its last quarter lies above its first; but it stood still for a part of the time: in steps, or less and less.
+    /// It has a trend upwards, or all of its last quarter is above all of its first; but it stood still for a part of the time: it grew in steps, or
+    /// less and less.
     Grew,
     Shrank,
     /// No trend is shown.
     Steady,
-    /// Too few inventories, or it hardly changed.
+    /// There are too few inventories, or it hardly changed.
     Unjudged,
 }
 
 /// One leaf.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LeafGrowth {
-    /// As in the account; `unexplained`: what no leaf has; `total`, `heap_used`: sums that stand beside the leaves.
+    /// The path as in the account; `unexplained`: memory of no leaf; `total`, `heap_used`: sums that are shown beside the leaves.
     pub path: String,
     pub course: Course,
-    /// What it means where it keeps growing.
+    /// The meaning of the growth, if the leaf keeps growing.
     pub growth: Option<Growth>,
     pub first_bytes: f64,
     pub last_bytes: f64,
-    /// `None`: not judged; so are the three below.
+    /// `None`: not judged; then the three fields below are `None`, too.
     pub bytes_per_hour: Option<f64>,
-    /// The ends of the interval that holds the true rate 95 times of 100.
+    /// The ends of the interval that contains the true rate in 95 of 100 cases.
     pub low_bytes_per_hour: Option<f64>,
     pub high_bytes_per_hour: Option<f64>,
-    /// How likely a series without a trend looks like this one; of a leaf after Holm's correction for the number of leaves.
+    /// The probability that a series without a trend looks like this one; for a leaf after Holm's correction for the number of leaves.
     pub p_value: Option<f64>,
-    /// What a cache may grow to, by its meter.
+    /// The size up to which a cache may grow, by its meter.
     pub limit_bytes: Option<u64>,
 }
 
-/// All of it, of one start of the server.
+/// All judged series of one start of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Judged {
     pub(crate) inventories: usize,
     pub(crate) elapsed_us: u64,
     pub(crate) total: LeafGrowth,
     pub(crate) heap_used: Option<LeafGrowth>,
-    /// Those that changed, what grows fastest first.
+    /// The leaves that changed, the fastest growing leaf first.
     pub(crate) leaves: Vec<LeafGrowth>,
     pub(crate) sessions: LeafGrowth,
     pub(crate) is_enough: bool,
 }
 
-/// Of the last start that has inventories. `None`: there are none.
+/// Judges the last start that has inventories. `None`: there are none.
 pub(crate) fn judge(over: &OverTime) -> Option<Judged> {
     let last = *over.starts.last()?;
     let from = over.starts.iter().position(|start| *start == last)?;
@@ -99,7 +100,7 @@ pub(crate) fn judge(over: &OverTime) -> Option<Judged> {
         let limit = leaf.allocated_bytes.iter().rev().find_map(|bytes| *bytes);
         Tried::of(&leaf.path, &series(&|at| as_f64(leaf.resident_bytes[at])), limit)
     }));
-    // where few inventories have a walk, what it found is no leaf
+    // when few inventories have a walk, its result is not a leaf
     if over.leaves.iter().all(|leaf| leaf.path != RETAINED) {
         tried.push(Tried::of(RETAINED, &series(&|at| as_f64(over.heap_retained_bytes[at])), None));
     }
@@ -119,7 +120,7 @@ fn as_f64(bytes: Option<u64>) -> Option<f64> {
     bytes.map(|bytes| bytes as f64)
 }
 
-/// With what each means; without those that did not change.
+/// The leaves with the meaning of their growth, without those that did not change.
 fn leaves(mut tried: Vec<Tried>, heap: Option<&LeafGrowth>) -> Vec<LeafGrowth> {
     tried.retain(|tried| tried.changed);
     holm(&mut tried);
@@ -134,7 +135,7 @@ fn leaves(mut tried: Vec<Tried>, heap: Option<&LeafGrowth>) -> Vec<LeafGrowth> {
     leaves
 }
 
-/// What is unexplained is in use where malloc's chunks in use grow as well.
+/// Unexplained memory is in use when malloc's chunks in use grow as well.
 fn meaning(leaf: &LeafGrowth, heap: Option<&LeafGrowth>) -> Growth {
     let is_used = heap.is_some_and(|heap| heap.course == Course::KeepsGrowing);
     match kind(&leaf.path) {
@@ -151,7 +152,7 @@ fn meaning(leaf: &LeafGrowth, heap: Option<&LeafGrowth>) -> Growth {
     }
 }
 
-/// Holm (1979): the smallest of n counts n times, the next n - 1 times, and none is smaller than the one before.
+/// Holm (1979): of n values, the smallest p is multiplied by n, the next by n - 1 and so on, and none may be smaller than the one before.
 fn holm(tried: &mut [Tried]) {
     tried.sort_by(|one, other| one.p().total_cmp(&other.p()));
     let mut least: f64 = 0.0;
@@ -163,14 +164,14 @@ fn holm(tried: &mut [Tried]) {
     }
 }
 
-/// A series, and its line where one can be told.
+/// A series, and its trend when it can be computed.
 struct Tried {
     path: String,
     first: f64,
     last: f64,
     count: usize,
     changed: bool,
-    /// Whether all of the last quarter lies above all of the first, or below it.
+    /// Whether all of the last quarter is above, or below, all of the first.
     rose: Ordering,
     trend: Option<Trend>,
     limit: Option<u64>,
@@ -182,7 +183,7 @@ impl Tried {
         let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
         let changed = most - least >= SMALLEST;
         let last = readings.last().map_or(0.0, |reading| reading.1);
-        // a single high or low reading is no beginning
+        // a single high or low reading is not taken for the beginning
         let near = readings.iter().take((readings.len() / 10).max(1)).map(|reading| reading.1);
         Self {
             path: path.to_owned(),

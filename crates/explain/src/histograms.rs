@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Latency histograms as other tools write them, read into bins.
+//! Latency histograms in the formats of several tools, read into bins.
 //!
 //! Understood: our own JSON (a histogram, or any document that holds one), sysbench's `--histogram` output, fio's `json+` (the
 //! `clat_ns`, `lat_ns` and `slat_ns` bins), HdrHistogram logs, and tables of value and count with a unit in the heading.
-//! A tool that writes one number a bin leaves its width to be known: each reader says where it has it from.
+//! Some tools write one number for each bin, without its width: each reader states its source for the width.
 
 mod fio;
 mod hdr;
@@ -16,16 +16,16 @@ use serde_json::Value;
 
 pub use merge::merge;
 
-/// What most programs count in an HdrHistogram.
+/// The unit in which most programs fill an HdrHistogram.
 const NANOSECOND_US: f64 = 1e-3;
 
 /// One histogram that was found in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Named {
-    /// Where in the text it stood: `sysbench`, `jobs[0].read.clat_ns`, `arms[2].load.transaction.service`.
+    /// Its place in the text: `sysbench`, `jobs[0].read.clat_ns`, `arms[2].load.transaction.service`.
     pub name: String,
     pub bins: Vec<Bin>,
-    /// The read delay that the document itself gives, microseconds.
+    /// The read delay that the document itself contains, in microseconds.
     pub delay_us: Option<f64>,
 }
 
@@ -41,19 +41,18 @@ pub enum Error {
     Broken { at: String, why: String },
 }
 
-/// Reads every histogram in a text, whatever tool wrote it.
+/// Reads every histogram in a text, from any known tool.
 ///
 /// # Errors
-/// There is none, or one is broken.
+/// There is no histogram, or one is broken.
 pub fn read(text: &str) -> Result<Vec<Named>, Error> {
     read_in(text, None)
 }
 
-/// As [`read`], with the unit of those formats that leave it open, HdrHistogram logs and tables, in microseconds: 1000 for
-/// milliseconds.
+/// Like [`read`], with a unit in microseconds (1000 for milliseconds) for formats without a unit: HdrHistogram logs and tables.
 ///
 /// # Errors
-/// As [`read`].
+/// The errors of [`read`].
 pub fn read_in(text: &str, unit_us: Option<f64>) -> Result<Vec<Named>, Error> {
     let document = document(text);
     let found = match &document {
@@ -70,7 +69,7 @@ pub fn read_in(text: &str, unit_us: Option<f64>) -> Result<Vec<Named>, Error> {
     }
 }
 
-/// A JSON document, whole or from a line of its own on: fio puts remarks above its own. `None`: there is none.
+/// A JSON document: the whole text, or the text from some line on, because fio writes remarks above its document. `None`: there is none.
 fn document(text: &str) -> Option<Result<Value, Error>> {
     if let Ok(document) = serde_json::from_str(text) {
         return Some(Ok(document));
@@ -86,14 +85,14 @@ fn document(text: &str) -> Option<Result<Value, Error>> {
     None
 }
 
-/// The document begins behind so many lines.
+/// `lines`: the number of lines before the document.
 fn broken(lines: usize, error: &serde_json::Error) -> Error {
     let why = error.to_string();
     let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why).to_owned();
     Error::Broken { at: format!("line {}, column {}", lines + error.line(), error.column()), why }
 }
 
-/// Ascending, and no more values than can be counted.
+/// Sorts the bins, and checks that the sum of the counts is not too large.
 fn tidy(named: &mut Named) -> Result<(), Error> {
     named.bins.sort_by(|a, b| a.low_us.total_cmp(&b.low_us));
     let sum = named.bins.iter().try_fold(0u64, |sum, bin| sum.checked_add(bin.count));

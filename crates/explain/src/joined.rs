@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A load that ran on another host, beside what the server's host saw meanwhile: one arm more, on the clock of the recording.
+//! A load that ran on another host, joined with the observations of the server's host: it becomes one more arm, on the clock of the recording.
 
 use evidence::{Arm, Evidence, LoadResult, Phase};
 use serde::Deserialize;
@@ -8,19 +8,19 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// What an arm sets whose load ran elsewhere; says how exact its times are.
+/// The setting of an arm whose load ran on another host; its value is the accuracy of the times.
 pub(crate) const ELSEWHERE: &str = "load.host";
 
 /// One load, as `wringer load -o json` prints it.
 #[derive(Debug, Clone, Deserialize)]
 struct Elsewhere {
     load: LoadResult,
-    /// The zero of its times, by its own host's clock.
+    /// The time 0 of the load, by the clock of the load's host.
     started_unix_us: u64,
     server_clock: Option<ServerClock>,
 }
 
-/// The server's clock less that of the load's host.
+/// The server's clock minus the clock of the load's host.
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct ServerClock {
     ahead_us: i64,
@@ -42,10 +42,10 @@ pub enum Error {
     Apart { load_s: f64, until_s: f64, observed_s: f64 },
 }
 
-/// Adds the load, or each of several, as an arm of its own.
+/// Adds the load, or each of several loads, as an arm of its own.
 ///
 /// # Errors
-/// [`Error`]; the evidence then is as it was.
+/// [`Error`]; then the evidence is unchanged.
 pub fn join(evidence: &mut Evidence, document: &Value) -> Result<(), Error> {
     let several = document["runs"].as_array();
     let runs: Vec<&Value> = several.map_or_else(|| vec![document], |runs| runs.iter().collect());
@@ -66,7 +66,7 @@ pub fn join(evidence: &mut Evidence, document: &Value) -> Result<(), Error> {
         }
         arms.push((arm(run.load, clock, runs.len() > 1), offset_us));
     }
-    // no time is below zero: what began before the observing pushes that back
+    // no time may be below zero: when a load began before the observation, all times of the observation become later
     let first = arms.iter().map(|(_, offset_us)| *offset_us).min().unwrap_or(0).min(0);
     shift_all(evidence, first.unsigned_abs());
     for (mut arm, offset_us) in arms {
@@ -121,7 +121,8 @@ fn signed(us: u64) -> i64 {
     i64::try_from(us).unwrap_or(i64::MAX)
 }
 
-/// Of `2026-11-20T20:15:30.000001Z`. `None` without microseconds: a recording whose start is not told that exactly.
+/// The microseconds of a time such as `2026-11-20T20:15:30.000001Z`. `None` without a fraction of a second: the recording's start is not known
+/// exactly enough.
 fn started_unix_us(rfc3339: &str) -> Option<u64> {
     (rfc3339.get(19..20)? == ".").then_some(())?;
     let started = OffsetDateTime::parse(rfc3339, &Rfc3339).ok()?;

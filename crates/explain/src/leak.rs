@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a statement that is repeated again and again leaks: the ledger after each block of repetitions, and, of a profile, the functions.
+//! Whether a statement that is repeated many times leaks memory: by the ledger after each block of repetitions, and by the functions of a profile.
 //!
-//! The arithmetic is that of [`crate::findings`]' `memory.growth`, with repetitions in place of hours: what keeps growing does so in each quarter of
-//! the repetitions, and the interval of its slope lies above nothing. The first blocks are the warm-up: what grows there and then stops is no leak.
+//! The arithmetic is the same as in [`crate::findings`]' `memory.growth`, with repetitions in place of hours: a part that keeps growing grows in each
+//! quarter of the repetitions, and the interval of its slope is above 0. The first blocks are the warm-up: growth that is only there is no leak.
 
 use crate::growth::{Course, Growth, LeafGrowth, UNEXPLAINED, judge};
 use crate::trend::slopes_of;
@@ -10,53 +10,53 @@ use ledger::{Inventory, Kind, OverTime, kind, over_time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The judge's clock counts microseconds, and its rates are those of an hour: one repetition is an hour here.
+/// The judge's clock counts microseconds, and its rates are per hour: here one repetition is an hour.
 const REPETITION_US: u64 = 3_600_000_000;
-/// What grew by less from before the first block to the last one is not worth telling: code and tables are touched for the first time.
+/// Smaller growth, from before the first block to the last one, is not reported: code and tables are touched for the first time.
 const WARM_UP: f64 = 1_048_576.0;
 const RETAINED: &str = "allocator/retained";
-/// A cache that nothing limits and nothing empties: what keeps growing in it is a leak to whoever keeps the connection (PostgreSQL's caches of its
-/// catalogue, utils/cache/relcache.c).
+/// A cache without a limit that is never emptied: its growth is a leak for a client that keeps its connection (PostgreSQL's caches of its catalogue,
+/// utils/cache/relcache.c).
 const UNLIMITED: &[&str] = &["backends/catalogue_cache"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Memory in use grows with each repetition, to the end.
+    /// Memory in use grows with each repetition, until the end.
     Leak,
-    /// It grew at first, or fills a part that has a size of its own.
+    /// Memory grew only at first, or it fills a part that has a size of its own.
     WarmUp,
-    /// The allocator keeps what is free.
+    /// The allocator keeps free memory.
     Retention,
     /// Nothing grew.
     None,
 }
 
-/// What the repetitions have shown.
+/// The result of the repetitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Leak {
     pub verdict: Verdict,
-    /// Of the leaf; `None` where nothing keeps growing.
+    /// The growth of the leaf; `None` when nothing keeps growing.
     pub bytes_per_repetition: Option<f64>,
-    /// The ends of the interval that holds the true value 95 times of 100.
+    /// The ends of the interval that contains the true value in 95 of 100 cases.
     pub low: Option<f64>,
     pub high: Option<f64>,
     /// The ledger's leaf that grew most, of those that decide the verdict; `unexplained`: memory that no leaf explains.
     pub leaf: Option<String>,
-    /// Of a profile: who allocated what grew most; and its callers.
+    /// From a profile: the function whose allocations grew most. Its callers are in `path`.
     pub function: Option<String>,
     pub path: Vec<String>,
-    /// Of that function, as it asked for it.
+    /// The bytes that this function asked for.
     pub function_bytes_per_repetition: Option<f64>,
-    /// Behind the warm-up.
+    /// Repetitions after the warm-up.
     pub repetitions: u64,
     pub readings: u64,
-    /// By how much the server grew from before the warm-up to the end, and of that in the warm-up.
+    /// The growth of the server from before the warm-up to the end, and the part of it during the warm-up.
     pub grown_bytes: i64,
     pub warm_up_bytes: i64,
-    /// Leaves that changed behind the warm-up, what grows fastest first.
+    /// Leaves that changed after the warm-up, the fastest growing leaf first.
     pub leaves: Vec<LeafPerRepetition>,
-    /// Of a profile: what grows fastest first.
+    /// From a profile: the fastest growing function first.
     pub functions: Vec<FunctionPerRepetition>,
 }
 
@@ -78,7 +78,7 @@ pub struct FunctionPerRepetition {
     pub high: f64,
 }
 
-/// What a function held after so many repetitions.
+/// The memory of a function after a number of repetitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holding {
     pub function: String,
@@ -87,8 +87,8 @@ pub struct Holding {
 }
 
 impl Leak {
-    /// From inventories of one life of the server, each with the number of repetitions until then; the first `warm_up` of them belong to the warm-up.
-    /// `None`: behind the warm-up there are fewer than [`FEWEST`] of them.
+    /// From inventories of one life of the server, each with the number of repetitions before it; the first `warm_up` of them belong to the warm-up.
+    /// `None`: fewer than [`FEWEST`] of them are after the warm-up.
     pub fn of(readings: Vec<(u64, Inventory)>, warm_up: usize) -> Option<Self> {
         let mut over = over_time(readings.into_iter().map(|(repetitions, it)| (repetitions * REPETITION_US, it)));
         let total: Vec<i64> = over.kernel_total_bytes.iter().map(|it| i64::try_from(*it).unwrap_or(i64::MAX)).collect();
@@ -133,7 +133,7 @@ impl Leak {
         })
     }
 
-    /// With what a profile of another life says: holdings after so many repetitions, in their order.
+    /// Adds the result of a profile of another life: the functions' memory after numbers of repetitions, in order.
     #[must_use]
     pub fn with_profile(mut self, marks: &[(u64, Vec<Holding>)]) -> Self {
         self.functions = functions(marks);
@@ -146,7 +146,7 @@ impl Leak {
     }
 }
 
-/// Inventories behind the warm-up that are needed.
+/// The number of inventories after the warm-up that are needed.
 pub const FEWEST: usize = crate::trend::FEWEST;
 
 fn verdict_of(leaf: &LeafGrowth) -> Option<Verdict> {
@@ -176,7 +176,7 @@ fn of_leaf(leaf: &LeafGrowth) -> LeafPerRepetition {
     }
 }
 
-/// Free in the allocator, at this place.
+/// Bytes that are free in the allocator, in this inventory.
 fn retained(over: &OverTime, at: usize) -> f64 {
     let leaves = over.leaves.iter().filter(|it| kind(&it.path) == Kind::Retained);
     let in_leaves: u64 = leaves.filter_map(|it| *it.resident_bytes.get(at)?).sum();
@@ -184,12 +184,12 @@ fn retained(over: &OverTime, at: usize) -> f64 {
     walked.unwrap_or(in_leaves) as f64
 }
 
-/// In chunks that malloc has handed out, where they were walked.
+/// Bytes in chunks that malloc has handed out; 0 when they were not walked.
 fn used(over: &OverTime, at: usize) -> f64 {
     over.heap_used_bytes.get(at).copied().flatten().unwrap_or(0) as f64
 }
 
-/// Without what came first.
+/// Removes the first `first` inventories.
 fn cut(over: &mut OverTime, first: usize) {
     fn behind<T>(column: &mut Vec<T>, first: usize) {
         column.drain(..first.min(column.len()));
@@ -215,7 +215,7 @@ fn cut(over: &mut OverTime, first: usize) {
     }
 }
 
-/// A function that no mark names held nothing that the profiler shows: it may be below its threshold there.
+/// When a mark does not name a function, the profiler showed no memory of it there: it may be below the profiler's threshold.
 fn functions(marks: &[(u64, Vec<Holding>)]) -> Vec<FunctionPerRepetition> {
     let mut named: BTreeMap<&str, &Holding> = BTreeMap::new();
     for holding in marks.iter().flat_map(|(_, holdings)| holdings) {
@@ -244,7 +244,7 @@ fn functions(marks: &[(u64, Vec<Holding>)]) -> Vec<FunctionPerRepetition> {
     all
 }
 
-/// The name of what no leaf explains.
+/// The name of memory that no leaf explains.
 pub const NO_LEAF: &str = UNEXPLAINED;
 
 #[cfg(test)]

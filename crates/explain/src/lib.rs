@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a recording shows: summaries of the arms, and findings with evidence and doubt.
+//! The meaning of a recording: summaries of the arms, and findings with evidence and doubt.
 //!
 //! In: an [`evidence::Evidence`]. Out: an [`Explained`]. Also here, and usable on any histogram: the mode finder [`modes`], and
 //! [`histograms`], which reads what other tools write; [`driven`] reads the reports of other load programs;
 //! [`sides`] compares two sides of runs, with [`figures`] of each.
 //!
-//! What it is not: it shows nothing and stores nothing; `report` and `recording` do. No I/O, no clock, no randomness, so that the
-//! same recording is always explained the same way by the same build.
+//! This crate shows nothing and stores nothing; `report` and `recording` do. No I/O, no clock, no randomness, so that the same build always explains
+//! the same recording in the same way.
 //!
-//! Invariants: the mode finder sees the histogram, the delay in force and how long reads took; what the server and the slow layer counted
-//! only checks its answer. What cannot be said is `null` with a reason, never a guess.
+//! Invariants: the mode finder gets the histogram, the delay in force and the times of reads; the counts of the server and of the slow layer only
+//! check its answer. A value that is not known is `null` with a reason, never a guess.
 
 pub mod busy;
 mod conditions;
@@ -49,9 +49,9 @@ pub struct Explained {
     pub schema: u32,
     /// The run's id.
     pub run: String,
-    /// In the order of the recording; an arm that did not get as far as its load has no figures.
+    /// In the order of the recording; an arm that ended before its load has no figures.
     pub arms: Vec<ArmSummary>,
-    /// The memory ledger over time, of arms that have inventories; empty where none has.
+    /// The memory ledger over time, for arms that have inventories; empty when no arm has any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<ArmMemory>,
     pub findings: Vec<Finding>,
@@ -71,13 +71,13 @@ pub fn explain(evidence: &Evidence) -> Explained {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Together {
     pub schema: u32,
-    /// Each by itself, in the order they were given; findings count them from 1.
+    /// Each run by itself, in the order of the arguments; findings count the runs from 1.
     pub runs: Vec<Explained>,
-    /// What can be said of them together: how the later ones compare with the first, cell by cell, and in what else they differ.
+    /// Findings about all of them: how the later ones compare with the first, cell by cell, and in which other conditions they differ.
     pub findings: Vec<Finding>,
 }
 
-/// Explains several recordings, the first of which the others are compared with.
+/// Explains several recordings; the others are compared with the first.
 pub fn explain_together(recordings: &[&Evidence]) -> Together {
     let runs = recordings.iter().map(|evidence| explain(evidence)).collect();
     Together { schema: 1, runs, findings: findings::of_runs(recordings) }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What held an arm back: the one of its limits that was used up, from what was counted while it was measured.
+//! The limit that held an arm back: the one that was used up, by the counters of the measured phase.
 //!
-//! A limit of the disk counts by the share of the time in which a request waited for it, as the slow layer counts it; CPU by the share that
-//! was used; reads and syncs by the share of the time that was spent in them. Nothing is taken from what the experiment asked for.
+//! The use of a limit is: for the disk, the share of the time in which a request waited for it, as the slow layer counts it; for CPU, the share that
+//! was used; for reads and syncs, the share of the time that was spent in them. Nothing is taken from the experiment file.
 
 use crate::reads::Reference;
 use crate::series::Series;
@@ -28,7 +28,7 @@ pub enum LimitedBy {
     HostCpu,
     /// Reads of pages that are not in the buffer pool.
     PoolMisses,
-    /// Syncs, which commits wait for.
+    /// Syncs, for which commits wait.
     Syncs,
     /// Nothing was used up: each connection waits for its own answers.
     Connections,
@@ -40,49 +40,51 @@ pub enum LimitedBy {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Use {
     pub of: LimitedBy,
-    /// 0 to 1, of the measured time, or of the CPU that there is.
+    /// From 0 to 1, of the measured time, or of the available CPU.
     pub share: f64,
 }
 
-/// An arm's limits, and the figures beside them. `None` is what nobody counted.
+/// An arm's limits, and the figures beside them. A field is `None` when nothing counted it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// `None`: too little was counted to say.
+    /// `None`: too little was counted for an answer.
     pub limited_by: Option<LimitedBy>,
-    /// Each limit that was looked at.
+    /// Each limit that was checked.
     pub uses: Vec<Use>,
     /// Reads and writes of the slow layer.
     pub operations_per_second: Option<f64>,
     pub bytes_per_second: Option<f64>,
-    /// CPUs that the server used, and those that it was given.
+    /// The number of CPUs that the server used, and the number that it was allowed to use.
     pub server_cpus: Option<f64>,
     pub server_cpus_allowed: Option<f64>,
-    /// Of the periods of its quota, those in which it was stopped.
+    /// The share of the periods of its quota in which the server was stopped.
     pub stopped_share: Option<f64>,
-    /// CPUs that the load itself used.
+    /// The number of CPUs that the load itself used.
     pub client_cpus: Option<f64>,
     /// All CPUs of the host together.
     pub host_cpus: Option<f64>,
     pub reads_per_query: Option<f64>,
 }
 
-/// A request waits for a limit of the disk in so much of the time, or a server's periods are cut short so often: the limit binds.
+/// A limit holds an arm back when requests wait for it in this share of the time or more.
 const BINDS: f64 = 0.7;
-/// A server is stopped in so many of its periods, because it has used up its CPU time; on a busy host it cannot be in all of them.
+/// The CPU quota holds a server back when it is stopped in this share of its periods or more, because it has used up its CPU time; on a busy host it
+/// cannot be stopped in all of them.
 const STOPPED: f64 = 0.5;
-/// And where others keep the host's CPUs busy, it is stopped in fewer: it does not come to use its time up in the others.
+/// The same share when other programs keep the host's CPUs busy: the server is then stopped in fewer periods, because it cannot use up its time in
+/// the others.
 const STOPPED_BESIDE_OTHERS: f64 = 0.2;
-/// So much of the CPU is as good as all of it.
+/// This share of the CPU, or more, counts as all of it.
 const USED_UP: f64 = 0.9;
-/// So much of the time goes into it: what makes it shorter makes the load faster.
+/// When this share of the time is spent on one thing, making that thing faster makes the load faster.
 const MOST: f64 = 0.5;
-/// Fewer reads a query are no matter of the pool.
+/// With fewer reads a query, the pool is not the limit.
 const FEW_READS: f64 = 0.02;
-/// More late starts than this: the load is behind its rate.
+/// With a larger share of late starts, the load is behind its rate.
 const BEHIND: f64 = 0.01;
 
 impl Use {
-    /// Whether it holds the load back by itself.
+    /// Whether this limit alone holds the load back.
     pub fn binds(&self) -> bool {
         self.share
             >= match self.of {
@@ -99,20 +101,20 @@ impl Limits {
         self.uses.iter().find(|one| one.of == of).map(|one| one.share)
     }
 
-    /// CPUs that were busy with something other than server and load.
+    /// The number of CPUs that were busy with other programs than server and load.
     pub fn others_cpus(&self) -> Option<f64> {
         let busy = self.share(LimitedBy::HostCpu)? * self.host_cpus?;
         Some((busy - self.server_cpus.unwrap_or_default() - self.client_cpus.unwrap_or_default()).max(0.0))
     }
 
-    /// More than half of the busy CPUs.
+    /// Whether other programs used more than half of the busy CPUs.
     pub fn cpus_are_others(&self) -> bool {
         let busy = self.share(LimitedBy::HostCpu).zip(self.host_cpus).map(|(share, cpus)| share * cpus);
         self.others_cpus().zip(busy).is_some_and(|(others, busy)| others > busy / 2.0)
     }
 }
 
-/// `None`: the arm has no load that was measured.
+/// `None`: the arm has no measured load.
 pub(crate) fn of(evidence: &Evidence, arm: &Arm, summary: &ArmSummary) -> Option<Limits> {
     let load = arm.load.as_ref().filter(|load| load.measured.elapsed_us > 0 && load.measured.transactions > 0)?;
     let seen = Seen { evidence, arm, phase: &load.measured, summary };
@@ -128,8 +130,8 @@ pub(crate) fn of(evidence: &Evidence, arm: &Arm, summary: &ArmSummary) -> Option
     Some(limits)
 }
 
-/// What caps the throughput comes before what only takes long: a server whose disk is out of operations waits for reads, too. CPUs that others
-/// keep busy come last: they make slower what the arm waits for by itself.
+/// A limit that caps the throughput comes before one that only takes time: a server whose disk has no operations left waits for reads, too. CPUs that
+/// other programs keep busy come last: they only slow down the work for which the arm waits.
 fn binding(limits: &Limits) -> Option<LimitedBy> {
     use LimitedBy::{Bandwidth, CpuList, CpuQuota, HostCpu, Iops, PoolMisses, Queue, Syncs};
     let (caps, host, waits) =
@@ -194,7 +196,7 @@ impl Seen<'_> {
         }
     }
 
-    /// A counter's growth while the arm was measured.
+    /// The growth of a counter during the measured phase.
     fn grown(&self, of: &str, counter: &str) -> Option<f64> {
         let found = self.arm.witnesses.iter().find(|witness| witness.of == of && witness.counter == counter)?;
         Some(found.delta() as f64)
@@ -204,7 +206,7 @@ impl Seen<'_> {
         Some(self.grown("layer", counter_us)? / self.phase.elapsed_us as f64)
     }
 
-    /// The server's CPU time beside what it may use, where that is nearly all of it; else the periods in which it was stopped.
+    /// The server's CPU time over the time that it is allowed, if that is nearly 1; otherwise the share of periods in which it was stopped.
     fn quota(&self) -> Option<f64> {
         let used = self.server_cpus().zip(self.asked("server.cpus.limit").filter(|cpus| *cpus > 0.0));
         let used = used.map(|(used, allowed)| used / allowed).filter(|share| *share >= USED_UP);
@@ -212,7 +214,7 @@ impl Seen<'_> {
         Some(used.map_or(stopped, |used| used.max(stopped)))
     }
 
-    /// Of the periods in which the server may use its CPU time, those in which it was stopped because it had used it up.
+    /// The share of the quota's periods in which the server was stopped because it had used up its CPU time.
     fn throttled(&self) -> Option<f64> {
         let (periods, throttled) =
             (self.grown("limits", "cpu.periods")?, self.grown("limits", "cpu.throttled_periods")?);
@@ -226,7 +228,7 @@ impl Seen<'_> {
         (allowed < all).then(|| self.server_cpus().map(|used| used / allowed))?
     }
 
-    /// What the squeeze `what` of this arm was set to.
+    /// The measured value of the squeeze `what` of this arm.
     fn asked(&self, what: &str) -> Option<f64> {
         let mut rows = self.evidence.measured.iter().filter(|row| row.arm.as_deref() == Some(&self.arm.name));
         rows.find(|row| row.what == what)?.got.map(|got| got.value)
@@ -241,7 +243,7 @@ impl Seen<'_> {
         self.grown("limits", "cpu_us").or_else(watched).map(|us: f64| us / self.phase.elapsed_us as f64)
     }
 
-    /// Of all CPUs of the host together; time that a hypervisor gave to others is not there to be used.
+    /// The busy share of all CPUs of the host together; time that a hypervisor gave to others counts as busy.
     fn host_busy(&self) -> Option<f64> {
         let of = |names: &[&str]| names.iter().filter_map(|name| self.during("stat", name)).sum::<f64>();
         let busy_us = of(&["user", "nice", "system", "irq", "softirq", "steal"]);
@@ -249,7 +251,8 @@ impl Seen<'_> {
         (all_us > 0.0).then(|| busy_us / all_us)
     }
 
-    /// Of the time that the transactions took, what went by in reads; where nothing timed them, of the time of the host.
+    /// The share of the transactions' time that was spent in reads; when reads were not timed, the share of the time in which the host waited for
+    /// I/O.
     fn reading(&self) -> Option<f64> {
         self.reads_per_query().filter(|reads| *reads >= FEW_READS)?;
         let took_us = self.summary.service.map(|service| service.mean_us * self.summary.transactions as f64);
@@ -260,7 +263,7 @@ impl Seen<'_> {
         })
     }
 
-    /// A server syncs its log one after the other.
+    /// The share of the time spent in syncs: a server syncs its log one sync after the other.
     fn syncing(&self) -> Option<f64> {
         let writes = self.phase.writes > 0 || !self.phase.counts_queries();
         self.share_of_time("slow layer sync us").filter(|_| writes)
@@ -271,7 +274,7 @@ impl Seen<'_> {
         if reads.reference == Some(Reference::Layer) { reads.by_layer } else { reads.by_server }
     }
 
-    /// A counter's growth while the arm was measured, on the line between two readings.
+    /// The growth of a counter during the measured phase; the values at its ends are interpolated between two readings.
     fn during(&self, source: &str, name: &str) -> Option<f64> {
         let (from_us, to_us) = (self.phase.started_us, self.phase.started_us + self.phase.elapsed_us);
         Series::find(self.evidence, source, name)?.grown_between(from_us, to_us)

@@ -13,14 +13,14 @@ pub fn is_inventory(snapshot: &Snapshot) -> bool {
 /// The ledger of one arm, inventory by inventory. Times are those of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmMemory {
-    /// `None`: between arms.
+    /// `None`: the inventories were taken between arms.
     pub arm: Option<String>,
-    /// Inventories that this build cannot read, and that stand in nothing else here.
+    /// The number of inventories that this build cannot read; they are in no other field.
     pub unreadable: u64,
     pub over_time: OverTime,
 }
 
-/// In the order of the arms' first inventories; empty where nothing recorded any.
+/// In the order of the arms' first inventories; empty when the recording has none.
 pub(crate) fn of(evidence: &Evidence) -> Vec<ArmMemory> {
     let taken = evidence.snapshots.iter().filter(|snapshot| is_inventory(snapshot));
     let mut arms: Vec<&Option<String>> = Vec::new();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads per query in one arm, asked of three: the histogram, the server, the slow layer.
+//! Reads per query in one arm, from three sources: the histogram, the server, the slow layer.
 
 use crate::modes::{Bin, Modes, ReadDelay, bins_of, find, find_by_reads};
 use evidence::{Arm, Conditions, Delay, LatencyHistogram, Phase};
 use serde::{Deserialize, Serialize};
 
-/// The same question, asked of three. Reads are of pages or blocks from storage; queries are statements of every kind.
+/// The same figure from three sources. Reads are reads of pages or blocks from storage; queries are statements of every kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reads {
     /// From the service times and the delay alone.
@@ -13,34 +13,34 @@ pub struct Reads {
     pub by_modes: Option<f64>,
     #[serde(rename = "reads_per_query_by_server")]
     pub by_server: Option<f64>,
-    /// Read-ahead is not in it: no query waits for that.
+    /// Without read-ahead, because no query waits for it.
     #[serde(rename = "reads_per_query_by_layer")]
     pub by_layer: Option<f64>,
-    /// Read-ahead as a share of the layer's read requests. `None`: the recording does not tell it apart.
+    /// Read-ahead as a share of the layer's read requests. `None`: the recording does not distinguish it.
     #[serde(default, rename = "read_ahead_share_by_layer")]
     pub read_ahead_share: Option<f64>,
-    /// The share of the layer's read requests whose sender could not be looked at; read-ahead among them counts as reads.
+    /// The share of the layer's read requests whose sender could not be determined; read-ahead among them counts as reads.
     #[serde(default, rename = "unseen_share_by_layer")]
     pub unseen_share: Option<f64>,
     /// `by_modes / by_server - 1`.
     pub discrepancy_server: Option<f64>,
     pub discrepancy_layer: Option<f64>,
-    /// The witness that counts. `None`: there is none.
+    /// The witness with which the humps are compared. `None`: there is none.
     pub reference: Option<Reference>,
 }
 
-/// A witness that the humps are held to.
+/// A witness with which the humps are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reference {
     Server,
-    /// Of a server that reads through the page cache, because its own count has the page cache's hits in it (PostgreSQL; InnoDB
-    /// without `O_DIRECT`).
+    /// For a server that reads through the page cache, because the server's own count includes hits in the page cache (PostgreSQL; InnoDB without
+    /// `O_DIRECT`).
     Layer,
 }
 
 impl Reads {
-    /// How far the humps are from the witness that counts.
+    /// How far the humps are from the reference witness.
     pub fn discrepancy(&self) -> Option<f64> {
         match self.reference {
             Some(Reference::Layer) => self.discrepancy_layer,
@@ -49,7 +49,7 @@ impl Reads {
     }
 }
 
-/// The modes of one class of statements, where a transaction has several.
+/// The modes of one class of statements, when a transaction has several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatementModes {
     pub statement: String,
@@ -59,13 +59,14 @@ pub struct StatementModes {
 /// The humps of an arm's service times.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Humps {
-    /// Of the transactions, which are queries where each is one statement.
+    /// The humps of the transactions; when a transaction is one statement, it is a query.
     pub(crate) whole: Modes,
-    /// Empty where a transaction is one statement.
+    /// Empty when a transaction is one statement.
     pub(crate) statements: Vec<StatementModes>,
 }
 
-/// `read`: what a read takes, as far as it is known; `None` without a delay, or where it varies. `times`: how long the reads took, by the slow layer's clock.
+/// `read`: the time of a read, if it is known; `None` without a delay, or when the delay varies. `times`: how long the reads took, by the slow
+/// layer's clock.
 pub(crate) fn humps(
     phase: &Phase,
     delay: Option<Delay>,
@@ -132,7 +133,7 @@ pub(crate) fn reads(arm: &Arm, phase: &Phase, humps: &Humps, conditions: &Condit
     }
 }
 
-/// The settings under which InnoDB opens its data files without `O_DIRECT`.
+/// Whether InnoDB opens its data files without `O_DIRECT`, by its settings.
 fn innodb_is_buffered(conditions: &Conditions) -> bool {
     let is = |variable: &str, values: &[&str]| {
         let set = conditions.server.variables.get(variable);
@@ -142,7 +143,7 @@ fn innodb_is_buffered(conditions: &Conditions) -> bool {
         || is("innodb_data_file_buffering", &["ON", "1"])
 }
 
-/// Over all statements. `None` when it is unknown of one class that is more than a hundredth of them.
+/// The mean over all statements. `None` when it is unknown for a class that is more than a hundredth of them.
 fn by_modes(phase: &Phase, humps: &Humps) -> Option<f64> {
     if humps.statements.is_empty() {
         let per_transaction = humps.whole.reads_per_query?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The recorded series that explaining asks for, and the value of a counter between two readings.
+//! The recorded series that this crate reads, and the value of a counter between two readings.
 
 use evidence::Evidence;
 
-/// By source and name. A recording may hold hundreds of others.
+/// The needed series, by source and name. A recording may contain hundreds of others.
 const ASKED: &[(&str, &[&str])] = &[
     ("stat", &["user", "nice", "system", "irq", "softirq", "steal", "idle", "iowait"]),
     ("process.stat", &["utime", "stime", "cutime", "cstime", "rss"]),
@@ -14,7 +14,7 @@ const ASKED: &[(&str, &[&str])] = &[
     ("observer", &["cpu"]),
 ];
 
-/// Whether [`crate::explain`] looks at this series. It says the same of a recording without the others.
+/// Whether [`crate::explain`] reads this series. Its result is the same for a recording without the other series.
 pub fn needs(series: &evidence::Series) -> bool {
     is_asked(&series.source, &series.name)
 }
@@ -27,13 +27,13 @@ fn is_asked(source: &str, name: &str) -> bool {
 pub(crate) struct Series<'e>(pub(crate) &'e evidence::Series);
 
 impl<'e> Series<'e> {
-    /// The first of this name.
+    /// The first series of this name.
     pub(crate) fn find(evidence: &'e Evidence, source: &str, name: &str) -> Option<Self> {
         debug_assert!(is_asked(source, name), "{source} {name} is missing in the list of what is read");
         evidence.samples.iter().find(|series| series.source == source && series.name == name).map(Self)
     }
 
-    /// At one moment, on the line between two readings; `None` where it was not read before and after.
+    /// The value at one moment, interpolated between two readings; `None` when there is no reading before or no reading after it.
     pub(crate) fn at(self, at_us: u64) -> Option<f64> {
         let points = &self.0.points;
         let after = points.iter().position(|point| point.at_us >= at_us)?;
@@ -43,7 +43,7 @@ impl<'e> Series<'e> {
         Some(earlier.value + (later.value - earlier.value) * (at_us - earlier.at_us) as f64 / span_us)
     }
 
-    /// `None` where it was not read before, between or after.
+    /// The growth between two moments; `None` when there is no value for one of them.
     pub(crate) fn grown_between(self, from_us: u64, to_us: u64) -> Option<f64> {
         Some((self.at(to_us)? - self.at(from_us)?).max(0.0))
     }

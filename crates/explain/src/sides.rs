@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two sides of runs: in what they differ, whether they can be compared, and the verdict on each figure.
+//! Two sides of runs: in which conditions they differ, whether they can be compared, and the verdict on each figure.
 //!
-//! A run is one repeat of each of its arms: all turns of an arm in one run share what the run was made on.
+//! A run is one repeat of each of its arms: all turns of an arm in one run share the conditions of the run.
 
 use crate::{conditions, figures};
 use evidence::{Arm, Evidence};
@@ -10,31 +10,31 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::{Judged, Repeat, judge};
 
-/// What is told, and may always differ.
+/// Conditions that are reported, and may always differ.
 const TOLD_ONLY: [&str; 2] = ["tool.version", "tool.as_root"];
-/// Sizes of a host's memory that are closer are the same: a kernel takes a little more or less of it at each start.
+/// Two sizes of a host's memory that differ by less are equal: at each start a kernel takes a little more or less of it.
 const SAME_SIZE: f64 = 0.01;
 
 /// How two sides are compared.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// Conditions that may differ: a key (`server.version`), the beginning of several (`host`), or a variable's own name.
+    /// Conditions that may differ: a key (`server.version`), the beginning of several keys (`host`), or the name of a variable.
     pub across: Vec<String>,
-    /// The same, but there need be no such condition.
+    /// Further such conditions, which need not exist.
     pub also: Vec<String>,
-    /// Only this arm.
+    /// Compares only this arm.
     pub arm: Option<String>,
-    /// The first run of one side ran beside the first run of the other, and so on.
+    /// True: the first run of one side ran together with the first run of the other, and so on.
     pub paired: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sides {
-    /// In what the runs differ.
+    /// The conditions in which the runs differ.
     pub differs: Vec<Differs>,
     /// Why there is no comparison; empty: there is one.
     pub not_comparable: Vec<String>,
-    /// One for each arm that both sides have; empty where they cannot be compared.
+    /// One for each arm that both sides have; empty when the sides cannot be compared.
     pub comparisons: Vec<ComparedArms>,
 }
 
@@ -45,7 +45,7 @@ pub struct Differs {
     /// The values of the first side's runs, each once; `null` where a run has none.
     pub a: Vec<Value>,
     pub b: Vec<Value>,
-    /// It may: it was asked for, or it is only told.
+    /// Whether the difference is allowed: the user allowed it, or the condition is only reported.
     pub allowed: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct ComparedArms {
     pub judged: Judged,
 }
 
-/// Why nothing can be compared at all.
+/// Why the comparison was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SidesError {
     #[error("run {0} is given twice: it is one repeat, of one side")]
@@ -70,7 +70,7 @@ pub enum SidesError {
 }
 
 /// # Errors
-/// A run is given twice, pairs do not come out, or a condition that may differ is none.
+/// A run is given twice, the runs do not form pairs, or no run has a condition that may differ.
 pub fn compare(a: &[Evidence], b: &[Evidence], wanted: &Wanted) -> Result<Sides, SidesError> {
     let mut seen = BTreeSet::new();
     if let Some(twice) = a.iter().chain(b).find(|run| !seen.insert(run.run_id.as_str())) {
@@ -101,7 +101,7 @@ pub fn compare(a: &[Evidence], b: &[Evidence], wanted: &Wanted) -> Result<Sides,
 
 type Pair = (String, String);
 
-/// The arms of both sides that have the same name; where each side has one arm only, these.
+/// The arms of both sides that have the same name; when no names are the same and each side has only one arm, these two.
 fn matched(a: &[Evidence], b: &[Evidence], wanted: Option<&str>) -> Vec<Pair> {
     let (of_a, of_b) = (cells(a), cells(b));
     let is_wanted = |cell: &&String| wanted.is_none_or(|wanted| wanted == cell.as_str());
@@ -117,7 +117,7 @@ fn matched(a: &[Evidence], b: &[Evidence], wanted: Option<&str>) -> Vec<Pair> {
     }
 }
 
-/// In the order in which they first ran; only those that had a load.
+/// The cells that had a load, in the order in which they first ran.
 fn cells(side: &[Evidence]) -> Vec<String> {
     let mut cells: Vec<String> = Vec::new();
     for arm in side.iter().flat_map(|run| &run.arms).filter(|arm| arm.load.is_some()) {
@@ -132,7 +132,7 @@ fn turns<'e>(run: &'e Evidence, cell: &str) -> Vec<&'e Arm> {
     run.arms.iter().filter(|arm| arm.cell == cell && arm.load.is_some()).collect()
 }
 
-/// The conditions of each run. Several arms are told apart by their names.
+/// The conditions of each run. When there are several arms, their keys contain the arm's name.
 fn told(side: &[Evidence], arms: &[Pair], own: fn(&Pair) -> &String) -> Vec<BTreeMap<String, Value>> {
     let of = |run: &Evidence| {
         let mut flat = conditions::of_run(run);
@@ -147,7 +147,7 @@ fn told(side: &[Evidence], arms: &[Pair], own: fn(&Pair) -> &String) -> Vec<BTre
     side.iter().map(of).collect()
 }
 
-/// `None`: it is the same in all runs.
+/// `None`: the condition is the same in all runs.
 fn differing(
     key: &String,
     a: &[BTreeMap<String, Value>],

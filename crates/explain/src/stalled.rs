@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The stalls of each arm whose load kept its slow statements: from those, from the histograms of their classes, and from the counter at both
-//! ends of what was measured; with the causes that a watch of the server's threads saw. Of an arm that was watched alone, the watch's stalls.
+//! The stalls of each arm whose load kept its slow statements. They come from these statements, from the histograms of their classes, and from the
+//! counter at both ends of the measured phase; a watch of the server's threads adds the causes that it saw. When an arm was only watched, the stalls
+//! are those of the watch.
 
 use crate::watched::{self, WatchedArm};
 use capability::{Algorithm, Version};
@@ -8,30 +9,30 @@ use evidence::{Arm, Evidence, Latencies, Phase, SLOW_STATEMENT};
 use stalls::recorded::{Recorded, RecordedClass, SlowStatement};
 use stalls::{Asked, Dialect, Explained, Server};
 
-/// The counter that `backoff` makes a clock.
+/// The counter that becomes a clock under `backoff`.
 const COUNTER: &str = "Innodb_buffer_pool_wait_free";
 const ALGORITHM: &str = "innodb_empty_free_list_algorithm";
 
-/// What a caller knows better than the recording, or wants.
+/// Values from a caller that replace those of the recording, and the caller's wishes.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// The shortest stall that is looked for. Shorter statements than the load kept are never found.
+    /// The shortest stall that is looked for. Statements that are shorter than the load's threshold are never found.
     pub least_us: u64,
     pub server: Option<Server>,
     pub algorithm: Option<Algorithm>,
     pub wait_free: Option<u64>,
 }
 
-/// Of one arm. Times are those of the run's clock.
+/// The stalls of one arm. Times are those of the run's clock.
 #[derive(Debug, Clone)]
 pub struct ArmStalls {
     pub arm: String,
     pub explained: Explained,
-    /// `None`: nobody watched the server's threads.
+    /// `None`: the server's threads were not watched.
     pub watched: Option<WatchedArm>,
 }
 
-/// In the order of the arms. Empty where no load kept its slow statements, and nobody watched.
+/// In the order of the arms. Empty when no load kept its slow statements, and the threads were not watched.
 pub fn arms(evidence: &Evidence, wanted: &Wanted) -> Vec<ArmStalls> {
     let dialect = match evidence.conditions.server.flavour.as_str() {
         "postgresql" => Dialect::Postgresql,
@@ -68,7 +69,7 @@ fn recorded_server(evidence: &Evidence) -> Option<Server> {
     Some(Server { flavour, version: Version::find_in(&recorded.version)? })
 }
 
-/// That of the arm, else that of the server's start.
+/// The algorithm that the arm sets, otherwise that of the server's start.
 fn algorithm(evidence: &Evidence, arm: &Arm) -> Option<Algorithm> {
     let set = arm.settings.iter().find(|(key, _)| key.ends_with(ALGORITHM)).map(|(_, value)| value);
     match set.or_else(|| evidence.conditions.server.variables.get(ALGORITHM))?.as_str() {
@@ -83,7 +84,7 @@ fn wait_free(arm: &Arm) -> Option<u64> {
     Some(counter?.delta())
 }
 
-/// `None`: this arm kept none.
+/// `None`: this arm kept no slow statements.
 fn slow_statements(evidence: &Evidence, arm: &Arm) -> Option<Recorded> {
     let measured = &arm.load.as_ref()?.measured;
     let of_arm =

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an arm did over its time, in slots; whether its two halves agree.
+//! The throughput of an arm over time, in slots, and whether its two halves agree.
 
 use evidence::{Arm, LoadResult};
 use verdict::within::{self, Within};
 
-/// Transactions a second in each slot; a last one that the end of the phase cut short is left out.
+/// Transactions a second in each slot. A last slot that the end of the phase cut short is left out.
 pub(crate) fn slots(load: &LoadResult) -> Vec<f64> {
     let points = &load.measured.timeline;
     let length_us = points.iter().map(|point| point.length_us).max().unwrap_or(1);
@@ -17,7 +17,7 @@ pub(crate) fn slots(load: &LoadResult) -> Vec<f64> {
     whole.iter().map(|point| point.transactions as f64 * 1e6 / point.length_us.max(1) as f64).collect()
 }
 
-/// The second half of an arm's measured phase beside the first, by batches. `None`: no load, or too short to tell.
+/// The second half of an arm's measured phase compared with the first, by batches. `None`: there was no load, or it was too short.
 pub fn halves(arm: &Arm) -> Option<Within> {
     within::halves(&slots(arm.load.as_ref()?))
 }

@@ -5,11 +5,11 @@ use crate::reads::{Reads, StatementModes, humps, reads};
 use evidence::{Arm, Conditions, Delay, DelayMode, LatencyHistogram, Measured, Phase};
 use serde::{Deserialize, Serialize};
 
-/// One arm in figures. Those of the load are `None` when the arm did not get as far.
+/// The figures of one arm. Figures of the load are `None` when the arm ended before its load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmSummary {
     pub name: String,
-    /// The delay in force; `None` without a slow layer.
+    /// The delay that was in force; `None` without a slow layer.
     pub delay: Option<Delay>,
     pub transactions: u64,
     pub queries: u64,
@@ -22,18 +22,18 @@ pub struct ArmSummary {
     pub service: Option<Percentiles>,
     /// The humps of the transactions' service times.
     pub modes: Option<Modes>,
-    /// By class of statement, where a transaction has several.
+    /// By class of statement, when a transaction has several.
     pub statements: Vec<StatementModes>,
     pub reads: Option<Reads>,
     pub errors: u64,
     pub late: u64,
     pub skipped: u64,
-    /// How busy the host was meanwhile; `None`: nobody looked.
+    /// How busy the host was during the arm; `None`: the host was not observed.
     #[serde(default)]
     pub busy: Option<Busy>,
 }
 
-/// Of transactions, in microseconds.
+/// Times of transactions, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
     pub min_us: f64,
@@ -86,7 +86,8 @@ pub(crate) fn of(arm: &Arm, conditions: &Conditions, squeezed: &[Measured]) -> A
     }
 }
 
-/// What a read takes: the delay, and, where that is out of its tolerance, what came on. `None`: reads are not delayed, or not all by the same time.
+/// The time of a read: the delay, and, when the delay is out of its tolerance, the value that took effect. `None`: reads are not delayed, or not all
+/// by the same time.
 pub(crate) fn read_delay(arm: &Arm, squeezed: &[Measured]) -> Option<ReadDelay> {
     let asked = ReadDelay::of(arm.delay)?;
     let of_arm = |it: &&Measured| it.what == "disk.read.median" && it.arm.as_deref() == Some(arm.name.as_str());
@@ -134,7 +135,7 @@ mod tests {
             let read = read_delay(&arm(mode), rows).unwrap();
             (read.us, read.longest_us)
         };
-        // the disk below may have been slow while the probe read: a read is sure to take what was asked, and no more
+        // the disk below may have been slow while the probe read: only the asked time is certain for every read
         let off = [measured("10 ms", 13_060.0, 1.3, false)];
         assert_eq!(bounds(DelayMode::Add, &off), (10_000.0, 13_000.0));
         assert_eq!(bounds(DelayMode::Total, &off), (10_000.0, 13_060.0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a watch of the server's threads has left in a recording: its stalls, and its account where it came to its end. Both are joined with the load's own
-//! slow statements, which know how long a client waited, and not for what.
+//! The results of a watch of the server's threads in a recording: its stalls, and its account if it reached its end. Both are joined with the load's
+//! own slow statements, which show how long a client waited, but not for what.
 
 use evidence::{Evidence, STALL, STALL_VICTIM, STALLS_WATCHED, Span};
 use serde_json::Value;
@@ -8,31 +8,31 @@ use stalls::watch::{Part, Parts};
 use stalls::{Account, Cause, ClassOf, Cost, Explained, OfCause, Source, Stall};
 use std::collections::BTreeMap;
 
-/// What a watch was, beside its stalls.
+/// Facts about a watch, without its stalls.
 #[derive(Debug, Clone, Default, serde::Serialize)]
 pub struct WatchedArm {
-    /// Shorter stalls may not have been seen. `None`: the watch was cut off, and says nothing of this, nor of what follows.
+    /// Stalls shorter than this may not have been seen. `None`: the watch was cut off, so neither this nor the fields below are known.
     pub resolution_us: Option<u64>,
-    /// What watching took: `cpu_share` of one CPU, `statements`, ...
+    /// The cost of watching: `cpu_share` of one CPU, `statements`, ...
     pub cost: Option<Value>,
-    /// What it could not read, why, and what would help.
+    /// The facts that it could not read, the reasons, and what would help.
     pub missing: Option<Value>,
-    /// Stalls that it told, and their victims: all.
+    /// The number of all stalls that it reported, and of their victims.
     pub stalls: u64,
     pub victims: u64,
 }
 
-/// What was watched while one arm ran. Times are those of the run's clock.
+/// The results of the watch while one arm ran. Times are those of the run's clock.
 #[derive(Debug)]
 pub(crate) struct OfWatch {
     pub(crate) arm: WatchedArm,
-    /// In the order of their begins.
+    /// In the order in which they began.
     pub(crate) stalls: Vec<Stall>,
-    /// As the watch wrote it; `Null`: it was cut off.
+    /// The summary that the watch wrote; `Null`: the watch was cut off.
     said: Value,
 }
 
-/// `None`: nobody watched that arm, or nothing is known of it.
+/// `None`: that arm was not watched, or nothing is known of the watch.
 pub(crate) fn of(evidence: &Evidence, arm: &str) -> Option<OfWatch> {
     let said = evidence.snapshots.iter().rev().find(|it| it.source == STALLS_WATCHED && it.arm.as_deref() == Some(arm));
     let said = said.and_then(|it| serde_json::from_str::<Value>(&it.content).ok()).unwrap_or_default();
@@ -65,11 +65,11 @@ fn part(span: &Span) -> Part {
     Part { started_us, length_us, attributes: span.attributes.clone() }
 }
 
-/// Below this the watch saw a part of the stall at most, in the share of its victims.
+/// When the watch saw a smaller share of a stall's victims, it saw only a part of the stall.
 const ENOUGH: f64 = 0.5;
 
 impl OfWatch {
-    /// The stalls alone, where no load kept its statements. `least_us`: the shortest that is wanted.
+    /// The stalls of the watch alone, when no load kept its statements. `least_us`: the length of the shortest wanted stall.
     pub(crate) fn explained(&self, least_us: u64, server: Option<String>) -> Explained {
         let said = &self.said["account"];
         let stalls: Vec<Stall> = self.stalls.iter().filter(|stall| stall.length_us >= least_us).cloned().collect();
@@ -81,7 +81,7 @@ impl OfWatch {
             ..account_of(&stalls)
         };
         let classes = classes(&stalls);
-        // its classes have the statements that stalled alone: a watch does not see the others
+        // its classes contain only the statements that stalled: a watch does not see the others
         let mut notes = Vec::new();
         if self.said.is_null() {
             notes.push("the watch was cut off: what it told until then is here, without its cost".to_owned());
@@ -103,7 +103,7 @@ impl OfWatch {
         }
     }
 
-    /// Gives the load's stalls the causes that the watch saw, where it saw the same waits: of half of a stall's victims or more.
+    /// Gives the load's stalls the causes that the watch saw, if it saw the same waits for half of a stall's victims or more.
     pub(crate) fn name_causes(&self, explained: &mut Explained) {
         let mut is_taken: Vec<Vec<bool>> = self.stalls.iter().map(|stall| vec![false; stall.victims.len()]).collect();
         let mut has_changed = false;
@@ -112,14 +112,14 @@ impl OfWatch {
         }
         if has_changed {
             let before = std::mem::take(&mut explained.account);
-            // stalls that are not listed keep what was known of them
+            // stalls that are not listed keep their causes
             explained.account =
                 if explained.stalls_left_out == 0 { with_causes_of(before, &explained.stalls) } else { before };
         }
     }
 
     fn name_cause(&self, stall: &mut Stall, is_taken: &mut [Vec<bool>]) -> bool {
-        // how many of its victims each of the watch's stalls has
+        // by stall of the watch: how many victims of this stall it has
         let mut seen: BTreeMap<usize, u64> = BTreeMap::new();
         for victim in &stall.victims {
             let best = self
@@ -169,14 +169,14 @@ impl OfWatch {
     }
 }
 
-/// For how long both went on.
+/// How long both waits went on at the same time.
 fn shared_us(one: &stalls::Victim, other: &stalls::Victim) -> u64 {
     let times = |it: &stalls::Victim| Some((it.started_us?, it.started_us?.saturating_add_unsigned(it.length_us)));
     let (Some(one), Some(other)) = (times(one), times(other)) else { return 0 };
     u64::try_from(one.1.min(other.1).saturating_sub(one.0.max(other.0))).unwrap_or(0)
 }
 
-/// The same account, by the causes that the stalls have now.
+/// The same account, with the causes that the stalls have now.
 fn with_causes_of(before: Account, stalls: &[Stall]) -> Account {
     let by_cause = account_of(stalls);
     let is_backoff = by_cause.by_cause.contains_key(&Cause::FreeListBackoff);
@@ -206,7 +206,7 @@ fn account_of(stalls: &[Stall]) -> Account {
     account
 }
 
-/// Of the waits that were seen, as each of them was long.
+/// The classes of the observed waits, with the length of each wait.
 fn classes(stalls: &[Stall]) -> Vec<ClassOf> {
     let mut lengths: BTreeMap<&str, (Vec<u64>, u64)> = BTreeMap::new();
     for victim in stalls.iter().flat_map(|stall| &stall.victims) {

@@ -35,7 +35,7 @@ fn watch(stalls: Vec<Stall>) -> OfWatch {
     OfWatch { arm: WatchedArm::default(), stalls, said: Value::Null }
 }
 
-/// As the load's clients felt it.
+/// The stalls as the load's clients measured them.
 fn felt(stalls: Vec<Stall>) -> Explained {
     let explained = watch(stalls).explained(0, None);
     Explained { account: account_of(&explained.stalls), ..explained }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! pgbench's report. It counts transactions; of their statements it says nothing.
+//! pgbench's report. It counts transactions, and has no figures of their statements.
 
 use super::{Understood, number, slots, whole};
 use evidence::{Arrivals, Phase};
 use std::collections::BTreeMap;
 
-/// More than any pgbench has, and less than a time since 1970 in seconds.
+/// A larger number than any count of clients, and a smaller number than the seconds since 1970.
 const CLIENTS_MAX: u64 = 100_000_000;
 
 pub(super) fn read(text: &str) -> Option<Understood> {
@@ -45,7 +45,7 @@ fn program(text: &str) -> String {
     version.map_or_else(|| "pgbench".to_owned(), |version| format!("pgbench {version}"))
 }
 
-/// With `--rate` it prints a lag behind its schedule; the rate asked for it does not print.
+/// With `--rate` pgbench prints a lag behind its schedule; it does not print the rate that was asked for.
 fn arrivals(text: &str, tps: f64) -> Arrivals {
     if text.contains("rate limit schedule lag") { Arrivals::Poisson { per_second: tps } } else { Arrivals::Closed }
 }
@@ -54,38 +54,38 @@ fn value(text: &str, name: &str) -> Option<f64> {
     text.lines().rev().find_map(|line| number(line.trim_start().strip_prefix(name)?))
 }
 
-/// Adds the slots of `--progress`, which pgbench prints on its standard error, where no log has told finer ones.
+/// Adds the slots of `--progress`, which pgbench prints on its standard error, unless a log has given finer slots.
 pub fn add_progress(understood: &mut Understood, text: &str) {
     if understood.phase.timeline.is_empty() {
         understood.phase.timeline = slots::of_pgbench(text);
     }
 }
 
-/// Adds what pgbench's logs (`--log`), one a thread, tell: each transaction's latency in its third column, and the time of its end. A log of
-/// sums (`--aggregate-interval`) has no single transactions, and one of samples (`--sampling-rate`) no timeline.
+/// Adds the transactions of pgbench's logs (`--log`), one log for each thread. The third column is a transaction's latency, and the log has the time
+/// of its end. A log of sums (`--aggregate-interval`) has no single transactions, and a log of samples (`--sampling-rate`) gives no timeline.
 pub fn add_logs(understood: &mut Understood, logs: &[String]) {
     let transactions: Vec<(u64, u64)> = logs.iter().flat_map(|log| log.lines()).filter_map(transaction).collect();
     let both = &mut understood.phase.transaction;
     for (_, us) in &transactions {
         both.response.record(us.saturating_mul(1000));
-        // with a rate its latencies count from when a transaction was due
+        // with a rate, pgbench's latencies begin at the time when a transaction was due
         if understood.arrivals == Arrivals::Closed {
             both.service.record(us.saturating_mul(1000));
         }
     }
-    // a run that is cut by its time has a few transactions more in the log than in its count, or fewer
+    // when a run is ended by its time, its log may have a few transactions more or fewer than its count
     let logged = transactions.len() as u64;
     if logged + logged / 20 >= understood.phase.transactions {
         understood.phase.timeline = slots::of_transactions(&transactions);
     }
 }
 
-/// When it ended, since 1970, and how long it took: `0 199 2241 0 1175850568 995598`.
+/// The end of a transaction, in microseconds since 1970, and its latency: `0 199 2241 0 1175850568 995598`.
 fn transaction(line: &str) -> Option<(u64, u64)> {
     let mut columns = line.split(' ');
     let client: u64 = columns.next()?.parse().ok()?;
     let took: u64 = columns.nth(1)?.parse().ok()?;
     let (seconds, micros): (u64, u64) = (columns.nth(1)?.parse().ok()?, columns.next()?.parse().ok()?);
-    // where the first column is a time the line is a sum
+    // a line whose first column is a time is a sum
     (client < CLIENTS_MAX && micros < 1_000_000).then(|| (seconds * 1_000_000 + micros, took))
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A timeline from what sysbench and pgbench print while they run. A slot is as long as they say, and counts what their rates come to in
-//! it; what ended after the last line is in no slot.
+//! A timeline from the lines that sysbench and pgbench print while they run. The lines give the length of a slot and its rates; a slot's counts are
+//! computed from them. Work that ended after the last line is in no slot.
 
 use super::{number, whole};
 use evidence::TimelinePoint;
 use std::collections::BTreeMap;
 
-/// A time in the lines that is larger counts from 1970.
+/// A larger time in a line counts from 1970.
 const EPOCH_S: f64 = 1e8;
 const SECOND_US: u64 = 1_000_000;
 
-/// `[ 3s ] thds: 4 tps: 812.3 qps: 1299.4 (r/w/o: ...) lat (ms,95%): 8.13 err/s: 0.00 reconn/s: 0.00`, of the last run in the text.
+/// `[ 3s ] thds: 4 tps: 812.3 qps: 1299.4 (r/w/o: ...) lat (ms,95%): 8.13 err/s: 0.00 reconn/s: 0.00`: the lines of the last run in the text.
 pub(super) fn of_sysbench(text: &str) -> Vec<TimelinePoint> {
     let last = text.rsplit_once("Threads started!").map_or(text, |(_, rest)| rest);
     let lines = last.lines().filter_map(|line| {
@@ -52,7 +52,7 @@ pub(super) fn of_pgbench(text: &str) -> Vec<TimelinePoint> {
     })
 }
 
-/// From lines with the second at which each slot ended. Of times since 1970 the first slot is taken to be as long as the second.
+/// Slots from lines with the second at which each slot ended. When times count from 1970, the first slot is assumed to be as long as the second.
 fn slots<'a>(
     lines: impl Iterator<Item = (f64, &'a str)>,
     read: impl Fn(&str, &mut TimelinePoint, f64),
@@ -65,7 +65,7 @@ fn slots<'a>(
     let mut before = start;
     for (at, rest) in lines {
         let seconds = at - before;
-        // two lines for one second, or another run's
+        // two lines for one second, or a line of another run
         if seconds <= 0.0 {
             continue;
         }
@@ -78,8 +78,8 @@ fn slots<'a>(
     points
 }
 
-/// Slots of a second from single transactions: when each ended, and how long it took, in microseconds. The first that began is at 0;
-/// the last second is left out unless it is whole.
+/// Slots of one second from single transactions: the end and the latency of each, in microseconds. The start of the earliest one is at 0; the last
+/// second is left out unless it is whole.
 pub(super) fn of_transactions(transactions: &[(u64, u64)]) -> Vec<TimelinePoint> {
     let Some(start) = transactions.iter().map(|(ended, took)| ended.saturating_sub(*took)).min() else {
         return Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! sysbench 1.x's report. Its events are transactions in the scripts of its own; a Lua script's are what that says.
+//! sysbench 1.x's report. Its events are transactions in sysbench's own scripts; in another Lua script, an event is whatever the script does.
 
 use super::{Understood, number, slots, whole};
 use crate::histograms;
@@ -7,7 +7,7 @@ use crate::modes::Bin;
 use evidence::{Arrivals, LatencyHistogram, Phase};
 use std::collections::BTreeMap;
 
-/// At most so many values stand for one of its steps, which is 1.8 % wide: ours are 0.1 % wide.
+/// One step of sysbench's histogram is 1.8 % wide, and our bins are 0.1 % wide: at most this many values represent a step.
 const PIECES: u64 = 18;
 
 pub(super) fn read(text: &str) -> Option<Understood> {
@@ -29,7 +29,7 @@ pub(super) fn read(text: &str) -> Option<Understood> {
     }
     let rate = value(text, "Target transaction rate:").filter(|rate| *rate > 0.0);
     let histogram = histogram(text);
-    // with a rate its latencies count from when an event was due
+    // with a rate, sysbench's latencies begin at the time when an event was due
     if rate.is_none() {
         phase.transaction.service = histogram.clone();
     }
@@ -52,7 +52,7 @@ fn version(line: &str) -> Option<&str> {
     (using.starts_with("(using") && version.starts_with(|c: char| c.is_ascii_digit())).then_some(version)
 }
 
-/// Of the last line that begins with `name`.
+/// The number in the last line that begins with `name`.
 fn value(text: &str, name: &str) -> Option<f64> {
     text.lines().rev().find_map(|line| number(line.trim_start().strip_prefix(name)?))
 }
@@ -66,7 +66,7 @@ fn figures(text: &str, total_time_s: f64, events: f64) -> BTreeMap<String, f64> 
     for (key, name) in [("transactions_per_second", "transactions:"), ("queries_per_second", "queries:")] {
         figures.extend(per_second(name).map(|rate| (key.to_owned(), rate)));
     }
-    // in milliseconds, below its heading
+    // the lines below this heading, in milliseconds
     let latency = text.rsplit_once("Latency (ms):").map_or("", |(_, below)| below);
     for line in latency.lines().map(str::trim).skip(1).take_while(|line| !line.is_empty()) {
         let Some((name, ms)) = line.split_once(':').and_then(|(name, rest)| Some((name, number(rest)?))) else {
@@ -80,7 +80,7 @@ fn figures(text: &str, total_time_s: f64, events: f64) -> BTreeMap<String, f64> 
     figures
 }
 
-/// From `--histogram`: each step's count is spread evenly over it. Empty without that option.
+/// The histogram of `--histogram`: each step's count is spread evenly over the step. Empty without that option.
 fn histogram(text: &str) -> LatencyHistogram {
     let mut histogram = LatencyHistogram::new();
     let found = histograms::read(text).unwrap_or_default();

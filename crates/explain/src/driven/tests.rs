@@ -2,7 +2,7 @@
 use super::{add_logs, add_progress, read};
 use evidence::Arrivals;
 
-/// As sysbench 1.0.20 prints it, shortened in the histogram.
+/// The output of sysbench 1.0.20, with a shortened histogram.
 const SYSBENCH: &str = "sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
 
 Running the test with following options:
@@ -80,7 +80,7 @@ fn sysbench_tells_its_counts_times_and_histogram() {
     assert_eq!((figure("transactions_per_second"), figure("queries_per_second")), (49.93, 798.87));
 }
 
-/// Steps of 1.8 % beside each other are one hump, not one each.
+/// Neighbouring steps of 1.8 % are one hump together.
 #[test]
 fn steps_of_its_histogram_are_no_humps() {
     let steps = (0..25i32).map(|step| {
@@ -160,7 +160,7 @@ fn pgbench_tells_its_progress_on_standard_error() {
     assert_eq!(of("progress: 1.0 s, 812.0 tps, lat 1.231 ms stddev 0.412\n"), [expected[0]], "before 15");
 }
 
-/// Of a log slots have percentiles of their own; it is preferred to the lines of progress.
+/// Slots from a log have percentiles; they are preferred to the lines of progress.
 #[test]
 fn a_whole_log_is_a_timeline() {
     let mut found = read(&PGBENCH.replace("processed: 4321", "processed: 5")).expect("is understood");
@@ -182,7 +182,7 @@ fn a_whole_log_is_a_timeline() {
     assert!(sums.phase.transaction.response.is_empty() && sums.phase.timeline.is_empty(), "sums are no latencies");
 }
 
-/// Of an output in another form nothing is made up.
+/// No figures are made up for an output in another form.
 #[test]
 fn what_is_not_known_is_not_understood() {
     for text in [

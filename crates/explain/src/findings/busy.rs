@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostBusy {
-    /// Those in which the host was busy enough to be in the figures.
+    /// The arms during which the host was busy enough to change the figures.
     pub arms: Vec<BusyArm>,
 }
 
@@ -20,7 +20,7 @@ pub struct BusyArm {
     pub busy: Busy,
 }
 
-/// `None` where the host was quiet in each arm, or nobody looked.
+/// `None` when the host was quiet in each arm, or was not observed.
 pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Finding> {
     let mechanisms = &evidence.conditions.mechanisms;
     let squeezes_memory = mechanisms.contains_key("ram") || mechanisms.contains_key("server_ram");
@@ -45,7 +45,7 @@ fn as_doubt(cause: Cause, words: &str) -> Doubt {
     doubt(cause.id(), format!("{words}: {effect}"), Some(cause.hint()))
 }
 
-/// The worst arm's figure, and which arms had it.
+/// The figure of the worst arm, and the arms with this cause.
 fn told(cause: Cause, seen: &[BusyArm]) -> Option<String> {
     let having: Vec<&BusyArm> = seen.iter().filter(|seen| seen.causes.contains(&cause)).collect();
     let amount = |seen: &BusyArm| cause.amount(&seen.busy);

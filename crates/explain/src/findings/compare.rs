@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `arms.compare`: each arm, all its turns together, against the first, with an interval, and "no difference shown" where that is so. The turns of
-//! one run are no repeats: the interval says what varied while the arms ran, and nothing of what another run would give.
+//! `arms.compare`: each arm, all its turns together, against the first arm, with an interval, and "no difference shown" when the interval contains 1.
+//! The turns of one run are no repeats: the interval shows what varied while the arms ran, and not how another run would differ.
 
 use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::Percentiles;
@@ -11,28 +11,28 @@ use verdict::within::{self, Batches};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmsCompare {
-    /// The arm that the others are compared with.
+    /// The arm with which the others are compared.
     pub baseline: String,
     pub arms: Vec<ComparedArm>,
 }
 
-/// One arm against another; ratios are its own over the other's.
+/// One arm against another; a ratio is this arm's figure over the other's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ComparedArm {
     /// All turns of the arm together.
     pub arm: String,
     pub throughput_ratio: f64,
-    /// Half the width of the interval around the ratio; `None`: too short a run.
+    /// Half the width of the interval around the ratio; `None`: the run was too short.
     pub margin: Option<f64>,
     /// Lower end of the interval of the ratio.
     #[serde(default)]
     pub low: Option<f64>,
     #[serde(default)]
     pub high: Option<f64>,
-    /// A true ratio of so much, or of 1 over so much, would have been shown in 9 of 10 such runs.
+    /// If the true ratio were this, or 1 over this, the difference would be shown in 9 of 10 such runs.
     #[serde(default)]
     pub detectable_ratio: Option<f64>,
-    /// The interval leaves 1 out.
+    /// Whether 1 is outside of the interval.
     pub difference_shown: bool,
     pub p50_ratio: Option<f64>,
     pub p99_ratio: Option<f64>,
@@ -40,20 +40,20 @@ pub struct ComparedArm {
     pub statement: String,
 }
 
-/// How often equal arms may be told apart in one run, all comparisons of the run together.
+/// How often a run may report a difference between equal arms, over all its comparisons together.
 const CHANCE: f64 = 0.05;
 
-/// What is compared: all turns of a cell together.
+/// One side of a comparison: all turns of a cell together.
 pub(super) struct Side {
     pub(super) name: String,
     /// Transactions a second.
     pub(super) rate: f64,
     pub(super) response: Option<Percentiles>,
-    /// Another program's load.
+    /// Whether another program was the load.
     pub(super) driven: bool,
 }
 
-/// What chance makes of a ratio: factors around it.
+/// The effect of chance on a ratio: factors around it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Interval {
     pub(super) low: f64,
@@ -64,12 +64,12 @@ pub(super) struct Interval {
 /// All turns of a cell in one run, and what they did while they ran.
 pub(super) struct Cell {
     pub(super) side: Side,
-    /// `None`: too short a run.
+    /// `None`: the run was too short.
     batches: Option<Batches>,
 }
 
 impl Cell {
-    /// `None` without a throughput.
+    /// `None` when there is no throughput.
     pub(super) fn of(name: &str, turns: &[&Arm]) -> Option<Self> {
         let phases = || turns.iter().filter_map(|arm| arm.load.as_ref()).map(|load| &load.measured);
         let elapsed_us: u64 = phases().map(|phase| phase.elapsed_us).sum();
@@ -89,7 +89,7 @@ impl Cell {
         })
     }
 
-    /// What chance makes of the ratio of this one over `base`, as one of so many comparisons; `None`: too short a run.
+    /// The effect of chance on the ratio of this cell over `base`, when there are this many comparisons; `None`: the run was too short.
     pub(super) fn beside(&self, base: &Self, comparisons: usize) -> Option<Interval> {
         let chance = CHANCE / comparisons.max(1) as f64;
         let within = within::compare(base.batches.as_ref()?, self.batches.as_ref()?, chance)?;
@@ -103,19 +103,19 @@ pub(super) struct Comparison {
     /// Transactions a second.
     rate: f64,
     ratio: f64,
-    /// `None`: too short a run.
+    /// `None`: the run was too short.
     interval: Option<Interval>,
     p50_ratio: Option<f64>,
     p99_ratio: Option<f64>,
-    /// Its own.
+    /// The arm's own times, not ratios.
     p50_us: Option<f64>,
     p99_us: Option<f64>,
-    /// One of the two loads was another program's.
+    /// Whether one of the two loads was another program.
     driven: bool,
 }
 
 impl Comparison {
-    /// As the evidence of a finding.
+    /// The figures as the evidence of a finding.
     pub(super) fn figures(&self, base: &Side) -> ComparedArm {
         ComparedArm {
             arm: self.arm.clone(),
@@ -135,7 +135,7 @@ impl Comparison {
         self.interval.map(|interval| self.ratio * (interval.high - interval.low) / 2.0)
     }
 
-    /// Whether the interval leaves 1 out.
+    /// Whether 1 is outside of the interval.
     fn shown(&self) -> bool {
         self.interval.is_some_and(|interval| self.ratio * interval.low > 1.0 || self.ratio * interval.high < 1.0)
     }
@@ -160,7 +160,7 @@ pub(super) fn finding(evidence: &Evidence) -> Option<Finding> {
     })
 }
 
-/// In the order in which they first ran; those with a load that came to something.
+/// The cells with a load and a throughput, in the order in which they first ran.
 fn loaded(evidence: &Evidence) -> Vec<Cell> {
     let mut turns: Vec<(&str, Vec<&Arm>)> = Vec::new();
     for arm in evidence.arms.iter().filter(|arm| arm.load.is_some()) {
@@ -192,7 +192,7 @@ pub(super) fn compare(base: &Side, side: &Side, interval: Option<Interval>) -> O
     })
 }
 
-/// One arm against the first, for people.
+/// One arm against the first, in words.
 fn sentence(base: &Side, one: &Comparison) -> String {
     let (arm, first) = (&one.arm, &base.name);
     if !one.shown() {
@@ -222,12 +222,12 @@ fn unshown(one: &Comparison) -> String {
     }
 }
 
-/// Whole from a hundred on: nobody counts a tenth of a thousand.
+/// Without decimals from a hundred on: a tenth does not matter there.
 fn so_many(rate: f64) -> String {
     if rate >= 100.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }
 }
 
-/// What people say of a ratio of rates.
+/// A ratio of rates in words.
 fn as_many(ratio: f64) -> String {
     match ratio {
         ratio if ratio <= 0.0 => "none, beside those of".to_owned(),
@@ -239,7 +239,7 @@ fn as_many(ratio: f64) -> String {
     }
 }
 
-/// The same of times, with the other one in brackets.
+/// A ratio of times in words, with the other time in brackets.
 fn as_long(ratio: f64, us: f64) -> String {
     let other = time(us / ratio.max(1e-9));
     match ratio {

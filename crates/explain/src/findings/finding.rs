@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a finding is.
+//! The type of a finding.
 
 use super::{
     ArmsCompare, ArticleFigures, HostBusy, LatencyModes, LoadErrors, LoadOverload, MemoryGrowth, ObserveCost,
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 /// A statement with evidence and doubt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The figures behind it, and by their kind the finding's id.
+    /// The figures of the finding; their kind gives the finding's id.
     #[serde(flatten)]
     pub evidence: FindingEvidence,
-    /// The arm it speaks of; `None` for the whole run.
+    /// The arm of the finding; `None` for the whole run.
     pub arm: Option<String>,
     /// One sentence for people.
     pub statement: String,
@@ -35,11 +35,11 @@ pub struct Doubt {
     /// Stable, for machines: `witness.disagrees`.
     pub id: String,
     pub text: String,
-    /// What the reader could do about it.
+    /// How the reader could remove the doubt.
     pub hint: Option<String>,
 }
 
-/// The enum, its ids, and the id of each variant, from one table.
+/// Defines the enum, its ids, and the id of each variant from one table.
 macro_rules! findings {
     ($($id:tt => $variant:ident($figures:ty),)+) => {
         /// The figures of each kind of finding; `docs/findings.md` says what they mean.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `latency.modes`: how many queries were served from RAM, how many by one read, how many by two.
+//! `latency.modes`: how many queries were served from RAM, how many needed one read, how many two.
 
 use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::modes::{Mode, Modes};
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LatencyModes {
-    /// Those that have latencies.
+    /// The arms that have latencies.
     pub arms: Vec<ArmModes>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmModes {
     pub arm: String,
-    /// The delay in force; `None` without a slow layer.
+    /// The delay that was in force; `None` without a slow layer.
     pub delay: Option<Delay>,
     pub queries: u64,
     pub modes: Vec<Mode>,
-    /// Why reads, or more humps, cannot be told.
+    /// Why the reads, or more humps, cannot be determined.
     pub reason: Option<String>,
     pub read_us: Option<f64>,
     pub statements: Vec<StatementModes>,
@@ -29,9 +29,9 @@ pub struct ArmModes {
     pub reads: Reads,
 }
 
-/// Modes and witness should agree within this.
+/// Modes and witness agree when they differ by no more than this share.
 const AGREEMENT: f64 = 0.05;
-/// More reads than this that the layer could not tell from read-ahead are worth a word.
+/// A larger share of reads that the layer could not tell from read-ahead is mentioned.
 const UNSEEN: f64 = 0.01;
 /// With fewer queries, shares are uncertain by more than about two points.
 const FEW: u64 = 500;
@@ -39,7 +39,7 @@ const FEW: u64 = 500;
 pub(super) fn finding(arms: &[ArmSummary]) -> Option<Finding> {
     let measured: Vec<(&ArmSummary, &Modes)> =
         arms.iter().filter_map(|arm| Some((arm, arm.modes.as_ref()?))).filter(|(_, modes)| modes.count > 0).collect();
-    // the arm with the slowest reads that could be read says most
+    // of the arms whose reads could be determined, the one with the slowest reads says most
     let telling = measured
         .iter()
         .filter(|(_, modes)| modes.reads_per_query.is_some())
@@ -55,7 +55,7 @@ pub(super) fn finding(arms: &[ArmSummary]) -> Option<Finding> {
     })
 }
 
-/// One sentence, as a reader would put it.
+/// One sentence for people.
 fn statement(arm: &ArmSummary, modes: &Modes) -> String {
     let delay = arm.delay.filter(|delay| delay.read_us > 0);
     let with = delay.map_or_else(String::new, |delay| {
@@ -150,7 +150,7 @@ fn disagreement(arm: &ArmSummary) -> Option<Doubt> {
     };
     let by_modes = reads.by_modes.unwrap_or_default();
     let count = count.unwrap_or_default();
-    // a handful of background reads in an arm that reads next to nothing is no disagreement
+    // a few background reads in an arm with almost no reads are no disagreement
     let apart = off.is_none_or(|off| off.abs() > AGREEMENT) && (by_modes - count).abs() > 0.002;
     apart.then(|| {
         let text = format!(

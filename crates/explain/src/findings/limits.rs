@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `limit.by`: what held an arm back.
+//! `limit.by`: the limit that held an arm back.
 
 use super::{Doubt, Finding, FindingEvidence, doubt, percent};
 use crate::limits::{self, LimitedBy, Limits};
@@ -89,7 +89,7 @@ fn waits(connections: u32) -> String {
 fn doubts(arm: &str, limits: &Limits, has_layer: bool) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     let binding: Vec<_> = limits.uses.iter().filter(|one| one.binds() && Some(one.of) != limits.limited_by).collect();
-    // a disk that is out of operations makes each miss wait: that is one thing, not two
+    // a disk with no operations left makes each miss wait: that is one limit, not two
     let others = binding.iter().filter(|one| !matches!(one.of, LimitedBy::PoolMisses | LimitedBy::Syncs));
     for other in others {
         let text = format!("arm \"{arm}\": {} next ({})", name(other.of), percent(other.share));

@@ -11,9 +11,9 @@ pub struct LoadOverload {
     /// Transactions that should have started.
     pub intended: u64,
     pub late: u64,
-    /// Those that never started.
+    /// Transactions that never started.
     pub skipped: u64,
-    /// Response time less service time.
+    /// Response time minus service time.
     pub mean_wait_us: Option<f64>,
     pub transactions_per_second: Option<f64>,
 }
@@ -25,7 +25,7 @@ pub struct LoadErrors {
     pub queries: u64,
 }
 
-/// Fewer late starts are the scheduler's, not the server's.
+/// A smaller share of late starts is caused by the scheduler, not by the server.
 const OVERLOAD: f64 = 0.01;
 
 pub(super) fn findings(arms: &[ArmSummary]) -> Vec<Finding> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `memory.growth`: what of a server's memory keeps growing, and whether that is a leak.
+//! `memory.growth`: the parts of a server's memory that keep growing, and whether they are a leak.
 
 use super::{Doubt, Finding, FindingEvidence, doubt};
 use crate::growth::{Course, Growth, Judged, LeafGrowth, UNEXPLAINED, judge};
@@ -10,20 +10,20 @@ use units::{Bytes, counted};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MemoryGrowth {
-    /// Of all leaves together: the worst.
+    /// The worst verdict of all leaves.
     pub verdict: Growth,
     /// Inventories since the server's last start.
     pub inventories: u64,
-    /// From the first of them to the last.
+    /// From the first of these inventories to the last.
     pub elapsed_us: u64,
     pub total: LeafGrowth,
-    /// In chunks that malloc has handed out. `None`: nobody walked them, or the server has several processes.
+    /// Bytes in chunks that malloc has handed out. `None`: the chunks were not walked, or the server has several processes.
     pub heap_used: Option<LeafGrowth>,
-    /// Those that changed by 64 KiB or more, what grows fastest first.
+    /// The leaves that changed by 64 KiB or more, the fastest growing leaf first.
     pub leaves: Vec<LeafGrowth>,
 }
 
-/// The worst first: what decides the verdict.
+/// The worst first; the worst one decides the verdict.
 const WORST: [Growth; 4] = [Growth::Leak, Growth::Unnamed, Growth::Retention, Growth::Filling];
 
 pub(super) fn findings(memory: &[ArmMemory]) -> Vec<Finding> {
@@ -72,7 +72,7 @@ fn statement(judged: &Judged, verdict: Growth) -> String {
     }
 }
 
-/// What keeps growing, the worst first; of each kind the fastest.
+/// The growing leaves in words: the fastest leaf of each kind of growth, the worst kind first.
 fn told(judged: &Judged) -> String {
     let fastest = |growth: Growth| judged.leaves.iter().find(|leaf| leaf.growth == Some(growth));
     let told = WORST.into_iter().filter_map(|growth| Some(sentence(growth, fastest(growth)?, judged.elapsed_us)));
@@ -119,13 +119,13 @@ fn rate(leaf: &LeafGrowth, elapsed_us: u64) -> String {
     format!("{} {name} ({low} to {high})", size_of(leaf.bytes_per_hour))
 }
 
-/// Which part of a rate an hour people are told, and how it is named: nobody knows an hour from a few minutes.
+/// The factor from a rate an hour to the rate that is shown, and its name: a few minutes say nothing about an hour.
 pub fn unit_of_rates(elapsed_us: u64) -> (f64, &'static str) {
     const FEW_MINUTES_US: u64 = 600_000_000;
     if elapsed_us < FEW_MINUTES_US { (1.0 / 60.0, "a minute") } else { (1.0, "an hour") }
 }
 
-/// What has grown most, and stopped.
+/// The leaf that grew most and then stopped, in words.
 fn grew(judged: &Judged) -> String {
     let by = |leaf: &LeafGrowth| leaf.last_bytes - leaf.first_bytes;
     let stopped = judged.leaves.iter().filter(|leaf| leaf.course == Course::Grew && by(leaf) > 0.0);
@@ -197,14 +197,14 @@ fn doubts(memory: &ArmMemory, judged: &Judged, verdict: Growth) -> Vec<Doubt> {
     all.into_iter().flatten().collect()
 }
 
-/// What keeps growing did so by less than the total may be off.
+/// Whether the growing leaf that grew most grew by less than the uncertainty of the total.
 fn is_sampled(memory: &ArmMemory, judged: &Judged) -> bool {
     let off = memory.over_time.uncertainty_bytes.iter().copied().max().unwrap_or(0) as f64;
     let growing = judged.leaves.iter().filter(|leaf| leaf.growth.is_some());
     growing.map(|leaf| leaf.last_bytes - leaf.first_bytes).reduce(f64::max).is_some_and(|most| most < off)
 }
 
-/// `42 s`, `90 min`, `7.5 h`: minutes from two on, hours from two on.
+/// `42 s`, `90 min`, `7.5 h`: minutes from two minutes on, hours from two hours on.
 fn span(us: u64) -> String {
     match us as f64 / 1e6 {
         s if s < 120.0 => format!("{s:.0} s"),

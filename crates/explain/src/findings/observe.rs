@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `observe.cost`: what looking on took.
+//! `observe.cost`: the CPU time of the observers.
 
 use super::{Finding, FindingEvidence, doubt, percent};
 use evidence::{Evidence, Series};
 use serde::{Deserialize, Serialize};
 
-/// Of all observers together.
+/// The cost of all observers together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObserveCost {
     pub cpu_us: f64,
@@ -13,7 +13,7 @@ pub struct ObserveCost {
     pub share_of_one_cpu: f64,
 }
 
-/// Of one CPU; more would be in the results.
+/// The share of one CPU that observers may take; a larger share would change the results.
 const BUDGET: f64 = 0.01;
 
 pub(super) fn finding(evidence: &Evidence) -> Option<Finding> {
@@ -39,14 +39,14 @@ pub(super) fn finding(evidence: &Evidence) -> Option<Finding> {
     })
 }
 
-/// Growth of a counter that starts anew at 0 with each start of its observer.
+/// The growth of a counter that starts again at 0 with each start of its observer.
 fn grown(series: &Series) -> f64 {
     let before = std::iter::once(0.0).chain(series.points.iter().map(|point| point.value));
     let steps = before.zip(&series.points).map(|(before, point)| (before, point.value));
     steps.map(|(before, now)| if now >= before { now - before } else { now }).sum()
 }
 
-/// From the first reading of any observer to the last of any.
+/// The time from the first reading of any observer to the last reading of any.
 fn span_us(observers: &[&Series]) -> Option<f64> {
     let first = observers.iter().filter_map(|series| series.points.first()).map(|point| point.at_us).min()?;
     let last = observers.iter().filter_map(|series| series.points.last()).map(|point| point.at_us).max()?;

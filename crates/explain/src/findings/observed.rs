@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `observe.server`: what host and server did while they were observed, without a load of ours.
+//! `observe.server`: the work of host and server while they were observed, without a load of ours.
 
 use super::{Finding, FindingEvidence, doubt, percent};
 use crate::joined::ELSEWHERE;
@@ -8,39 +8,39 @@ use evidence::{Arm, Evidence, Phase};
 use serde::{Deserialize, Serialize};
 use units::Bytes;
 
-/// `None` is what was not read.
+/// A field is `None` when the figure was not read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObserveServer {
     pub elapsed_us: f64,
-    /// Of all CPUs together.
+    /// The share of all CPUs together.
     pub host_busy_share: Option<f64>,
     pub server_cpu_us: Option<f64>,
-    /// MySQL, MariaDB.
+    /// The server's own count: MySQL, MariaDB.
     pub statements: Option<u64>,
-    /// PostgreSQL.
+    /// The server's own count: PostgreSQL.
     pub transactions: Option<u64>,
-    /// Which measure of its memory: `Pss` or `RSS`.
+    /// The name of the measure of memory: `Pss` or `RSS`.
     pub memory: Option<String>,
     pub memory_first_bytes: Option<f64>,
     pub memory_last_bytes: Option<f64>,
 }
 
-/// While a load on another host was measured; `None` is what was not read all the time.
+/// Figures while a load on another host was measured; a field is `None` when the figure was not read all the time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObserveJoined {
     pub queries: u64,
     pub transactions_of_the_load: u64,
     pub elapsed_us: u64,
     pub server_cpu_us: Option<f64>,
-    /// As the server counted them: MySQL, MariaDB.
+    /// The server's own count: MySQL, MariaDB.
     pub statements: Option<f64>,
-    /// PostgreSQL.
+    /// The server's own count: PostgreSQL.
     pub transactions: Option<f64>,
-    /// How exact the times are.
+    /// The accuracy of the times.
     pub clock: String,
 }
 
-/// What a server counts, by the counter that tells it. The first that is there is told.
+/// The counters of a server's work, and their names for people. The first one in the recording is used.
 const COUNTED: [(&str, &str); 2] = [("Questions", "statements"), ("pg_stat_database.xact_commit", "transactions")];
 
 const LATE: &str = "PostgreSQL's backends hand their counts in up to ten seconds late";
@@ -50,7 +50,7 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     observed.map(|arm| finding(evidence, arm)).collect()
 }
 
-/// `observe.joined`: what host and server did while a load that was joined measured.
+/// `observe.joined`: the work of host and server while a joined load was measured.
 pub(super) fn joined(evidence: &Evidence) -> Vec<Finding> {
     let joined = evidence.arms.iter().filter_map(|arm| Some((arm, arm.settings.get(ELSEWHERE)?, arm.load.as_ref()?)));
     joined.map(|(arm, exact, load)| of_load(evidence, arm, exact, &load.measured)).collect()
@@ -135,7 +135,7 @@ fn finding(evidence: &Evidence, arm: &Arm) -> Finding {
     }
 }
 
-/// Of all CPUs together. Guests are in user time already.
+/// The busy share of all CPUs together. User time includes the time of guests.
 fn busy(evidence: &Evidence) -> Option<f64> {
     let of = |names: &[&str]| names.iter().filter_map(|name| grown(Series::find(evidence, "stat", name)?)).sum::<f64>();
     let busy_us = of(&["user", "nice", "system", "irq", "softirq", "steal"]);
@@ -143,15 +143,15 @@ fn busy(evidence: &Evidence) -> Option<f64> {
     (all_us > 0.0).then(|| busy_us / all_us)
 }
 
-/// That of processes that have ended meanwhile is their parent's.
+/// The CPU time of processes that have ended since then is in the counters of their parent.
 fn server_cpu_us(evidence: &Evidence) -> Option<f64> {
     let parts = ["utime", "stime", "cutime", "cstime"].iter();
     let parts: Vec<f64> = parts.filter_map(|name| grown(Series::find(evidence, "process.stat", name)?)).collect();
     (!parts.is_empty()).then(|| parts.iter().sum::<f64>().max(0.0))
 }
 
-/// Which measure, at first and at last; of several processes only `Pss` counts what they share once.
-/// One that was given up on the way, because it cost too much, says nothing of the end.
+/// The name of the measure, its first and its last value. Only `Pss` counts memory that processes share once. A measure that was given up early,
+/// because it cost too much, has no value for the end.
 fn memory(evidence: &Evidence, arm: &Arm) -> Option<(&'static str, f64, f64)> {
     let measures = [("Pss", "process.smaps_rollup", "Pss"), ("RSS", "process.stat", "rss")];
     let late_us = arm.ended_us - (arm.ended_us - arm.started_us) / 10;
@@ -162,7 +162,7 @@ fn memory(evidence: &Evidence, arm: &Arm) -> Option<(&'static str, f64, f64)> {
     })
 }
 
-/// From the first reading to the last.
+/// The growth from the first reading to the last.
 fn grown(Series(series): Series<'_>) -> Option<f64> {
     Some(series.points.last()?.value - series.points.first()?.value)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `runs.compare`: each cell of the later runs against the same cell of the first. `runs.conditions`: in what else the runs differ.
+//! `runs.compare`: each cell of the later runs against the same cell of the first. `runs.conditions`: the other conditions in which the runs differ.
 
 use super::compare::{Cell, ComparedArm, compare};
 use super::{Doubt, Finding, FindingEvidence, doubt};
@@ -12,7 +12,7 @@ use units::counted;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunsCompare {
-    /// The number of the run that the others are compared with.
+    /// The number of the run with which the others are compared.
     pub baseline: usize,
     /// The ids of the runs.
     pub runs: Vec<String>,
@@ -37,11 +37,11 @@ pub struct RunsConditions {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DifferentCondition {
     pub what: String,
-    /// One for each run, each of the condition's own type; `null` where a run has none.
+    /// One value for each run, with the type of the condition; `null` when a run has none.
     pub values: Vec<Value>,
 }
 
-/// More are counted, not named, in a sentence.
+/// Further names are only counted in a sentence.
 const NAMED: usize = 4;
 
 pub(crate) fn findings(runs: &[&Evidence]) -> Vec<Finding> {
@@ -55,7 +55,7 @@ fn named(cell: &str, run: usize) -> String {
     format!("{cell}, run {}", run + 1)
 }
 
-/// `None` where no cell is in the first run and in a later one.
+/// `None` when the first run and the later runs have no common cell.
 fn compared(runs: &[&Evidence], different: &BTreeMap<String, Vec<Value>>) -> Option<Finding> {
     let (first, later) = runs.split_first()?;
     let mut pairs: Vec<(&str, usize, &Evidence)> = Vec::new();
@@ -123,18 +123,18 @@ fn names(different: &BTreeMap<String, Vec<Value>>) -> String {
     }
 }
 
-/// In the order in which they first ran.
+/// Cells in the order in which they first ran.
 fn cells(run: &Evidence) -> Vec<&str> {
     let mut seen = BTreeSet::new();
     run.arms.iter().map(|arm| arm.cell.as_str()).filter(|cell| seen.insert(*cell)).collect()
 }
 
-/// Those that had a load.
+/// The turns of the cell that had a load.
 fn turns<'e>(run: &'e Evidence, cell: &str) -> Vec<&'e Arm> {
     run.arms.iter().filter(|arm| arm.cell == cell && arm.load.is_some()).collect()
 }
 
-/// What is not the same in all runs, with its value in each; `null` where a run has none.
+/// The conditions that are not the same in all runs, with the value in each; `null` when a run has none.
 fn different(runs: &[&Evidence]) -> BTreeMap<String, Vec<Value>> {
     let told: Vec<BTreeMap<String, Value>> = runs.iter().map(|run| all_conditions(run)).collect();
     let names: BTreeSet<&String> = told.iter().flat_map(BTreeMap::keys).collect();

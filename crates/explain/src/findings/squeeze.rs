@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `squeeze.got`: a squeeze that is not what was asked for. `squeeze.foreign_cache`: others pay for what a limited server reads.
+//! `squeeze.got`: a squeeze that is not as it was asked for. `squeeze.foreign_cache`: other cgroups pay for pages that a limited server reads.
 
 use super::{Finding, FindingEvidence, doubt, time};
 use evidence::{Evidence, Looks, Measured, Quantity, Unit};
 use serde::{Deserialize, Serialize};
 use units::Bytes;
 
-/// Of a [`Measured`] that is out of tolerance, what it was measured to be.
+/// A [`Measured`] that is out of its tolerance, with its measured value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SqueezeGot {
     pub what: String,
@@ -88,7 +88,7 @@ fn finding(measured: &Measured) -> Finding {
     }
 }
 
-/// How far its looks lay apart; empty where it looked once.
+/// The range of the looks of a witness, in words; empty when there was one look.
 fn looks(measured: &Measured) -> String {
     let (Some(looks), Some(got)) = (measured.looks.filter(|looks| looks.number > 1), measured.got) else {
         return String::new();

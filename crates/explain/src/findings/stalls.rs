@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `stalls.events` and `stalls.account`: when queries stalled together, for what, and what that cost.
+//! `stalls.events` and `stalls.account`: when queries stalled together, for which cause, and how much time they lost.
 
 use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::stalled::ArmStalls;
@@ -9,27 +9,27 @@ use stalls::Stall;
 use std::collections::BTreeMap;
 use units::counted;
 
-/// So many stalls are listed one by one, those that lost the most.
+/// At most this many stalls are listed one by one; these are the stalls that lost the most.
 const LISTED: usize = 20;
-/// A counter that is further away from what the stalls make it does not agree.
+/// A counter whose difference from the computed value is a larger share than this does not agree.
 const AGREES: f64 = 0.1;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StallsEvents {
-    /// The shortest that was looked for.
+    /// The length of the shortest stall that was looked for.
     pub least_us: u64,
     pub stalls: u64,
-    /// Statements, each as often as it stalled.
+    /// Statements, each counted as often as it stalled.
     pub victims: u64,
     pub longest_us: u64,
-    /// In their order: those that lost the most, if there are more than 20.
+    /// In the order of time; if there are more than 20 stalls, only those that lost the most.
     pub events: Vec<StallEvent>,
 }
 
 /// One stall.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StallEvent {
-    /// On the run's clock; from the first victim's begin to the last one's end.
+    /// On the run's clock, from the begin of the first victim to the end of the last one.
     pub from_us: u64,
     pub length_us: u64,
     /// `free_list_backoff`, `unknown`, ...
@@ -42,22 +42,22 @@ pub struct StallEvent {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StallsAccount {
-    /// A victim loses its time less the median of its class outside stalls. `attributed + unexplained`.
+    /// The sum over all victims. A victim loses its time minus the median of its class outside of stalls. Equal to `attributed + unexplained`.
     pub lost_query_us: u64,
     pub attributed_query_us: u64,
-    /// By stalls of cause `unknown`.
+    /// The time lost in stalls of cause `unknown`.
     pub unexplained_query_us: u64,
-    /// What was lost, by cause.
+    /// The lost time by cause.
     pub by_cause: BTreeMap<String, u64>,
-    /// Of the time that all connections of the load have, from 0 to 1; `None`: the load was somebody else's.
+    /// The share of the time of all connections of the load, from 0 to 1; `None`: another program was the load.
     #[serde(default)]
     pub share: Option<f64>,
-    /// By how much `Innodb_buffer_pool_wait_free` rose, and by how much these stalls let it rise, where they wait under `backoff`.
+    /// The growth of `Innodb_buffer_pool_wait_free`, and the growth that these stalls cause, if they wait under `backoff`.
     pub wait_free: Option<u64>,
     pub wait_free_by_stalls: Option<u64>,
 }
 
-/// Of each arm that kept its slow statements, or whose server was watched.
+/// The findings of each arm that kept its slow statements, or whose server was watched.
 pub(super) fn findings(evidence: &Evidence, arms: &[ArmStalls]) -> Vec<Finding> {
     arms.iter().flat_map(|arm| [events(arm), account(evidence, arm)].into_iter().flatten()).collect()
 }
@@ -103,7 +103,7 @@ fn event(stall: &Stall) -> StallEvent {
     }
 }
 
-/// `None`: nothing was lost.
+/// `None`: no time was lost.
 fn account(evidence: &Evidence, arm: &ArmStalls) -> Option<Finding> {
     let account = &arm.explained.account;
     if account.lost_query_us == 0 {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const DIRECTIONS: [&str; 4] = ["read", "write", "trim", "sync"];
 const KINDS: [&str; 3] = ["clat_ns", "lat_ns", "slat_ns"];
-/// What fits fio's own counter.
+/// The largest value of fio's own counter.
 const LONGEST_NS: f64 = u64::MAX as f64;
 const BINS_A_POWER: f64 = 64.0;
 

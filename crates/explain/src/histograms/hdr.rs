@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! HdrHistogram interval logs: lines of `start,length,max,base64`, as HistogramLogWriter writes them. All intervals of one tag are
-//! added up. The format does not say the unit of the values: the caller does.
+//! HdrHistogram interval logs: lines of `start,length,max,base64`, as HistogramLogWriter writes them. All intervals of one tag are added up. The
+//! format does not contain the unit of the values: the caller gives it.
 
 use super::{Error, Named};
 use crate::modes::Bin;

@@ -5,11 +5,11 @@ use super::{Error, Named, tidy};
 use crate::modes::Bin;
 use std::collections::BTreeMap;
 
-/// Adds up the histograms of the same name, one set a file, in the order in which the names came first. Bins with the same bounds become one;
-/// others stand side by side. A delay that is not the same in all of them is none.
+/// Adds up the histograms of the same name. Each file gives one set; names stay in the order in which they came first. Bins with the same bounds
+/// become one; others are kept beside each other. When the files have different delays, the result has no delay.
 ///
 /// # Errors
-/// The counts add up to more than can be counted.
+/// The sum of the counts is too large.
 pub fn merge(files: impl IntoIterator<Item = Vec<Named>>) -> Result<Vec<Named>, Error> {
     let mut merged: Vec<Named> = Vec::new();
     for named in files.into_iter().flatten() {
@@ -22,7 +22,7 @@ pub fn merge(files: impl IntoIterator<Item = Vec<Named>>) -> Result<Vec<Named>, 
         }
     }
     for named in &mut merged {
-        tidy(named)?; // also: none of the sums below is too large
+        tidy(named)?; // this also checks that none of the sums below is too large
         let mut bins: BTreeMap<(u64, u64), Bin> = BTreeMap::new();
         for bin in &named.bins {
             let same = bins.entry((bin.low_us.to_bits(), bin.high_us.to_bits()));

@@ -3,16 +3,16 @@
 //!
 //! sysbench 1.0 keeps 1024 steps from 1 us to 100 s, evenly on a logarithmic scale, and prints the middle of each (sysbench 1.0.20,
 //! sb_histogram.c; sysbench.c: OPER_LOG_MIN_VALUE, OPER_LOG_MAX_VALUE): a bin reaches half a step to both sides, 0.9 %.
-//! For other tables the least ratio between neighbours is taken as the step.
+//! For other tables the smallest ratio between neighbours is taken as the step.
 
 use super::{Error, Named};
 use crate::modes::Bin;
 
 const SYSBENCH_STEPS: f64 = 1023.0;
 const SYSBENCH_RANGE: f64 = 1e8;
-/// In whatever unit.
+/// The largest value, in any unit.
 const LARGEST: f64 = 1e18;
-/// No tool that people use cuts a latency coarser than this.
+/// No known tool has wider latency bins than this.
 const COARSEST: f64 = 1.25;
 
 pub(super) fn read(text: &str, unit_us: Option<f64>) -> Result<Vec<Named>, Error> {
@@ -45,7 +45,7 @@ fn sysbench(text: &str) -> Vec<Named> {
                     block.push((ms * 1000.0, count));
                 }
             }
-            // the heading, and blank or remark lines above the first bar
+            // the heading, and blank lines or remarks above the first bar
             None if found.last().is_some_and(|block| !block.is_empty()) => inside = false,
             _ => {}
         }
@@ -67,7 +67,7 @@ fn bar(line: &str) -> Option<(f64, u64)> {
     Some((value.trim().parse().ok()?, rest.trim_start_matches(['*', ' ']).trim().parse().ok()?))
 }
 
-/// Two numbers, and nothing else.
+/// A line of two numbers, and nothing else.
 fn pair(line: &str) -> Option<(&str, &str)> {
     let mut words = line.trim().split([',', ';', '\t', ' ']).filter(|word| !word.is_empty());
     let (value, count) = (words.next()?, words.next()?);
@@ -75,7 +75,7 @@ fn pair(line: &str) -> Option<(&str, &str)> {
     (words.next().is_none() && are_numbers).then_some((value, count))
 }
 
-/// `Ok(None)`: something else. A pair that is no value and count would be missing from the histogram, and is told.
+/// `Ok(None)`: the line is no pair. A pair that is no value and count is an error, because it would be missing in the histogram.
 fn point(number: usize, line: &str) -> Result<Option<(f64, u64)>, Error> {
     let Some((value, count)) = pair(line) else { return Ok(None) };
     let fits = |value: &f64| (f64::MIN_POSITIVE..LARGEST).contains(value);
@@ -91,7 +91,7 @@ fn broken(number: usize, why: String) -> Error {
     Error::Broken { at: format!("line {number}"), why }
 }
 
-/// From the heading, the first line that holds no pair: `value_ms,count`. Microseconds when nothing says otherwise.
+/// The unit in the heading, which is the first line that holds no pair: `value_ms,count`. Microseconds when the heading has none.
 fn unit(text: &str) -> f64 {
     let heading = text.lines().filter(|line| !line.trim_start().starts_with('#')).find(|line| pair(line).is_none());
     let words = heading.unwrap_or_default().to_ascii_lowercase();
@@ -104,7 +104,7 @@ fn sysbench_ratio() -> f64 {
     (SYSBENCH_RANGE.ln() / SYSBENCH_STEPS).exp()
 }
 
-/// The least ratio between neighbours.
+/// The smallest ratio between neighbours.
 fn ratio_of(points: &[(f64, u64)]) -> f64 {
     let mut values: Vec<f64> = points.iter().map(|(value, _)| *value).collect();
     values.sort_by(f64::total_cmp);

@@ -90,7 +90,7 @@ fn tables_carry_their_unit_in_the_heading() {
     }
 }
 
-/// A line, a bin or a tail that is left out would make another histogram of it.
+/// A missing line, bin or tail would change the histogram.
 #[test]
 fn what_cannot_be_read_is_told_with_its_place() {
     let told = |text: &str| match read(text) {

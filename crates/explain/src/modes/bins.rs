@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The histogram as the finder wants it: sorted, without empty bins, and with bins no finer than the clock that filled it.
+//! The histogram in the form that the finder needs: sorted, without empty bins, and with bins no finer than the clock that filled it.
 
 use super::Bin;
 
-/// Sorts, drops what is empty, and joins bins that overlap.
+/// Sorts the bins, drops empty ones, and joins bins that overlap.
 pub(super) fn tidy(bins: &[Bin]) -> Vec<Bin> {
     let usable =
         |bin: &&Bin| bin.count > 0 && bin.low_us.is_finite() && bin.high_us.is_finite() && bin.high_us >= bin.low_us;
@@ -23,7 +23,7 @@ pub(super) fn tidy(bins: &[Bin]) -> Vec<Bin> {
     tidy
 }
 
-/// A bin without width has no density: it gets half the way to its neighbours, and at most a thousandth of its value.
+/// A bin without width has no density: it is widened to half the distance to its neighbours, and at most to a thousandth of its value.
 fn widen_points(bins: &mut [Bin]) {
     for index in 0..bins.len() {
         if bins[index].width_us() > 0.0 {
@@ -38,11 +38,10 @@ fn widen_points(bins: &mut [Bin]) {
     }
 }
 
-/// Humps nearer than this are one to a reader, and finer bins only show how the clock steps through them.
+/// Humps that are nearer to each other than this are one hump for a reader, and finer bins only show the steps of the clock.
 const FINEST: f64 = 0.01;
 
-/// Joins neighbours until no bin is finer than [`FINEST`] of its value. A gap below that is no gap: the bin before it is
-/// taken to reach over it.
+/// Joins neighbours until no bin is finer than [`FINEST`] of its value. A smaller gap is no gap: the bin before it is extended over it.
 pub(super) fn coarsened(bins: &[Bin]) -> Vec<Bin> {
     let mut coarse: Vec<Bin> = Vec::with_capacity(bins.len());
     for bin in bins {
@@ -64,14 +63,14 @@ pub(super) fn coarsened(bins: &[Bin]) -> Vec<Bin> {
     coarse
 }
 
-/// Steps of a clock, or of somebody's rounding, in microseconds.
+/// Steps of a clock, or of a rounding, in microseconds.
 const STEPS_US: [f64; 16] =
     [0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 250.0, 500.0, 1000.0, 4000.0];
-/// Fewer values in a row may be on a grid by chance.
+/// Fewer different values may be on a grid by chance.
 const FEWEST_STEPS: usize = 3;
 
-/// When the values were rounded to a grid that is coarser than the bins, each grid point would look like a hump. Widens the
-/// bins to the grid then. No grid is looked for that is coarser than `below_us`: the teeth of a delay are no grid.
+/// When the values were rounded to a grid that is coarser than the bins, each grid point would look like a hump. Then this widens the bins to the
+/// grid. Grids that are coarser than `below_us` are not looked for: the teeth of a delay are no grid.
 pub(super) fn regrid(bins: Vec<Bin>, below_us: f64) -> Vec<Bin> {
     let found = STEPS_US.iter().rev().filter(|step| **step < below_us).find(|step| on_grid(&bins, **step));
     match found {
@@ -80,12 +79,12 @@ pub(super) fn regrid(bins: Vec<Bin>, below_us: f64) -> Vec<Bin> {
     }
 }
 
-/// Whether nearly all values are multiples of `step`, and that says something.
+/// Whether nearly all values are multiples of `step`, and this is not by chance.
 fn on_grid(bins: &[Bin], step: f64) -> bool {
     let fine: Vec<&Bin> = bins.iter().filter(|bin| bin.width_us() * 1.5 <= step).collect();
     let total: u64 = bins.iter().map(|bin| bin.count).sum();
     let count: u64 = fine.iter().map(|bin| bin.count).sum();
-    // a grid that is hardly coarser than the bins is met by chance
+    // values are on a grid by chance when it is hardly coarser than the bins
     let sharp = fine.iter().all(|bin| bin.width_us() * 10.0 <= step);
     if fine.len() < if sharp { 2 } else { FEWEST_STEPS } || count * 2 < total {
         return false;
@@ -98,7 +97,7 @@ fn on_grid(bins: &[Bin], step: f64) -> bool {
     on * 50 >= count * 49 && in_a_row(&fine, step) * 3 >= count
 }
 
-/// Values whose neighbour is one step away.
+/// The number of values whose neighbour is one step away.
 fn in_a_row(fine: &[&Bin], step: f64) -> u64 {
     let one_step = |left: &Bin, right: &Bin| (0.5..1.5).contains(&((right.mid_us() - left.mid_us()) / step));
     let beside = |index: usize| {

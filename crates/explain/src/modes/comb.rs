@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many reads each hump stands for, when reads are delayed.
+//! How many reads each hump represents, when reads are delayed.
 //!
-//! A query that needs k reads takes base + k times one read; one read takes the delay and what the device and the layer need
-//! on top. So humps stand like the teeth of a comb, and what lies between two teeth is noise on the lower one: noise only
-//! ever adds. Two things are certain without fitting anything: below one delay there was no read, and k reads take k delays.
+//! A query that needs k reads takes base + k times one read; one read takes the delay and the time of the device and the layer. So humps are at equal
+//! distances, like the teeth of a comb, and values between two teeth are noise on the lower one: noise only adds time. Two facts are certain without
+//! a fit: a query that took less than one delay did no read, and k reads take at least k delays.
 //!
-//! Where the first hump lies beyond one delay, its queries may have read, or just be slow; where a hump is wider than the
-//! distance of the teeth, its teeth cannot be told apart. Then the answer is "cannot be said", with the reason.
+//! When the first hump is beyond one delay, its queries may have read, or may just be slow. When a hump is wider than the distance of the teeth, its
+//! teeth cannot be separated. Then the answer is "cannot be said", with the reason.
 
 use super::{Bin, Mode, Modes, ReadDelay, SLACK, cut, mode, quantile_us, time};
 
-/// The most a read takes beyond the delay: a slow device's own share.
+/// The most that a read takes beyond the delay: the time of a slow device.
 const DEVICE_FACTOR: f64 = 1.25;
 const DEVICE_US: f64 = 400.0;
-/// Below this delay a base time of the same size is ordinary, so a first hump beyond the delay says nothing.
+/// Below this delay a base time of the same size is ordinary, so a first hump beyond the delay proves nothing.
 const CLEAR_DELAY_US: f64 = 1000.0;
-/// Of the distance between teeth: a hump that lies this little before a tooth belongs to it.
+/// As a share of the distance between teeth: a hump that is at most this far before a tooth belongs to the tooth.
 const EARLY: f64 = 0.3;
-/// Of the distance between teeth: a hump whose body, without its tail, is wider holds several teeth.
+/// As a share of the distance between teeth: a hump whose body, without its tail, is wider contains several teeth.
 const WIDE: f64 = 0.9;
-/// Where teeth overlap, noise on both sides of a tooth is as likely.
+/// When teeth overlap, noise is equally likely on both sides of a tooth.
 const NEAREST: f64 = 0.45;
-/// Between two humps.
+/// The most teeth between two humps.
 const MOST_TEETH: u32 = 40;
-/// Teeth beyond the last hump that are looked for.
+/// The number of teeth beyond the last hump that are looked for.
 const FURTHER_TEETH: u32 = 4;
 
 /// The comb: `base_us + k * read_us`.
@@ -31,18 +31,18 @@ const FURTHER_TEETH: u32 = 4;
 struct Comb {
     base_us: f64,
     read_us: f64,
-    /// No read takes less.
+    /// No read takes less time.
     least_us: f64,
 }
 
 impl Comb {
-    /// Reads at this latency; noise adds, so what lies between two teeth belongs to the lower.
+    /// The number of reads at this latency. Noise adds time, so a value between two teeth belongs to the lower one.
     fn reads_at(&self, us: f64) -> f64 {
         self.rounded(us, EARLY)
     }
 
-    /// Reads at this latency, where what lies less than `early` of a read before a tooth belongs to it. Never more than there was
-    /// time for.
+    /// The number of reads at this latency. A value that is less than `early` of a read before a tooth belongs to that tooth. The result is never
+    /// more than the number of reads for which there was time.
     fn rounded(&self, us: f64, early: f64) -> f64 {
         let nearest = ((us - self.base_us) / self.read_us + early).floor();
         nearest.min((us / self.least_us).floor()).max(0.0)
@@ -53,7 +53,7 @@ impl Comb {
     }
 }
 
-/// Reads the humps that begin at `starts` as teeth.
+/// Takes the humps that begin at `starts` for teeth.
 pub(super) fn read(bins: &[Bin], starts: &[usize], delay: ReadDelay) -> Modes {
     let starts = &with_teeth_below(bins, starts, delay);
     let humps = cut(bins, starts);
@@ -79,11 +79,11 @@ pub(super) fn read(bins: &[Bin], starts: &[usize], delay: ReadDelay) -> Modes {
     Modes { modes, count, read_us, reads_per_query: Some(reads), reason }
 }
 
-/// Of a hump, this part lies around its peak.
+/// This share of a hump is around its peak.
 const CORE: f64 = 0.3;
 
-/// The humps, with the middle of their shortest stretch that holds [`CORE`] of them as center: noise adds, so the peak is nearer to the
-/// tooth than the median.
+/// The humps. The center of each is the middle of the shortest stretch that contains [`CORE`] of the hump: noise adds time, so the peak is nearer to
+/// the tooth than the median.
 fn peaked(bins: &[Bin], starts: &[usize]) -> Vec<Mode> {
     let peak = |hump: Mode| Mode { center_us: peak_us(bins, &hump), ..hump };
     cut(bins, starts).into_iter().map(peak).collect()
@@ -105,7 +105,7 @@ fn bins_of_hump(bins: &[Bin], hump: &Mode) -> Vec<Bin> {
     bins.iter().filter(|bin| bin.low_us >= hump.low_us && bin.high_us <= hump.high_us).copied().collect()
 }
 
-/// Finds base and distance, or says why not.
+/// Finds base and distance, or the reason why they cannot be found.
 fn fit(bins: &[Bin], humps: &[Mode], delay: ReadDelay) -> Result<Comb, String> {
     let read_us = distance(humps, delay);
     let first = &humps[0];
@@ -123,7 +123,7 @@ fn fit(bins: &[Bin], humps: &[Mode], delay: ReadDelay) -> Result<Comb, String> {
     Ok(refined(humps, comb, delay))
 }
 
-/// What one read takes: the distance that the humps agree on best, not far from the delay.
+/// The time of one read: the distance with which the humps agree best, not far from the delay.
 fn distance(humps: &[Mode], delay: ReadDelay) -> f64 {
     let (least, most) = (delay.us * (1.0 - SLACK), delay.longest_us * DEVICE_FACTOR + DEVICE_US);
     let first = humps[0].center_us;
@@ -143,7 +143,7 @@ fn distance(humps: &[Mode], delay: ReadDelay) -> f64 {
     best.1
 }
 
-/// How far the humps lie from teeth at this distance, by share, 0 to 1.
+/// How far the humps are from teeth at this distance, weighted by share, from 0 to 1.
 fn misfit(humps: &[Mode], read_us: f64) -> f64 {
     let first = humps[0].center_us;
     let weight: f64 = humps.iter().skip(1).map(|hump| hump.share.sqrt()).sum();
@@ -154,7 +154,7 @@ fn misfit(humps: &[Mode], read_us: f64) -> f64 {
     humps.iter().skip(1).map(off).sum::<f64>() / weight.max(1e-9)
 }
 
-/// Reads of the first hump.
+/// The number of reads of the first hump.
 fn first_reads(bins: &[Bin], humps: &[Mode], read_us: f64, delay: ReadDelay) -> Result<f64, String> {
     let first = &humps[0];
     if first.center_us < delay.us * (1.0 - SLACK) {
@@ -162,7 +162,7 @@ fn first_reads(bins: &[Bin], humps: &[Mode], read_us: f64, delay: ReadDelay) -> 
     }
     let reads = (first.center_us / read_us + SLACK).floor().max(1.0);
     let base_us = (first.center_us - reads * read_us).max(0.0);
-    // 0.84 standard deviations of a normal hump are below the fifth part; stray values further left say nothing of its width
+    // the lowest fifth of a normal hump ends 0.84 standard deviations below its center; stray values further left say nothing about its width
     let left_us = 1.64 / 0.84 * (first.center_us - quantile_of(bins, first, 0.2));
     // a base time is rarely smaller than its own spread
     let plausible = base_us < 0.4 * read_us && base_us + SLACK * first.center_us >= 0.8 * left_us;
@@ -177,7 +177,7 @@ fn first_reads(bins: &[Bin], humps: &[Mode], read_us: f64, delay: ReadDelay) -> 
     ))
 }
 
-/// Noise only adds, so a few values that stand a whole number of reads before the first hump's center are teeth of their own.
+/// Noise only adds time, so a few values at a whole number of reads before the first hump's center are teeth of their own.
 fn with_teeth_below(bins: &[Bin], starts: &[usize], delay: ReadDelay) -> Vec<usize> {
     let humps = peaked(bins, starts);
     let (first_us, read_us) = (humps[0].center_us, distance(&humps, delay));
@@ -186,7 +186,7 @@ fn with_teeth_below(bins: &[Bin], starts: &[usize], delay: ReadDelay) -> Vec<usi
     let mut above_us = first_us;
     while tooth_us > 0.0 && tooth_us > bins[0].low_us - EARLY * read_us {
         if stands_out(bins, tooth_us, read_us) {
-            // what lies after the tooth is its noise, up to just before the next one
+            // values after the tooth are its noise, up to just before the next tooth
             teeth.push(bins.partition_point(|bin| bin.mid_us() < above_us - EARLY * read_us));
             above_us = tooth_us;
         }
@@ -197,7 +197,7 @@ fn with_teeth_below(bins: &[Bin], starts: &[usize], delay: ReadDelay) -> Vec<usi
     teeth
 }
 
-/// Least squares of the humps' centers on their reads; keeps the comb when one tooth is all there is.
+/// Fits the comb to the humps' centers by least squares; keeps the comb when there is only one tooth.
 fn refined(humps: &[Mode], comb: Comb, delay: ReadDelay) -> Comb {
     let on_tooth = |hump: &&Mode| {
         let teeth = (hump.center_us - comb.base_us) / comb.read_us;
@@ -222,8 +222,8 @@ fn refined(humps: &[Mode], comb: Comb, delay: ReadDelay) -> Comb {
     Comb { base_us: (center - reads * read_us).max(0.0), read_us, ..comb }
 }
 
-/// Adds teeth that hold too few values to be humps of their own: a few values that stand where a tooth is due, and not before
-/// it. Gives the bins at which teeth begin.
+/// Adds teeth with too few values for a hump of their own: a few values at the place of a tooth, and not before it. Returns the bins at which teeth
+/// begin.
 fn with_small_teeth(bins: &[Bin], starts: &[usize], comb: Comb) -> Vec<usize> {
     let mut teeth = starts.to_vec();
     let last_us = bins[bins.len() - 1].high_us;
@@ -245,7 +245,7 @@ fn with_small_teeth(bins: &[Bin], starts: &[usize], comb: Comb) -> Vec<usize> {
     teeth
 }
 
-/// Whether values crowd at a tooth, against the stretch before it: in a falling tail there are more before than at it.
+/// Whether there are more values at a tooth than in the stretch before it: in a falling tail there are more before it.
 fn stands_out(bins: &[Bin], tooth_us: f64, read_us: f64) -> bool {
     let count = |low: f64, high: f64| -> u64 {
         bins.iter().filter(|bin| (low..high).contains(&bin.mid_us())).map(|bin| bin.count).sum()
@@ -273,7 +273,7 @@ fn binomial_tail(least: u64, of: u64, chance: f64) -> f64 {
     (1.0 - below).max(0.0)
 }
 
-/// Humps with the same number of reads become one mode; a hump wider than the distance of the teeth gets the mean.
+/// Humps with the same number of reads become one mode; a hump that is wider than the distance of the teeth gets its mean number of reads.
 fn merged(bins: &[Bin], starts: &[usize], comb: Comb) -> Vec<Mode> {
     let mut kept: Vec<(usize, f64)> = Vec::new();
     let humps = peaked(bins, starts);
@@ -293,7 +293,8 @@ fn merged(bins: &[Bin], starts: &[usize], comb: Comb) -> Vec<Mode> {
         .collect()
 }
 
-/// Each value goes to its nearest tooth, the lower one when in doubt. Never whole, so that it is not taken for one tooth.
+/// The mean number of reads of a hump: each value belongs to its nearest tooth, in doubt to the lower one. The result is never whole, so that the
+/// hump is not taken for one tooth.
 fn mean_reads(bins: &[Bin], hump: &Mode, comb: Comb) -> f64 {
     let nearest = |bin: &Bin| comb.rounded(bin.mid_us(), NEAREST);
     let sum: f64 = bins_of_hump(bins, hump).iter().map(|bin| bin.count as f64 * nearest(bin)).sum();

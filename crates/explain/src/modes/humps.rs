@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many humps a histogram has, and where one ends and the next begins. Knows nothing of delays.
+//! How many humps a histogram has, and where one ends and the next begins. This module knows no delays.
 //!
-//! The question is not whether the counts go down and up again (they always do), but whether the density that they were
-//! drawn from does. For every stretch of the histogram a local test asks whether the density falls, or rises, somewhere in it:
-//! with a constant density the values are spread evenly over the stretch, so their mean tells. Short stretches must pass a
-//! higher bar, because there are more of them. A fall that is followed by a rise is a valley between two humps. This is the
-//! multiscale test of Dümbgen and Walther, "Multiscale inference about a density", Annals of Statistics 36 (2008); it needs
-//! no bandwidth and makes no assumption on the shape of a hump.
+//! The counts always go down and up again; the question is whether the density from which the values were drawn does so, too. For every stretch of
+//! the histogram a local test asks whether the density falls, or rises, somewhere in it: with a constant density the values are spread evenly over
+//! the stretch, so their mean shows a fall or a rise. Short stretches must pass a higher bar, because there are more of them. A fall that is followed
+//! by a rise is a valley between two humps. This is the multiscale test of Dümbgen and Walther, "Multiscale inference about a density", Annals of
+//! Statistics 36 (2008); it needs no bandwidth and assumes nothing about the shape of a hump.
 //!
-//! The density is the one over time, not over the logarithm of time: evenly spread outliers are flat in it.
+//! The density is per time, not per logarithm of time: evenly spread outliers are flat in it.
 
 use super::Bin;
 
 /// Added to the bar of each stretch. Calibrated by simulation: one-hump samples of 30 to 1,000,000 values show a second
 /// hump in well under 2 % of the cases (see the statistical tests).
 const KAPPA: f64 = 1.6;
-/// A valley that is less deep than this, against the lower of its humps, may be real and says nothing to a reader.
+/// A valley that is less deep than this, relative to the lower of its humps, may be real, but does not matter to a reader.
 const DEEPEST_VALLEY: f64 = 0.5;
 /// A hump smaller than this is part of its neighbour's tail.
 const LEAST_SHARE: f64 = 0.005;
 const LEAST_COUNT: f64 = 6.0;
-/// How finely the histogram is cut for the tests, in parts of its count.
+/// The number of parts, of equal counts, into which the histogram is cut for the tests.
 const SEGMENTS: f64 = 360.0;
 
 /// A stretch of the histogram with its count; empty stretches between bins are segments too.
@@ -31,7 +30,7 @@ struct Segment {
     count: f64,
     /// Sum of count times position.
     moment: f64,
-    /// One after the last bin that belongs to this segment or to one before it.
+    /// The index after the last bin that belongs to this segment or to one before it.
     bins_end: usize,
 }
 
@@ -84,7 +83,7 @@ fn segments(bins: &[Bin]) -> Vec<Segment> {
     segments
 }
 
-/// What lies far apart, or is of quite different density, is not averaged: a few stray values before a hump would smear its foot.
+/// Bins that are far apart, or have quite different densities, are not joined: a few stray values before a hump would blur its beginning.
 fn belong_together(segment: &Segment, bin: &Bin) -> bool {
     let gap = bin.low_us - segment.high_us;
     let near = gap <= 4.0 * segment.width() || gap <= 0.01 * bin.low_us;
@@ -133,7 +132,7 @@ enum Direction {
 
 /// Whether the density falls (or rises) somewhere in the segments `first..=last`, with confidence.
 ///
-/// The stretch was chosen to begin (or end) at a value, so that one value is no evidence and is left out.
+/// The stretch was chosen to begin (or end) at a value. So that one value is no evidence, and is left out.
 fn shows(direction: Direction, segments: &[Segment], sums: &Sums, first: usize, last: usize) -> bool {
     let count = sums.count[last + 1] - sums.count[first] - 1.0;
     if count < 4.0 {
@@ -154,7 +153,7 @@ fn shows(direction: Direction, segments: &[Segment], sums: &Sums, first: usize, 
     }
 }
 
-/// The shortest way to show `direction` from segment `from` on: the pair with the smallest last segment.
+/// The shortest stretch from segment `from` on that shows `direction`: the pair with the smallest last segment.
 fn next(direction: Direction, segments: &[Segment], sums: &Sums, from: usize) -> Option<(usize, usize)> {
     for last in from..segments.len() {
         if direction == Direction::Rises && segments[last].count == 0.0 {
@@ -175,21 +174,21 @@ fn next(direction: Direction, segments: &[Segment], sums: &Sums, from: usize) ->
 #[derive(Debug, Clone, Copy)]
 struct Valley {
     first_bin_after: usize,
-    /// The segment that holds the cut.
+    /// The segment that contains the cut.
     segment: usize,
     density: f64,
 }
 
-/// Every fall that a rise follows.
+/// Every fall that is followed by a rise.
 fn valleys(segments: &[Segment]) -> Vec<Valley> {
     let sums = Sums::of(segments);
     let mut found: Vec<Valley> = Vec::new();
     let mut from = 0;
     while let Some((falls, fallen)) = next(Direction::Falls, segments, &sums, from) {
-        // an empty stretch that the fall ends with may be where the rise begins
+        // the rise may begin in an empty stretch at the end of the fall
         let after = if segments[fallen].count == 0.0 { fallen } else { fallen + 1 };
         let Some((_, risen)) = next(Direction::Rises, segments, &sums, after) else { break };
-        // not from the hump's beginning on: a hump before it that is too small to be shown may be denser
+        // the search begins at the densest segment, not at the hump's beginning: a hump before it that is too small to be shown may be denser
         let peak = densest(segments, falls, fallen);
         found.push(lowest_between(segments, peak, risen));
         from = risen;
@@ -203,7 +202,7 @@ fn densest(segments: &[Segment], first: usize, last: usize) -> usize {
     (first..=last).max_by(|a, b| density(a).total_cmp(&density(b))).unwrap_or(first)
 }
 
-/// A run of segments that a monotone density holds at one level.
+/// A run of segments at one level of a monotone density.
 #[derive(Debug, Clone, Copy)]
 struct Level {
     count: f64,
@@ -221,10 +220,10 @@ impl Level {
     }
 }
 
-/// Pool adjacent violators, for a density that falls along `order`. Gives, after each segment, the log likelihood of the
-/// best fit so far, and the level it ends in.
+/// Pool adjacent violators, for a density that falls along `order`. Returns, after each segment, the log likelihood of the best fit so far, and the
+/// level at its end.
 fn falling(segments: &[Segment], order: impl Iterator<Item = usize>) -> Vec<(f64, Level)> {
-    let mut levels: Vec<(Level, f64)> = Vec::new(); // with the log likelihood of everything before it
+    let mut levels: Vec<(Level, f64)> = Vec::new(); // each with the log likelihood of everything before it
     let mut fits = Vec::new();
     for index in order {
         let mut level = Level { count: segments[index].count, width: segments[index].width(), first: index };
@@ -240,12 +239,12 @@ fn falling(segments: &[Segment], order: impl Iterator<Item = usize>) -> Vec<(f64
     fits
 }
 
-/// Where the density is lowest between two peaks: the best fit that falls, then rises, and in it the middle of the lowest level.
+/// The place of the lowest density between two peaks: the middle of the lowest level of the best fit that falls and then rises.
 fn lowest_between(segments: &[Segment], left: usize, right: usize) -> Valley {
     let down = falling(segments, left..=right);
     let up = falling(segments, (left..=right).rev());
     let length = right - left + 1;
-    // the fall takes the first `cut` segments, the rise the others
+    // the fall has the first `cut` segments, the rise has the others
     let likelihood = |cut: &usize| down[cut - 1].0 + up[length - cut - 1].0;
     let cut = (1..length).max_by(|a, b| likelihood(a).total_cmp(&likelihood(b))).unwrap_or(1);
     let (fall, rise) = (down[cut - 1].1, up[length - cut - 1].1);
@@ -259,7 +258,7 @@ fn lowest_between(segments: &[Segment], left: usize, right: usize) -> Valley {
     Valley { first_bin_after: segments[segment].bins_end, segment, density }
 }
 
-/// Takes away, one by one, the valleys that are too shallow or cut off too little.
+/// Removes, one by one, valleys that are too shallow, or that separate too few values.
 fn shallow_removed(segments: &[Segment], mut valleys: Vec<Valley>) -> Vec<Valley> {
     let total: f64 = segments.iter().map(|segment| segment.count).sum();
     loop {
@@ -280,7 +279,7 @@ fn shallow_removed(segments: &[Segment], mut valleys: Vec<Valley>) -> Vec<Valley
     }
 }
 
-/// Of the valleys on both sides of a hump, the one with the higher density.
+/// The valley with the higher density of those on both sides of a hump.
 fn shallower_side(valleys: &[Valley], hump: usize) -> Option<usize> {
     let sides = [hump.checked_sub(1), Some(hump).filter(|index| *index < valleys.len())];
     sides.into_iter().flatten().max_by(|a, b| valleys[*a].density.total_cmp(&valleys[*b].density))
@@ -289,7 +288,7 @@ fn shallower_side(valleys: &[Valley], hump: usize) -> Option<usize> {
 #[derive(Debug, Clone, Copy)]
 struct Hump {
     count: f64,
-    /// Of the densest stretch that holds a tenth of the hump.
+    /// The density of the densest stretch that contains a tenth of the hump.
     density: f64,
 }
 

@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many reads queries needed, where reads take unequal times: a disk that others use, a host that is busy.
+//! How many reads queries needed, when reads take unequal times: on a disk that others use, on a busy host.
 //!
-//! Humps then run into each other, and no comb fits. But the slow layer has measured how long each read took. A query that needed k reads took its own
-//! time, and k times that of a read: the distribution of its time is that of a query without reads, convolved k times with that of a read. The
-//! histogram is a mixture of these distributions, and the share of each is what expectation maximisation (Dempster, Laird and Rubin, 1977) finds.
+//! Humps then overlap, and no comb fits. But the slow layer has measured how long each read took. The time of a query with k reads is its own time
+//! and k times the time of a read: its distribution is the distribution of a query without reads, convolved k times with that of a read. The
+//! histogram is a mixture of these distributions, and expectation maximisation (Dempster, Laird and Rubin, 1977) finds the share of each.
 //!
-//! Three things are not known and are chosen by the likelihood: what the way to the layer and back adds to each read, how late the waiting thread is
-//! woken, and how many reads meet a longer disturbance. Queries without reads are those below one delay; their tail beyond it is continued
-//! from what lies below.
+//! Three quantities are not known and are chosen by the likelihood: the time that the way to the layer and back adds to each read, how late the
+//! waiting thread is woken, and how many reads have a longer disturbance. Queries without reads are those that took less than one delay; their tail
+//! beyond one delay is extrapolated from the queries below.
 
 use super::{Bin, Mode, Modes, ReadDelay, SLACK, quantile_us, time};
 
-/// Cells for each delay; so many delays are looked at, and the last cell has everything beyond.
+/// Each delay has this many cells. [`DELAYS`] delays are covered, and the last cell contains everything beyond.
 const CELLS: usize = 32;
 const DELAYS: usize = 24;
 const LENGTH: usize = CELLS * DELAYS;
-/// The most reads that are told apart.
+/// The largest number of reads that is distinguished.
 const MOST_READS: usize = 14;
-/// With fewer queries below one delay nobody knows what a query without reads takes.
+/// With fewer queries below one delay, the time of a query without reads is not known.
 const FEWEST_QUERIES: f64 = 30.0;
 const FEWEST_READS: u64 = 100;
 /// As a share of the queries with reads.
 const MOST_STRAYS: f64 = 0.1;
-/// Of expectation maximisation: at most so many rounds, until no share moves by more.
+/// Expectation maximisation ends after this many rounds, or when no share changes by more than [`ENOUGH`].
 const ROUNDS: u32 = 150;
 const ENOUGH: f64 = 1e-6;
-/// Where nine of ten reads lie closer together, as a share of the delay, and fewer queries without reads than [`FEW_LATE`] are expected beyond
-/// one delay, humps stand apart.
+/// Humps are separate when the times of nine of ten reads differ by no more than this share of the delay, and at most the share [`FEW_LATE`] of the
+/// queries is without reads and beyond one delay.
 const EQUAL: f64 = 0.2;
 const FEW_LATE: f64 = 0.005;
 /// A smaller share is no mode.
 const LEAST_SHARE: f64 = 0.001;
 
-/// What else takes time, in delays.
+/// Further times of a read, in delays.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Beside {
-    /// The same for each read.
+    /// Added to each read, always the same.
     way: f64,
-    /// Exponentially distributed, for each read.
+    /// Added to each read, exponentially distributed.
     late: f64,
-    /// Also exponentially distributed, for this share of the reads.
+    /// Also exponentially distributed, and added to the share `disturbed` of the reads.
     disturbance: f64,
     disturbed: f64,
 }
@@ -52,7 +52,7 @@ const DISTURBED: [f64; 6] = [0.0, 0.05, 0.1, 0.2, 0.3, 0.5];
 impl Beside {
     const FIRST: Self = Self { way: 0.04, late: 0.06, disturbance: 1.0, disturbed: 0.1 };
 
-    // each with one of them varied
+    // each function returns variants in which one field is changed
 
     fn ways(self) -> Vec<Self> {
         WAYS.iter().map(|way| Self { way: *way, ..self }).collect()
@@ -82,16 +82,16 @@ struct Known<'a> {
     delay_us: f64,
 }
 
-/// What one choice of [`Beside`] comes to.
+/// The result of one choice of [`Beside`].
 #[derive(Debug)]
 struct Mixture {
     log_likelihood: f64,
-    /// By the number of reads: the share of the queries, and the distribution of their times.
+    /// By the number of reads: the share of the queries, and (below) the distribution of their times.
     shares: Vec<f64>,
     times: Vec<Cells>,
 }
 
-/// The humps, by the mixture. `None`: they stand apart, or too little is known. `times`: how long the reads took.
+/// The modes by the mixture. `None`: the humps are separate, or too little is known. `times`: how long the reads took.
 pub(super) fn read(bins: &[Bin], delay: ReadDelay, times: &[Bin]) -> Option<Modes> {
     if times.iter().map(|bin| bin.count).sum::<u64>() < FEWEST_READS {
         return None;
@@ -121,7 +121,7 @@ pub(super) fn read(bins: &[Bin], delay: ReadDelay, times: &[Bin]) -> Option<Mode
     })
 }
 
-/// Values spread evenly over each bin. `later_us` is added to each value.
+/// The values of each bin, spread evenly over it. `later_us` is added to each value.
 fn cells(bins: &[Bin], delay_us: f64, later_us: f64) -> Cells {
     let mut cells = vec![0.0; LENGTH];
     let place = |us: f64| (us + later_us) / delay_us * CELLS as f64;
@@ -143,8 +143,8 @@ fn cell(place: f64) -> usize {
     (place.max(0.0) as usize).min(LENGTH - 1)
 }
 
-/// How long queries without reads take: those below one delay, and a tail beyond it that falls as a power of the time, as from a quarter of the
-/// delay on. With the share of all queries that this tail is expected to be.
+/// The times of queries without reads: those below one delay, and a tail beyond it that falls as a power of the time, with the power that is seen
+/// from a quarter of the delay on. Also returns the expected share of this tail in all queries.
 fn without_reads(queries: &[f64]) -> Option<(Cells, f64)> {
     let end = cell((1.0 - SLACK) * CELLS as f64);
     let sum = |from: usize, to: usize| queries[from..to].iter().sum::<f64>();
@@ -153,7 +153,7 @@ fn without_reads(queries: &[f64]) -> Option<(Cells, f64)> {
     }
     let mut none = queries.to_vec();
     none[end..].fill(0.0);
-    // of a power law, each doubling of the time leaves the same share
+    // with a power law, each doubling of the time leaves the same share
     let (nearer, farther) = (sum(end / 4, end / 2), sum(end / 2, end));
     let mut late = 0.0;
     if nearer > farther && farther > 0.0 {
@@ -173,7 +173,7 @@ fn normal(mut cells: Cells) -> Cells {
     cells
 }
 
-/// One of [`Beside`] at a time, until no change makes it likelier.
+/// Changes one field of [`Beside`] at a time, until no change makes it likelier.
 fn likeliest(known: &Known<'_>) -> Mixture {
     let mut chosen = Beside::FIRST;
     let mut best = mixture(known, chosen);
@@ -212,7 +212,7 @@ fn mixture(known: &Known<'_>, beside: Beside) -> Mixture {
     Mixture { log_likelihood, shares, times }
 }
 
-/// A few queries beyond a number of reads that none needed are disturbed ones: they needed as many reads as the other queries with reads.
+/// A few queries beyond a number of reads that no query needed are disturbed ones: they needed as many reads as the other queries with reads.
 fn fold_strays(shares: &mut [f64]) {
     let Some(gap) = (1..shares.len()).find(|reads| shares[*reads] < LEAST_SHARE) else { return };
     let (reading, strays) = (shares[1..gap].iter().sum::<f64>(), shares[gap..].iter().sum::<f64>());
@@ -222,7 +222,7 @@ fn fold_strays(shares: &mut [f64]) {
     }
 }
 
-/// What one read adds to a query.
+/// The distribution of the time that one read adds to a query.
 fn one_read(known: &Known<'_>, beside: Beside) -> Cells {
     let read = normal(cells(known.times, known.delay_us, beside.way * known.delay_us));
     let read = delayed(&read, beside.late);
@@ -231,7 +231,7 @@ fn one_read(known: &Known<'_>, beside: Beside) -> Cells {
     both.map(|(calm, disturbed)| calm * (1.0 - beside.disturbed) + disturbed * beside.disturbed).collect()
 }
 
-/// By an exponentially distributed time with this mean.
+/// The distribution after an exponentially distributed delay with this mean.
 fn delayed(cells: &[f64], mean_delays: f64) -> Cells {
     if mean_delays == 0.0 {
         return cells.to_vec();
@@ -247,7 +247,7 @@ fn delayed(cells: &[f64], mean_delays: f64) -> Cells {
     delayed
 }
 
-/// What leads beyond the last cell is counted there.
+/// The convolution of two distributions. Values beyond the last cell are counted in it.
 fn convolved(one: &[f64], other: &[f64]) -> Cells {
     let mut sums = vec![0.0; LENGTH];
     for (index, share) in one.iter().enumerate().filter(|(_, share)| **share > 0.0) {
@@ -260,9 +260,9 @@ fn convolved(one: &[f64], other: &[f64]) -> Cells {
     sums
 }
 
-/// Expectation maximisation. Also returns the logarithm of the likelihood.
+/// The shares by expectation maximisation, and the logarithm of the likelihood.
 fn shares(queries: &[f64], times: &[Cells]) -> (Vec<f64>, f64) {
-    // no value is impossible
+    // so that no value is impossible
     const LEAST: f64 = 1e-9;
     let total: f64 = queries.iter().sum();
     let mut shares = vec![1.0 / times.len() as f64; times.len()];
@@ -291,7 +291,7 @@ fn shares(queries: &[f64], times: &[Cells]) -> (Vec<f64>, f64) {
     (shares, log_likelihood)
 }
 
-/// A mode for each number of reads that enough queries needed. Its bounds are where it is the most frequent one.
+/// A mode for each number of reads that enough queries needed. Between its bounds it is the most frequent one.
 fn modes(bins: &[Bin], mixture: &Mixture, delay: ReadDelay, count: u64) -> Vec<Mode> {
     let us = |cell: usize| cell as f64 * delay.us / CELLS as f64;
     let likely: Vec<usize> = (0..mixture.shares.len()).filter(|reads| mixture.shares[*reads] >= LEAST_SHARE).collect();

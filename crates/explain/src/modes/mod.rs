@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The mode finder: how many humps a latency histogram has, where, with what share, and how many reads each stands for.
+//! The mode finder: how many humps a latency histogram has, where they are, their shares, and how many reads each represents.
 //!
-//! In: the histogram, the delay in force, and how long the reads took, where the slow layer has measured that. Never how many reads there were: what
-//! the server or the slow layer counted is for checking the answer, not for finding it. Out: [`Modes`].
+//! In: the histogram, the delay in force, and how long the reads took, if the slow layer has measured it. The finder never gets the number of reads:
+//! the counts of the server and the slow layer check the answer, and do not help to find it. Out: [`Modes`].
 //!
-//! Without a delay the humps are found and nobody can say what they stand for. With one, a query that needed k reads took
-//! base + k times (delay + device) and some noise, so humps stand on a comb; see `comb`. Where reads took unequal times humps run into each other;
-//! see `mixture`.
+//! Without a delay the humps are found, but their meaning is not known. With a delay, a query that needed k reads took base + k times (delay +
+//! device) and some noise, so humps form a comb; see `comb`. When reads took unequal times, humps overlap; see `mixture`.
 
 mod bins;
 mod comb;
@@ -16,7 +15,7 @@ mod mixture;
 use evidence::{Bucket, Delay, DelayMode, LatencyHistogram};
 use serde::{Deserialize, Serialize};
 
-/// A clock or a bin edge may be off by so much of the delay.
+/// A clock or a bin edge may be off by this share of the delay.
 const SLACK: f64 = 0.03;
 
 /// `count` values from `low_us` to `high_us`.
@@ -44,17 +43,17 @@ impl From<Bucket> for Bin {
     }
 }
 
-/// The bins of a histogram of ours.
+/// The bins of one of our histograms.
 pub fn bins_of(histogram: &LatencyHistogram) -> Vec<Bin> {
     histogram.buckets().map(Bin::from).collect()
 }
 
-/// What the storage adds to each read.
+/// The time that the storage adds to each read.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ReadDelay {
     /// No read takes less.
     pub us: f64,
-    /// A probe saw as much; `us` where none did. The disk below may have been slower then than under the load.
+    /// The longest time that a probe saw; equal to `us` without a probe. The disk below may have been slower during the probe than under the load.
     pub longest_us: f64,
     pub mode: DelayMode,
 }
@@ -68,32 +67,32 @@ impl ReadDelay {
         Self { us, longest_us: us, mode }
     }
 
-    /// `None` when reads are not delayed, or not all by the same time: then humps stand on no comb.
+    /// `None` when reads are not delayed, or not all by the same time: then humps form no comb.
     pub fn of(delay: Option<Delay>) -> Option<Self> {
         delay
             .filter(|delay| delay.read_us > 0 && !delay.varies)
             .map(|delay| Self::constant(delay.read_us as f64, delay.mode))
     }
 
-    /// As a probe saw it.
+    /// Widens the range to the time that a probe saw.
     #[must_use]
     pub fn seen(self, us: f64) -> Self {
         Self { us: self.us.min(us), longest_us: self.longest_us.max(us), ..self }
     }
 }
 
-/// What was found.
+/// The result of the finder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Modes {
     /// Ascending; empty only for an empty histogram.
     pub modes: Vec<Mode>,
     /// Values in the histogram.
     pub count: u64,
-    /// What one read takes, as the distance of the humps shows it.
+    /// The time of one read, by the distance of the humps.
     pub read_us: Option<f64>,
-    /// Over all queries. `None`: it cannot be said, and [`Self::reason`] says why.
+    /// The mean over all queries. `None`: not known, and [`Self::reason`] says why.
     pub reads_per_query: Option<f64>,
-    /// Why reads, or more humps, cannot be told.
+    /// Why the reads, or more humps, cannot be determined.
     pub reason: Option<String>,
 }
 
@@ -106,14 +105,14 @@ pub struct Mode {
     pub low_us: f64,
     pub high_us: f64,
     pub count: u64,
-    /// 0 to 1.
+    /// From 0 to 1.
     pub share: f64,
-    /// How many reads each of its queries needed. Not whole where several teeth of the comb could not be told apart: then it is
-    /// their mean. `None`: cannot be said.
+    /// How many reads each query of this hump needed. Not whole when several teeth of the comb could not be separated: then it is their mean. `None`:
+    /// not known.
     pub reads: Option<f64>,
 }
 
-/// Finds the humps of a histogram, and, with a delay, the reads each stands for.
+/// Finds the humps of a histogram, and, with a delay, the reads that each represents.
 pub fn find(bins: &[Bin], delay: Option<ReadDelay>) -> Modes {
     let delay = delay.filter(|delay| delay.us > 0.0);
     let below_us = delay.map_or(f64::INFINITY, |delay| delay.us * 0.3);
@@ -136,7 +135,7 @@ pub fn find(bins: &[Bin], delay: Option<ReadDelay>) -> Modes {
     }
 }
 
-/// As [`find`]. `times`: how long the reads took, as the slow layer measured it.
+/// Like [`find`]. `times`: how long the reads took, as the slow layer measured it.
 pub fn find_by_reads(bins: &[Bin], delay: ReadDelay, times: &[Bin]) -> Modes {
     mixture::read(&bins::tidy(bins), delay, times).unwrap_or_else(|| find(bins, Some(delay)))
 }
@@ -164,7 +163,7 @@ fn mode(own: &[Bin], total: u64) -> Mode {
     }
 }
 
-/// With values spread evenly in each bin.
+/// A quantile, with values spread evenly in each bin.
 fn quantile_us(own: &[Bin], quantile: f64) -> f64 {
     let wanted = own.iter().map(|bin| bin.count as f64).sum::<f64>() * quantile;
     let mut passed = 0.0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The interval of a slope: series without a trend are made that swing as the readings do around their line. How far their slopes lie from
-//! nothing is how far the line's may lie from the true one. They are made in two ways, and the wider interval counts:
+//! The interval of a slope. Series without a trend are made that vary like the readings around their line. The slopes of these series show how far
+//! the slope of the line may be from the true one. They are made in two ways, and the wider interval is used:
 //!
-//! - A moving-block bootstrap (Künsch 1989): what the line leaves over is cut into blocks, so that neighbours stay together, in another order.
-//!   It keeps every shape, such as sawteeth, but cuts what swings more slowly than a block is long.
-//! - A sieve bootstrap (Bühlmann 1997) of order 1: each value is a share of the one before plus a step that was drawn from the steps that were seen.
-//!   That share is corrected for its bias, which short series have (Marriott and Pope 1954).
+//! - A moving-block bootstrap (Künsch 1989): the residuals of the line are cut into blocks, so that neighbours stay together, and the blocks are put
+//! in another order. It keeps every shape, such as sawteeth, but cuts variations that are slower than the length of a block.
+//! - A sieve bootstrap (Bühlmann 1997) of order 1: each value is a share of the value before it, plus a step that is drawn from the observed steps.
+//! The share is corrected for the bias that it has in short series (Marriott and Pope 1954).
 //!
 //! The seed is fixed: the same readings have the same interval.
 
@@ -14,20 +14,20 @@ use super::{Reading, sen};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
-/// So many series are made in each way.
+/// The number of series that are made in each way.
 const SERIES: usize = 200;
-/// Of these, so many lie beyond the interval that holds 95 of 100, on each side; and beyond the one that holds 99 of 100.
+/// The number of these series that are outside of the interval that contains 95 of 100, on each side; and outside of the one that contains 99 of 100.
 const TAIL: usize = SERIES / 40;
 const FAR_TAIL: usize = SERIES / 200;
 const SEED: u64 = 0x6c65_6467_6572;
 
-/// Where the true slope may lie.
+/// The interval in which the true slope may be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Interval {
-    /// 95 times of 100 it lies between these.
+    /// The true slope is between these in 95 of 100 cases.
     pub(super) low: f64,
     pub(super) high: f64,
-    /// The lower end of the interval that holds it 99 times of 100.
+    /// The lower end of the interval that contains the true slope in 99 of 100 cases.
     pub(super) surely_above: f64,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn interval(readings: &[Reading], slope: f64, residuals: &[f64]) -> I
     Interval { low: slope - highest(TAIL), high: slope - lowest, surely_above: slope - highest(FAR_TAIL) }
 }
 
-/// Ascending.
+/// The slopes of the series, ascending.
 fn slopes(readings: &[Reading], mut series: impl FnMut() -> Vec<f64>) -> Vec<f64> {
     let mut slope = || {
         let made: Vec<Reading> = readings.iter().map(|reading| reading.0).zip(series()).collect();
@@ -76,14 +76,14 @@ impl Sieve {
     fn of(residuals: &[f64]) -> Self {
         let n = residuals.len() as f64;
         let seen = autocorrelations(residuals, 1).first().copied().unwrap_or(0.0);
-        // a line was taken off: what is seen is too small by (2 + 4 share) / n
+        // a line was removed from the readings, so the observed share is too small by (2 + 4 share) / n
         let share = ((seen + 2.0 / n) / (1.0 - 4.0 / n)).clamp(0.0, 1.0);
         let steps: Vec<f64> = residuals.windows(2).map(|pair| pair[1] - share * pair[0]).collect();
         let mean = steps.iter().sum::<f64>() / steps.len().max(1) as f64;
         Self { share, steps: steps.into_iter().map(|step| step - mean).collect() }
     }
 
-    /// As many values again come first and are left out: they forget where they began.
+    /// Before the series, as many values again are made and left out, so that the first value no longer matters.
     fn series(&self, n: usize, random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
         let mut value = 0.0;
         let next = |_| {
@@ -94,13 +94,13 @@ impl Sieve {
     }
 }
 
-/// From 0 to `count`, without it.
+/// A random number from 0 to `count`, without `count`.
 #[allow(clippy::cast_possible_truncation)] // below count
 fn below(count: usize, random: &mut Xoshiro256PlusPlus) -> usize {
     ((u128::from(random.next_u64()) * count as u128) >> 64) as usize
 }
 
-/// Politis and White (2004), with the correction of Patton, Politis and White (2009): for blocks that wrap around.
+/// The block length of Politis and White (2004), with the correction of Patton, Politis and White (2009): for blocks that wrap around.
 fn block_length(residuals: &[f64]) -> usize {
     let n = residuals.len() as f64;
     let bandwidth = bandwidth(residuals);
@@ -117,7 +117,7 @@ fn block_length(residuals: &[f64]) -> usize {
     if wanted.is_finite() { wanted.clamp(1.0, most).ceil() as usize } else { 1 }
 }
 
-/// Twice the lag after which several autocorrelations in a row are as good as nothing.
+/// Twice the lag after which several autocorrelations in a row are close to 0.
 fn bandwidth(residuals: &[f64]) -> usize {
     let n = residuals.len() as f64;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // small and positive

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a series keeps growing, and how fast, where its readings depend on the ones before them.
+//! Whether a series keeps growing, and how fast, when its readings depend on the readings before them.
 //!
 //! Published methods, each for one question:
 //!
@@ -9,8 +9,8 @@
 //! | how sure is that? | bootstrap of what the line leaves over, in blocks (Künsch 1989; their length: Politis and White 2004) and by a sieve (Bühlmann 1997) | `bootstrap` |
 //! | is there any trend? | Mann and Kendall's test, its variance corrected for autocorrelation (Hamed and Rao 1998) | `rank` |
 //!
-//! None of the three tells a series that keeps growing from one that has grown: steps and curves that level off have a trend, too. [`Trend::keeps_on`]
-//! asks for growth in each quarter of the time.
+//! None of the three separates a series that keeps growing from one that has grown and stopped: steps and curves that level off have a trend, too.
+//! [`Trend::keeps_on`] requires growth in each quarter of the time.
 
 mod bootstrap;
 mod rank;
@@ -18,28 +18,28 @@ mod sen;
 
 pub(crate) use sen::{median, slopes_of};
 
-/// More readings than this and neighbours are joined: their medians stand for them.
+/// When there are more readings, neighbours are joined into their median.
 const READINGS: usize = 120;
 /// Fewer readings cannot tell a trend from chance.
 pub(crate) const FEWEST: usize = 30;
 
-/// A reading: when, and what.
+/// A reading: its time and its value.
 pub(crate) type Reading = (f64, f64);
 
 /// A line through a series. Units are those of the readings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trend {
     pub(crate) slope: f64,
-    /// The ends of the interval that holds the true slope 95 times of 100.
+    /// The ends of the interval that contains the true slope in 95 of 100 cases.
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// How likely a series without a trend looks at least like this one.
+    /// The probability that a series without a trend has at least as much of a trend as this one.
     pub(crate) p: f64,
-    /// It grew in each quarter of the time, and not less and less; the interval that holds the true slope 99 times of 100 lies above nothing.
+    /// It grew in each quarter of the time, and not less and less; and the interval that contains the true slope in 99 of 100 cases is above 0.
     pub(crate) keeps_on: bool,
 }
 
-/// `None`: fewer than [`FEWEST`] readings. They have to be in order of their times.
+/// `None`: there are fewer than [`FEWEST`] readings. They must be in the order of their times.
 pub(crate) fn trend(readings: &[Reading]) -> Option<Trend> {
     if readings.len() < FEWEST {
         return None;
@@ -67,9 +67,10 @@ fn joined(readings: &[Reading]) -> Vec<Reading> {
     readings.chunks(readings.len().div_ceil(READINGS)).map(middle).collect()
 }
 
-/// Of what a quarter rises on average, the least that each has to rise by: noise may take some of it, a standstill takes all.
+/// The least rise of each quarter, as a share of the mean rise: noise may take some of it, a standstill takes all.
 const LEAST_RISE: f64 = 0.25;
-/// Of the first half's slope, the least that the second half's has to be: what fills up exponentially and keeps this has half of its way to go.
+/// The least slope of the second half, as a share of the slope of the first half: a series that fills up exponentially and passes this test has half
+/// of its way still before it.
 const LEAST_PACE: f64 = 0.5;
 
 fn keeps_on(readings: &[Reading]) -> bool {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Mann and Kendall's test. Its sum has a known variance where readings are independent; Hamed and Rao (1998) widen that by the autocorrelation
-//! of the ranks of what the line leaves over.
+//! The test of Mann and Kendall. Its sum has a known variance when readings are independent; Hamed and Rao (1998) increase the variance by the
+//! autocorrelation of the ranks of the line's residuals.
 
 use super::Reading;
 use statrs::distribution::{ContinuousCDF as _, Normal};
 
-/// Autocorrelations within so many deviations of nothing are taken for nothing (Hamed and Rao: 95 times of 100).
+/// Autocorrelations within this many deviations of 0 are taken for 0 (Hamed and Rao: 95 of 100 cases).
 const SIGNIFICANT: f64 = 1.96;
 
-/// Two-sided. 1 where all readings are equal.
+/// The two-sided p-value; 1 when all readings are equal.
 pub(super) fn p_value(readings: &[Reading], residuals: &[f64]) -> f64 {
     let values: Vec<f64> = readings.iter().map(|reading| reading.1).collect();
     let sum = sum_of_signs(&values);
     let variance = variance(&values) * correction(residuals);
-    // the sum moves in steps of two: half a step nearer to nothing
+    // the sum changes in steps of two, so this takes half a step off
     let distance = (sum.abs() - 1.0).max(0.0);
     match (variance > 0.0, Normal::new(0.0, 1.0)) {
         (true, Ok(normal)) => 2.0 * normal.cdf(-distance / variance.sqrt()),
@@ -27,7 +27,7 @@ fn sum_of_signs(values: &[f64]) -> f64 {
     values.iter().enumerate().map(of).sum()
 }
 
-/// Of independent readings, some of which may be equal.
+/// The variance for independent readings, some of which may be equal.
 fn variance(values: &[f64]) -> f64 {
     let term = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
     let mut sorted = values.to_vec();
@@ -36,7 +36,7 @@ fn variance(values: &[f64]) -> f64 {
     (term(values.len() as f64) - equal) / 18.0
 }
 
-/// Never below 1: readings that swing back make nothing surer.
+/// The factor for the variance. Never below 1: readings that swing back make a trend no more certain.
 fn correction(residuals: &[f64]) -> f64 {
     let n = residuals.len() as f64;
     let correlations = autocorrelations(&ranks(residuals), residuals.len() / 2);
@@ -46,7 +46,7 @@ fn correction(residuals: &[f64]) -> f64 {
     (1.0 + 2.0 / (n * (n - 1.0) * (n - 2.0)) * lags.map(term).sum::<f64>()).max(1.0)
 }
 
-/// From 1; equal values share the mean of their ranks.
+/// Ranks from 1; equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by(|a, b| values[*a].total_cmp(&values[*b]));
@@ -60,7 +60,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Of lags 1 to `most`; nothing where all values are equal.
+/// Autocorrelations of the lags 1 to `most`; 0 when all values are equal.
 pub(super) fn autocorrelations(values: &[f64], most: usize) -> Vec<f64> {
     let covariances = autocovariances(values, most);
     let whole = covariances.first().copied().unwrap_or(0.0);
@@ -68,7 +68,7 @@ pub(super) fn autocorrelations(values: &[f64], most: usize) -> Vec<f64> {
     covariances.iter().skip(1).map(share).collect()
 }
 
-/// Of lags 0 to `most`.
+/// Autocovariances of the lags 0 to `most`.
 pub(super) fn autocovariances(values: &[f64], most: usize) -> Vec<f64> {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;

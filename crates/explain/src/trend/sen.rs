@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::Reading;
 
-/// The median of the slopes between all pairs of readings; 0 where no two have different times.
+/// The median of the slopes between all pairs of readings; 0 when no two readings have different times.
 pub(super) fn slope(readings: &[Reading]) -> f64 {
     let mut slopes = Vec::with_capacity(readings.len() * readings.len() / 2);
     for (index, (t, y)) in readings.iter().enumerate() {
@@ -11,7 +11,7 @@ pub(super) fn slope(readings: &[Reading]) -> f64 {
     median(slopes)
 }
 
-/// The mean of the two in the middle where their number is even; 0 of none.
+/// The mean of the two middle values when their number is even; 0 for no values.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     if values.is_empty() {
         return 0.0;
@@ -27,8 +27,8 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     f64::midpoint(lower, upper)
 }
 
-/// The slope, and the interval that holds it 95 times of 100 where readings are independent: the slopes of pairs by their ranks (Sen 1968; Hollander and
-/// Wolfe, Nonparametric Statistical Methods, 9.3). `None`: fewer than two readings.
+/// The slope, and the interval that contains it in 95 of 100 cases when readings are independent: the slopes of pairs by their ranks (Sen 1968;
+/// Hollander and Wolfe, Nonparametric Statistical Methods, 9.3). `None`: there are fewer than two readings.
 pub(crate) fn slopes_of(readings: &[Reading]) -> Option<(f64, f64, f64)> {
     const Z: f64 = 1.96;
     let mut slopes = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// SplitMix64: a few lines, so that no release of a library changes the series.
+/// SplitMix64, written here, so that no release of a library changes the series.
 struct Random(u64);
 
 impl Random {
@@ -19,7 +19,7 @@ impl Random {
     }
 }
 
-/// Each reading remembers so much of the one before; deviation 1.
+/// Noise in which each reading keeps the share `memory` of the reading before; its deviation is 1.
 fn remembering(memory: f64, n: usize, random: &mut Random) -> Vec<f64> {
     let mut value = random.normal();
     let step = (1.0 - memory * memory).sqrt();
@@ -30,13 +30,13 @@ fn remembering(memory: f64, n: usize, random: &mut Random) -> Vec<f64> {
     (0..n).map(next).collect()
 }
 
-/// From -0.5 to 0.5, so many times, with a beginning of its own.
+/// A sawtooth from -0.5 to 0.5, repeated `times` times, with a random beginning.
 fn sawtooth(times: f64, n: usize, random: &mut Random) -> Vec<f64> {
     let from = random.unit();
     (0..n).map(|index| (index as f64 / n as f64 * times + from).fract() - 0.5).collect()
 }
 
-/// Over one unit of time.
+/// The values over one unit of time.
 fn series(values: &[f64]) -> Vec<Reading> {
     let n = values.len() as f64;
     values.iter().enumerate().map(|(index, value)| (index as f64 / n, *value)).collect()
@@ -54,7 +54,7 @@ fn line(rate: f64, n: usize) -> Vec<f64> {
     (0..n).map(|index| rate * index as f64 / n as f64).collect()
 }
 
-/// How often, of so many series of so many readings, growth would be claimed at the level of one leaf.
+/// In how many of `of` series, each of `n` readings, growth would be claimed at the level of one leaf.
 fn claimed(of: u64, n: usize, make: Make<'_>) -> u64 {
     let is_claimed = |seed: &u64| {
         let trend = trend(&series(&make(&mut Random(seed * 7919 + 13)))).expect("enough readings");
@@ -66,7 +66,7 @@ fn claimed(of: u64, n: usize, make: Make<'_>) -> u64 {
 
 type Make<'a> = &'a dyn Fn(&mut Random) -> Vec<f64>;
 
-/// At most 1 in 20 of each kind; these are the series that a server at rest makes.
+/// Growth is claimed for at most 1 in 20 series of each kind; a server at rest makes such series.
 #[test]
 fn steady_series_do_not_keep_growing() {
     const OF: u64 = 20;
@@ -94,7 +94,7 @@ fn steady_series_do_not_keep_growing() {
     }
 }
 
-/// Above what makes a server's memory swing: sessions that come and go in sawteeth, and noise that remembers.
+/// The rate is added to the variations of a server's memory: sessions that come and go in sawteeth, and noise that depends on earlier values.
 #[test]
 fn a_planted_rate_is_found_within_a_tenth() {
     const RATE: f64 = 40.0;
@@ -132,7 +132,7 @@ fn too_few_readings_and_equal_ones_have_no_trend() {
     assert_eq!((at_once.slope, at_once.keeps_on), (0.0, false));
 }
 
-/// Nine in order: two of 9! orders are so, 5.5e-6. The normal approximation is known to be too careful there.
+/// Nine readings in order: two of the 9! orders are so, 5.5e-6. The normal approximation is known to be too careful there.
 #[test]
 fn readings_in_order_are_as_unlikely_as_their_number_says() {
     let in_order: Vec<Reading> = (0..9).map(|index| (f64::from(index), f64::from(index))).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The five articles' figures, and what should be so of them on any machine, where something should: the one place for both.
+//! The figures of the five articles, and the laws that they should follow on any machine, if there is one. Both are only here.
 
 use super::measured::{
     FigureOf, backoff_after_pause, backoff_over_legacy, cached_cold_over_warm, direct_cold_over_warm,
@@ -12,23 +12,23 @@ use super::measured::{
 pub(super) struct Law {
     pub(super) article: u32,
     pub(super) name: &'static str,
-    /// The article's own, or computed from its own figures. `None`: it prints nothing of the kind.
+    /// The article's own figure, or one that is computed from the article's figures. `None`: the article prints no such figure.
     pub(super) printed: Option<f64>,
-    /// What the article printed.
+    /// The numbers that the article printed.
     pub(super) source: Option<&'static str>,
     pub(super) unit: &'static str,
-    /// The figure as a sentence of the headline, with `{}` where the number goes. Empty: it is told in the table alone.
+    /// The figure as a sentence of the headline, with `{}` in place of the number. Empty: the figure is only in the table.
     pub(super) tells: &'static str,
-    /// `None`: nothing about it is so on every machine and could yet fail; then there are the two figures alone.
+    /// `None`: there is no law that holds on every machine and could still fail; then only the two figures are shown.
     pub(super) holds: Option<Holds>,
     pub(super) of: FigureOf,
 }
 
-/// What should be so on any machine.
+/// A law that should hold on any machine.
 pub(super) struct Holds {
-    /// With the reason of the bounds.
+    /// The law in words, with the reason of its bounds.
     pub(super) says: &'static str,
-    /// Both are included.
+    /// Both bounds are included.
     pub(super) low: f64,
     pub(super) high: f64,
 }
@@ -178,8 +178,8 @@ pub(super) const LAWS: [Law; 18] = [
         source: Some("annex 3, later loads: 306.55 and 77.79 ms"),
         unit: "ratio",
         tells: "",
-        // the pause of the LRU manager grows to sqrt(2t) ms in t ms without need, so that sqrt(60 / 5) = 3.46 of the pauses; but a query waits only for
-        // what is left of a pause when the list is empty, and how long the list lasts is the machine's
+        // the pause of the LRU manager grows to sqrt(2t) ms in t ms without need, so that one pause is sqrt(60 / 5) = 3.46 times the other; but a
+        // query waits only for the rest of a pause when the list is empty, and how long the list lasts depends on the machine
         holds: None,
         of: backoff_after_pause,
     },

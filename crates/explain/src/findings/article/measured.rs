@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The same figures, from a recording. An arm is known by what it sets and what was measured of it, not by its name.
+//! The same figures, from a recording. An arm is recognised by its settings and by its measured values, not by its name.
 
 use crate::modes::Mode;
 use crate::summary::ArmSummary;
@@ -12,7 +12,7 @@ pub(super) struct Seen<'a> {
     pub(super) arms: &'a [ArmSummary],
 }
 
-/// The figure, and what it is computed from. `None`: the run has not measured it.
+/// The figure, and the values from which it is computed. `None`: the run has not measured it.
 pub(super) type FigureOf = fn(&Seen<'_>) -> Option<(f64, String)>;
 
 const PAGE_BYTES: f64 = 4096.0;
@@ -23,7 +23,7 @@ impl Seen<'_> {
         self.evidence.measured.iter().find(is_it)?.got.map(|got| got.value)
     }
 
-    /// Of the first arm that has both: the first divided by the second.
+    /// The first quantity divided by the second, from the first arm that has both.
     fn ratio(&self, above: &str, below: &str) -> Option<(f64, String)> {
         self.ratio_where(above, below, &|_| true)
     }
@@ -37,7 +37,7 @@ impl Seen<'_> {
         self.evidence.arms.iter().filter(|arm| is_wanted(arm)).find_map(of)
     }
 
-    /// Arms with this setting, written so.
+    /// Arms in which the setting's text fits.
     fn with(&self, key: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<(&Arm, &ArmSummary)> {
         let all = self.evidence.arms.iter().zip(self.arms);
         all.filter(|(arm, _)| is_wanted(arm.settings.get(key).map_or("", String::as_str))).collect()
@@ -62,7 +62,7 @@ pub(super) fn direct_cold_over_warm(seen: &Seen<'_>) -> Option<(f64, String)> {
     seen.ratio("probe.read.direct.cold", "probe.read.direct.warm")
 }
 
-/// The first arm over the slowest of those that squeeze RAM.
+/// The throughput of the first arm without squeezed RAM over that of the slowest arm with it.
 pub(super) fn load_over_squeezed(seen: &Seen<'_>) -> Option<(f64, String)> {
     let is_squeezed =
         |arm: &Arm| arm.settings.keys().any(|key| key.starts_with("squeeze.ram") || key == "squeeze.server_ram");
@@ -77,7 +77,7 @@ pub(super) fn load_over_squeezed(seen: &Seen<'_>) -> Option<(f64, String)> {
     divided(fast, slowest).map(|ratio| (ratio, from))
 }
 
-/// The arm with the longest constant delay whose humps are those of no, one and more reads.
+/// The arm with the longest constant delay, and its humps of no, one and two reads.
 fn humps<'a>(seen: &'a Seen<'_>) -> Option<(&'a ArmSummary, f64, [Option<&'a Mode>; 3])> {
     let delay = |arm: &ArmSummary| arm.delay.filter(|delay| !delay.varies).map_or(0, |delay| delay.read_us);
     let arm = seen.arms.iter().filter(|arm| delay(arm) > 0).max_by_key(|arm| delay(arm))?;
@@ -108,7 +108,7 @@ pub(super) fn pool_share(seen: &Seen<'_>) -> Option<(f64, String)> {
     divided(rss, pool).map(|ratio| (ratio, from))
 }
 
-/// MariaDB 10.11.19 and later reserve 8 TiB of addresses for a pool that may grow: the other way round it would be nothing but zeros.
+/// MariaDB 10.11.19 and later reserve 8 TiB of addresses for a pool that may grow: the inverse ratio would be nearly 0.
 pub(super) fn vsz_over_rss(seen: &Seen<'_>) -> Option<(f64, String)> {
     seen.ratio("idle.vsz.end", "idle.rss.end")
 }
@@ -117,12 +117,12 @@ pub(super) fn rss_after_rest(seen: &Seen<'_>) -> Option<(f64, String)> {
     seen.ratio("idle.rss.end", "idle.rss.begin")
 }
 
-/// The arm sets the algorithm for itself; the file's section has backoff.
+/// Whether the arm itself sets the algorithm to legacy; the file's section has backoff.
 fn is_legacy(arm: &Arm) -> bool {
     arm.settings.iter().any(|(key, value)| key.ends_with("algorithm") && value == "legacy")
 }
 
-/// Of the arms with backoff in which queries stalled.
+/// From the arms with backoff in which queries stalled.
 pub(super) fn ticks_per_stall(seen: &Seen<'_>) -> Option<(f64, String)> {
     const TICKS: &str = "Innodb_buffer_pool_wait_free";
     let of = |arm: &Arm| {
@@ -148,7 +148,7 @@ pub(super) fn backoff_after_pause(seen: &Seen<'_>) -> Option<(f64, String)> {
     divided(long, short).map(|ratio| (ratio, from))
 }
 
-/// The longest query of all turns of the arms with a pause of a minute.
+/// The longest query of each algorithm, over all turns of the arms with a pause of a minute.
 pub(super) fn backoff_over_legacy(seen: &Seen<'_>) -> Option<(f64, String)> {
     let longest = |is_wanted: fn(&Arm) -> bool| {
         let arms = seen.with("load.pause", |written| written == "60s").into_iter().filter(|(arm, _)| is_wanted(arm));
@@ -171,7 +171,7 @@ pub(super) fn page_table_entry(seen: &Seen<'_>) -> Option<(f64, String)> {
     Some((ratio * PAGE_BYTES, from))
 }
 
-/// Page tables of the server in the arm of this kind that has most of them, and its name.
+/// The most page tables of the server, over the arms with or without huge pages, and the name of the arm.
 fn most_page_tables(seen: &Seen<'_>, huge: bool) -> Option<(f64, String)> {
     let arms = seen.evidence.arms.iter().filter(|arm| is_huge(arm) == huge);
     let each = arms.filter_map(|arm| Some((seen.got(&arm.name, "server.page_tables")?, arm.name.clone())));
@@ -185,7 +185,7 @@ pub(super) fn page_tables_over_huge(seen: &Seen<'_>) -> Option<(f64, String)> {
     divided(small, huge).map(|ratio| (ratio, from))
 }
 
-/// Of the first arm in huge pages.
+/// From the first arm in huge pages.
 pub(super) fn huge_over_buffers(seen: &Seen<'_>) -> Option<(f64, String)> {
     let buffers = seen.evidence.conditions.server.variables.get("shared_buffers")?;
     let buffers = buffers.parse::<units::Bytes>().ok()?.0 as f64;
@@ -211,8 +211,8 @@ fn accounts<'a>(seen: &'a Seen<'_>, arm: &Arm) -> Vec<&'a str> {
     of_arm.filter_map(|it| it.what.strip_prefix("beside.")?.strip_suffix(".refused")).collect()
 }
 
-/// Refused logins of the application: the account that is alone beside the load in some arm. Of the first arm in which another one is beside
-/// it, without statements before the load (which set the limit), or with.
+/// Refused logins of the application. The application's account is the one that is alone beside the load in some arm. The figure is from the first
+/// arm in which another account is beside it, with or without statements before the load (they set the limit).
 fn refused(seen: &Seen<'_>, with_limit: bool) -> Option<(f64, String)> {
     let alone = |arm: &Arm| match accounts(seen, arm).as_slice() {
         [account] => Some(*account),

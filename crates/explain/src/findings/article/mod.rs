@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `article.figures`: an experiment that says which article it reproduces, beside what the article printed.
+//! `article.figures`: the figures of an experiment that names an article, beside the figures that the article printed.
 
 mod laws;
 mod measured;
@@ -17,37 +17,37 @@ pub struct ArticleFigures {
     /// From 1 to 5, as `docs/articles.md` counts them.
     pub article: u32,
     pub title: String,
-    /// What was measured, in words: one sentence. Empty: none of the figures that are told so was measured.
+    /// The measured figures, in words: one sentence. Empty: no figure that has words was measured.
     #[serde(default)]
     pub told: String,
     pub figures: Vec<ArticleFigure>,
 }
 
-/// One figure of the article, and the same of this run. They are not compared with each other, for the machines differ: both are held
-/// to what should be so at any scale.
+/// One figure of the article, and the same figure of this run. They are not compared with each other, because the machines differ: both are compared
+/// with the law that should hold at any scale.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArticleFigure {
     pub name: String,
-    /// As the article printed it, or computed from what it printed. `None`: it prints no such figure.
+    /// The figure that the article printed, or one that is computed from the article's figures. `None`: the article has no such figure.
     pub article: Option<f64>,
-    /// What the article printed, in words.
+    /// The numbers that the article printed, in words.
     #[serde(default)]
     pub article_from: Option<String>,
     /// `None`: this run has not measured it.
     pub ours: Option<f64>,
     pub unit: String,
-    /// What should be so on any machine. `None`: there is no law, the two figures stand beside each other.
+    /// The law that should hold on any machine. `None`: there is no law, and the two figures are only shown beside each other.
     pub law: Option<String>,
-    /// The bounds of the law, both included. `None`: on this side there is none.
+    /// The bounds of the law, both included. `None`: there is no bound on this side.
     #[serde(default)]
     pub law_low: Option<f64>,
     #[serde(default)]
     pub law_high: Option<f64>,
-    /// Whether `ours` keeps the law; `None`: it was not measured, or there is no law.
+    /// Whether `ours` follows the law; `None`: it was not measured, or there is no law.
     pub agrees: Option<bool>,
-    /// Where `agrees` is false: what else the recording has that speaks of it, or that it has nothing.
+    /// When `agrees` is false: other facts in the recording that may explain it, or that there are none.
     pub because: Option<String>,
-    /// What `ours` was computed from.
+    /// The values from which `ours` was computed.
     pub from: Option<String>,
 }
 
@@ -106,7 +106,7 @@ pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Findin
     Some(Finding { arm: None, statement, evidence: FindingEvidence::ArticleFigures(figures), doubts })
 }
 
-/// What was measured, in words, as one sentence; of an article's figures not all are told so.
+/// The measured figures, in words, as one sentence; only some of an article's figures have words.
 fn told(figures: &[ArticleFigure]) -> String {
     let sentence = |figure: &ArticleFigure| {
         let law = LAWS.iter().find(|law| law.name == figure.name && !law.tells.is_empty())?;
@@ -118,7 +118,7 @@ fn told(figures: &[ArticleFigure]) -> String {
     all.fold(first, |told, next| format!("{told}; {}", next[..1].to_lowercase() + &next[1..])) + "."
 }
 
-/// Three digits, as people read them.
+/// A number with about three digits, for people.
 fn number(value: f64) -> String {
     let decimals = match value.abs() {
         it if it == it.round() || it >= 100.0 => 0,
@@ -128,11 +128,11 @@ fn number(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Of the CPU time, what is enough to be in the figures: as [`crate::busy::Busy::causes`] has it.
+/// The share of CPU time that is enough to change the figures, as in [`crate::busy::Busy::causes`].
 const BUSY: f64 = 0.1;
 
-/// What else in the recording speaks of a law that was not kept: arms without a whole measurement, figures out of their tolerance, and the host's
-/// other work. Whether one of them is the reason is for the reader.
+/// Other facts in the recording that may explain why a law was broken: arms without a whole measurement, figures out of their tolerance, and the
+/// host's other work. The reader has to decide whether one of them is the reason.
 fn because(evidence: &Evidence, arms: &[ArmSummary]) -> String {
     let broken = evidence.arms.iter().filter_map(|arm| {
         let why = arm.broke_off.as_ref()?;
