@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counters whose growth says how busy a host was, and with whose work: the hypervisor's, other programs', another run's, the kernel's.
+//! Counters whose growth shows how busy a host was, and with which work: of the hypervisor, of other programs, of another run, of the kernel.
 
 use crate::host_readers::tick_us;
 use crate::parse;
@@ -9,25 +9,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Of the kernel's own threads (linux/sched.h, PF_KTHREAD), in field 9 of /proc/PID/stat.
+/// The flag of the kernel's own threads (linux/sched.h, PF_KTHREAD), in field 9 of /proc/PID/stat.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// Looks at the host, again and again, on behalf of one process and all below it.
+/// Reads the host's counters repeatedly, for one process and all its descendants.
 #[derive(Debug, Clone)]
 pub struct Look {
     clock: RunClock,
     own: u32,
-    /// `stat` of the device to look at.
+    /// The file `stat` of the disk's device.
     device: Option<PathBuf>,
 }
 
 impl Look {
-    /// `own`: what this process and all its descendants do is not others' work. `storage`: a path on the disk that is looked at.
+    /// `own`: the work of this process and of all its descendants is the run's own. `storage`: a path on the disk to be read.
     pub fn on_behalf_of(own: u32, storage: Option<&Path>) -> Self {
         Self { clock: RunClock::start(), own, device: storage.and_then(device_of) }
     }
 
-    /// The counters now: microseconds, bytes and numbers, as their names say. What this kernel does not tell is left out.
+    /// The counters now: microseconds, bytes and numbers, as their names say. Counters that this kernel does not have are left out.
     pub fn counters(&self) -> BTreeMap<String, u64> {
         let mut counters = BTreeMap::new();
         let mut put = |name: &str, value: u64| counters.insert(name.to_owned(), value);
@@ -70,7 +70,7 @@ impl Look {
     }
 }
 
-/// A file below `/proc`; empty where this kernel has none, or does not show it to this user.
+/// A file below `/proc`; empty when this kernel does not have it, or does not show it to this user.
 fn read(file: &str) -> String {
     fs::read_to_string(Path::new("/proc").join(file)).unwrap_or_default()
 }
@@ -79,7 +79,7 @@ fn processes() -> Vec<Process> {
     pids().filter_map(|pid| Process::parse(pid, &read(&format!("{pid}/stat")), tick_us())).collect()
 }
 
-/// Read and written by a process and by its children that have ended.
+/// Bytes that a process and its ended children have read and written.
 fn moved_by(pid: u32) -> u64 {
     let mut bytes = 0.0;
     parse::process_io(&read(&format!("{pid}/io")), |name, _, value| {
@@ -95,7 +95,7 @@ struct Process {
     pid: u32,
     parent: u32,
     is_kernel: bool,
-    /// Its own, and that of its children that have ended.
+    /// The CPU time of the process and of its children that have ended.
     cpu_us: u64,
 }
 
@@ -103,7 +103,7 @@ impl Process {
     fn parse(pid: u32, stat: &str, tick_us: f64) -> Option<Self> {
         let (_, rest) = stat.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        // field 3 of proc_pid_stat(5) is the first after the name
+        // field 3 of proc_pid_stat(5) is the first field after the name
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         let ticks = field(14)? + field(15)? + field(16)? + field(17)?;
         let parent = u32::try_from(field(4)?).ok()?;
@@ -116,13 +116,13 @@ struct OtherRuns {
     pids: BTreeSet<u32>,
 }
 
-/// Runs of Wringer's that are not below us, as far as this user may see them.
+/// Runs of Wringer that are not descendants of this process, as far as this user may see them.
 fn other_runs(processes: &[Process], ours: &BTreeSet<u32>) -> OtherRuns {
     let marked = processes.iter().filter(|it| !it.is_kernel).filter_map(|it| Some((it.pid, run_of(it.pid)?)));
     let (below_us, others): (Vec<_>, Vec<_>) = marked.partition(|(pid, _)| ours.contains(pid));
     let own: BTreeSet<String> =
         below_us.into_iter().map(|(_, run)| run).chain(std::env::var(host::process::RUN_VARIABLE).ok()).collect();
-    // a watchdog of ours is nobody's child
+    // our own watchdog is no descendant of this process
     let (pids, runs) = others.into_iter().filter(|(_, run)| !own.contains(run)).unzip();
     OtherRuns { runs, pids }
 }
@@ -136,7 +136,7 @@ fn cpu(stat: &str) -> Vec<(&'static str, u64)> {
     if !times.contains_key("idle") {
         return Vec::new();
     }
-    // a guest's time is in its host's user time already
+    // the host's user time includes the time of guests
     let all = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
     vec![
         ("host cpu us", sum(&all)),
@@ -156,7 +156,7 @@ fn pressure(text: &str) -> Vec<(String, u64)> {
     totals
 }
 
-/// Of the device that holds `path`; none where the file system has none of its own, as overlays.
+/// The file `stat` of the device that holds `path`; `None` when the file system has no device of its own, such as an overlay.
 fn device_of(path: &Path) -> Option<PathBuf> {
     let there = path.ancestors().find(|path| path.exists())?;
     let device = rustix::fs::stat(there).ok()?.st_dev;
@@ -164,7 +164,7 @@ fn device_of(path: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(stat)).filter(|stat| stat.exists())
 }
 
-/// Bytes read and written.
+/// Bytes that the device has read and written.
 fn moved(stat: &str) -> Option<u64> {
     let fields: Vec<u64> = stat.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
     Some(whole((fields.get(2)? + fields.get(6)?) as f64 * parse::SECTOR_BYTES))
@@ -194,11 +194,11 @@ mod tests {
         assert_eq!(pressure("some avg10=0.00 avg60=0.00 avg300=0.00 total=77\n"), [("some".to_owned(), 77)]);
     }
 
-    /// The same work is others' to one who looks and own to the other: each is the other's control.
+    /// The same work counts as others' for one observer and as own for another one: each is the control of the other.
     #[test]
     fn the_work_of_a_child_is_own_and_not_to_a_stranger() {
         let mine = Look::on_behalf_of(std::process::id(), None);
-        // a process of which nobody is a child
+        // a process that has no children
         let nobody = Look::on_behalf_of(u32::MAX, None);
         let own = |look: &Look| look.counters()["own cpu us"];
         let (before, strange) = (own(&mine), own(&nobody));

@@ -2,12 +2,12 @@
 use evidence::{Format, Point, SampleSink, Series, SinkError, Snapshot, Span};
 use std::collections::HashMap;
 
-/// What a value is, so that whoever reads the recording can compute with it.
+/// The kind of a value, so that a reader of the recording can compute with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Now; may fall. In bytes.
+    /// The value now, which may fall. In bytes.
     BytesNow,
-    /// Since boot, start or login; only grows.
+    /// A counter since boot, start or login, which only grows.
     BytesTotal,
     MicrosNow,
     MicrosTotal,
@@ -34,8 +34,7 @@ impl Kind {
 
 type Numbers = HashMap<String, u32>;
 
-/// Takes the values of one round and knows the numbers of their series. In the steady state a value costs two look-ups and no
-/// allocation.
+/// Takes the values of one round and remembers the numbers of their series. After the first rounds a value costs two look-ups and no allocation.
 pub struct Collector {
     sink: Box<dyn SampleSink>,
     /// source -> entity -> name -> number in the sink
@@ -50,7 +49,7 @@ impl Collector {
         Self { sink, known: HashMap::new(), points: Vec::new(), at_us: 0, trouble: None }
     }
 
-    /// The moment of the values that follow.
+    /// Sets the time of the values that follow.
     pub(crate) fn at(&mut self, at_us: u64) {
         self.at_us = at_us;
     }
@@ -59,7 +58,7 @@ impl Collector {
         self.value_of(source, entity, name, || kind, value);
     }
 
-    /// As [`Self::value`], of a kind that is looked up once.
+    /// Like [`Self::value`], with a function that gives the kind when the series is new.
     pub(crate) fn value_of(
         &mut self,
         source: &'static str,
@@ -75,25 +74,25 @@ impl Collector {
         }
     }
 
-    /// A text that was taken whole at the moment of this reading. It is handed over at once: texts are large and seldom.
+    /// A text that was read as a whole at the time of this reading. It is passed on at once, because texts are large and rare.
     pub fn snapshot(&mut self, source: &str, entity: &str, format: Format, content: String) {
         let (source, entity) = (source.to_owned(), entity.to_owned());
         let taken = self.sink.snapshot(&Snapshot { at_us: self.at_us, arm: None, source, entity, format, content });
         self.note(taken);
     }
 
-    /// Something that went on for a while and is over.
+    /// An event that lasted for a time and has ended.
     pub fn span(&mut self, span: &Span) {
         let taken = self.sink.span(span);
         self.note(taken);
     }
 
-    /// The moment of this reading, on the run's clock.
+    /// The time of this reading, on the run's clock.
     pub fn now_us(&self) -> u64 {
         self.at_us
     }
 
-    /// Hands the round over. Returns what the sink had to complain about since the last time.
+    /// Passes the values of the round to the sink. Returns the sink's error since the last call, if there was one.
     pub(crate) fn flush(&mut self) -> Option<String> {
         let taken = self.sink.points(&self.points);
         self.note(taken);

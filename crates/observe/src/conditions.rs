@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the host is, and what could weaken a result on it.
+//! The properties of the host, and the facts that could weaken a result on it.
 
 use evidence::Host;
 use rustix::time::ClockId;
@@ -32,7 +32,7 @@ pub fn host(storage: &Path) -> Host {
     }
 }
 
-/// What weakens a measurement on this host, in sentences.
+/// The facts that weaken a measurement on this host, in sentences.
 pub fn caveats(host: &Host) -> Vec<String> {
     let mut caveats = Vec::new();
     let mut say = |when: bool, text: String| {
@@ -58,14 +58,14 @@ pub fn caveats(host: &Host) -> Vec<String> {
     caveats
 }
 
-/// Ticks a second of the kernel's timer: the coarse clock steps once a tick (clock_getres(2)).
+/// The frequency of the kernel's timer in ticks a second: the coarse clock advances once a tick (clock_getres(2)).
 fn kernel_hz() -> u32 {
     let step = rustix::time::clock_getres(ClockId::MonotonicCoarse);
     let ns = u64::try_from(step.tv_nsec).unwrap_or(0);
     (1_000_000_000 + ns / 2).checked_div(ns).map_or(0, |hz| u32::try_from(hz).unwrap_or(0))
 }
 
-/// A container's mark first, then the hypervisor's; `none` on bare metal as far as it can be told.
+/// The kind of container if there are marks of one, otherwise the hypervisor; `none`: on bare metal, as far as it can be determined.
 fn virtualisation() -> String {
     let container = if Path::new("/.dockerenv").exists() {
         Some("docker")
@@ -102,7 +102,7 @@ fn cgroup(mounts: &str) -> &'static str {
     }
 }
 
-/// `ext4 on /dev/vda (ssd)`: the mount with the longest target that the path lies in (proc_pid_mountinfo(5)).
+/// `ext4 on /dev/vda (ssd)`: the mount with the longest target that contains the path (proc_pid_mountinfo(5)).
 fn storage_of(path: &Path, mountinfo: &str) -> Option<String> {
     let path = fs::canonicalize(path).ok()?;
     let entry = |line: &str| {
@@ -127,7 +127,7 @@ fn storage_of(path: &Path, mountinfo: &str) -> Option<String> {
     Some(format!("{fstype} on {source}{medium}"))
 }
 
-/// A queue setting of the block device, or of the disk that it is a partition of.
+/// A queue setting of the block device, or, for a partition, of its disk.
 fn read_block(device: &str, setting: &str) -> String {
     let base = format!("/sys/dev/block/{device}");
     [format!("{base}/queue/{setting}"), format!("{base}/../queue/{setting}")]

@@ -10,7 +10,7 @@ pub enum Error {
     /// The process that was read has ended.
     #[error("process {pid} has ended")]
     Gone { pid: u32 },
-    /// Neither what they do nor where they wait.
+    /// Neither the activity nor the wait channel of the threads can be read.
     #[error("look at the threads of process {pid}: {why}")]
     Threads { pid: u32, why: String },
     #[error("ask the server: {sql}")]

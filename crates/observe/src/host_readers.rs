@@ -5,7 +5,7 @@ use crate::procfile::ProcFile;
 use crate::{Collector, Error, Reader, parse};
 use std::path::Path;
 
-/// Which of the host's files. Each is one reader.
+/// One of the host's files. Each file has one reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostFile {
     Meminfo,
@@ -30,7 +30,7 @@ impl HostFile {
         Self::Loadavg,
     ];
 
-    /// Below `/proc`.
+    /// The path below `/proc`.
     pub fn path(self) -> &'static str {
         match self {
             Self::Meminfo => "meminfo",
@@ -44,7 +44,7 @@ impl HostFile {
         }
     }
 
-    /// As in [`evidence::Series::source`].
+    /// The name in [`evidence::Series::source`].
     pub fn source(self) -> &'static str {
         match self {
             Self::Meminfo => "meminfo",
@@ -59,7 +59,7 @@ impl HostFile {
     }
 }
 
-/// Readers of everything that this kernel has (pressure needs CONFIG_PSI), and what it lacks, in words. `root` is `/proc`.
+/// Readers of all files that this kernel has (pressure needs CONFIG_PSI), and the missing files, in words. `root` is `/proc`.
 pub fn all(root: &Path) -> (Vec<Box<dyn Reader>>, Vec<String>) {
     let mut readers: Vec<Box<dyn Reader>> = Vec::new();
     let mut missing = Vec::new();
@@ -72,7 +72,7 @@ pub fn all(root: &Path) -> (Vec<Box<dyn Reader>>, Vec<String>) {
     (readers, missing)
 }
 
-/// Reads one of them.
+/// Reads one of the files.
 #[derive(Debug)]
 pub struct HostReader {
     file: HostFile,

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Readers of the host, of processes and of servers; raw samples out.
+//! Readers of the host, of processes and of servers; they return raw samples.
 //!
-//! In: files below `/proc` and `/sys`, kept open, and the answers of a server. Out: points, into an
-//! [`evidence::SampleSink`], and the [`evidence::Host`] that a result was measured on. Nothing is turned into a rate here.
+//! In: files below `/proc` and `/sys`, kept open, and the answers of a server. Out: points, into an [`evidence::SampleSink`], and the
+//! [`evidence::Host`] on which a result was measured. Nothing is turned into a rate here.
 //!
 //! | module | what it reads |
 //! | --- | --- |
 //! | [`host_readers`] | meminfo, vmstat, pressure, diskstats, cpu, load |
 //! | [`process`] | stat, io, and memory in three tiers: smaps_rollup, status, statm |
 //! | [`server`] | status counters, InnoDB's metrics, PostgreSQL's statistics views |
-//! | [`busy`] | whose work the CPUs and the disk do: own, others', another run's, the hypervisor's |
-//! | [`memory`] | what a server's memory is made of: mappings, allocator, contexts, its own rows |
-//! | [`conditions`] | what the host is, and what could weaken a result on it |
-//! | [`connections`] | limits of connections, and who has how many |
-//! | [`stalls`] | what a server's threads do, every 10 ms, and what it says that its connections wait for |
+//! | [`busy`] | the CPU time and disk traffic of this run, of other programs, of another run, of the hypervisor |
+//! | [`memory`] | the parts of a server's memory: mappings, allocator, contexts, its own rows |
+//! | [`conditions`] | the properties of the host, and the facts that could weaken a result on it |
+//! | [`connections`] | limits of connections, and the sessions of each account |
+//! | [`stalls`] | the activity of a server's threads, every 10 ms, and the server's words for what its connections wait for |
 //!
-//! Each reader says how often it may be read ([`Reader::interval`]), from 10 ms to minutes: an observer that looks fast leaves out what is
-//! dear, or changes seldom, in the rounds between.
+//! Each reader sets how often it may be read ([`Reader::interval`]), from 10 ms to minutes: a fast observer skips expensive and rarely changing
+//! sources in most rounds.
 //!
-//! Invariants: observing has a budget. Each reading is timed; a reader above its share goes to a cheaper tier, or is read less
-//! often, and the report says so. What the observer itself costs is in the samples (source `observer`). Parsers take text, never a path.
+//! Invariants: observing has a budget. Each reading is timed. A reader above its share changes to a cheaper tier, or is read less often, and the
+//! report says so. The observer's own cost is in the samples (source `observer`). Parsers take text, never a path.
 
 pub mod busy;
 pub mod conditions;

@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Reads one thing, again and again.
+/// Reads one source repeatedly.
 pub trait Reader: Send {
-    /// For people and for the samples of the observer's own cost: `meminfo`, `process.stat server`.
+    /// The name, for people and for the samples of the observer's own cost: `meminfo`, `process.stat server`.
     fn name(&self) -> String;
 
     /// # Errors
@@ -20,47 +20,47 @@ pub trait Reader: Send {
         None
     }
 
-    /// From one of its readings to the next, at least: of a source that is dear, or that changes seldom. The observer's own interval holds
-    /// where that is longer, or where there is none here.
+    /// The least time between two of its readings, for a source that is expensive or rarely changes. The observer's own interval is used if it is
+    /// longer, or if there is none here.
     fn interval(&self) -> Option<Duration> {
         None
     }
 
-    /// Where the cost arises: `false`, on this thread's CPU, so that waiting for a CPU is no cost; `true`, at whoever answers, so that
-    /// the whole time counts.
+    /// Where the cost arises. `false`: on this thread's CPU, so that waiting for a CPU is no cost. `true`: at the server that answers, so that the
+    /// whole time counts.
     fn costs_elsewhere(&self) -> bool {
         false
     }
 
-    /// After each reading. `None`: the observer keeps it to its budget. Else the reader does that itself, because its cost is no time of this
-    /// thread's.
+    /// Called after each reading. `None`: the observer keeps the reader to its budget. Otherwise the reader does so itself, because its cost is not
+    /// time of this thread.
     fn pace(&mut self) -> Option<Pace> {
         None
     }
 }
 
-/// How a reader that keeps to a budget of its own goes on.
+/// The next step of a reader that keeps to a budget of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pace {
     AsBefore,
-    /// Its [`Reader::interval`] is another one now; why, in words.
+    /// Its [`Reader::interval`] has changed; the reason, in words.
     Changed(String),
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Tells this observer's own cost from that of others in the same recording: `host`, `server`.
+    /// Separates this observer's own cost from that of other observers in the same recording: `host`, `server`.
     pub name: &'static str,
-    /// From one round of readings to the next; at least [`Options::LEAST_INTERVAL`]. A reader with an interval of its own
-    /// ([`Reader::interval`]) is left out of the rounds between.
+    /// The time from one round of readings to the next; at least [`Options::LEAST_INTERVAL`]. A reader with a longer interval of its own
+    /// ([`Reader::interval`]) is left out of some rounds.
     pub interval: Duration,
-    /// The share of its interval that one reader may cost, 0 to 1. Above it twice in a row, or once by ten times, the reader goes to a
-    /// cheaper tier, or, where there is none, is read half as often.
+    /// The share of its interval that one reader may cost, 0 to 1. When it is above this twice in a row, or once by ten times, the reader changes to
+    /// a cheaper tier, or, if there is none, is read half as often.
     pub budget: f64,
 }
 
 impl Options {
-    /// Below this the observer is what would be seen.
+    /// With a shorter interval the recording would mainly show the observer itself.
     pub const LEAST_INTERVAL: Duration = Duration::from_millis(10);
 }
 
@@ -70,12 +70,12 @@ impl Default for Options {
     }
 }
 
-/// What the observing came to.
+/// The result of observing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Rounds of readings.
     pub rounds: u64,
-    /// Rounds left out because the one before took too long.
+    /// Rounds that were left out because the round before took too long.
     pub missed: u64,
     /// CPU time of the observer's thread.
     pub cpu_us: u64,
@@ -83,8 +83,8 @@ pub struct Report {
     pub notes: Vec<Event>,
 }
 
-/// A thread that reads in fixed intervals. Readers that may block (a server's answers) get an observer of their own, so that they
-/// do not hold up the others.
+/// A thread that reads at fixed intervals. Readers that may block (a server's answers) need an observer of their own, so that they do not hold up the
+/// others.
 #[derive(Debug)]
 pub struct Observer {
     thread: Option<JoinHandle<Report>>,
@@ -92,7 +92,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Reads for the first time at once.
+    /// Starts the thread, which takes the first reading at once.
     ///
     /// # Errors
     /// [`Error::Interval`]; [`Error::Thread`].
@@ -140,17 +140,17 @@ struct Rounds {
     report: Report,
 }
 
-/// A reader, and how often it is read.
+/// A reader, and the pace at which it is read.
 struct Paced {
     reader: Box<dyn Reader>,
     name: String,
-    /// Every so many intervals of the observer.
+    /// The number of the observer's intervals from one reading to the next.
     every: u64,
-    /// How often that was doubled because it was too dear.
+    /// How many times `every` was doubled because the reader was too expensive.
     doubled: u32,
-    /// The interval of the observer that it is read in next.
+    /// The number of the observer's interval in which it is read next.
     next: u64,
-    /// The reading before was above the budget.
+    /// Whether the reading before was above the budget.
     dear: bool,
     failing: bool,
     gone: bool,
@@ -181,7 +181,7 @@ impl Rounds {
         self.report
     }
 
-    /// The last one reads all, however seldom: it is the other end of what was seen.
+    /// One round. The last round reads all readers, even rarely read ones: it is the end of the observation.
     fn round(&mut self, is_last: bool) {
         let now = self.report.rounds + self.report.missed;
         for index in 0..self.readers.len() {
@@ -227,7 +227,7 @@ impl Rounds {
         }
     }
 
-    /// At most 100, so that trouble does not fill the memory.
+    /// Keeps at most 100 notes, so that repeated trouble does not fill the memory.
     fn note(&mut self, text: String) {
         let known = self.report.notes.iter().any(|event| event.text == text);
         if !known && self.report.notes.len() < 100 {
@@ -236,7 +236,7 @@ impl Rounds {
     }
 }
 
-/// A reader that is too dear is read less often by up to this factor (2^6).
+/// A reader that is too expensive is read less often, by up to this factor (2^6).
 const DOUBLED_MOST: u32 = 6;
 
 impl Paced {
@@ -278,7 +278,7 @@ impl Paced {
     }
 }
 
-/// Every how many of the observer's intervals this reader is to be read.
+/// The number of the observer's intervals between two readings of this reader.
 fn every(reader: &dyn Reader, interval: Duration) -> u64 {
     let own = reader.interval().unwrap_or_default().as_nanos();
     u64::try_from(own.div_ceil(interval.as_nanos())).unwrap_or(u64::MAX).max(1)
@@ -355,14 +355,14 @@ mod tests {
         }
     }
 
-    /// The readings of readers with these intervals, in so many rounds of 10 ms and in the last one.
+    /// The number of readings for readers with these intervals, in this many rounds of 10 ms and in the last one.
     fn readings<const N: usize>(intervals: [Option<Duration>; N], rounds: usize, missed: u64) -> [u64; N] {
         let counts: [Arc<AtomicU64>; N] = std::array::from_fn(|_| Arc::default());
         let reader = |(count, own): (&Arc<AtomicU64>, Option<Duration>)| -> Box<dyn Reader> {
             Box::new(Counted(count.clone(), own))
         };
         let readers = counts.iter().zip(intervals).map(reader).collect();
-        // nothing is too dear here, however busy this machine is
+        // no reader is too expensive here, however busy this machine is
         let options = Options { interval: Options::LEAST_INTERVAL, budget: 1e6, ..Options::default() };
         let mut observer = Rounds::new(RunClock::start(), readers, Box::new(Nowhere), options);
         (0..rounds).for_each(|_| {
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn a_reader_that_keeps_its_own_budget_slows_itself_down() {
         let count = Arc::<AtomicU64>::default();
-        // for the observer each of its readings is too dear
+        // with this budget each reading is too expensive for the observer
         let options = Options { interval: Options::LEAST_INTERVAL, budget: 0.0, ..Options::default() };
         let readers: Vec<Box<dyn Reader>> = vec![Box::new(Slowing(count.clone()))];
         let mut observer = Rounds::new(RunClock::start(), readers, Box::new(Nowhere), options);
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn what_is_missed_is_time_too() {
-        // rounds 0, 5, 10, ... 55 of the clock: each is due
+        // rounds 0, 5, 10, ... 55 of the clock: the reader is due in each
         assert_eq!(readings([None, Some(Duration::from_millis(50))], 12, 4), [13, 13]);
     }
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The kernel's text formats. Each function takes the file's text and gives each value to `each`; what it does not understand it
-//! leaves out.
+//! The kernel's text formats. Each function takes the file's text and passes each value to `each`; it leaves out lines that it does not understand.
 
 use crate::Kind;
 
-/// Bytes in a sector of diskstats and of a device's `stat`, whatever the device's own is (kernel, admin-guide/iostats.rst).
+/// Bytes in a sector of diskstats and of a device's `stat`, whatever the size of the device's own sectors (kernel, admin-guide/iostats.rst).
 pub(crate) const SECTOR_BYTES: f64 = 512.0;
 
 /// `/proc/meminfo`, and `status` and `smaps_rollup` of a process: `Name:   123 kB`, or a bare count. Lines without a number are left
@@ -22,7 +21,7 @@ pub fn key_values(text: &str, mut each: impl FnMut(&str, Kind, f64)) {
     }
 }
 
-/// `/proc/vmstat`. `nr_*` are gauges, but for the few that count since boot (kernel, mm/vmstat.c).
+/// `/proc/vmstat`. `nr_*` are gauges, except the few that count since boot (kernel, mm/vmstat.c).
 pub fn vmstat(text: &str, mut each: impl FnMut(&str, Kind, f64)) {
     const COUNTING: [&str; 5] =
         ["nr_dirtied", "nr_written", "nr_vmscan_write", "nr_vmscan_immediate_reclaim", "nr_throttled_written"];
@@ -83,7 +82,7 @@ pub fn diskstats(text: &str, mut each: impl FnMut(&str, &str, Kind, f64)) {
     }
 }
 
-/// `/proc/stat`: the host's CPU time by what it went for, and the scheduler's counts. `tick_us`: microseconds in a tick of USER_HZ.
+/// `/proc/stat`: the host's CPU time by purpose, and the scheduler's counts. `tick_us`: microseconds in a tick of USER_HZ.
 pub fn stat(text: &str, tick_us: f64, mut each: impl FnMut(&str, Kind, f64)) {
     const CPU: [&str; 10] =
         ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
@@ -110,11 +109,11 @@ pub fn loadavg(text: &str, mut each: impl FnMut(&str, Kind, f64)) {
     ["load1", "load5", "load15"].iter().zip(words).for_each(|(name, value)| each(name, Kind::CountNow, value));
 }
 
-/// `/proc/PID/stat` (proc_pid_stat(5)). The program's name may hold blanks and brackets: fields are counted after the last `)`.
+/// `/proc/PID/stat` (proc_pid_stat(5)). The program's name may contain blanks and brackets: fields are counted after the last `)`.
 pub fn process_stat(text: &str, tick_us: f64, page_bytes: f64, mut each: impl FnMut(&str, Kind, f64)) {
     let Some((_, rest)) = text.rsplit_once(") ") else { return };
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // field 3 of the manual page is the first after the name
+    // field 3 of the manual page is the first field after the name
     const FIELDS: [(usize, &str, Kind, Scale); 12] = [
         (10, "minflt", Kind::CountTotal, Scale::One),
         (11, "cminflt", Kind::CountTotal, Scale::One),
@@ -155,7 +154,7 @@ pub fn process_io(text: &str, mut each: impl FnMut(&str, Kind, f64)) {
     });
 }
 
-/// The lines of `/proc/PID/status` that tell of memory and of context switches.
+/// The lines of `/proc/PID/status` about memory and context switches.
 pub fn process_status(text: &str, mut each: impl FnMut(&str, Kind, f64)) {
     key_values(text, |name, kind, value| {
         if name.ends_with("ctxt_switches") {
@@ -166,7 +165,7 @@ pub fn process_status(text: &str, mut each: impl FnMut(&str, Kind, f64)) {
     });
 }
 
-/// `/proc/PID/statm`: pages.
+/// `/proc/PID/statm`: numbers of pages.
 pub fn process_statm(text: &str, page_bytes: f64, mut each: impl FnMut(&str, Kind, f64)) {
     let words = text.split_ascii_whitespace().map_while(|word| word.parse::<f64>().ok());
     ["size", "resident", "shared"]

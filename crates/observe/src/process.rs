@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One process, or a process and all its descendants: as one, and each beside that.
+//! One process; or a process and all its descendants, as a sum, with each process beside the sum.
 //!
-//! CPU, faults and I/O are cheap. Memory has tiers, because `smaps_rollup` walks the page tables and keeps the process from mapping
-//! memory while it does so: the more resident memory, the longer.
+//! Reading CPU, faults and I/O is cheap. Memory has tiers, because `smaps_rollup` walks the page tables and during this time keeps the process from
+//! mapping memory: the more resident memory, the longer.
 
 mod rows;
 
@@ -17,18 +17,18 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// While `smaps_rollup` is read, the process cannot map memory; and the status of each of many processes is a file more: not in every interval
-/// of a fast observer.
+/// While `smaps_rollup` is read, the process cannot map memory; and the status of each of many processes is a further file. So a fast observer does
+/// not read them in every interval.
 const SMAPS_EVERY: Duration = Duration::from_secs(1);
 
-/// How memory is read, dearest first.
+/// The ways to read memory, the most expensive first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
     /// Proportional and anonymous sizes: milliseconds for each gigabyte in 4 KiB pages.
     SmapsRollup,
     /// Resident sizes, split into anonymous, file and shared memory.
     Status,
-    /// Three numbers.
+    /// Three numbers: size, resident, shared.
     Statm,
 }
 
@@ -58,15 +58,16 @@ impl Tier {
     }
 }
 
-/// The readers of a process: activity (stat, io), and memory at the dearest tier. `role` becomes the entity of the series.
-/// `descendants`: values are sums over the process and all below it, for a server with a process for each connection; resident
-/// sizes then count shared memory once for each process, `Pss` counts it once. Beside the sums, sources `process.each.*` have a few values
-/// of each process, as many as 64; the entity is `PID ROLE`, where PostgreSQL tells the role: `4711 checkpointer`.
+/// The readers of a process: activity (stat, io), and memory at the most expensive tier. `role` becomes the entity of the series. `descendants`:
+/// values are sums over the process and all its descendants, for a server with a process for each connection; resident sizes then count shared memory
+/// once for each process, `Pss` counts it once. Beside the sums, sources `process.each.*` have a few values of each process, for at most 64
+/// processes; the entity is `PID ROLE` if PostgreSQL names the role: `4711 checkpointer`.
 pub fn readers(role: &str, pid: u32, descendants: bool) -> Vec<Box<dyn Reader>> {
     PARTS.map(|part| group(role, pid, descendants, part)).into()
 }
 
-/// As [`readers`], of what this user may read: where a tier of memory is refused, the next one. And what was refused, in words.
+/// Like [`readers`], but only with files that this user may read: when a tier of memory is refused, the next one is used. Also returns what was
+/// refused, in words.
 pub fn readable(role: &str, pid: u32, descendants: bool) -> (Vec<Box<dyn Reader>>, Vec<String>) {
     let (mut readers, mut refused) = (Vec::new(), Vec::new());
     for part in PARTS {
@@ -84,11 +85,11 @@ pub fn readable(role: &str, pid: u32, descendants: bool) -> (Vec<Box<dyn Reader>
     (readers, refused)
 }
 
-/// Why this user may not read it; `None` also where it fails for another reason, which the reader will tell.
+/// Why this user may not read the file. `None` also when reading fails for another reason, which the reader will report.
 fn refusal(pid: u32, part: Part) -> Option<String> {
     let path = format!("/proc/{pid}/{}", part.file());
     let error = match part {
-        // the right is asked for when it is opened; reading it costs
+        // the right is checked when the file is opened; reading it is expensive
         Part::Memory(Tier::SmapsRollup) => fs::File::open(&path).err(),
         _ => fs::read(&path).err(),
     }?;
@@ -108,7 +109,7 @@ fn group(role: &str, pid: u32, descendants: bool, part: Part) -> Box<dyn Reader>
 }
 
 const PARTS: [Part; 4] = [Part::Stat, Part::Io, Part::Memory(Tier::SmapsRollup), Part::PageTables];
-/// Of a process's status: what its page tables take, and how much of it lies in huge pages of the pool. Neither is in any resident size.
+/// Lines of a process's status: the size of its page tables, and its memory in huge pages of the pool. Neither is in any resident size.
 const PAGE_TABLES: [&str; 2] = ["VmPTE", "HugetlbPages"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +117,7 @@ enum Part {
     Stat,
     Io,
     Memory(Tier),
-    /// Holds nobody, whatever the tier of memory is.
+    /// Reading it holds no process, whatever the tier of memory is.
     PageTables,
 }
 
@@ -137,7 +138,7 @@ impl Part {
         }
     }
 
-    /// Of the rows of each process.
+    /// The source of the rows of each process.
     fn source_of_rows(self) -> &'static str {
         match self {
             Self::Stat => "process.each.stat",
@@ -165,9 +166,9 @@ struct Group {
     descendants: bool,
     part: Part,
     files: BTreeMap<u32, ProcFile>,
-    /// Kept between readings for its keys.
+    /// The sums, kept between readings because of their keys.
     sums: BTreeMap<String, (Kind, f64)>,
-    /// With descendants: each process beside the sum.
+    /// With descendants: the rows of each process beside the sum.
     rows: Option<Rows>,
 }
 
@@ -246,7 +247,7 @@ impl Group {
     }
 }
 
-/// The process and all below it. `children` needs CONFIG_PROC_CHILDREN; without it there is the process alone.
+/// The process and all its descendants. `children` needs CONFIG_PROC_CHILDREN; without it there is only the process itself.
 fn family(root: u32) -> Vec<u32> {
     let mut found = vec![root];
     let mut next = 0;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// A file below `/proc` or `/sys`, opened once and read again from its start: the kernel makes its text anew.
+/// A file below `/proc` or `/sys` that is opened once and read repeatedly from its start: the kernel makes its text anew for each read.
 #[derive(Debug)]
 pub(crate) struct ProcFile {
     path: PathBuf,
@@ -22,8 +22,8 @@ impl ProcFile {
         }
     }
 
-    /// The whole text. A file that is longer than the buffer is read once more with a larger one, so that it is of one piece where
-    /// the kernel makes it so.
+    /// The whole text. A file that is longer than the buffer is read once more with a larger buffer, so that the text comes from one read, if the
+    /// kernel makes it in one piece.
     pub(crate) fn text(&mut self) -> Result<&str, Error> {
         let length =
             self.fill().map_err(|source| Error::File { operation: "read", path: self.path.clone(), source })?;
@@ -46,7 +46,7 @@ impl ProcFile {
 }
 
 impl Error {
-    /// The process behind a file of `/proc/PID` is gone.
+    /// Whether the error means that the process of a file of `/proc/PID` has ended.
     pub(crate) fn says_gone(&self) -> bool {
         matches!(self, Self::File { source, .. }
             if matches!(source.raw_os_error(), Some(libc::ESRCH | libc::ENOENT)))

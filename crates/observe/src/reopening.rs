@@ -4,17 +4,18 @@ use load::Target;
 use load::admin::Connection;
 use std::time::Duration;
 
-/// More than a statement of ours takes at a server that is well. Who asks us to stop waits as long for a server that has fallen silent.
+/// Longer than any of our statements takes on a healthy server. When we are asked to stop, and the server does not answer any more, the stop takes
+/// this long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks a server for a long time: a connection that was lost, or had no answer, is opened anew with the next question.
+/// Asks a server for a long time: after a lost connection, or a question without an answer, the next question opens a new connection.
 pub struct Reopening {
     target: Target,
     connection: Option<Connection>,
 }
 
 impl Reopening {
-    /// Connects with the first question.
+    /// The first question opens the connection.
     pub fn new(target: Target) -> Self {
         Self { target, connection: None }
     }
@@ -33,7 +34,7 @@ impl Query for Reopening {
             None => self.open()?,
         };
         let answer = connection.rows(sql);
-        // a server that refuses has answered: the conversation goes on
+        // a server that refuses has answered: the connection is kept
         let goes_on = match &answer {
             Ok(_) => true,
             Err(error) => matches!(error.downcast_ref(), Some(load::Error::Server { .. })),

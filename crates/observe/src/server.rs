@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A server's own counters.
 //!
-//! Which statement a server has, and in which words, is in the table of capabilities. Every statement yields rows of name and value.
+//! The table of capabilities says which statements a server has, and in which words. Every statement returns rows of name and value.
 
 use crate::{Collector, Error, Kind, Reader};
 use capability::{Capability, Flavour, Gauges, Version, gauges, words};
@@ -9,12 +9,12 @@ use evidence::Witness;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Asks a server. For tests, any closure over SQL will do.
+/// Asks a server. In tests, any closure over SQL can be used.
 pub trait Query: Send {
     /// The rows of `sql`, as text; `None` is NULL.
     ///
     /// # Errors
-    /// The client's or the server's own.
+    /// An error of the client or of the server.
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Box<dyn std::error::Error + Send + Sync>>;
 }
 
@@ -35,7 +35,7 @@ where
     }
 }
 
-/// A server as it named itself at login.
+/// A server by its own words at login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerKind {
     pub flavour: Flavour,
@@ -43,8 +43,8 @@ pub struct ServerKind {
 }
 
 impl ServerKind {
-    /// From the text of the login: `10.11.19-MariaDB-0+deb12u1`, `8.4.3`, `15.18 (Debian 15.18-0+deb12u1)`. MariaDB may prefix
-    /// `5.5.5-` for old replicas.
+    /// The server by its version text at login: `10.11.19-MariaDB-0+deb12u1`, `8.4.3`, `15.18 (Debian 15.18-0+deb12u1)`. MariaDB may prefix `5.5.5-`
+    /// for old replicas.
     pub fn of(protocol: load::Protocol, version: &str) -> Self {
         let mariadb = version.contains("MariaDB");
         let plain = if mariadb { version.strip_prefix("5.5.5-").unwrap_or(version) } else { version };
@@ -57,7 +57,7 @@ impl ServerKind {
         Self { flavour, version }
     }
 
-    /// The same with what the server's variable `version_comment` says: at the login Percona Server names a version alone, as MySQL does.
+    /// The same with the server's variable `version_comment`: at login Percona Server only gives a version, like MySQL.
     #[must_use]
     pub fn with_comment(self, comment: &str) -> Self {
         match self.flavour {
@@ -67,12 +67,13 @@ impl ServerKind {
     }
 }
 
-/// One statement, for the servers that have what it asks: `{0}` and `{1}` stand for the words of the capability there.
+/// One statement, for servers that have the needed capability: `{0}` and `{1}` are replaced by the words of the capability.
 struct Source {
     source: &'static str,
     needs: Capability,
     sql: &'static str,
-    /// From one reading to the next at least: of what has hundreds of rows that the server must put together. Zero: none of its own.
+    /// The least time from one reading to the next, for a statement with hundreds of rows that the server must put together. Zero: the observer's
+    /// interval.
     every: Duration,
 }
 
@@ -106,11 +107,11 @@ const SOURCES: &[Source] = &[
     },
 ];
 
-/// Of a view with one row.
+/// The statement for a view with one row.
 const ROW: &str = "SELECT key, value FROM {0} d, jsonb_each_text(to_jsonb(d))";
 
 impl Source {
-    /// The statement for this server; none where it lacks what that asks.
+    /// The statement for this server; `None` when the server lacks the capability.
     fn sql(&self, server: &ServerKind) -> Option<String> {
         let words = words(self.needs, server.flavour, &server.version);
         let (first, second) = (words.first()?, words.get(1).copied().unwrap_or_default());
@@ -118,8 +119,8 @@ impl Source {
     }
 }
 
-/// Readers of all counters that this server has, one statement each, over one connection. They may block as long as the server does:
-/// give them an [`crate::Observer`] of their own.
+/// Readers of all counters that this server has, one statement each, over one connection. They may block as long as the server does: use an
+/// [`crate::Observer`] of their own.
 pub fn readers(connection: impl Query + 'static, server: &ServerKind) -> Vec<Box<dyn Reader>> {
     let shared = std::sync::Arc::new(std::sync::Mutex::new(connection));
     let reader = |source: &Source| -> Option<Box<dyn Reader>> {
@@ -189,11 +190,11 @@ fn number(row: &[Option<String>]) -> Option<f64> {
     row.get(1)?.as_ref()?.trim().parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// The counters that count physical reads, waits for a free page and executed statements, at one moment.
+/// The counters of physical reads, of waits for a free page and of executed statements, at one moment.
 ///
-/// PostgreSQL's come late: a backend hands its counts over at most once a second while it works and within ten seconds when it is
-/// idle, at once when its connection ends (pgstat.c: PGSTAT_MIN_INTERVAL, PGSTAT_IDLE_INTERVAL). Read them after the
-/// load's connections are closed. `blks_read` counts reads that the page cache may have served.
+/// PostgreSQL's counters come late: a backend reports its counts at most once a second while it works, within ten seconds when it is idle, and at
+/// once when its connection ends (pgstat.c: PGSTAT_MIN_INTERVAL, PGSTAT_IDLE_INTERVAL). Read them after the load's connections are closed.
+/// `blks_read` includes reads that the page cache may have served.
 ///
 /// # Errors
 /// [`Error::Server`].
@@ -213,7 +214,7 @@ pub fn witness_counters(connection: &mut dyn Query, flavour: Flavour) -> Result<
     Ok(rows.iter().filter_map(pair).collect())
 }
 
-/// Both ends of a phase side by side; `of` is `server` or `layer`. A counter that one end lacks is left out.
+/// The counters at both ends of a phase, as pairs; `of` is `server` or `layer`. A counter that is missing at one end is left out.
 pub fn witnesses(of: &str, before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> Vec<Witness> {
     let pair = |(counter, before): (&String, &u64)| {
         let after = *after.get(counter)?;
@@ -222,17 +223,17 @@ pub fn witnesses(of: &str, before: &BTreeMap<String, u64>, after: &BTreeMap<Stri
     before.iter().filter_map(pair).collect()
 }
 
-/// InnoDB's account of itself, in words: semaphores, transactions, I/O, buffer pool. `None` where the server has none.
+/// InnoDB's own report, in words: semaphores, transactions, I/O, buffer pool. `None` when the server has none.
 ///
 /// # Errors
-/// [`Error::Server`]: also that of an account without the privilege PROCESS.
+/// [`Error::Server`], also for an account without the privilege PROCESS.
 pub fn innodb_status(connection: &mut dyn Query, server: &ServerKind) -> Result<Option<String>, Error> {
     let Some(sql) = words(Capability::InnodbStatus, server.flavour, &server.version).first() else { return Ok(None) };
     let row = ask(connection, sql)?.into_iter().next();
     Ok(row.and_then(|row| row.into_iter().nth(2)).flatten())
 }
 
-/// The server's settings by name: `SHOW GLOBAL VARIABLES`, or `pg_settings`. Paths are kept, secrets are not among them.
+/// The server's settings by name: `SHOW GLOBAL VARIABLES`, or `pg_settings`. They include paths, and no secrets.
 ///
 /// # Errors
 /// [`Error::Server`].
@@ -251,10 +252,11 @@ pub fn variables(connection: &mut dyn Query, flavour: Flavour) -> Result<BTreeMa
         .collect())
 }
 
-/// The numbers that this server yields for a capability (`ServerStatus`, `InnodbMetrics`), at one moment; what is no number is left out. `None`: it lacks it.
+/// The numbers of this server for a capability (`ServerStatus`, `InnodbMetrics`), at one moment; values that are no numbers are left out. `None`: the
+/// server lacks the capability.
 ///
 /// # Errors
-/// [`Error::Server`]: also that of an account without the privilege PROCESS.
+/// [`Error::Server`], also for an account without the privilege PROCESS.
 pub fn numbers(
     connection: &mut dyn Query,
     server: &ServerKind,

@@ -5,18 +5,18 @@ use ledger::Missing;
 
 pub(super) type Row = Vec<Option<String>>;
 
-/// Asks; what is refused is missing, a lost connection is an error.
+/// Asks a server. A statement that the server refuses is noted as missing; a lost connection is an error.
 pub(super) struct Asking<'a> {
     pub(super) connection: &'a mut dyn Query,
     pub(super) missing: Vec<Missing>,
 }
 
 impl Asking<'_> {
-    /// `Ok(Err)`: the server's refusal.
+    /// `Ok(Err)`: the server refused the statement.
     fn ask(&mut self, sql: &str) -> Result<Result<Vec<Row>, String>, Lost> {
         match self.connection.rows(sql) {
             Ok(rows) => Ok(Ok(rows)),
-            // as the tests' closures refuse
+            // the closures of tests refuse in this way
             Err(error) if !error.is::<load::Error>() && !error.is::<std::io::Error>() => Ok(Err(error.to_string())),
             Err(error) => match error.downcast_ref() {
                 Some(load::Error::Server { .. }) => Ok(Err(error.to_string())),
@@ -25,7 +25,7 @@ impl Asking<'_> {
         }
     }
 
-    /// The rows of the first statement that the server understands. `None`: of none; `what` is missing then.
+    /// The rows of the first statement that the server understands. `None`: it understands no statement; then `what` is missing.
     pub(super) fn first(
         &mut self,
         what: &str,
@@ -49,7 +49,7 @@ impl Asking<'_> {
     }
 }
 
-/// Empty for NULL.
+/// The text of a column; empty for NULL.
 pub(super) fn text(row: &Row, column: usize) -> String {
     row.get(column).cloned().flatten().unwrap_or_default()
 }
@@ -58,7 +58,7 @@ pub(super) fn number<T: std::str::FromStr>(row: &Row, column: usize) -> Option<T
     row.get(column)?.as_ref()?.trim().parse().ok()
 }
 
-/// Of rows of name and value.
+/// A map from rows of name and value.
 pub(super) fn pairs(rows: Vec<Row>) -> std::collections::BTreeMap<String, String> {
     rows.into_iter().map(|row| (text(&row, 0), text(&row, 1))).collect()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the backends of PostgreSQL have for themselves, by the kernel: their share of anonymous memory (Pss_Anon).
+//! The memory that each backend of PostgreSQL has for itself, by the kernel: its share of anonymous memory (Pss_Anon).
 
 use crate::memory::{self, Options};
 use capability::Flavour;
@@ -7,8 +7,8 @@ use connections::Seen;
 use ledger::{Missing, ProcessSeen};
 use std::collections::BTreeMap;
 
-/// Fills in [`connections::Sessions::bytes_max`] of the last look, for those backends that were read: as many as a budget allows that keeps the server from
-/// being held up.
+/// Sets [`connections::Sessions::bytes_max`] in the last look, for the backends that were read. A budget limits their number, so that the server is
+/// not held up.
 pub fn backends(first_pid: u32, seen: &mut Seen) {
     let inventory = memory::inventory(Some(first_pid), Some(Flavour::Postgresql), None, &Options::default());
     let bytes: BTreeMap<u32, u64> =
@@ -28,11 +28,11 @@ pub fn backends(first_pid: u32, seen: &mut Seen) {
     }
 }
 
-/// `None`: not read.
+/// The anonymous memory of a process. `None`: not read.
 fn anonymous(process: &ProcessSeen) -> Option<u64> {
     if let Some(bytes) = process.rollup.as_ref().and_then(|rollup| rollup.get("Pss_Anon")) {
         return Some(*bytes);
     }
-    // a page that was written in a private mapping of a file is anonymous, the rest of the mapping is not
+    // in a private mapping of a file, the pages that were written are anonymous, and the others are not
     process.mappings.as_ref().map(|mappings| mappings.iter().map(|it| it.pss.min(it.anonymous)).sum())
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits of connections and who has how many, over SQL: a [`connections::Seen`]. The arithmetic is `connections`'.
+//! Limits of connections and the sessions of each account, over SQL: a [`connections::Seen`]. The crate `connections` has the arithmetic.
 //!
-//! [`begin`] reads what does not change, [`look`] the sessions of now, [`end`] the counters; [`pooler`] asks pgBouncer's console. Nothing is
-//! changed. What a server refuses is [`Missing`] with what would enable it; a server that does not answer is an error.
+//! [`begin`] reads what does not change, [`look`] the present sessions, [`end`] the counters; [`pooler`] asks pgBouncer's console. Nothing is
+//! changed. A refused statement becomes a [`Missing`] with the right that would allow it; a server that does not answer is an error.
 
 mod asking;
 mod memory;
@@ -20,7 +20,7 @@ use connections::Seen;
 use ledger::Missing;
 use std::collections::BTreeMap;
 
-/// Why there is no answer: the connection was lost, or the server fell silent.
+/// Why there is no answer: the connection was lost, or the server did not answer any more.
 pub type Lost = Box<dyn std::error::Error + Send + Sync>;
 
 /// Reads settings, accounts and databases.
@@ -50,7 +50,7 @@ pub fn begin(connection: &mut dyn Query, kind: &ServerKind) -> Result<Seen, Lost
     Ok(seen)
 }
 
-/// Adds the sessions of now. `at_us`: after the first look.
+/// Adds the present sessions. `at_us`: the time since the first look.
 ///
 /// # Errors
 /// [`Lost`].
@@ -63,7 +63,7 @@ pub fn look(connection: &mut dyn Query, seen: &mut Seen, at_us: u64) -> Result<(
     look.at_us = at_us;
     let Asking { missing, .. } = asking;
     note(seen, missing);
-    // the processes of the last look may be asked for their memory
+    // the processes of the last look are still needed for reading their memory, so only the look before is grouped
     seen.looks.last_mut().into_iter().for_each(connections::Look::group);
     seen.looks.push(look);
     Ok(())
@@ -84,7 +84,7 @@ pub fn end(connection: &mut dyn Query, seen: &mut Seen) -> Result<(), Lost> {
     Ok(())
 }
 
-/// The same is missing at every look, and told once.
+/// The same is missing at every look, and is noted once.
 fn note(seen: &mut Seen, missing: Vec<Missing>) {
     for one in missing {
         if !seen.missing.contains(&one) {
@@ -93,13 +93,13 @@ fn note(seen: &mut Seen, missing: Vec<Missing>) {
     }
 }
 
-/// A server shows an account without the right to see others its own sessions, without an error.
+/// Without an error, a server shows only its own sessions to an account that lacks the right to see others.
 fn unseen(seen: &mut Seen) {
     let hidden = |look: &connections::Look| {
         let shown: u64 = look.sessions.iter().map(|sessions| sessions.count).sum();
         look.in_use.map(|in_use| (in_use.saturating_sub(shown), in_use))
     };
-    // what had just begun or ended between two questions is not hidden at each look
+    // sessions that begin or end between two questions are not missing at each look, so the least number is used
     let least = seen.looks.iter().filter_map(hidden).min();
     let Some((hidden, of)) = least.filter(|(hidden, _)| *hidden > 0) else { return };
     let remedy = match seen.flavour.protocol() {

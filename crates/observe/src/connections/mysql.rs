@@ -16,7 +16,7 @@ const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Aborted_connec
                       'Max_used_connections', 'Max_used_connections_time')";
 const CONNECTED: &str = "SHOW GLOBAL STATUS WHERE Variable_name = 'Threads_connected'";
 
-/// User, host, limit, SUPER, and whether nobody logs in as it. What is no role and no locked account has 'N'.
+/// User, host, limit, SUPER, and whether no client can log in as it. 'N' when it is neither a role nor a locked account.
 const ACCOUNTS_OF_MARIADB: [&str; 2] = [
     "SELECT User, Host, max_user_connections, Super_priv, is_role FROM mysql.user ORDER BY User, Host",
     "SELECT User, Host, max_user_connections, Super_priv, 'N' FROM mysql.user ORDER BY User, Host",
@@ -26,12 +26,12 @@ const ACCOUNTS_OF_MYSQL: [&str; 2] = [
     "SELECT User, Host, max_user_connections, Super_priv, 'N' FROM mysql.user ORDER BY User, Host",
 ];
 
-/// User, host, how many, and the most memory that one of them has had.
+/// User, host, number of sessions, and the most memory that one of them has had.
 const SESSIONS_OF_MARIADB: [&str; 2] = [
     "SELECT user, host, 1, max_memory_used FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND command <> 'Daemon'",
     "SELECT user, host, 1, NULL FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND command <> 'Daemon'",
 ];
-/// `performance_schema.threads` takes no lock that a session waits for; its memory columns came with 8.0.31 and later.
+/// Reading `performance_schema.threads` takes no lock for which a session waits; its memory columns came with 8.0.31 and later.
 const SESSIONS_OF_MYSQL: [&str; 3] = [
     "SELECT processlist_user, processlist_host, 1, max_total_memory FROM performance_schema.threads \
      WHERE type = 'FOREGROUND' AND processlist_id <> CONNECTION_ID() AND processlist_command <> 'Daemon'",
@@ -39,15 +39,15 @@ const SESSIONS_OF_MYSQL: [&str; 3] = [
      WHERE type = 'FOREGROUND' AND processlist_id <> CONNECTION_ID() AND processlist_command <> 'Daemon'",
     WITHOUT_INSTRUMENTS,
 ];
-/// Of MySQL without performance_schema, where `threads` is there, and empty.
+/// For MySQL without performance_schema, in which the table `threads` exists and is empty.
 const WITHOUT_INSTRUMENTS: &str = "SELECT user, host, 1, NULL FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND command <> 'Daemon'";
 
-/// The most that one connection has had, also of those that have ended: 0 connections of now. It came with 8.0.31.
+/// The most memory that one connection has had, ended connections included: rows with 0 sessions. The column came with 8.0.31.
 const HIGH_WATER: &str =
     "SELECT user, host, 0, max_session_total_memory FROM performance_schema.accounts WHERE user IS NOT NULL";
 const SELECT_INSTRUMENTS: Option<&str> = Some("GRANT SELECT ON performance_schema.* TO the account that asks");
 
-/// The server's own threads.
+/// The users of the server's own threads.
 const NOBODY: [&str; 2] = ["system user", "event_scheduler"];
 
 pub(super) fn begin(asking: &mut Asking<'_>, seen: &mut Seen) -> Result<(), Lost> {
@@ -60,13 +60,13 @@ pub(super) fn begin(asking: &mut Asking<'_>, seen: &mut Seen) -> Result<(), Lost
     Ok(())
 }
 
-/// `CURRENT_USER()`: user@host, and a host holds no `@`.
+/// `CURRENT_USER()`: user@host. A host contains no `@`.
 fn own(row: &Row) -> Option<Account> {
     let text = text(row, 0);
     text.rsplit_once('@').map(|(user, host)| Account::at(user, host))
 }
 
-/// By grantee, as `'user'@'host'`, without escapes.
+/// Rights by grantee. The keys are `'user'@'host'`, without escapes.
 fn rights(asking: &mut Asking<'_>, seen: &Seen) -> Result<BTreeMap<String, Vec<String>>, Lost> {
     let names = [Capability::BeyondAccountLimit, Capability::ConnectionReserve]
         .map(|capability| words(capability, seen.flavour, &seen.version))
@@ -89,7 +89,7 @@ fn account(row: &Row, rights: &BTreeMap<String, Vec<String>>) -> AccountSeen {
     if text(row, 3) == "Y" && !rights.iter().any(|right| right == "SUPER") {
         rights.push("SUPER".into());
     }
-    // SUPER last: of two rights, the narrower one says more
+    // SUPER last: when there are two rights, the narrower one says more
     rights.sort();
     AccountSeen { account, limit: number(row, 2).unwrap_or(0), rights, may_log_in: text(row, 4) != "Y" }
 }
@@ -118,7 +118,7 @@ fn sessions(row: &Row) -> Option<Sessions> {
     })
 }
 
-/// PROCESSLIST has `host:port` of every client over TCP, also of IPv6 addresses; performance_schema has the host alone.
+/// In PROCESSLIST the host of every client over TCP is `host:port`, also with IPv6 addresses; in performance_schema it is only the host.
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((before, port)) if !before.ends_with(':') && port.parse::<u16>().is_ok() => before,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! pgBouncer's console. Columns are found by their names: versions have added some in between.
+//! pgBouncer's console. Columns are found by their names, because new versions have inserted some.
 
 use connections::{PoolSeen, PoolerSeen};
 use load::Target;
 use load::admin::{Connection, Rows};
 use std::time::Duration;
 
-/// A pooler that does not answer is not waited for at each look.
+/// A look does not wait longer for a pooler that does not answer.
 const READ_LIMIT: Duration = Duration::from_secs(2);
 
 /// The console of one pgBouncer.
@@ -16,10 +16,10 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// `target`: of the console, the database `pgbouncer`, as one of its admin_users or stats_users.
+    /// `target`: the console, which is the database `pgbouncer`, with an account of its admin_users or stats_users.
     ///
     /// # Errors
-    /// As [`Connection::open`].
+    /// The errors of [`Connection::open`].
     pub fn open(target: &Target) -> Result<Self, load::Error> {
         let mut console = Connection::open(target)?;
         console.set_read_limit(Some(READ_LIMIT))?;
@@ -32,10 +32,10 @@ impl Pooler {
         Ok(pooler)
     }
 
-    /// Its clients and pools now.
+    /// Reads the present clients and pools.
     ///
     /// # Errors
-    /// As [`Connection::query`].
+    /// The errors of [`Connection::query`].
     pub fn look(&mut self) -> Result<(), load::Error> {
         let lists = self.console.query("SHOW LISTS")?;
         let (list, items) = (column(&lists, "list"), column(&lists, "items"));

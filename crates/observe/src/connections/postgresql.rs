@@ -8,13 +8,13 @@ use connections::{Account, AccountSeen, DatabaseSeen, Look, Seen, Sessions};
 const MONITOR: Option<&str> = Some("GRANT pg_monitor TO the account that asks");
 const SETTINGS: &str = "SELECT name, setting FROM pg_settings WHERE name IN ('max_connections', 'max_wal_senders', \
                         'superuser_reserved_connections', 'reserved_connections')";
-/// The role of the reserve came with version 16.
+/// The role for reserved connections came with version 16.
 const ROLES: &str = "SELECT r.rolname, r.rolconnlimit, r.rolsuper, r.rolcanlogin, EXISTS (SELECT FROM pg_roles p \
                      WHERE p.rolname = 'pg_use_reserved_connections' AND pg_has_role(r.oid, p.oid, 'usage')) \
                      FROM pg_roles r ORDER BY r.rolname";
 const DATABASES: &str = "SELECT datname, datconnlimit FROM pg_database ORDER BY datname";
-/// A role without pg_monitor sees no kind of others' backends: they are taken for clients then. Replication, parallel and background workers are not part
-/// of max_connections.
+/// A role without pg_monitor does not see the type of other roles' backends: these then count as clients. Replication, parallel and background
+/// workers do not count against max_connections.
 const SESSIONS: &str = "SELECT usename, datname, pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
                         AND coalesce(backend_type, 'client backend') = 'client backend' AND usename IS NOT NULL";
 

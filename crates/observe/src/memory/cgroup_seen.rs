@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Version 1 has no word for "no limit": the largest number of pages stands there.
+/// Version 1 has no word for "no limit": the file then contains the largest number of pages.
 const NO_LIMIT: u64 = 1 << 62;
 
-/// `server`: its processes; others in the cgroup are strangers.
+/// `server`: the server's processes; all other processes in the cgroup are strangers.
 pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<CgroupSeen> {
     let path = memory_cgroup(pid)?;
     let entries = mounts().ok()?;
@@ -26,7 +26,7 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
     let upwards = folder.ancestors().take_while(|above| above.starts_with(&root)).enumerate();
     let limits = upwards.filter_map(|(up, above)| Some((number(&above.join(limit))?, up)));
     let tightest = limits.filter(|(limit, _)| *limit < NO_LIMIT).min();
-    // usage and processes are those of the group that has the limit: others in it use it up, too
+    // usage and processes are read from the group with the tightest limit, because all its processes use the limit up
     let up = tightest.map_or(0, |(_, up)| up);
     let folder = folder.ancestors().nth(up).unwrap_or(&folder).to_path_buf();
     let path = Path::new(&path).ancestors().nth(up).map_or_else(|| path.clone(), |path| path.display().to_string());
@@ -41,13 +41,13 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
     })
 }
 
-/// Where the memory cgroup of a process is, as far as it is seen here.
+/// The folder of a process's memory cgroup, if it is visible here.
 pub(super) fn folder_of(pid: u32) -> Option<PathBuf> {
     let path = memory_cgroup(pid)?;
     mounts().ok()?.iter().rev().find_map(|mount| folder(mount, Path::new(&path))).map(|(folder, _, _)| folder)
 }
 
-/// As the kernel names it: of version 1, else of version 2.
+/// The kernel's name of the cgroup: of version 1, otherwise of version 2.
 pub(super) fn memory_cgroup(pid: u32) -> Option<String> {
     path_in(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)
 }
@@ -63,7 +63,7 @@ fn path_in(groups: &str) -> Option<String> {
     path(&|names| names.split(',').any(|name| name == "memory")).or_else(|| path(&str::is_empty))
 }
 
-/// Where a cgroup is, the topmost one that is seen, and the version. A mount shows a part of its hierarchy, from its root down.
+/// The folder of a cgroup, the topmost visible folder, and the version. A mount shows a part of its hierarchy, from its root down.
 fn folder(mount: &MountEntry, path: &Path) -> Option<(PathBuf, PathBuf, u8)> {
     let version = match mount.fstype.as_str() {
         "cgroup" if mount.options.split(',').any(|option| option == "memory") => 1,
@@ -120,7 +120,7 @@ mod tests {
             stat_in(&stat);
         }
 
-        /// Whatever a mount and a cgroup say of themselves, nothing outside of the mount is read.
+        /// With any paths of a mount and a cgroup, nothing outside of the mount is read.
         #[test]
         fn a_folder_is_below_its_mount(root in "(/[a-z.]{1,3}){0,3}", path in "(/[a-z.]{1,3}){0,4}") {
             let seen = tempfile::tempdir().unwrap();

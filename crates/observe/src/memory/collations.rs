@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What MariaDB allocates once and keeps until it ends: the tables of its collations and character sets. No meter of the server counts them. They come
-//! from `my_once_alloc`, which keeps its blocks in a list that begins at the exported `my_once_root_block` (mysys/my_once.c). Each block begins
+//! Memory that MariaDB allocates once and keeps until it ends: the tables of its collations and character sets. No meter of the server counts it. It
+//! comes from `my_once_alloc`, which keeps its blocks in a list that begins at the exported `my_once_root_block` (mysys/my_once.c). Each block begins
 //! with `USED_MEM` (include/my_alloc.h): the next block, how much of this one is left, and its size, each of 8 bytes from 10.1 to 11.4.
 //!
-//! The list is read from outside. What does not verify is not told at all: MariaDB 5.5 has shorter fields, which never verify as longer ones.
+//! The list is read from outside. A list that does not verify is not reported at all: MariaDB 5.5 has shorter fields, which never verify as longer
+//! ones.
 
 use super::elf::Program;
 use super::pages::Pages;
@@ -16,12 +17,12 @@ const ROOT: &str = "my_once_root_block";
 const WHAT: &str = "tables of collations";
 /// The head of a block, `USED_MEM`.
 const HEAD: u64 = 24;
-/// Larger than any table of a collation: those of Unicode 14 have 0.9 MiB.
+/// Larger than any table of a collation: the tables of Unicode 14 have 0.9 MiB.
 const LARGEST: u64 = 64 << 20;
 const MOST: usize = 100_000;
 const TRIES: u32 = 3;
 
-/// `None`, and something missing that says why.
+/// `None`: an entry in `reading` has the reason.
 pub(super) fn read(
     target: &Target,
     mappings: &[Mapping],
@@ -35,7 +36,7 @@ pub(super) fn read(
         reading.missing(WHAT, format!("the program does not export {ROOT}"), None);
         return None;
     };
-    // a block may be added meanwhile
+    // a block may be added during the walk
     let found = (0..TRIES).find_map(|_| walk(target, mappings, root, reading).filter(|_| target.is_alive()));
     if found.is_none() {
         reading.missing(WHAT, why(reading), (!reading.admits(0)).then_some("--deep"));
@@ -76,7 +77,7 @@ fn page(at: u64) -> u64 {
     at / super::page_bytes() * super::page_bytes()
 }
 
-/// malloc gave it: aligned, and in private memory without a file.
+/// Whether malloc could have returned this address: it is aligned, and in private memory without a file.
 fn is_block_at(at: u64, mappings: &[Mapping]) -> bool {
     let holds = |it: &&Mapping| (it.start..it.end).contains(&at) && it.permissions == "rw-p" && it.inode == 0;
     at.is_multiple_of(8) && mappings.iter().any(|it| holds(&it))
@@ -119,14 +120,14 @@ mod tests {
 
     #[test]
     fn what_is_no_head_does_not_verify() {
-        // 4-byte fields, as in MariaDB 5.5: 16 bytes left of 4,096
+        // fields of 4 bytes, as in MariaDB 5.5: 16 bytes left of 4,096
         assert_eq!(Block::of(&head([0, 16 | 4096 << 32, 0])), None);
         for words in [[0, 0, 0], [0, 4096, 4096], [0, 0, 4097], [0, 4, 4096], [0, 0, u64::MAX - 7]] {
             assert_eq!(Block::of(&head(words)), None, "{words:?}");
         }
     }
 
-    /// A list in this process, as MariaDB's is: two blocks, of which the second is large and not touched behind its head.
+    /// A list in this process, like MariaDB's: two blocks, of which the second is large and not touched after its head.
     #[test]
     fn a_list_of_this_process_is_walked_and_one_that_goes_round_is_not() {
         let mut blocks = [vec![0_u64; 512], vec![0_u64; 1 << 18]];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one collects by hand of a server's memory, as texts by their paths in a bundle. What costs the server something is taken from the inventory, which was
-//! read within its budget.
+//! Texts about a server's memory that people collect by hand, by their paths in a bundle. Data that are expensive for the server come from the
+//! inventory, which was read within its budget.
 //!
-//! Secrets: settings, counters and rows are asked for by name, and none of those holds one. Statements are not asked for, but for their digests, which have `?`
-//! for each value. Of command lines, what follows the name of a secret is masked. Names of accounts stay.
+//! Secrets: settings, counters and rows are requested by name, and none of them holds a secret. Of statements only the digests are requested, which
+//! have `?` for each value. In command lines, the value after the name of a secret is masked. Names of accounts stay.
 
 mod host_files;
 mod mask;
@@ -14,7 +14,7 @@ use crate::Reopening;
 use ledger::Inventory;
 use std::collections::BTreeMap;
 
-/// By path: `proc/4711/status`, `sql/memory_summary_global_by_event_name.tsv`.
+/// The texts by path: `proc/4711/status`, `sql/memory_summary_global_by_event_name.tsv`.
 pub fn collected(inventory: &Inventory, connection: Option<&mut Reopening>) -> BTreeMap<String, String> {
     let mut texts: BTreeMap<String, String> = texts::of(inventory).into_iter().collect();
     texts.extend(host_files::of(inventory));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! PostgreSQL's memory contexts, read from outside: a tree that begins at the exported `TopMemoryContext`. Since version 13 each of them says how
-//! much it has allocated (src/include/nodes/memnodes.h), at the same place until 18. What does not verify is not told at all.
+//! PostgreSQL's memory contexts, read from outside: a tree that begins at the exported `TopMemoryContext`. Since version 13 each context contains the
+//! number of its allocated bytes (src/include/nodes/memnodes.h), at the same place until 18. A tree that does not verify is not reported at all.
 
 use super::elf::Program;
 use super::pages::Pages;
@@ -15,7 +15,7 @@ const TRIES: u32 = 3;
 const NODE_BYTES: usize = 72;
 const TEXT_BYTES: usize = 64;
 
-/// `MemoryContextData`, as far as it is read.
+/// The fields of `MemoryContextData` that are read.
 struct Node {
     tag: u32,
     allocated: u64,
@@ -27,7 +27,7 @@ struct Node {
     name: u64,
 }
 
-/// `None`, and something missing that says why: no such symbol, no right, or not what it should be.
+/// `None`: an entry in `reading` has the reason: there is no such symbol, no right, or the memory does not verify.
 pub(super) fn read(
     target: &Target,
     mappings: &[Mapping],
@@ -63,7 +63,7 @@ struct Tree<'a> {
     target: &'a Target,
     mappings: &'a [Mapping],
     program: &'a Program,
-    /// Each kind of context has one table of functions and one tag.
+    /// The tag of each table of functions: each kind of context has one table and one tag.
     methods: BTreeMap<u64, u32>,
     seen: BTreeSet<u64>,
     pages: Pages,
@@ -80,7 +80,7 @@ impl<'a> Tree<'a> {
         let mut root = [0; 8];
         self.read(top, &mut root)?;
         let mut found = Vec::new();
-        // a context, the one that it must name as its parent, the one that it must name as the previous one, and its level
+        // a context, the parent and the previous context that its fields must name, and its level
         let mut next = vec![(u64::from_ne_bytes(root), 0, 0, 0)];
         while let Some((at, parent, previous, level)) = next.pop() {
             let node = self.node(at)?;
@@ -115,7 +115,7 @@ impl<'a> Tree<'a> {
         self.is_kind(&node).then_some(node)
     }
 
-    /// Its functions' table lies in the program's file, and is always of the same kind.
+    /// Whether the context's table of functions is in a mapped file, and always has the same tag.
     fn is_kind(&mut self, node: &Node) -> bool {
         let inside = |it: &&Mapping| (it.start..it.end).contains(&node.methods);
         let is_in_file = self.mappings.iter().find(inside).is_some_and(|it| it.inode != 0);
@@ -125,7 +125,7 @@ impl<'a> Tree<'a> {
 
     fn context(&mut self, node: &Node, level: u32) -> Option<Context> {
         let name = self.text(node.name).filter(|name| is_name(name))?;
-        // what identifies it may be a statement, which may hold secrets; nothing is computed with it
+        // the identifier may be a statement, which may hold secrets; it is not used in any computation
         Some(Context { name, ident: None, level, allocated: node.allocated })
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the file of a program or a library says of itself: names that it exports, libraries that it needs, text that does not change.
+//! Facts from the file of a program or a library: exported names, needed libraries, constant text.
 
 use ledger::Mapping;
 use object::elf::{self, FileHeader64};
@@ -10,14 +10,14 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// Exported names that are asked for.
+/// The exported names that are looked up.
 const NAMES: [&str; 2] = ["TopMemoryContext", "my_once_root_block"];
 
 pub(super) struct Program {
     file: File,
-    /// As it stands in `maps`.
+    /// The path in `maps`.
     path: String,
-    /// It is loaded at an address that differs from run to run.
+    /// Whether it is loaded at an address that differs from run to run.
     is_relocated: bool,
     segments: Vec<Segment>,
     names: BTreeMap<&'static str, u64>,
@@ -30,7 +30,7 @@ struct Segment {
     is_constant: bool,
 }
 
-/// A plain file that a process names. Whoever the process belongs to may have put anything there: a FIFO, which nobody writes to, or a device.
+/// Opens a plain file that a process names. The owner of the process may have put anything there: a FIFO without a writer, or a device.
 fn open_plain(path: &Path) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     fs::metadata(path).ok()?.is_file().then_some(())?;
@@ -40,7 +40,7 @@ fn open_plain(path: &Path) -> Option<File> {
     file.metadata().ok()?.is_file().then_some(file)
 }
 
-/// Of such a file the first bytes, `most` of them at most.
+/// The first bytes of such a file, at most `most`.
 pub(super) fn read_plain(path: &Path, most: u64) -> Option<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
@@ -49,7 +49,7 @@ pub(super) fn read_plain(path: &Path, most: u64) -> Option<Vec<u8>> {
 }
 
 impl Program {
-    /// The program of a process, also where a loader runs it.
+    /// The program of a process, also when a loader runs it.
     pub(super) fn of(pid: u32, mappings: &[Mapping]) -> Option<Self> {
         let link = format!("/proc/{pid}/exe");
         let path = fs::read_link(&link).ok()?.display().to_string();
@@ -75,7 +75,7 @@ impl Program {
         Some(Self { file, path, is_relocated, segments, names })
     }
 
-    /// Where an exported name is in a process with these mappings.
+    /// The address of an exported name in a process with these mappings.
     pub(super) fn address(&self, name: &str, mappings: &[Mapping]) -> Option<u64> {
         Some(self.base(mappings)? + self.names.get(name)?)
     }
@@ -89,7 +89,7 @@ impl Program {
         loaded.start.checked_sub(first.address)
     }
 
-    /// Text that ends with a zero byte, where the program's file has it and the process cannot have changed it.
+    /// A text that ends with a zero byte, if it is in the program's file and the process cannot have changed it.
     pub(super) fn text(&self, at: u64, mappings: &[Mapping]) -> Option<String> {
         let address = at.checked_sub(self.base(mappings)?)?;
         let holds = |it: &&Segment| it.is_constant && (it.address..it.address + it.length).contains(&address);
@@ -105,7 +105,7 @@ pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// A path that a process names, as it sees it.
+/// A path that a process names, in the process's own view of the file system.
 pub(super) fn in_root(pid: u32, path: &str) -> PathBuf {
     Path::new(&format!("/proc/{pid}/root")).join(path.trim_start_matches('/'))
 }
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(own.text(&raw const reading as u64, &mappings), None, "on the stack");
     }
 
-    /// It would be waited for without end, or fill the memory.
+    /// Reading such a file would never end, or would fill the memory.
     #[test]
     fn what_is_no_plain_file_is_not_opened() {
         let folder = tempfile::tempdir().unwrap();

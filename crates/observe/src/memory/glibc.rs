@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Walks the chunks of glibc's malloc from outside, with nothing stopped: how much of each arena the program holds, and how much lies free.
+//! Walks the chunks of glibc's malloc from outside, without stopping any thread: how much of each arena the program holds, and how much is free.
 //!
 //! | module | what it has |
 //! | --- | --- |
-//! | `layout` | where glibc keeps what, by its version |
-//! | `words` | words of the process, of resident pages only |
+//! | `layout` | the places of glibc's fields, by its version |
+//! | `words` | words of the process, from resident pages only |
 //! | `chunks` | the walk through one heap |
 //! | `arena` | the heaps of one arena, and its fast bins |
 //!
-//! An arena changes while it is read. So each heap must verify (sizes, the sizes before free chunks, its end), and is read anew when it does not.
-//! Chunks in the threads' caches look held: a few KiB for each thread.
+//! An arena changes while it is read. So each heap must verify (sizes, the sizes before free chunks, its end), and is read again when it does not.
+//! Chunks in the threads' caches are counted as held: a few KiB for each thread.
 
 mod arena;
 mod chunks;
@@ -26,7 +26,7 @@ use words::Words as _;
 
 const TRIES: u32 = 3;
 
-/// `None`, and something missing that says why.
+/// `None`: an entry in `reading` has the reason.
 pub(super) fn walk(target: &Target, mappings: &[Mapping], allocator: &str, reading: &mut Reading) -> Option<HeapWalk> {
     if !target.has_memory("free memory of malloc", reading) {
         return None;
@@ -60,7 +60,7 @@ fn remedy(reading: &Reading) -> Option<&'static str> {
     (!reading.admits(0)).then_some("--deep")
 }
 
-/// Reads an arena anew that does not verify.
+/// Walks an arena, and again when it does not verify.
 fn again(target: &Target, arena: &Arena, layout: &Layout, reading: &mut Reading) -> Option<Walked> {
     (0..TRIES).find_map(|_| arena.walk(target, layout, reading).filter(|_| target.is_alive()))
 }
@@ -109,7 +109,8 @@ fn may_hold_heaps(mapping: &Mapping) -> bool {
         && mapping.path != "[stack]"
 }
 
-/// Those that begin in a mapping: at multiples of 64 MiB. A mapping of a terabyte has 16,384 such places: no more are tried than the budget admits.
+/// The heaps that begin in a mapping, at multiples of 64 MiB. A mapping of a terabyte has 16,384 such places: the search ends when the budget is used
+/// up.
 fn heaps(target: &Target, mapping: &Mapping, layout: &Layout, reading: &mut Reading) -> Vec<HeapInfo> {
     let mut found = Vec::new();
     let mut start = mapping.start.next_multiple_of(HEAP_MAX);

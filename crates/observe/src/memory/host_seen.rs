@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The host, and the processes that its OOM killer weighs.
+//! The host, and the processes that its OOM killer compares.
 
 use super::cgroup_seen::memory_cgroup;
 use super::kernel_log;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Below /proc/sys.
+/// The paths below /proc/sys.
 const SETTINGS: [&str; 14] = [
     "kernel/shmall",
     "kernel/shmmax",
@@ -27,7 +27,7 @@ const SETTINGS: [&str; 14] = [
     "vm/swappiness",
     "vm/watermark_scale_factor",
 ];
-/// Transparent huge pages; below /sys/kernel/mm.
+/// The settings of transparent huge pages, below /sys/kernel/mm.
 const OF_KERNEL: [&str; 3] =
     ["transparent_hugepage/enabled", "transparent_hugepage/defrag", "transparent_hugepage/shmem_enabled"];
 
@@ -58,7 +58,7 @@ fn candidates() -> Vec<Candidate> {
     pids.into_iter().filter_map(candidate).collect()
 }
 
-/// `None`: it has ended, or has no memory of its own, as threads of the kernel have none.
+/// `None`: the process has ended, or has no memory of its own, as a thread of the kernel.
 fn candidate(pid: u32) -> Option<Candidate> {
     let status = ledger::mapping::sizes(&lossy(&format!("/proc/{pid}/status"))?);
     let of = |name: &str| status.get(name).copied().unwrap_or(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is read for questions about huge pages: little of the server, and the kernel's pools and limits. Nothing is changed.
+//! The data for questions about huge pages: few data of the server, and the kernel's pools and limits. Nothing is changed.
 
 mod limits;
 mod pools;
@@ -14,7 +14,8 @@ use ledger::huge_pages::HugeSeen;
 use ledger::{Inventory, ServerSeen};
 use std::collections::BTreeMap;
 
-/// Of all processes their status, of the first one its mappings, and few of the server's rows. `deep`: however long that holds the process.
+/// Reads the status of all processes, the mappings of the first one, and few rows of the server. `deep`: without a limit of the time for which this
+/// holds the process.
 pub fn huge_pages(
     first_pid: Option<u32>,
     flavour: Option<Flavour>,
@@ -33,7 +34,7 @@ pub fn huge_pages(
     of_host(Inventory { flavour, processes, server, ..Inventory::default() }, first_pid, reading)
 }
 
-/// Of a server that does not run: its program told the settings that it would have.
+/// The same for a server that does not run: its program has printed the settings that the server would have.
 pub fn huge_pages_before_start(flavour: Flavour, version: String, variables: BTreeMap<String, String>) -> HugeSeen {
     let server = Some(ServerSeen { variables, ..ServerSeen::default() });
     let inventory = Inventory { flavour: Some(flavour), version: Some(version), server, ..Inventory::default() };

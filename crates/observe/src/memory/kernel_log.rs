@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The kernel's log: /dev/kmsg (kernel, ABI/testing/dev-kmsg). Reading it takes nothing out of it. Only what the OOM killer wrote is kept.
+//! The kernel's log: /dev/kmsg (kernel, ABI/testing/dev-kmsg). Reading removes nothing from it. Only lines of the OOM killer are kept.
 
 use super::reading::Reading;
 use host::clock;
@@ -10,11 +10,11 @@ use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// The kernel gives one record with each read, of at most so many bytes.
+/// Each read returns one record of the kernel, of at most this many bytes.
 const RECORD: usize = 8192;
-/// So many of the last lines are kept: a kill has three that count.
+/// The number of last lines that are kept: a kill has three that matter.
 const KEPT: usize = 32;
-/// A log that is written to while it is read has an end all the same.
+/// At most this many records are read, so that reading ends even if the log grows at the same time.
 const MOST_RECORDS: u32 = 1 << 20;
 
 pub(super) fn read(reading: &mut Reading) -> Vec<KernelLine> {
@@ -42,7 +42,7 @@ fn lines(log: &mut File) -> io::Result<Vec<KernelLine>> {
             Ok(0) => break,
             Ok(read) => read,
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            // some were overwritten before they were read; the next read goes on behind them
+            // some records were overwritten before they were read; the next read continues after them
             Err(error) if error.raw_os_error() == Some(libc::EPIPE) => continue,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
@@ -56,8 +56,8 @@ fn lines(log: &mut File) -> io::Result<Vec<KernelLine>> {
     Ok(kept.into())
 }
 
-/// `6,1234,13629004464,-;Memory cgroup out of memory: ...`: priority, number, microseconds since boot, flags. Programs may write to the log, too: then
-/// the priority is 8 or more.
+/// `6,1234,13629004464,-;Memory cgroup out of memory: ...`: priority, number, microseconds since boot, flags. Programs may write to the log, too:
+/// their priority is 8 or more.
 fn line(record: &str, booted_us: u64) -> Option<KernelLine> {
     let (head, text) = record.split_once(';')?;
     let mut head = head.split(',');

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The mappings of one process, and what is resident in them.
+//! The mappings of one process, and their resident memory.
 //!
-//! `smaps` tells most, and its flags are told nowhere else. But the kernel walks all pages of a mapping at one stretch for it (13 to 15 ms for each
-//! GiB). So it is read up to the first large mapping; that one and all behind it are read by slices of `pagemap`, and have no flags.
+//! `smaps` has most fields, and only `smaps` has the flags. But for each mapping the kernel then walks all pages without a break (13 to 15 ms for
+//! each GiB). So `smaps` is read up to the first large mapping; this mapping and all after it are read in slices of `pagemap`, and have no flags.
 
 use super::elf::in_root;
 use super::pagemap::{Resident, Way, resident};
@@ -15,16 +15,16 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-/// A mapping with more resident memory is large: `smaps` would hold the process for more than 4 ms at a stretch.
+/// A mapping with more resident memory is large: `smaps` would hold the process for more than 4 ms without a break.
 const LARGE_BYTES: u64 = 256 << 20;
-/// Where a server has many processes, that all map the same memory: what `pagemap` saves is saved in each of them.
+/// The same for a server with many processes. All of them map the same memory, so `pagemap` saves time in each of them.
 const LARGE_IN_MANY: u64 = 64 << 20;
-/// What `smaps` and its rollup take for each MiB of 4 KiB pages, at most.
+/// The most time that `smaps` and its rollup take for each MiB of 4 KiB pages.
 const US_FOR_MIB: u64 = 20;
 
 type Status = BTreeMap<String, u64>;
 
-/// `None`: not for this user, or it has ended, or the budget is used up.
+/// `None`: this user may not read them, or the process has ended, or the budget is used up.
 pub(super) fn read(
     target: &mut Target,
     status: &Status,
@@ -50,8 +50,8 @@ pub(super) fn read(
     Some(found)
 }
 
-/// By `pagemap` a large mapping is held for 2 MiB at a time, also with `--deep`. But `--deep` promises the shares of shared pages, which only `smaps` tells
-/// everybody.
+/// Whether a large mapping may be read from `pagemap`, which holds the process for 2 MiB at a time. With `--deep`, too, unless this loses the shares
+/// of shared pages, which `--deep` promises: every user can read them from `smaps`, but only root with `pagemap`.
 fn may_slice(processes: usize, reading: &Reading) -> bool {
     !reading.options.deep || processes == 1 || reading.counts.is_readable()
 }
@@ -63,7 +63,8 @@ fn first_large(pid: u32, maps: &[Mapping], status: &Status, large_bytes: u64) ->
     maps.iter().position(|mapping| is_large(mapping) && may_be_touched(mapping) && !is_hugetlb(pid, mapping, status))
 }
 
-/// Only `smaps` tells everybody the shares of shared pages.
+/// The size from which a mapping is large. The smaller size is used when the counts of pages are readable; otherwise only `smaps` has the shares of
+/// shared pages.
 fn large_bytes(processes: usize, reading: &Reading) -> u64 {
     if processes > 1 && reading.counts.is_readable() { LARGE_IN_MANY } else { LARGE_BYTES }
 }
@@ -72,12 +73,14 @@ fn of(status: &Status, name: &str) -> u64 {
     status.get(name).copied().unwrap_or(0)
 }
 
-/// An address range that is only reserved has no pages: 8 TiB of MariaDB's are. And one page is the kernel's, outside of every process.
+/// Whether a mapping may have resident pages. A reserved address range has none: MariaDB reserves 8 TiB. And one page belongs to the kernel, not to a
+/// process.
 fn may_be_touched(mapping: &Mapping) -> bool {
     !mapping.permissions.starts_with("---") && mapping.path != "[vsyscall]"
 }
 
-/// Explicit huge pages, of which `smaps` has few to walk. They are not in VmRSS. SysV segments have one name with and without them.
+/// Whether a mapping is in explicit huge pages, of which `smaps` has few to walk. They are not in VmRSS. SysV segments have the same name with and
+/// without them.
 fn is_hugetlb(pid: u32, mapping: &Mapping, status: &Status) -> bool {
     let huge = of(status, "HugetlbPages");
     let size = mapping.end - mapping.start;
@@ -86,8 +89,8 @@ fn is_hugetlb(pid: u32, mapping: &Mapping, status: &Status) -> bool {
     may_be && (is_named || is_on_hugetlbfs(pid, mapping))
 }
 
-/// The kernel gives the path as the process sees it, which may have mounts of its own: the file itself is asked, and where that is not for this user,
-/// the path below the process's root.
+/// The kernel gives the path in the view of the process, which may have mounts of its own. So the file system of the mapped file itself is read, or,
+/// if this user may not, of the path below the process's root.
 fn is_on_hugetlbfs(pid: u32, mapping: &Mapping) -> bool {
     const HUGETLBFS_MAGIC: i128 = 0x9584_58f6;
     let of_file = PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
@@ -145,7 +148,7 @@ fn way(mapping: &Mapping, status: &Status, processes: usize) -> Way {
 fn fill(mapping: &mut Mapping, pages: Resident, is_hugetlb: bool) {
     mapping.kernel_page_bytes = super::page_bytes();
     if is_hugetlb {
-        // as the kernel's own field: several pages' sizes are not told here, 2 MiB is that of nearly all
+        // like the kernel's own field; the sizes of pages are not known here, and nearly all are of 2 MiB
         mapping.kernel_page_bytes = 2 << 20;
         mapping.private_hugetlb = pages.exclusive;
         mapping.shared_hugetlb = pages.rss - pages.exclusive;
@@ -158,8 +161,8 @@ fn fill(mapping: &mut Mapping, pages: Resident, is_hugetlb: bool) {
     mapping.anon_huge_pages = pages.huge;
 }
 
-/// The kernel walks all of the process for it; between two mappings it lets go, if somebody waits. With `--deep` it is left out only where it could hold
-/// the process for too long at a stretch, and all its pages can be read by slices.
+/// The kernel walks all pages of the process for it; between two mappings it releases the lock if another task waits. With `--deep` the rollup is
+/// left out only when it could hold the process for too long, and all pages of the process can be read in slices.
 pub(super) fn rollup(
     target: &Target,
     status: &Status,
@@ -180,7 +183,7 @@ mod tests {
     use super::*;
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-    /// Anonymous memory of this process; of its first bytes every other page is touched.
+    /// Anonymous memory of this process; in its first bytes every other page is touched.
     struct Touched {
         start: *mut libc::c_void,
         length: usize,

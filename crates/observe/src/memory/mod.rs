@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server's memory is made of, read once and raw: an [`ledger::Inventory`]. The arithmetic is `ledger`'s.
+//! The parts of a server's memory, read once and raw: an [`ledger::Inventory`]. The crate `ledger` has the arithmetic.
 //!
 //! | module | what it reads |
 //! | --- | --- |
-//! | `processes` | which processes the server has; their role, status, OOM score |
-//! | `mappings` | each mapping, and what is resident in it: `smaps` up to the first large one, `pagemap` from there on |
+//! | `processes` | the processes of the server; their role, status, OOM score |
+//! | `mappings` | each mapping, and its resident memory: `smaps` up to the first large one, `pagemap` from there on |
 //! | `glibc` | the chunks of glibc's arenas, through `/proc/PID/mem` |
 //! | `contexts` | PostgreSQL's memory contexts, through `/proc/PID/mem` |
 //! | `collations` | MariaDB's tables of collations, through `/proc/PID/mem` |
 //! | `server_rows` | the server's own rows, over SQL |
-//! | `huge_pages` | little of it, and the kernel's pools and limits of huge pages: a [`ledger::huge_pages::HugeSeen`] |
+//! | `huge_pages` | a small part of all this, and the kernel's pools and limits of huge pages: a [`ledger::huge_pages::HugeSeen`] |
 //! | `host_seen`, `cgroup_seen` | the host, the other processes, the server's cgroup |
-//! | `repeated` | all of it again and again, for a recording: [`InventoryReader`] |
-//! | `collected` | what one collects by hand, as texts for a bundle |
-//! | `kernel_log` | what the OOM killer wrote to the kernel's log |
+//! | `repeated` | all of it repeatedly, for a recording: [`InventoryReader`] |
+//! | `collected` | the data that people collect by hand, as texts for a bundle |
+//! | `kernel_log` | the lines of the OOM killer in the kernel's log |
 //!
-//! Invariants: nothing is changed and no thread is stopped. No page is touched that is not resident: before memory is read, `pagemap` is asked.
-//! What cannot be read is [`Missing`](ledger::Missing) with what would enable it, never an error.
-//! What holds the target's address space locked is timed, and has a budget ([`STRETCH_US`], [`ALL_US`]).
+//! Invariants: nothing is changed and no thread is stopped. Only resident pages are read: before memory is read, `pagemap` shows which pages are
+//! resident.
+//! Data that cannot be read are a [`Missing`](ledger::Missing) with what would allow the reading, never an error.
+//! Each reading that holds the target's address space locked is timed, and has a budget ([`STRETCH_US`], [`ALL_US`]).
 
 mod cgroup_seen;
 mod collations;
@@ -51,22 +52,24 @@ use ledger::{Inventory, ServerSeen};
 use processes::Known;
 use reading::Reading;
 
-/// How much is read.
+/// The extent of a reading.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// All of every process, however long that holds it.
+    /// Reads all of every process, without a limit of the time for which this holds the process.
     pub deep: bool,
-    /// The other processes of the host, which the OOM killer weighs, too.
+    /// Reads the other processes of the host, which the OOM killer compares, too.
     pub candidates: bool,
-    /// Only what holds no process and asks no server: all that the OOM killer's rule needs.
+    /// Reads only data that hold no process and need no question to the server: all that the OOM killer's rule needs.
     pub lightly: bool,
-    /// For so long the processes may be held before no other is looked into, in microseconds. `None`: [`ALL_US`], and one of each role in any case.
+    /// The time in microseconds for which the processes may be held; after it no further process is read in detail. `None`: [`ALL_US`], and one
+    /// process of each role in any case.
     pub others_us: Option<u64>,
-    /// The settings that limit buffers, and the server's high-water marks, too.
+    /// Reads the settings that limit buffers, and the server's high-water marks, too.
     pub limits: bool,
 }
 
-/// Reads it. The version is that of PostgreSQL's data directory (`15`), and `None` of others: whoever is connected knows it better. `first_pid`: `mariadbd`, `mysqld` or the postmaster; `None`: on another host, or it cannot be told which one it is.
+/// Reads the inventory. Its version is that of PostgreSQL's data directory (`15`), and `None` for other servers: a caller with a connection knows the
+/// exact version. `first_pid`: `mariadbd`, `mysqld` or the postmaster; `None`: the server is on another host, or its process is not known.
 pub fn inventory(
     first_pid: Option<u32>,
     flavour: Option<Flavour>,
@@ -76,7 +79,7 @@ pub fn inventory(
     inventory_of_known(first_pid, flavour, connection, options, &mut Known::default())
 }
 
-/// The same, of a server that was read before: what is known of it is not searched for again.
+/// The same for a server that was read before: facts in `known` are not searched for again.
 fn inventory_of_known(
     first_pid: Option<u32>,
     flavour: Option<Flavour>,
@@ -97,8 +100,8 @@ fn inventory_of_known(
     Inventory { at_unix_us, took_us, flavour, version, page_bytes, processes, server, host, cgroup, probes, missing }
 }
 
-/// The allocator that serves malloc in a process: `glibc 2.36`, `jemalloc`, `tcmalloc`, `mimalloc`, or the library's file. `None`: not told. Only the list
-/// of its mappings is read, which holds it no longer than a look at that list does, and a few words of its memory.
+/// The allocator that serves malloc in a process: `glibc 2.36`, `jemalloc`, `tcmalloc`, `mimalloc`, or the library's file. `None`: not known. Only
+/// the list of the process's mappings and a few words of its memory are read, which holds the process only for a short time.
 pub fn allocator(pid: u32) -> Option<String> {
     let serving = malloc::serving(pid);
     serving.is_known().then_some(serving.name)

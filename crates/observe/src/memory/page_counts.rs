@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many times each page of the machine is mapped: `/proc/kpagecount` (kernel, admin-guide/mm/pagemap.rst). Only root may read it. Reading it holds
-//! no process.
+//! The number of mappings of each page of the machine: `/proc/kpagecount` (kernel, admin-guide/mm/pagemap.rst). Only root may read it. Reading it
+//! holds no process.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-/// Pages whose counts are read at once.
+/// The number of pages whose counts are read at once.
 const BLOCK: usize = 512;
 
-/// Counts that were read stay for the whole reading of a server: its processes share most pages that are shared.
+/// Counts that were read are kept during the whole reading of a server: its processes share most of their shared pages.
 pub(super) struct PageCounts {
     file: Option<File>,
     blocks: HashMap<u64, Box<[u16]>>,
@@ -24,7 +24,7 @@ impl PageCounts {
         self.file.is_some()
     }
 
-    /// `frame`: the page's number in the machine. 0: nobody's, as the page of zeros is. `None`: not told.
+    /// `frame`: the page's number in the machine. 0: the page is not counted for any process, like the page of zeros. `None`: not known.
     pub(super) fn of(&mut self, frame: u64) -> Option<u16> {
         let file = self.file.as_ref().filter(|_| frame > 0)?;
         let block = frame / BLOCK as u64;
@@ -33,7 +33,7 @@ impl PageCounts {
     }
 }
 
-/// Shorter than a block at the end of memory.
+/// The counts of a block, which is shorter at the end of memory.
 fn read(file: &File, block: u64) -> Box<[u16]> {
     let mut bytes = [0; BLOCK * 8];
     let read = file.read_at(&mut bytes, block * BLOCK as u64 * 8).unwrap_or(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `/proc/PID/pagemap` (kernel, admin-guide/mm/pagemap.rst), 2 MiB at a time: the kernel locks the address space for each such slice and lets go
-//! after it.
+//! `/proc/PID/pagemap` (kernel, admin-guide/mm/pagemap.rst), 2 MiB at a time: for each such slice the kernel locks the address space, and unlocks it
+//! after the slice.
 
 mod scan;
 
@@ -15,36 +15,36 @@ const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const OF_FILE: u64 = 1 << 61;
 const EXCLUSIVE: u64 = 1 << 56;
-/// Zero for who has no CAP_SYS_ADMIN.
+/// The bits of the frame's number; zero for a reader without CAP_SYS_ADMIN.
 const FRAME: u64 = (1 << 55) - 1;
 
-/// What is resident in a mapping, in bytes.
+/// The resident memory of a mapping, in bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Resident {
     pub(super) rss: u64,
     pub(super) pss: u64,
-    /// Not of a file, nor of shared memory.
+    /// Memory that is neither of a file nor shared memory.
     pub(super) anonymous: u64,
     pub(super) swap: u64,
-    /// Mapped by this process alone.
+    /// Memory that only this process maps.
     pub(super) exclusive: u64,
     pub(super) huge: u64,
-    /// Shared, and by how many is not told.
+    /// Shared memory for which the number of sharing processes is not known.
     pub(super) of_unknown_share: u64,
 }
 
 /// How the pages of a mapping are added up.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
-    /// Most of it is not resident: ask first where something is.
+    /// Most of the mapping is not resident: first ask the kernel where resident pages are.
     pub(super) sparse: bool,
     /// Transparent huge pages may be in it.
     pub(super) may_be_huge: bool,
-    /// A shared page counts as if so many shared it, where the kernel does not tell this user.
+    /// The assumed number of processes that share a shared page, if the kernel does not show the number to this user.
     pub(super) sharers: u64,
 }
 
-/// Adds up the pages from `start` to `end`. `None`: it cannot be read, or the budget is used up.
+/// Adds up the pages from `start` to `end`. `None`: they cannot be read, or the budget is used up.
 pub(super) fn resident(file: &File, start: u64, end: u64, way: Way, reading: &mut Reading) -> Option<Resident> {
     let mut sum = Resident::default();
     let mut pss = 0;
@@ -63,10 +63,10 @@ pub(super) fn resident(file: &File, start: u64, end: u64, way: Way, reading: &mu
     Some(sum)
 }
 
-/// Fractions of a byte, so that shares of pages add up.
+/// The fractions of a byte in which shares of pages are added up.
 const SHARE: u64 = 4096;
 
-/// Returns the page's share, in fractions of a byte.
+/// Adds one page to the sums. Returns the page's share, in fractions of a byte.
 fn add(entry: u64, sharers: u64, sum: &mut Resident, counts: &mut PageCounts) -> u64 {
     let page = super::page_bytes();
     if entry & PRESENT == 0 {
@@ -90,7 +90,7 @@ fn add(entry: u64, sharers: u64, sum: &mut Resident, counts: &mut PageCounts) ->
     page * SHARE / sharers
 }
 
-/// The kernel does not count the page of zeros as resident, and pagemap does.
+/// Removes the page of zeros, which pagemap shows as resident, and which the kernel does not count.
 fn without_zeros(file: &File, start: u64, end: u64, sharers: u64, sum: &mut Resident, reading: &mut Reading) {
     let zeros = scan::pages(file, start, end, scan::ZEROS, reading) * super::page_bytes();
     let zeros = zeros.min(sum.of_unknown_share).min(sum.anonymous);
@@ -102,7 +102,7 @@ fn without_zeros(file: &File, start: u64, end: u64, sharers: u64, sum: &mut Resi
 
 type Each<'a> = &'a mut dyn FnMut(&[u64], u64, &mut Reading);
 
-/// Gives the entries of each slice to `each`, with the slice's address.
+/// Passes the entries of each slice to `each`, with the slice's address.
 fn each_slice(file: &File, start: u64, end: u64, sparse: bool, reading: &mut Reading, each: Each) -> Option<()> {
     let mut at = start;
     while at < end {
@@ -133,14 +133,14 @@ fn slice<'a>(file: &File, at: u64, until: u64, into: &'a mut [u64], reading: &mu
     Some(into)
 }
 
-/// Which pages of a range are resident.
+/// For each page of a range, whether it is resident.
 pub(super) struct Presence {
     start: u64,
     pages: Vec<bool>,
 }
 
 impl Presence {
-    /// `None`: as [`resident`].
+    /// `None`: as for [`resident`].
     pub(super) fn read(file: &File, start: u64, end: u64, reading: &mut Reading) -> Option<Self> {
         let mut pages = Vec::new();
         each_slice(file, start, end, false, reading, &mut |entries, _, _| {

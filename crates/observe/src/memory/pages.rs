@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Single pages of a process, each read once. For structures that are linked by addresses, and of which many lie in one page.
+//! Single pages of a process, each read once. For structures that are linked by addresses, and of which many are in one page.
 
 use super::reading::Reading;
 use super::target::Target;
@@ -12,12 +12,12 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// `tier`: what the time that it takes is counted as.
+    /// `tier`: the name under which the reading time is counted.
     pub(super) fn of(tier: &'static str) -> Self {
         Self { tier, read: BTreeMap::new() }
     }
 
-    /// `None`: some of it is not resident, or cannot be read.
+    /// `None`: some of the memory is not resident, or cannot be read.
     pub(super) fn read(&mut self, target: &Target, at: u64, into: &mut [u8], reading: &mut Reading) -> Option<()> {
         let page_bytes = super::page_bytes();
         let mut done = 0;
@@ -42,7 +42,7 @@ impl Pages {
 
 fn read_page(tier: &'static str, target: &Target, at: u64, reading: &mut Reading) -> Option<Vec<u8>> {
     let end = at.checked_add(super::page_bytes())?;
-    // what is not resident is left alone: reading would bring it in
+    // a page that is not resident is not read: reading would make it resident
     target.presence(at, end, reading)?.has(at).then_some(())?;
     let mut bytes = vec![0; usize::try_from(super::page_bytes()).ok()?];
     target.memory(tier, at, &mut bytes, reading)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The processes of one server. All tell their status; of their mappings, contexts and heaps as many are read as the budget admits: first
-//! one of each role, then the others in turn.
+//! The processes of one server. The status of all is read; mappings, contexts and heaps are read of as many as the budget admits: first of one
+//! process of each role, then of the others in turn.
 
 use super::reading::Reading;
 use super::target::Target;
@@ -13,19 +13,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// What does not change as long as a server lives, and costs more to find than all else together: the files of its program and its libraries are
-/// searched for it. Kept from one reading to the next.
+/// Facts that do not change during the life of a server, and that cost more to find than all other facts together, because the files of its program
+/// and its libraries are searched. They are kept from one reading to the next.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Of this process, and of its forks.
+    /// The process to which the facts belong; they also hold for its forks.
     of: Option<Identity>,
     program: Option<elf::Program>,
-    /// Who serves malloc; empty: not told. `None`: nobody has looked yet.
+    /// The allocator that serves malloc; empty: not known. `None`: not yet looked for.
     allocator: Option<String>,
 }
 
 impl Known {
-    /// Of another server nothing is known.
+    /// The facts about this server; all facts about another server are dropped.
     fn of(&mut self, first: Identity) -> &mut Self {
         if self.of != Some(first) {
             *self = Self { of: Some(first), ..Self::default() };
@@ -59,7 +59,7 @@ pub(super) fn read(
     seen
 }
 
-/// What costs the process nothing. `None`: it has ended.
+/// The data of a process that can be read without holding it. `None`: it has ended.
 fn look(it: Identity, first: Identity, flavour: Option<Flavour>, reading: &mut Reading) -> Option<ProcessSeen> {
     let pid = it.pid;
     let at_us = reading.now_us();
@@ -79,12 +79,12 @@ fn look(it: Identity, first: Identity, flavour: Option<Flavour>, reading: &mut R
     it.is_alive().then_some(seen)
 }
 
-/// A process may give itself any bytes as its name, and the kernel shows them as they are.
+/// A file as text. A process may give itself a name of any bytes, and the kernel shows them unchanged.
 pub(super) fn lossy(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
 
-/// Without what would control a terminal.
+/// The name of a process, without characters that would control a terminal.
 pub(super) fn comm(pid: u32) -> String {
     let name = lossy(&format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim().replace(char::is_control, "\u{fffd}")
@@ -105,11 +105,11 @@ fn version_in(folder: &Path) -> Option<String> {
     (!version.is_empty() && version.chars().all(|c| c.is_ascii_digit() || c == '.')).then(|| version.to_owned())
 }
 
-/// PostgreSQL's processes say what they are in their titles.
+/// The role of a process. PostgreSQL's processes have it in their titles.
 fn role(pid: u32, is_first: bool, flavour: Option<Flavour>) -> String {
     match (is_first, flavour) {
         (true, Some(Flavour::Postgresql)) => "postmaster".to_owned(),
-        // also where a loader runs it
+        // also when a loader runs it
         (true, _) => server_program(pid).unwrap_or_else(|| comm(pid)),
         (false, _) => role_by_title(pid),
     }
@@ -124,12 +124,12 @@ fn role_by_title(pid: u32) -> String {
     }
 }
 
-/// What all processes of a server have in common: PostgreSQL's are forks of the first one.
+/// The facts that all processes of a server share: PostgreSQL's processes are forks of the first one.
 struct Family<'a> {
     count: usize,
     flavour: Option<Flavour>,
     known: &'a mut Known,
-    /// Of these roles one process was read so that its total is exact: the kernel rounds each mapping down.
+    /// Roles for which one process was read so that its total is exact: the kernel rounds each mapping down.
     exact: BTreeSet<String>,
 }
 
@@ -146,7 +146,7 @@ fn deepen(seen: &mut [ProcessSeen], flavour: Option<Flavour>, known: &mut Known,
     let in_any_case = in_any_case(seen, reading);
     for (nth, at) in in_turn(seen).into_iter().enumerate() {
         let Some(process) = seen.get_mut(at) else { continue };
-        // of the others none is begun that the budget may not admit
+        // no further process is begun if it may exceed the budget
         if nth >= in_any_case && !reading.admits_another(dearest_us) {
             left_out += 1;
             continue;
@@ -161,8 +161,8 @@ fn deepen(seen: &mut [ProcessSeen], flavour: Option<Flavour>, known: &mut Known,
     }
 }
 
-/// A session that ends while the others are read has given its memory back: to estimate it from its like would count what nobody has. Of the first
-/// process its caller tells.
+/// Leaves out sessions that ended during the reading. Their memory is free again: an estimate from similar processes would count memory that nobody
+/// has. The caller reports the end of the first process.
 fn leave_out_the_ended(seen: &mut Vec<ProcessSeen>, first: Identity, reading: &mut Reading) {
     let is_there = |it: &ProcessSeen| Identity { pid: it.pid, start_time: it.started_ticks }.is_alive();
     let before = seen.len();
@@ -172,15 +172,15 @@ fn leave_out_the_ended(seen: &mut Vec<ProcessSeen>, first: Identity, reading: &m
     }
 }
 
-/// So many are looked into however busy the host is: one of each role, since the others are estimated from their like. Where readings are repeated, the
-/// server itself: the budget of each is small.
+/// The number of processes that are read in detail even on a busy host: one of each role, because the others are estimated from it. In repeated
+/// readings only the server's first process, because the budget of each reading is small.
 fn in_any_case(seen: &[ProcessSeen], reading: &Reading) -> usize {
     let roles: BTreeSet<&str> = seen.iter().map(|process| process.role.as_str()).collect();
     if reading.options.others_us.is_some() { 1 } else { roles.len() }
 }
 
-/// One of each role, in the order of their start; then one more of each, and so on. Of a role, they are taken from all over the order of their start:
-/// those that came first have often touched something else than those that came last.
+/// The order of reading: one process of each role, in the order of their start; then one more of each role, and so on. The processes of a role are
+/// chosen from early and late starts alike, because early processes have often touched other memory than late ones.
 fn in_turn(seen: &[ProcessSeen]) -> Vec<usize> {
     let mut of_role: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, process) in seen.iter().enumerate() {
@@ -193,7 +193,7 @@ fn in_turn(seen: &[ProcessSeen]) -> Vec<usize> {
     rounds.into_iter().map(|(_, at)| at).collect()
 }
 
-/// The first, then by the binary digits of their places read backwards: each beginning of this order is spread over all of them.
+/// The first one, then the others by the binary digits of their places read backwards: so each beginning of this order is spread over all of them.
 fn all_over(members: &[usize]) -> Vec<usize> {
     let digits = usize::BITS - members.len().leading_zeros();
     let backwards = |place: usize| if digits == 0 { 0 } else { place.reverse_bits() >> (usize::BITS - digits) };
@@ -224,13 +224,13 @@ fn read_into(process: &mut ProcessSeen, family: &mut Family<'_>, reading: &mut R
     }
 }
 
-/// Empty: not told.
+/// The allocator that serves malloc; empty: not known.
 fn serving(pid: u32, mappings: &[Mapping]) -> String {
     let serving = malloc::serving_with(pid, mappings.to_vec());
     if serving.is_known() { serving.name } else { String::new() }
 }
 
-/// What begins at names that the program exports.
+/// Reads the data that begin at names that the program exports.
 fn of_program(
     process: &mut ProcessSeen,
     target: &Target,

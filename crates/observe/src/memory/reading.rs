@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one reading has cost the target so far, and what could not be read.
+//! The cost of one reading for the target so far, and the data that could not be read.
 
 use super::Options;
 use super::page_counts::PageCounts;
@@ -8,12 +8,12 @@ use ledger::{Missing, Probe};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// The address space of a target is not held longer than this at a stretch, as far as it can be foreseen.
+/// The longest time for which a target's address space is held without a break, as far as it can be predicted.
 pub const STRETCH_US: u64 = 20_000;
-/// Another process is looked into only while all looks together held them for less than this.
+/// A further process is read in detail only while all processes together were held for less than this.
 pub const ALL_US: u64 = 200_000;
-/// What no look is begun after. A host that is busy makes each look longer, because the reader waits for a CPU; without its mappings little can be
-/// said of a server.
+/// After this time no reading of a process is begun. On a busy host each reading takes longer, because the reader waits for a CPU; and without its
+/// mappings little can be said about a server.
 pub(super) const LIMIT_US: u64 = 2_000_000;
 
 /// One reading of a server.
@@ -38,12 +38,12 @@ impl Reading {
         self.began_unix_us
     }
 
-    /// Microseconds since it began.
+    /// Microseconds since the reading began.
     pub(super) fn now_us(&self) -> u64 {
         micros(self.began)
     }
 
-    /// For so long the target was held, at most.
+    /// The longest time for which the target may have been held so far.
     pub(super) fn used_us(&self) -> u64 {
         self.used_us
     }
@@ -52,7 +52,7 @@ impl Reading {
         (self.now_us(), self.probes.into_values().collect(), self.missing)
     }
 
-    /// Does `read`, which holds the target's address space at most for as long as it takes.
+    /// Calls `read`, which holds the target's address space at most during the call.
     pub(super) fn hold<T>(&mut self, tier: &'static str, read: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let got = read();
@@ -61,7 +61,7 @@ impl Reading {
         got
     }
 
-    /// As [`Reading::hold`], where the kernel lets go `times` in between.
+    /// Like [`Reading::hold`], when the kernel releases the address space `times` in between.
     pub(super) fn hold_in_parts<T>(&mut self, tier: &'static str, times: u64, read: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let got = read();
@@ -70,7 +70,7 @@ impl Reading {
         got
     }
 
-    /// Something was read that holds nothing.
+    /// Counts a reading that holds nothing.
     pub(super) fn count(&mut self, tier: &'static str) {
         self.held(tier, 0, 0);
     }
@@ -83,12 +83,12 @@ impl Reading {
         probe.held_us_max = probe.held_us_max.max(longest);
     }
 
-    /// Whether the target may be held for so much longer.
+    /// Whether the target may be held for this much longer.
     pub(super) fn admits(&self, more_us: u64) -> bool {
         self.options.deep || self.used_us + more_us <= LIMIT_US
     }
 
-    /// Whether another process may be looked into, which takes so much longer.
+    /// Whether a further process may be read, which takes this much longer.
     pub(super) fn admits_another(&self, more_us: u64) -> bool {
         let all_us = self.options.others_us.unwrap_or(ALL_US);
         self.options.deep || self.used_us + more_us <= all_us
@@ -96,7 +96,7 @@ impl Reading {
 
     pub(super) fn missing(&mut self, what: impl Into<String>, why: impl Into<String>, remedy: Option<&str>) {
         let it = Missing { what: what.into(), why: why.into(), remedy: remedy.map(str::to_owned) };
-        // the same of two hundred processes is one thing
+        // the same problem of many processes is noted once
         if !self.missing.contains(&it) {
             self.missing.push(it);
         }

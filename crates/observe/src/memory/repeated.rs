@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Inventories of one server, again and again, as snapshots: what `ledger` makes accounts of later.
+//! Repeated inventories of one server, as snapshots, from which `ledger` makes accounts later.
 
 use super::processes::Known;
 use super::{ALL_US, Options, inventory_of_known};
@@ -10,28 +10,28 @@ use host::process::Identity;
 use ledger::Inventory;
 use std::time::Duration;
 
-/// The target is held for this share of the interval, at most.
+/// The target is held for at most one part in this many of the interval.
 const SHARE: u32 = 100;
 
 /// Reads inventories of one server. Each reading adds one snapshot, with an [`Inventory`] as JSON.
 ///
-/// Its budget is how long the server's processes are held: a hundredth of the interval. Where two readings in a row hold them longer, the interval
-/// becomes twice as long, and again, until it fits; where they hold them for much less, it becomes shorter again. Of many processes it looks into so many as fit.
+/// Its budget is a hundredth of the interval, for the time in which the server's processes are held. When two readings in a row hold them longer, the
+/// interval is doubled until they fit; when they hold them for much less, it is halved again. Of many processes it reads as many in detail as fit.
 pub struct InventoryReader {
     first: Identity,
     flavour: Option<Flavour>,
     version: Option<String>,
     connection: Option<Reopening>,
     asked: Duration,
-    /// The one that was asked for, or twice, four times, ... as long.
+    /// The requested interval, or two, four, ... times as long.
     interval: Duration,
     known: Known,
-    /// For so long the reading before held the processes, and the last one.
+    /// How long the last reading but one, and the last one, held the processes.
     held_us: [u64; 2],
 }
 
 impl InventoryReader {
-    /// `first`: mariadbd, mysqld or the postmaster. Without [`Self::asking`] the server is not asked.
+    /// `first`: mariadbd, mysqld or the postmaster. Without [`Self::asking`] no question is sent to the server.
     pub fn new(first: Identity, flavour: Option<Flavour>, interval: Duration) -> Self {
         Self {
             first,
@@ -45,7 +45,7 @@ impl InventoryReader {
         }
     }
 
-    /// Asks the server, too, over this connection; `version` as it named itself at login.
+    /// Sends questions to the server, too, over this connection; `version` is the server's version at login.
     #[must_use]
     pub fn asking(self, connection: Reopening, version: String) -> Self {
         Self { connection: Some(connection), version: Some(version), ..self }
@@ -56,10 +56,10 @@ impl InventoryReader {
         self.first
     }
 
-    /// Reads one.
+    /// Reads one inventory.
     ///
     /// # Errors
-    /// [`Error::Gone`]: the process has ended, also where a later one has its number.
+    /// [`Error::Gone`]: the process has ended, even if a later process has its number.
     pub fn inventory(&mut self) -> Result<Inventory, Error> {
         let Identity { pid, start_time } = self.first;
         let options = Options { others_us: Some(self.budget_us()), ..Options::default() };
@@ -95,14 +95,14 @@ impl Reader for InventoryReader {
         Some(self.interval)
     }
 
-    /// The shorter of two readings counts: that this thread waited for a CPU once says nothing of the server.
+    /// Uses the shorter time of two readings: a single wait of this thread for a CPU says nothing about the server.
     fn pace(&mut self) -> Option<Pace> {
         let held = Duration::from_micros(self.held_us[0].min(self.held_us[1]));
         let before = self.interval;
         while held * SHARE > self.interval {
             self.interval *= 2;
         }
-        // not at once where it has just fitted: it would go to and fro
+        // the interval is shortened only if there is much room: otherwise it would change back and forth
         if self.interval > self.asked && held * SHARE * 4 <= self.interval {
             self.interval /= 2;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The server's own rows about its memory, over SQL. Nothing is switched on, reset or written. What a server lacks or refuses is missing, with what
-//! would enable it.
+//! The server's own rows about its memory, over SQL. Nothing is switched on, reset or written. Rows that a server lacks or refuses are noted as
+//! missing, with what would allow to read them.
 
 mod huge_pages;
 mod marks;
@@ -27,18 +27,18 @@ pub(super) fn read(connection: &mut dyn Query, flavour: Flavour, reading: &mut R
     seen
 }
 
-/// The few rows that tell what it asks huge pages for.
+/// The few rows that describe the memory for which a server asks for huge pages.
 pub(super) fn for_huge_pages(connection: &mut dyn Query, flavour: Flavour, reading: &mut Reading) -> ServerSeen {
     let mut seen = ServerSeen { at_us: reading.now_us(), ..ServerSeen::default() };
     huge_pages::read(&mut Asking { connection, reading, is_silent: false }, flavour, &mut seen);
     seen
 }
 
-/// Asks a server until it falls silent.
+/// Asks a server until it no longer answers.
 pub(super) struct Asking<'a> {
     connection: &'a mut dyn Query,
     reading: &'a mut Reading,
-    /// Whoever waits for a silent server once does not wait for it again.
+    /// After one wait for a server that does not answer, nothing more is asked.
     is_silent: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum Unanswered {
 }
 
 impl Asking<'_> {
-    /// Whether settings that limit buffers, and high-water marks, are asked for.
+    /// Whether to ask for settings that limit buffers, and for high-water marks.
     pub(super) fn wants_limits(&self) -> bool {
         self.reading.options.limits
     }
@@ -62,7 +62,7 @@ impl Asking<'_> {
         self.reading.count("sql");
         self.connection.rows(sql).map_err(|error| match error.downcast_ref() {
             Some(load::Error::Server { .. }) => Unanswered::Refused(error.to_string()),
-            // as the tests' closures refuse
+            // the closures of tests refuse in this way
             None if !error.is::<std::io::Error>() && !error.is::<load::Error>() => {
                 Unanswered::Refused(error.to_string())
             }
@@ -78,7 +78,7 @@ impl Asking<'_> {
         Unanswered::Silent
     }
 
-    /// The rows; without an answer none, and `what` is missing.
+    /// The rows of a statement. Without an answer there are none, and `what` is noted as missing if the server refused.
     pub(super) fn rows_of(&mut self, what: &str, sql: &str, remedy: Option<&str>) -> Vec<Row> {
         match self.rows(sql) {
             Ok(rows) => rows,
@@ -102,7 +102,7 @@ impl Asking<'_> {
     }
 }
 
-/// Of rows of name and value.
+/// A map from rows of name and value.
 pub(super) fn pairs(rows: Vec<Row>) -> BTreeMap<String, String> {
     let pair = |row: Row| {
         let mut row = row.into_iter();
@@ -111,7 +111,7 @@ pub(super) fn pairs(rows: Vec<Row>) -> BTreeMap<String, String> {
     rows.into_iter().filter_map(pair).collect()
 }
 
-/// Empty for NULL.
+/// The text of a column; empty for NULL.
 pub(super) fn text(row: &Row, column: usize) -> String {
     row.get(column).cloned().flatten().unwrap_or_default()
 }

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads `smaps` so that no large mapping is looked at: the kernel walks all pages of a mapping while it holds the address space, and lets go only
-//! between two reads (fs/seq_file.c, fs/proc/task_mmu.c).
+//! Reads `smaps` so that the kernel does not walk a large mapping: it walks all pages of a mapping while it holds the address space, and releases it
+//! only between two reads (fs/seq_file.c, fs/proc/task_mmu.c).
 
 use super::reading::Reading;
 use std::fs::File;
 use std::io::{self, Read as _};
 
-/// Shorter than what is said of one mapping: the kernel then looks at one more mapping with a read, at most.
+/// Shorter than the text of one mapping: then each read makes the kernel walk at most one more mapping.
 const SHORT: usize = 512;
-/// The kernel's own buffer is of one page.
+/// The size of the kernel's own buffer, which is one page.
 const WHOLE: usize = 4096;
 
-/// The text; [`io::ErrorKind::TimedOut`] where the budget is used up. `before`: the number of the first mapping that must not be looked at; the text then ends a little before that.
+/// The text; [`io::ErrorKind::TimedOut`] when the budget is used up. `before`: the number of the first mapping that must not be walked; the text then
+/// ends a little before it.
 pub(super) fn text(file: &mut File, before: Option<usize>, reading: &mut Reading) -> io::Result<String> {
     let mut part = [0; WHOLE];
     let part = if before.is_some() { &mut part[..SHORT] } else { &mut part[..] };
     let mut text = Vec::new();
     let mut begun = 0;
-    // what the last read has looked at may still be in the kernel's buffer, and the next one looks at one more
+    // the mapping that the last read walked may still be in the kernel's buffer, and the next read walks one more
     while before.is_none_or(|before| begun + 1 < before) {
         if !reading.admits(0) {
             return Err(io::ErrorKind::TimedOut.into());
@@ -37,13 +38,13 @@ fn into_text(bytes: Vec<u8>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// How many mappings begin at or after `seen`: their lines start with an address, in small letters.
+/// The number of mappings that begin at or after `seen`: their lines start with an address, in small letters.
 fn begun_since(text: &[u8], seen: usize) -> usize {
     let is_begin = |at: &usize| *at == 0 || text[at - 1] == b'\n';
     (seen..text.len()).filter(is_begin).filter(|at| matches!(text[*at], b'0'..=b'9' | b'a'..=b'f')).count()
 }
 
-/// The last line of each mapping has its flags.
+/// The text without an incomplete record at its end: the last line of each mapping has its flags.
 fn whole_records(text: &str) -> &str {
     let (mut end, mut whole) = (0, 0);
     for line in text.split_inclusive('\n') {
@@ -93,7 +94,7 @@ mod tests {
             assert!(some.iter().all(|mapping| !mapping.flags.is_empty()));
         }
         let beyond = ledger::mapping::mappings(&text(&mut open(), Some(9999), &mut reading).unwrap());
-        // other tests map and unmap meanwhile
+        // other tests map and unmap memory at the same time
         assert!(beyond.len() * 2 > all.len());
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One process that is looked into. Its files are open from the start: when it ends, they do not become those of a later process with its number.
+//! One process that is read in detail. Its files are opened at the start: when it ends, they do not become those of a later process with its number.
 
 use super::pagemap::Presence;
 use super::reading::Reading;
@@ -16,12 +16,12 @@ pub(super) struct Target {
     maps: File,
     smaps: File,
     pagemap: File,
-    /// `None`: not for this user.
+    /// `None`: this user may not read it.
     memory: Option<File>,
 }
 
 impl Target {
-    /// `None`: it has ended, or this user may not look into it.
+    /// `None`: the process has ended, or this user may not read it.
     pub(super) fn open(process: &ProcessSeen, reading: &mut Reading) -> Option<Self> {
         let identity = Identity { pid: process.pid, start_time: process.started_ticks };
         match Self::files(identity) {
@@ -47,12 +47,12 @@ impl Target {
         self.identity.pid
     }
 
-    /// That process, and no later one with its number.
+    /// Whether this very process is alive, and not a later one with its number.
     pub(super) fn is_alive(&self) -> bool {
         self.identity.is_alive()
     }
 
-    /// Without what is resident.
+    /// The mappings, without their resident sizes.
     pub(super) fn maps(&mut self, reading: &mut Reading) -> io::Result<Vec<Mapping>> {
         let mut text = Vec::new();
         let mut part = [0; 4096];
@@ -73,7 +73,7 @@ impl Target {
         &self.pagemap
     }
 
-    /// Whether its memory may be read; else it says so, of `what`.
+    /// Whether its memory may be read; if not, `what` is noted as missing.
     pub(super) fn has_memory(&self, what: &str, reading: &mut Reading) -> bool {
         if self.memory.is_none() {
             reading.missing(what, "its memory is not for this user to read", Some(REMEDY));
@@ -81,14 +81,14 @@ impl Target {
         self.memory.is_some()
     }
 
-    /// Reads resident memory. `None`: some of it is not there. The kernel locks the address space for one page at a time (fs/proc/base.c, mem_rw).
+    /// Reads resident memory. `None`: some of it does not exist. The kernel locks the address space for one page at a time (fs/proc/base.c, mem_rw).
     pub(super) fn memory(&self, tier: &'static str, at: u64, into: &mut [u8], reading: &mut Reading) -> Option<()> {
         let memory = self.memory.as_ref()?;
         let pages = (into.len() as u64).div_ceil(super::page_bytes()) + 1;
         reading.hold_in_parts(tier, pages, || memory.read_exact_at(into, at)).ok()
     }
 
-    /// Which pages are resident from `start` to `end`.
+    /// For each page from `start` to `end`, whether it is resident.
     pub(super) fn presence(&self, start: u64, end: u64, reading: &mut Reading) -> Option<Presence> {
         Presence::read(&self.pagemap, start, end, reading)
     }

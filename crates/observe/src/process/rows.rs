@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Of a server with many processes, what each of them did: a row of its own beside the sum, bounded in number.
+//! The values of each process of a server with many processes: rows of their own beside the sum, for a limited number of processes.
 
 use crate::{Collector, Kind};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// How many processes get a row in one recording, oldest first: those that serve all, and the first connections. Where each transaction
-/// has a connection of its own, rows without an end would fill the recording; processes beyond are in the sum alone.
+/// The number of processes that get rows in one recording, oldest first: those that serve all connections, and the first connections. When each
+/// transaction has a connection of its own, rows for all would fill the recording; further processes are only in the sum.
 const MOST: usize = 64;
 
-/// What is kept of each; the sum has all.
+/// The values that are kept for each process; the sum has all values.
 const NAMES: [&str; 13] = [
     "utime",
     "stime",
@@ -34,7 +34,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Of the processes that are there now; `root` is the server's first one.
+    /// Updates the rows for the processes that exist now; `root` is the server's first one.
     pub(super) fn keep(&mut self, root: u32, pids: &[u32]) {
         self.entities.retain(|pid, _| pids.contains(pid));
         for pid in pids {
@@ -50,7 +50,7 @@ impl Rows {
         }
     }
 
-    /// The values of one process; `source` is that of the rows.
+    /// The values of one process; `source` is the source of the rows.
     pub(super) fn value(&self, into: &mut Collector, source: &'static str, pid: u32, it: (&str, Kind, f64)) {
         let (name, kind, value) = it;
         if let Some(entity) = self.entities.get(&pid).filter(|_| NAMES.contains(&name)) {
@@ -59,7 +59,7 @@ impl Rows {
     }
 }
 
-/// `None`: not told yet. A process that was just forked still has its parent's command line.
+/// `None`: not yet known. A process that was just forked still has its parent's command line.
 fn role(pid: u32, root: u32) -> Option<&'static str> {
     if pid == root {
         return Some("main");
@@ -67,7 +67,7 @@ fn role(pid: u32, root: u32) -> Option<&'static str> {
     role_of(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/cmdline")).ok()?))
 }
 
-/// As PostgreSQL names its kinds of process (miscinit.c, GetBackendTypeDesc), in the titles that it sets.
+/// PostgreSQL's names for its kinds of process (miscinit.c, GetBackendTypeDesc), in the titles that it sets.
 const ROLES: [&str; 18] = [
     "archiver",
     "autovacuum launcher",
@@ -89,7 +89,7 @@ const ROLES: [&str; 18] = [
     "bgworker",
 ];
 
-/// By the title `postgres: [CLUSTER: ]WHAT`, where a connection's WHAT is its account, its database and what it does.
+/// The role by the title `postgres: [CLUSTER: ]WHAT`. The WHAT of a connection is its account, its database and its activity.
 pub(crate) fn role_of(title: &str) -> Option<&'static str> {
     let what = title.trim_end_matches('\0').strip_prefix("postgres: ")?;
     let begins = |what: &str| ROLES.into_iter().find(|role| what.starts_with(role));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asks the server beside the sampling, on a thread of its own: a server that stalls must not stall its watcher.
+//! Asks the server during the sampling, on a thread of its own: a server that stalls must not stall its watcher.
 
 use super::asking::{Asking, Memory};
 use super::{mysql, postgresql, waits};
@@ -10,16 +10,16 @@ use host::clock::{RunClock, thread_cpu_time};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Which questions there are, beside those that each server is asked.
+/// Questions in addition to those that each server is asked.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Scope {
-    /// Wait events, and the free pages of each instance of the buffer pool.
+    /// Ask for wait events, and for the free pages of each instance of the buffer pool.
     pub(super) is_deep: bool,
     /// The server has `innodb_empty_free_list_algorithm`, which may be set while it runs.
     pub(super) has_algorithm: bool,
 }
 
-/// What to ask for.
+/// The data to ask for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Question {
     pub(super) sessions: bool,
@@ -29,14 +29,14 @@ pub(super) struct Question {
 
 #[derive(Debug)]
 pub(super) struct Answered {
-    /// Each with the times between which it was read.
+    /// Each answer with the times between which it was read.
     pub(super) answers: Vec<Answer>,
-    /// How long the server took for all.
+    /// How long the server took for all answers.
     pub(super) took_us: u64,
-    /// All that has been found missing until now.
+    /// Everything that has been found missing so far.
     pub(super) missing: Vec<Missing>,
     pub(super) statements: u64,
-    /// Of this thread, until now.
+    /// The CPU time of this thread so far.
     pub(super) cpu: Duration,
     /// The server's number of this connection.
     pub(super) own: Option<u64>,
@@ -46,7 +46,7 @@ pub(super) struct Answered {
 pub(super) struct Asker {
     questions: Sender<Question>,
     answers: Receiver<Answered>,
-    /// One question at a time.
+    /// Whether a question is not answered yet; there is only one question at a time.
     is_asking: bool,
 }
 
@@ -67,7 +67,7 @@ impl Asker {
         Ok(Self { questions, answers, is_asking: false })
     }
 
-    /// `false`: the last question is not answered yet.
+    /// `false`: the last question is not answered yet, and the new one is not sent.
     pub(super) fn ask(&mut self, question: Question) -> bool {
         if self.is_asking {
             return false;
@@ -76,7 +76,7 @@ impl Asker {
         self.is_asking
     }
 
-    /// `patience`: to wait for one that is on its way.
+    /// `patience`: how long to wait for an answer that is outstanding.
     pub(super) fn answered(&mut self, patience: Duration) -> Option<Answered> {
         if !self.is_asking {
             return None;
@@ -138,7 +138,7 @@ fn work(
     }
 }
 
-/// Another one after each loss of the connection.
+/// The server's number of our connection; it changes after each loss of the connection.
 fn own_number(asking: &mut Asking<'_>, protocol: Protocol) -> Option<u64> {
     let sql = match protocol {
         Protocol::Mysql => "SELECT CONNECTION_ID()",

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Questions of which a server may refuse some: each refusal is kept once, with what would help.
+//! Questions, some of which a server may refuse: each refusal is kept once, with what would help.
 
 use crate::server::Query;
 use ::stalls::watch::Missing;
 use load::Error as Refused;
 use std::collections::HashMap;
 
-/// One of several ways to ask the same.
+/// One of several statements for the same question.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) sql: &'static str,
-    /// It says all that is wanted.
+    /// Whether its answer has everything that is wanted.
     pub(super) is_enough: bool,
 }
 
@@ -18,7 +18,7 @@ pub(super) struct Source {
 pub(super) struct Row(Vec<Option<String>>);
 
 impl Row {
-    /// Empty for NULL.
+    /// The text of a column; empty for NULL.
     pub(super) fn text(&self, column: usize) -> &str {
         self.0.get(column).and_then(Option::as_deref).unwrap_or_default()
     }
@@ -28,28 +28,28 @@ impl Row {
     }
 }
 
-/// What is kept from one question to the next.
+/// The facts that are kept from one question to the next.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// Of each question, the way that the server took; `None`: it took none.
+    /// For each question, the statement that the server accepted; `None`: it accepted none.
     taken: HashMap<&'static str, Option<usize>>,
     pub(super) missing: Vec<Missing>,
     pub(super) statements: u64,
-    /// Wait events of performance_schema. `None`: not asked yet.
+    /// Whether wait events of performance_schema are on. `None`: not asked yet.
     pub(super) waits_are_on: Option<bool>,
-    /// Free pages of each instance of the buffer pool: how often in a row they were dear to ask for.
+    /// How often in a row the question for the free pages of each instance was expensive.
     pub(super) dear_instances: u32,
 }
 
 pub(super) struct Asking<'a> {
     pub(super) connection: &'a mut dyn Query,
     pub(super) memory: &'a mut Memory,
-    /// The connection was lost, or nobody answered.
+    /// Why the connection was lost, or that the server did not answer.
     pub(super) lost: Option<String>,
 }
 
 impl Asking<'_> {
-    /// The first way that the server takes and that yields rows is taken from then on.
+    /// The first statement that the server accepts and that returns rows is used from then on.
     pub(super) fn first_of(&mut self, what: &'static str, sources: &[Source], remedy: &str) -> Option<Vec<Row>> {
         if let Some(taken) = self.memory.taken.get(what).copied() {
             return self.rows(what, sources.get(taken?)?.sql);
@@ -75,7 +75,7 @@ impl Asking<'_> {
         None
     }
 
-    /// `None`: refused, or lost.
+    /// `None`: the server refused, or the connection was lost.
     pub(super) fn rows(&mut self, what: &str, sql: &str) -> Option<Vec<Row>> {
         match self.ask(sql) {
             Ok(rows) => Some(rows),
@@ -105,7 +105,7 @@ impl Asking<'_> {
         }
     }
 
-    /// Once each.
+    /// Notes what is missing, once for each `what`.
     pub(super) fn missing(&mut self, what: &str, why: String, remedy: Option<&str>) {
         if !self.memory.missing.iter().any(|missing| missing.what == what) {
             let remedy = remedy.map(str::to_owned);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The canary: a query that needs nothing, at an even pace, on a connection and a thread of its own. When even it waits, the server or its host answers
-//! nobody.
+//! The canary: a query that needs no data and no lock, sent at equal intervals, on a connection and a thread of its own. When even this query waits,
+//! the server or its host answers no client.
 
 use crate::server::Query as _;
 use crate::{Error, Reopening};
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// What comes of it.
+/// A report of the canary.
 #[derive(Debug)]
 pub(super) enum Sung {
-    /// The server's number of its connection.
+    /// The server's number of the canary's connection.
     Connection(u64),
     Run(watch::Canary),
-    /// Not answered. Told once.
+    /// The query was not answered. Reported once.
     Failed(String),
 }
 
@@ -46,7 +46,7 @@ impl Canary {
         Ok(Self { runs, is_over })
     }
 
-    /// Since it was last asked.
+    /// The reports since the last call.
     pub(super) fn sung(&self) -> Vec<Sung> {
         self.runs.try_iter().collect()
     }
@@ -78,7 +78,7 @@ fn sing(
         if is_told && tell.send(sung).is_err() {
             return;
         }
-        // what was missed is not made up for
+        // runs that were missed are not repeated
         due = (due + every).max(Instant::now());
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }

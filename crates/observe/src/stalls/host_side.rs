@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the host does while a server is watched: who waits for memory, and the disk of the data directory.
+//! The host during a watch: tasks that wait for memory, and the disk of the data directory.
 
 use crate::parse;
 use ::stalls::watch::{DiskTimes, HostReading};
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
 pub(super) struct HostSide {
-    /// The cgroup's own, or the host's.
+    /// The file of memory pressure: of the server's cgroup, or of the host.
     memory: PathBuf,
-    /// Major and minor number.
+    /// The disk's major and minor number.
     disk: Option<(u32, u32)>,
 }
 
 impl HostSide {
-    /// `data`: the data directory, as the server sees it.
+    /// `data`: the path of the data directory in the server's view.
     pub(super) fn of(pid: u32, data: Option<&str>) -> Self {
         let memory = cgroup_pressure(pid).unwrap_or_else(|| "/proc/pressure/memory".into());
         let disk = data.filter(|it| it.starts_with('/')).and_then(|data| {
             let device = std::fs::metadata(format!("/proc/{pid}/root{data}")).ok()?.dev();
             let numbers = (rustix::fs::major(device), rustix::fs::minor(device));
-            // nothing is counted of file systems without a device of their own
+            // the kernel counts nothing for file systems without a device of their own
             disk(&std::fs::read_to_string("/proc/diskstats").ok()?, numbers).map(|_| numbers)
         });
         Self { memory, disk }
@@ -40,16 +40,16 @@ impl HostSide {
     }
 }
 
-/// `memory.pressure` of the process's cgroup (v2), where it is to be read.
+/// The file `memory.pressure` of the process's cgroup (v2), if it is readable.
 fn cgroup_pressure(pid: u32) -> Option<PathBuf> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // the first cgroup has none: it is the host
+    // the root cgroup has none: it is the host
     let path = Path::new("/sys/fs/cgroup").join(path.strip_prefix('/')?).join("memory.pressure");
     std::fs::read_to_string(&path).ok().and_then(|text| some_total(&text)).map(|_| path)
 }
 
-/// Microseconds in which some task waited.
+/// The microseconds in which some task waited.
 pub(super) fn some_total(text: &str) -> Option<u64> {
     let mut us = None;
     parse::pressure(text, |name, _, value| {
@@ -63,7 +63,7 @@ pub(super) fn some_total(text: &str) -> Option<u64> {
 }
 
 /// One line of `/proc/diskstats` (kernel, admin-guide/iostats.rst): major, minor, name, reads, merged, sectors, ms, writes, merged, sectors, ms; from
-/// Linux 5.5 on flushes are the 16th and 17th number behind the name.
+/// Linux 5.5 on, flushes are the 16th and 17th number after the name.
 fn disk(text: &str, (major, minor): (u32, u32)) -> Option<DiskTimes> {
     let line = text.lines().find(|line| {
         let mut words = line.split_ascii_whitespace().map(str::parse);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stalls on their way into a recording: each as spans when it is settled, so that a watch that is killed loses the last seconds alone; the account when
-//! the watch has ended. [`Recorder`] watches on a thread of its own, beside a load or an observation.
+//! Writes stalls into a recording: each stall as spans as soon as it is settled, so that a watch that is killed loses only the last seconds; the
+//! account when the watch has ended. [`Recorder`] watches on a thread of its own, beside a load or an observation.
 
 use super::Watcher;
 use crate::Error;
@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Writes what a watch tells into a sink.
+/// Writes the results of a watch into a sink.
 pub struct Keeper {
-    /// Times of spans are this clock's.
+    /// The clock of the spans.
     clock: RunClock,
     sink: Box<dyn SampleSink>,
     /// The arm's name.
@@ -29,7 +29,7 @@ impl Keeper {
     }
 
     /// # Errors
-    /// The sink's own.
+    /// An error of the sink.
     pub fn stall(&mut self, stall: &Stall) -> Result<(), SinkError> {
         let Parts { stall, victims } = Parts::of(stall, self.told);
         self.told += 1;
@@ -37,10 +37,10 @@ impl Keeper {
         victims.into_iter().try_for_each(|victim| self.part(STALL_VICTIM, victim))
     }
 
-    /// What was seen beside stalls: [`Watcher::spans`].
+    /// Other events than stalls: [`Watcher::spans`].
     ///
     /// # Errors
-    /// The sink's own.
+    /// An error of the sink.
     pub fn spans(&mut self, spans: Vec<Span>) -> Result<(), SinkError> {
         spans.into_iter().try_for_each(|span| self.sink.span(&Span { entity: self.entity.clone(), ..span }))
     }
@@ -57,10 +57,10 @@ impl Keeper {
         })
     }
 
-    /// The watch has ended: without its stalls, which are spans.
+    /// Writes the end of the watch, without the stalls, which are spans.
     ///
     /// # Errors
-    /// The sink's own.
+    /// An error of the sink.
     pub fn ended(&mut self, watched: &Watched) -> Result<(), SinkError> {
         let watched = Watched { stalls: Vec::new(), ..watched.clone() };
         self.sink.snapshot(&Snapshot {
@@ -80,12 +80,12 @@ pub struct Recorder {
     stop: Arc<AtomicBool>,
 }
 
-/// What a [`Recorder`] came to.
+/// The result of a [`Recorder`].
 #[derive(Debug)]
 pub struct Recorded {
-    /// `cost.cpu_us` is that of the watch's own threads.
+    /// `cost.cpu_us` is the CPU time of the watch's own threads.
     pub watched: Watched,
-    /// Why not all of it is in the recording.
+    /// Why the recording is not complete.
     pub trouble: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl Recorder {
         Ok(Self { thread: Some(thread), stop })
     }
 
-    /// `None`: its thread has failed.
+    /// Stops the watch. `None`: its thread has failed.
     pub fn stop(mut self) -> Option<Recorded> {
         self.end()
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stalls of a server that runs: its threads are sampled, and it is asked what its connections wait for; what both mean is [`::stalls::watch`]'s.
+//! Stalls of a running server: its threads are sampled, and the server is asked what its connections wait for; [`::stalls::watch`] interprets both.
 //!
-//! Read-only: nothing is set on the server, no thread is stopped. The server is asked on a thread of its own, once a second, and, while a client's
-//! thread is seen to wait, up to ten times a second.
+//! Read-only: nothing is set on the server, no thread is stopped. A thread of its own asks the server, once a second, and up to ten times a second
+//! while a client's thread is seen waiting.
 
 mod asker;
 mod asking;
@@ -37,34 +37,34 @@ use std::time::Duration;
 use surroundings::Surroundings;
 use threads::Threads;
 
-/// How to watch.
+/// The settings of a watch.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// From one sweep to the next. `None`: 10 ms, or as much as keeps the sweeps below 1 % of a CPU, 20 ms at most.
+    /// The time from one sweep to the next. `None`: 10 to 20 ms, so long that the sweeps take less than 1 % of a CPU.
     pub interval: Option<Duration>,
-    /// The shortest stall that is told.
+    /// The shortest stall that is reported.
     pub least: Duration,
-    /// Statements with their values.
+    /// Report statements with their values.
     pub with_values: bool,
-    /// Looks more often, and asks for wait events and each instance's free pages.
+    /// Sweep more often, and ask for wait events and each instance's free pages.
     pub is_deep: bool,
-    /// Probes the function in which queries wait for a free page, and tells calls that are so long.
+    /// Probe the function in which queries wait for a free page, and report calls that take at least this long.
     pub probes: Option<Duration>,
-    /// From one run of a query that needs nothing to the next, on a connection of its own; `None`: none is sent.
+    /// The time from one run of the canary's query to the next, on a connection of its own; `None`: none is sent.
     pub canary: Option<Duration>,
     /// Follow the server's slow log.
     pub slow_log: bool,
-    /// The clock of a recording. `None`: one that begins with the watch.
+    /// The clock of a recording. `None`: a clock that begins with the watch.
     pub clock: Option<RunClock>,
 }
 
 impl Options {
-    /// The shortest stall that is told, where nobody says.
+    /// The shortest stall that is reported, by default.
     pub const LEAST: Duration = Duration::from_millis(50);
 }
 
 impl Default for Options {
-    /// The default tier, and nothing else.
+    /// Options of the default tier, with no additions.
     fn default() -> Self {
         Self {
             interval: None,
@@ -83,18 +83,18 @@ impl Default for Options {
 pub struct Asked {
     pub connection: Reopening,
     pub kind: ServerKind,
-    /// A further connection, for the canary.
+    /// A second connection, for the canary.
     pub canary: Option<Reopening>,
-    /// Its settings, by name.
+    /// The server's settings, by name.
     pub variables: BTreeMap<String, String>,
-    /// In words.
+    /// The server's name, in words.
     pub name: String,
 }
 
 /// Watches one server.
 pub struct Watcher {
     clock: RunClock,
-    /// When the watch began, on that clock.
+    /// When the watch began, on `clock`.
     began_us: u64,
     pid: u32,
     threads: Threads,
@@ -115,23 +115,23 @@ pub struct Watcher {
     counted_us: u64,
 }
 
-/// Threads come and go: looked for as often.
+/// The list of threads is read at this interval, because threads come and go.
 const LISTED_EVERY_US: u64 = 100_000;
-/// What the server says when nobody waits.
+/// The server is asked at this interval when no client waits.
 const COUNTED_EVERY_US: u64 = 1_000_000;
-/// From one question to the next at least.
+/// The least time from one question to the next.
 const ASKED_EVERY_US: u64 = 50_000;
-/// Threads that serve no client are looked at once in so many sweeps.
+/// Threads that serve no client are sampled once in this many sweeps.
 const STRANGERS_EVERY: u64 = 8;
 const ALGORITHM: &str = "innodb_empty_free_list_algorithm";
-/// For the first answer.
+/// How long to wait for the first answer.
 const PATIENCE: Duration = Duration::from_secs(6);
 
 impl Watcher {
-    /// `asked`: the server, where there is one to be asked. Waits for its first answer.
+    /// `asked`: the server, if one can be asked. Waits for its first answer.
     ///
     /// # Errors
-    /// [`Error::Gone`]: the process has ended. [`Error::Threads`]: this user may not look at them. [`Error::Thread`].
+    /// [`Error::Gone`]: the process has ended. [`Error::Threads`]: this user may not read its threads. [`Error::Thread`].
     pub fn start(
         process: Identity,
         by_process: bool,
@@ -215,7 +215,7 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Sleeps until the next sweep is due, and performs it. Returns the stalls that are settled by now.
+    /// Sleeps until the next sweep is due, and performs it. Returns the stalls that are settled by then.
     pub fn round(&mut self) -> Vec<Stall> {
         if let Some(overhead) = self.pacer.sleep() {
             self.watching.sleep_overhead(overhead);
@@ -237,18 +237,18 @@ impl Watcher {
         self.watching.settled(self.clock.now_us())
     }
 
-    /// The last readings, the stalls that were not told yet, and all that was watched.
+    /// Takes the last readings. Returns the stalls that were not returned yet, and the result of the whole watch.
     pub fn finish(self) -> (Vec<Stall>, Watched) {
         let before = self.cpu_before;
         self.finish_with(&|_| pace::cpu_time().saturating_sub(before))
     }
 
-    /// As [`Self::finish`], of a watch that is not all that its process does. `own`: the CPU time of the thread that watched.
+    /// Like [`Self::finish`], for a process that does other work, too. `own`: the CPU time of the thread that watched.
     pub fn finish_beside(self, own: &dyn Fn() -> Duration) -> (Vec<Stall>, Watched) {
         self.finish_with(&|of_asker| own() + of_asker)
     }
 
-    /// `cpu`: what the watch took, from what the thread took that asks the server.
+    /// `cpu`: computes the CPU time of the watch from that of the thread that asks the server.
     fn finish_with(mut self, cpu: &dyn Fn(Duration) -> Duration) -> (Vec<Stall>, Watched) {
         self.take_answers(Duration::from_millis(500));
         self.watching.host(self.clock.now_us(), self.host_side.read());
@@ -285,7 +285,7 @@ impl Watcher {
         (last, Watched { skipped, ..watched })
     }
 
-    /// Slow answers to the canary and entries of the slow log since the last time, for a recording. Their entity is empty.
+    /// Slow answers to the canary and entries of the slow log since the last call, for a recording. Their entity is empty.
     pub fn spans(&mut self) -> Vec<evidence::Span> {
         self.surroundings.spans()
     }
@@ -307,7 +307,7 @@ impl Watcher {
             .threads
             .sweep(&|thread| is_for_all || watching.is_client(thread), &|sample| watching.is_at_rest(sample));
         let took_us = self.clock.now_us().saturating_sub(at_us);
-        // the moment of each is not known better
+        // the time of each sample within the sweep is not known, so the middle is used
         self.watching.sample(at_us + took_us / 2, &swept.samples);
         for thread in swept.gone {
             self.watching.gone(at_us, thread);
@@ -359,7 +359,7 @@ impl Watcher {
     }
 }
 
-/// `datadir`, or `data_directory`.
+/// The server's setting `datadir` or `data_directory`.
 fn data_directory(asked: Option<&Asked>) -> Option<&str> {
     let variables = &asked?.variables;
     ["datadir", "data_directory"].iter().find_map(|name| variables.get(*name)).map(String::as_str)

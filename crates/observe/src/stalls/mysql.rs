@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! MySQL, MariaDB, Percona Server: what their connections do, and InnoDB's counters of free pages.
+//! MySQL, MariaDB, Percona Server: the activity of their connections, and InnoDB's counters of free pages.
 //!
-//! Which table has a connection's thread differs: `information_schema.PROCESSLIST.TID` in MariaDB and in Percona Server 5.6,
-//! `performance_schema.threads.THREAD_OS_ID` in MySQL from 5.7 on. The server itself is asked what it has.
+//! The table with a connection's thread differs: `information_schema.PROCESSLIST.TID` in MariaDB and in Percona Server 5.6,
+//! `performance_schema.threads.THREAD_OS_ID` in MySQL from 5.7 on. The server itself is asked which one it has.
 
 use super::asking::{Asking, Row, Source};
 use ::stalls::watch::{Counters, Says, Session};
 use std::time::{Duration, Instant};
 
-/// Number, thread, command, state, statement, our own number; milliseconds for which the statement runs.
+/// Columns: number, thread, command, state, statement, our own number; the time for which the statement has run, in milliseconds.
 const SESSIONS: [Source; 3] = [
     Source {
         sql: "SELECT ID, TID, COMMAND, STATE, LEFT(INFO, 1024), CONNECTION_ID(), TIME_MS FROM information_schema.PROCESSLIST",
@@ -25,7 +25,7 @@ const SESSIONS: [Source; 3] = [
     },
 ];
 
-/// Who waits for a lock of a row, and who holds it.
+/// The session that waits for a lock of a row, and the session that holds it.
 const LOCKS: [Source; 3] = [
     Source {
         sql: "SELECT r.trx_mysql_thread_id, b.trx_mysql_thread_id FROM information_schema.INNODB_TRX r \
@@ -49,7 +49,7 @@ const COUNTERS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN \
                         ('Innodb_buffer_pool_wait_free', 'Innodb_buffer_pool_pages_free', 'Innodb_buffer_pool_pages_LRU_flushed')";
 const INSTANCES: &str =
     "SELECT POOL_ID, FREE_BUFFERS FROM information_schema.INNODB_BUFFER_POOL_STATS ORDER BY POOL_ID";
-/// Asking for the instances is dear if it takes longer, so often in a row: a busy machine is late now and then.
+/// The question for the instances is expensive if it takes longer than [`DEAR`], this often in a row: a busy machine is late now and then.
 const MOST_DEAR: u32 = 3;
 const DEAR: Duration = Duration::from_millis(10);
 
@@ -82,14 +82,14 @@ fn session(row: &Row) -> Option<Session> {
     Some(Session { connection, thread, says, words: state.to_owned(), statement, age_us, blocked_by: Vec::new() })
 }
 
-/// `TIME_MS` has fractions.
+/// Microseconds from `TIME_MS`, which has fractions.
 fn micros(ms: f64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded, and not negative")]
     let us = (ms * 1000.0).clamp(0.0, 1e15) as u64;
     us
 }
 
-/// By `COMMAND` and `STATE`: sql/mysqld.cc (`stage_*`) and sql/mdl.cc of MySQL 5.6 to 9.7 and MariaDB 10.1 to 11.8.
+/// The meaning of `COMMAND` and `STATE`: sql/mysqld.cc (`stage_*`) and sql/mdl.cc of MySQL 5.6 to 9.7 and MariaDB 10.1 to 11.8.
 fn says(command: &str, state: &str) -> Says {
     match command {
         "Sleep" => return Says::Idle,
@@ -137,13 +137,13 @@ pub(super) fn counters(asking: &mut Asking<'_>) -> Option<Counters> {
     })
 }
 
-/// The algorithm in force is `backoff`.
+/// Whether the algorithm in force is `backoff`.
 pub(super) fn backoff(asking: &mut Asking<'_>) -> Option<bool> {
     let rows = asking.rows("innodb_empty_free_list_algorithm", "SELECT @@GLOBAL.innodb_empty_free_list_algorithm")?;
     rows.first().map(|row| row.text(0).eq_ignore_ascii_case("backoff"))
 }
 
-/// Free pages of each instance of the buffer pool. What takes long is not asked again.
+/// Free pages of each instance of the buffer pool. When the answers take long, the question is not sent again.
 pub(super) fn free_by_instance(asking: &mut Asking<'_>) -> Option<Vec<u64>> {
     const WHAT: &str = "free pages of each instance of the buffer pool";
     if asking.memory.dear_instances >= MOST_DEAR {

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When the next sweep is due, how late sweeps are, and what this process and the host's tasks have had.
+//! When the next sweep is due, how late sweeps are, and the CPU time and pressure of this process and the host.
 
 use super::host_side::some_total;
 use ::stalls::watch::Pressure;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Without an interval that was asked for.
+/// The limits of the interval when none was asked for.
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(20);
-/// Of a CPU: an interval is this many times a sweep.
+/// The sweeps' share of a CPU: an interval is at least this many times as long as a sweep.
 const SHARE: u32 = 100;
-/// The same of `--deep`: four looks lie in 20 ms.
+/// The same limits for `--deep`: then 20 ms contain four sweeps.
 const DEEP: (Duration, Duration, u32) = (Duration::from_millis(4), Duration::from_millis(5), 25);
-/// Of these the medians are taken.
+/// The number of values from which a median is taken.
 const KEPT: usize = 500;
-/// So often the medians are taken anew.
+/// The medians are computed again after this many sweeps.
 const TOLD_EVERY: u64 = 200;
 
 #[derive(Debug)]
 pub(super) struct Pacer {
     asked: Option<Duration>,
-    /// The shortest and the longest interval, and how many times a sweep it is.
+    /// The shortest and the longest interval, and the factor from a sweep to an interval.
     limits: (Duration, Duration, u32),
     interval: Duration,
     due: Instant,
     last_us: Option<u64>,
-    /// From one sweep to the next, how long each took, and how much too long each sleep was, all in microseconds.
+    /// The time from one sweep to the next, the length of each sweep, and the excess of each sleep, all in microseconds.
     apart: VecDeque<u64>,
     took: VecDeque<u64>,
     overslept: VecDeque<u64>,
@@ -52,7 +52,7 @@ impl Pacer {
         }
     }
 
-    /// Sleeps until the next sweep is due. Now and then: by how much a sleep is too long on this host, in microseconds, the median of the last ones.
+    /// Sleeps until the next sweep is due. Sometimes returns the median of the last sleeps' excess on this host, in microseconds.
     pub(super) fn sleep(&mut self) -> Option<f64> {
         let now = Instant::now();
         if self.due > now {
@@ -63,7 +63,7 @@ impl Pacer {
         if now > self.due + self.interval {
             self.late += 1;
         }
-        // what was missed is not made up for
+        // sweeps that were missed are not repeated
         self.due = (self.due + self.interval).max(now);
         let is_told = self.sweeps.is_multiple_of(TOLD_EVERY) && self.overslept.len() >= 50;
         is_told.then(|| median(&self.overslept) as f64)
@@ -112,12 +112,12 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Of all threads of this process, user and system.
+/// The CPU time of all threads of this process, user and system.
 pub(super) fn cpu_time() -> Duration {
     Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// Since boot; `None`: this kernel has no pressure stall information.
+/// Pressure since boot; `None`: this kernel has no pressure stall information.
 pub(super) fn pressure() -> Option<Pressure> {
     let total = |file: &str| {
         let text = std::fs::read_to_string(format!("/proc/pressure/{file}")).ok()?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! PostgreSQL: what its backends wait for, by `pg_stat_activity` (monitoring.sgml, tables of wait events, 10 to 18).
+//! PostgreSQL: the waits of its backends, by `pg_stat_activity` (monitoring.sgml, tables of wait events, 10 to 18).
 
 use super::asking::{Asking, Row, Source};
 use ::stalls::watch::{Says, Session};
 
-/// `pg_blocking_pids` looks into the table of locks, and is asked for those alone that wait for one.
+/// `pg_blocking_pids` reads the table of locks, so it is called only for backends that wait for a lock.
 const SESSIONS: [Source; 1] = [Source {
     sql: "SELECT pid, state, wait_event_type, wait_event, left(query, 1024), \
           CASE WHEN wait_event_type = 'Lock' THEN array_to_string(pg_blocking_pids(pid), ' ') END, \
@@ -30,7 +30,7 @@ fn session(row: &Row) -> Option<Session> {
     let (kind, event) = (row.text(2), row.text(3));
     let says = match row.text(1) {
         "active" | "fastpath function call" => says(kind, event),
-        // not to be seen
+        // this role may not see the state
         "" | "disabled" => return None,
         _ => Says::Idle,
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The probe on the function in which queries wait for a free page: where that function is in the program's file, and its hits on the watch's clock.
+//! The probe on the function in which queries wait for a free page: the function's place in the program's file, and its hits on the watch's clock.
 
 use crate::server::ServerKind;
 use ::stalls::watch::{Hit, Missing, Probe};
@@ -14,22 +14,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const WHAT: &str = "each wait for a free page, by probes";
-/// Where distributions put the symbols of programs, by the program's build id.
+/// The folder for symbols of distributions' programs, by the program's build id.
 const SYMBOLS: &str = "/usr/lib/debug/.build-id";
 
-/// A probe that is there until this is dropped.
+/// A probe that exists until this is dropped.
 #[derive(Debug)]
 pub(super) struct Probing {
     uprobe: Uprobe,
     symbol: &'static str,
-    /// The watch's clock began so long after boot, in microseconds.
+    /// The time from boot to the begin of the watch's clock, in microseconds.
     zero_us: u64,
     pub(super) hits: u64,
     pub(super) cpu: Duration,
 }
 
 impl Probing {
-    /// `kind`: of the server that is asked, where one is.
+    /// `kind`: the kind of the server that is asked, if there is one.
     ///
     /// # Errors
     /// Why there is no probe, and what would help.
@@ -59,7 +59,7 @@ impl Probing {
         Probe { symbol: self.symbol, least_us: micros(least) }
     }
 
-    /// What has come since the last look, but for the last millisecond's; at the end (`all`) that, too.
+    /// The hits since the last call, without those of the last millisecond; at the end (`all`) including them.
     pub(super) fn take(&mut self, all: bool) -> Vec<Hit> {
         let before = thread_cpu_time();
         let hits = if all { self.uprobe.take_all() } else { self.uprobe.take() };
@@ -85,7 +85,7 @@ impl Probing {
 type Refusal = (String, Option<String>);
 type Elf<'a> = ElfFile<'a, FileHeader64<Endianness>, &'a ReadCache<File>>;
 
-/// Where the function begins, in bytes from the begin of the program's file.
+/// The offset of the function in the program's file, in bytes.
 fn place(pid: u32, program: &Path, function: &Function) -> Result<u64, Refusal> {
     let cache = ReadCache::new(open(program)?);
     let parsed = parse(program, &cache)?;
@@ -175,7 +175,7 @@ mod tests {
         Function { symbol, ..*of }
     }
 
-    /// Not mangled, and in this program's own table.
+    /// The name is not mangled, and is in this program's own table.
     #[unsafe(no_mangle)]
     #[inline(never)]
     extern "C" fn wringer_observe_probed_function() -> u32 {

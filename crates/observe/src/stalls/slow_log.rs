@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The slow log of MySQL, MariaDB and Percona Server while it is written: what is added from now on, also behind a rotation. On a thread of its own.
+//! Follows the slow log of MySQL, MariaDB and Percona Server: reads entries that are added from now on, also after a rotation, on a thread of its
+//! own.
 
 use crate::Error;
 use ::stalls::SkippedPart;
@@ -15,22 +16,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// From one look at the file to the next.
+/// The time from one look at the file to the next.
 const EVERY: Duration = Duration::from_millis(100);
-/// Read at one look, at most: what comes faster is read later.
+/// The most bytes that are read in one look; further bytes are read later.
 const AT_ONCE: u64 = 4 << 20;
-/// An entry that is longer is left out.
+/// A longer entry is left out.
 const MOST_PENDING: usize = 16 << 20;
 const MOST_STATEMENT_BYTES: usize = 256;
-/// Stalls are shorter than what a server logs by default, 10 s.
+/// Stalls are shorter than the default threshold of the log, 10 s: from this `long_query_time` on, a note says that shorter statements are left out.
 const LONG_US: f64 = 1.0;
 
-/// What a look has brought.
+/// The result of one look.
 #[derive(Debug, Default)]
 pub(super) struct Read {
     pub(super) entries: Vec<Logged>,
     pub(super) skipped: Vec<SkippedPart>,
-    /// Why it is not read any more.
+    /// Why the log is not read any more.
     pub(super) lost: Option<String>,
 }
 
@@ -42,10 +43,10 @@ pub(super) struct SlowLog {
 }
 
 impl SlowLog {
-    /// `variables`: the server's settings, by name. Begins at the file's end.
+    /// `variables`: the server's settings, by name. Reading begins at the file's end.
     ///
     /// # Errors
-    /// In words: it is off, is no file, or cannot be read; and what would help.
+    /// The reason in words: the log is off, is no file, or cannot be read; and what would help.
     pub(super) fn start(variables: &BTreeMap<String, String>, pid: u32, clock: RunClock) -> Result<Self, Missing> {
         let place = place(variables, pid)?;
         let tail = Tail::open(&place, true).map_err(|error| unreadable(&place, &error))?;
@@ -58,12 +59,12 @@ impl SlowLog {
         Ok(Self { reads, is_over, thread: Some(thread) })
     }
 
-    /// Since it was last asked.
+    /// The results since the last call.
     pub(super) fn reads(&self) -> Vec<Read> {
         self.reads.try_iter().collect()
     }
 
-    /// The rest, as far as it is written by now.
+    /// Ends the thread, and returns the rest of what is written by now.
     pub(super) fn end(&mut self) -> Vec<Read> {
         self.is_over.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
@@ -86,7 +87,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Missing {
     Missing { what: WHAT.to_owned(), why, remedy: Some("root, or the user the server runs as".to_owned()) }
 }
 
-/// Where the server writes it.
+/// The path of the log.
 fn place(variables: &BTreeMap<String, String>, pid: u32) -> Result<PathBuf, Missing> {
     let of = |name: &str| variables.get(name).map(String::as_str).unwrap_or_default();
     let missing = |why: String, remedy: &str| Missing { what: WHAT.to_owned(), why, remedy: Some(remedy.to_owned()) };
@@ -102,12 +103,12 @@ fn place(variables: &BTreeMap<String, String>, pid: u32) -> Result<PathBuf, Miss
     }
     let file = Path::new(of("slow_query_log_file"));
     let path = if file.is_absolute() { file.to_owned() } else { Path::new(of("datadir")).join(file) };
-    // a server in a container has a root of its own
+    // a server in a container has its own root of the file system
     let inside = PathBuf::from(format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap_or(&path));
     Ok(if File::open(&inside).is_ok() { inside } else { path })
 }
 
-/// The log is on, and leaves out what lasts less than a stall does.
+/// A note if the log leaves out statements that are as short as a stall.
 pub(super) fn leaves_out(variables: &BTreeMap<String, String>) -> Option<Missing> {
     let time = variables.get("long_query_time")?;
     let seconds: f64 = time.parse().ok()?;
@@ -140,9 +141,9 @@ struct Tail {
     path: PathBuf,
     file: File,
     inode: u64,
-    /// Where the next byte is.
+    /// The position of the next byte.
     position: u64,
-    /// Read, and not understood yet: the entry may go on.
+    /// Bytes that were read and not parsed yet, because the entry may continue.
     pending: Vec<u8>,
 }
 
@@ -154,7 +155,7 @@ impl Tail {
         Ok(Self { path: path.to_owned(), file, inode, position, pending: Vec::new() })
     }
 
-    /// `is_last`: what is there is all that comes.
+    /// `is_last`: nothing more will be read after this.
     fn look(&mut self, now_us: u64, is_last: bool, read: &mut Read) -> io::Result<()> {
         let length = self.file.metadata()?.len();
         if length < self.position {
@@ -166,7 +167,7 @@ impl Tail {
         let is_whole = grown == 0 && self.pending.ends_with(b";\n");
         self.understand(now_us, is_whole || is_last || (is_rotated && grown == 0), read);
         if is_rotated && grown == 0 {
-            // the old file is read to its end; a new one that cannot be read yet is tried again
+            // the old file has been read to its end; a new file that cannot be opened yet is tried again
             if let Ok(new) = Self::open(&self.path, false) {
                 *self = new;
                 self.grow()?;
@@ -176,14 +177,14 @@ impl Tail {
         Ok(())
     }
 
-    /// How many bytes have come.
+    /// Reads more of the file. Returns the number of new bytes.
     fn grow(&mut self) -> io::Result<u64> {
         let grown = (&self.file).take(AT_ONCE).read_to_end(&mut self.pending)? as u64;
         self.position += grown;
         Ok(grown)
     }
 
-    /// All entries that are whole; or all there is.
+    /// Parses all complete entries; with `is_all`, everything that was read.
     fn understand(&mut self, now_us: u64, is_all: bool, read: &mut Read) {
         let end = if is_all { self.pending.len() } else { last_begin(&self.pending) };
         if end == 0 {
@@ -218,7 +219,7 @@ impl Tail {
     }
 }
 
-/// Where the last entry begins: what is before it is whole. 0: there is but one, or none.
+/// The position of the last entry's begin: everything before it is complete. 0: there is only one entry, or none.
 fn last_begin(text: &[u8]) -> usize {
     let begins = |at: usize, with: &[u8]| text.get(at..).is_some_and(|rest| rest.starts_with(with));
     let lines = (0..text.len()).rev().filter(|at| *at == 0 || text.get(at - 1) == Some(&b'\n'));

@@ -11,7 +11,7 @@ fn entry(connection: u64, time: &str) -> String {
     )
 }
 
-/// MariaDB leaves out the time that it has just written.
+/// An entry without a time: MariaDB leaves out a time that it has just written.
 fn without_time(connection: u64) -> String {
     entry(connection, "0.2").split_once('\n').expect("lines").1.to_owned()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is read beside samples and answers: the canary and the slow log, each on a thread of its own.
+//! Sources beside samples and answers: the canary and the slow log, each on a thread of its own.
 
 use super::canary::{Canary, Sung};
 use super::slow_log::{self, Read, SlowLog};
@@ -12,11 +12,11 @@ use evidence::{CANARY, LOGGED, Span};
 use host::clock::RunClock;
 use std::collections::BTreeMap;
 
-/// An answer to the canary that is a span.
+/// An answer to the canary that takes at least this long becomes a span.
 const SLOW_US: u64 = 10_000;
-/// Kept until somebody fetches them; a log of all statements has more.
+/// The most spans that are kept until they are fetched; a log of all statements has more.
 const MOST_SPANS: usize = 2000;
-/// Places of the log that are kept.
+/// The most skipped places of the log that are kept.
 const MOST_SKIPPED: usize = 100;
 
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub(super) struct Surroundings {
 }
 
 impl Surroundings {
-    /// Also returns what cannot be read.
+    /// Also returns the sources that cannot be read.
     ///
     /// # Errors
     /// No thread can be started.
@@ -47,7 +47,7 @@ impl Surroundings {
         if let Some((connection, every)) = asked.canary.take().zip(options.canary) {
             surroundings.canary = Some(Canary::start(connection, protocol, clock, every)?);
         }
-        // PostgreSQL's log is no slow log
+        // PostgreSQL's log is not a slow log
         if options.slow_log && protocol == Protocol::Mysql {
             match SlowLog::start(&asked.variables, pid, clock) {
                 Ok(log) => {
@@ -66,7 +66,7 @@ impl Surroundings {
         }
     }
 
-    /// What has come since the last time.
+    /// Passes the reports since the last call to `watching`.
     pub(super) fn told(&mut self, watching: &mut Watching) {
         let sung: Vec<Sung> = self.canary.iter().flat_map(Canary::sung).collect();
         for sung in sung {
@@ -89,7 +89,7 @@ impl Surroundings {
         self.read(reads, watching);
     }
 
-    /// The last readings. No canary is sent any more.
+    /// Takes the last readings. No canary is sent after this.
     pub(super) fn end(&mut self, watching: &mut Watching) {
         self.told(watching);
         self.canary = None;
@@ -119,7 +119,7 @@ impl Surroundings {
         }
     }
 
-    /// What was seen since the last time, for a recording: slow answers to the canary, entries of the log.
+    /// The spans since the last call, for a recording: slow answers to the canary, entries of the log.
     pub(super) fn spans(&mut self) -> Vec<Span> {
         std::mem::take(&mut self.spans)
     }

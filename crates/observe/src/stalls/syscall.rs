@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a thread does, by `/proc/PID/task/TID/syscall` (proc_pid_syscall(5)), or, where that is not to be read, by `wchan`.
+//! The activity of a thread, by `/proc/PID/task/TID/syscall` (proc_pid_syscall(5)), or, if that is not readable, by `wchan`.
 
 use ::stalls::watch::Doing;
 use libc::c_long;
 
-/// Of `syscall`: `running`, `-1 SP PC` (in the kernel, and in no system call), or the call's number, six arguments, SP and PC. `None`: not that text.
+/// The activity from the text of `syscall`: `running`, `-1 SP PC` (in the kernel, and in no system call), or the call's number, six arguments, SP and
+/// PC. `None`: the text has another form.
 pub(super) fn doing(text: &str) -> Option<Doing> {
     let mut words = text.split_ascii_whitespace();
     let first = words.next()?;
@@ -22,9 +23,9 @@ pub(super) fn doing(text: &str) -> Option<Doing> {
     Some(of_call(number, &argument))
 }
 
-/// Waits that only their end ends.
+/// Calls that wait only for a time.
 const SLEEPS: [c_long; 2] = [libc::SYS_nanosleep, libc::SYS_clock_nanosleep];
-/// `read` and `write` may be of a file: a server of today reads its files with `pread64`, and its clients over TLS with `read`.
+/// `read` and `write` may be on a file, but today's servers read their files with `pread64`, and their clients over TLS with `read`.
 const OF_A_CLIENT: [c_long; 7] = [
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
@@ -67,12 +68,12 @@ fn of_call(number: c_long, argument: &dyn Fn(usize) -> Option<u64>) -> Doing {
     } else if WRITES.contains(&number) {
         Doing::Syncing
     } else {
-        // futex and semaphores; and what has no name here is a wait for something, too
+        // futexes and semaphores; and a call that is not named here is a wait, too
         Doing::Blocked
     }
 }
 
-/// `select(0, NULL, NULL, NULL, t)` and `poll(NULL, 0, t)`.
+/// Whether the call is `select(0, NULL, NULL, NULL, t)` or `poll(NULL, 0, t)`.
 fn is_sleep_without_descriptors(number: c_long, argument: &dyn Fn(usize) -> Option<u64>) -> bool {
     let is = |nth: usize| argument(nth) == Some(0);
     if number == libc::SYS_pselect6 || is_older::select(number) {
@@ -82,7 +83,7 @@ fn is_sleep_without_descriptors(number: c_long, argument: &dyn Fn(usize) -> Opti
     }
 }
 
-/// Calls that newer architectures do not have.
+/// System calls that newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 mod is_older {
     use libc::c_long;
@@ -117,7 +118,8 @@ mod is_older {
     }
 }
 
-/// By the function of the kernel in which it waits, Linux 5.10 to 6.18. `select` without descriptors looks as a wait for a client does there.
+/// The activity by the function of the kernel in which the thread waits, Linux 5.10 to 6.18. There `select` without descriptors looks like a wait for
+/// a client.
 pub(super) fn by_wait_channel(wchan: &str) -> Doing {
     let is = |beginnings: &[&str]| beginnings.iter().any(|it| wchan.starts_with(it));
     if wchan.is_empty() || wchan == "0" {
@@ -163,8 +165,8 @@ pub(super) fn by_wait_channel(wchan: &str) -> Doing {
     }
 }
 
-/// Functions of the kernel in which a task waits for free memory, or is held back because its cgroup has too much (mm/vmscan.c, mm/memcontrol.c,
-/// mm/memory.c, mm/page_io.c; Linux 5.10 to 6.18).
+/// Whether this is a function of the kernel in which a task waits for free memory, or is held back because its cgroup has too much (mm/vmscan.c,
+/// mm/memcontrol.c, mm/memory.c, mm/page_io.c; Linux 5.10 to 6.18).
 pub(super) fn is_reclaim(wchan: &str) -> bool {
     let names = [
         "mem_cgroup_handle_over_high",
@@ -209,7 +211,7 @@ mod tests {
         assert_eq!(doing("gone"), None);
     }
 
-    /// This kernel's own text of a thread of this test.
+    /// The text of this kernel for a thread of this test.
     #[test]
     fn this_kernel_shows_a_thread_that_sleeps() {
         let (send, tid) = std::sync::mpsc::channel();

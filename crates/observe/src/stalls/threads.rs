@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The threads of a server, looked at again and again through descriptors that stay open. Nothing is stopped.
+//! The threads of a server, sampled repeatedly through descriptors that stay open. No thread is stopped.
 
 use super::syscall::{by_wait_channel, doing, is_reclaim};
 use crate::Error;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-/// A server's threads; of one with a process for each connection, its children.
+/// A server's threads; for a server with a process for each connection, its child processes.
 #[derive(Debug)]
 pub(super) struct Threads {
     pid: u32,
@@ -18,7 +18,7 @@ pub(super) struct Threads {
     open: BTreeMap<u32, Files>,
     buffer: Vec<u8>,
     by_wait_channel: bool,
-    /// Where in the kernel each waits is looked at, too.
+    /// Whether the kernel function in which each thread waits is read, too.
     is_memory_short: bool,
 }
 
@@ -27,12 +27,12 @@ struct Files {
     /// `syscall`, or `wchan`.
     state: File,
     schedstat: Option<File>,
-    /// `wchan`, once it was needed.
+    /// `wchan`, opened when it is first needed.
     channel: Option<File>,
     folder: PathBuf,
 }
 
-/// What came and went.
+/// The result of a sweep: samples, and the threads that have ended.
 #[derive(Debug, Default)]
 pub(super) struct Swept {
     pub(super) samples: Vec<Sample>,
@@ -40,10 +40,10 @@ pub(super) struct Swept {
 }
 
 impl Threads {
-    /// `by_process`: it has a process for each connection. Also returns what cannot be read.
+    /// `by_process`: the server has a process for each connection. Also returns what cannot be read.
     ///
     /// # Errors
-    /// [`Error::Threads`]: nothing tells what they do.
+    /// [`Error::Threads`]: this user can read nothing about the threads' activity.
     pub(super) fn of(pid: u32, by_process: bool) -> Result<(Self, Vec<Missing>), Error> {
         let mut missing = Vec::new();
         let is_readable = |file: &str| std::fs::read(format!("/proc/{pid}/{file}"));
@@ -62,7 +62,7 @@ impl Threads {
                 true
             }
         };
-        // who may not read it gets `0`, as of a thread that runs
+        // a user who may not read it gets `0`, as for a running thread
         let has_channel = rustix::process::geteuid().is_root()
             || is_readable("wchan").is_ok_and(|text| !text.is_empty() && text != b"0");
         if by_wait_channel && !has_channel {
@@ -86,7 +86,7 @@ impl Threads {
         Ok((threads, missing))
     }
 
-    /// Looks which threads there are. Returns those that have ended.
+    /// Updates the list of threads. Returns those that have ended.
     pub(super) fn list(&mut self) -> Vec<u32> {
         let now = self.there();
         let gone: Vec<u32> = self.open.keys().copied().filter(|thread| !now.contains(thread)).collect();
@@ -122,7 +122,7 @@ impl Threads {
         Ok(Files { state, schedstat: File::open(folder.join("schedstat")).ok(), channel: None, folder })
     }
 
-    /// Tasks of this host wait for memory: those of the server may be among them.
+    /// Sets whether tasks of this host wait for memory: threads of the server may be among them.
     pub(super) fn memory_is_short(&mut self, is_short: bool) {
         self.is_memory_short = is_short;
     }
@@ -131,7 +131,7 @@ impl Threads {
         self.open.len() as u64
     }
 
-    /// What those that `wanted` names do now. `at_rest`: nothing more need be known of one that does this.
+    /// Samples the threads that `wanted` selects. `at_rest`: whether nothing more need be read of a thread with this sample.
     pub(super) fn sweep(&mut self, wanted: &dyn Fn(u32) -> bool, at_rest: &dyn Fn(&Sample) -> bool) -> Swept {
         let mut swept = Swept::default();
         let Self { open, buffer, by_wait_channel: by_channel, is_memory_short, .. } = self;
@@ -140,7 +140,7 @@ impl Threads {
                 swept.gone.push(*thread);
                 continue;
             };
-            // who is held back on its way out of a call seems to be in that call
+            // a thread that is held back at the end of a call seems to be still in that call
             if *is_memory_short && doing != Doing::Running && files.is_in_reclaim(buffer) {
                 doing = Doing::Reclaiming;
             }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Wait events of performance_schema, where they are on: they are read, never switched on. Those of idle connections are left out.
+//! Wait events of performance_schema, if they are on: they are read, never switched on. The wait events of idle connections are left out.
 
 use super::asking::{Asking, Row};
 use ::stalls::watch::{Says, Session};
 
 const CONSUMERS: &str = "SELECT NAME, ENABLED FROM performance_schema.setup_consumers \
                          WHERE NAME IN ('events_waits_current', 'thread_instrumentation', 'global_instrumentation')";
-/// Those that go on, the outer ones first.
+/// Wait events that have not ended, the outer ones first.
 const WAITS: &str = "SELECT t.PROCESSLIST_ID, w.EVENT_NAME, w.OPERATION FROM performance_schema.events_waits_current w \
                      JOIN performance_schema.threads t ON t.THREAD_ID = w.THREAD_ID \
                      WHERE w.END_EVENT_ID IS NULL AND w.EVENT_NAME <> 'idle' AND w.EVENT_NAME NOT LIKE 'wait/io/socket/%' \
                      AND t.PROCESSLIST_ID IS NOT NULL ORDER BY w.EVENT_ID";
 const WHAT: &str = "the server's own wait events";
 
-/// Adds to each session what its innermost wait event says.
+/// Adds to each session the meaning of its innermost wait event.
 pub(super) fn add(asking: &mut Asking<'_>, sessions: &mut [Session]) {
     if !are_on(asking) {
         return;
@@ -26,7 +26,7 @@ pub(super) fn add(asking: &mut Asking<'_>, sessions: &mut [Session]) {
     }
 }
 
-/// Asked once.
+/// Whether wait events are on; the server is asked once.
 fn are_on(asking: &mut Asking<'_>) -> bool {
     if let Some(are_on) = asking.memory.waits_are_on {
         return are_on;
@@ -58,7 +58,7 @@ fn tell(session: &mut Session, row: &Row) {
     name.clone_into(&mut session.words);
 }
 
-/// By names of instruments: MySQL 5.6 to 9.7, MariaDB 10.1 to 11.8.
+/// The meaning of the names of instruments: MySQL 5.6 to 9.7, MariaDB 10.1 to 11.8.
 fn says(name: &str, operation: &str) -> Says {
     let is = |beginnings: &[&str]| beginnings.iter().any(|it| name.starts_with(it));
     if is(&["wait/lock/metadata/", "wait/lock/table/", "wait/synch/cond/sql/MDL_context"]) {
@@ -68,7 +68,7 @@ fn says(name: &str, operation: &str) -> Says {
     } else if is(&["wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/sxlock/", "wait/synch/prlock/"]) {
         Says::Mutex
     } else {
-        // `wait/io/table/sql/handler` with nothing within it, for one: the engine waits, and does not say for what
+        // for example `wait/io/table/sql/handler` with nothing within it: the engine waits, and does not report for what
         Says::Busy
     }
 }

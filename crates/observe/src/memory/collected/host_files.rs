@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files of the kernel, as they are: of the host, of the server's processes, of its memory cgroup. Reading them holds no process.
+//! Unchanged files of the kernel: of the host, of the server's processes, of its memory cgroup. Reading them holds no process.
 
 use super::mask;
 use crate::memory::processes::lossy;
@@ -39,7 +39,8 @@ fn settings(inventory: &Inventory) -> String {
     inventory.host.settings.iter().map(|(name, value)| format!("{name}\t{value}\n")).collect()
 }
 
-/// Of /proc/PID below `proc/PID`, of all else below `host`. `None`: it is not there, or not for this user.
+/// A file and its path in the bundle: a file of /proc/PID is below `proc/PID`, every other file below `host`. `None`: the file does not exist, or
+/// this user may not read it.
 fn as_it_is(path: &Path) -> Option<(String, String)> {
     let text = lossy(path.to_str()?)?;
     let name = path.to_str()?.trim_start_matches('/');
@@ -47,7 +48,7 @@ fn as_it_is(path: &Path) -> Option<(String, String)> {
     Some((if is_of_process { name.to_owned() } else { format!("host/{name}") }, text))
 }
 
-/// Files in this folder and in those below it, so many levels deep.
+/// Files in this folder and in the folders below it, down to this number of levels.
 fn below(folder: &str, levels: u32) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -68,7 +69,7 @@ fn nodes() -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_node).map(|path| path.join("meminfo")).collect()
 }
 
-/// All files `memory.*` that can be read; some can only be written.
+/// All readable files `memory.*` and `hugetlb.*`; some files can only be written.
 fn cgroup(inventory: &Inventory) -> Vec<(String, String)> {
     let folder = inventory.processes.first().and_then(|process| crate::memory::cgroup_seen::folder_of(process.pid));
     let files = folder.iter().filter_map(|folder| folder.to_str()).flat_map(|folder| below(folder, 1));

@@ -2,7 +2,7 @@
 //! Takes secrets out of a command line.
 
 const MASK: &str = "***";
-/// An option whose name has one of these holds a secret, or the path of one.
+/// An option whose name contains one of these words holds a secret, or the path of one.
 const SECRET: [&str; 7] = ["password", "passwd", "pwd", "secret", "token", "key", "conninfo"];
 
 /// The arguments, with a space between them.
@@ -18,13 +18,13 @@ pub(super) fn arguments(command_line: &[u8]) -> String {
 }
 
 fn argument_masked(argument: &str) -> String {
-    // mysqld -pWORD, as its clients take it
+    // mysqld -pWORD, in the form of its clients
     if argument.starts_with("-p") && argument.len() > 2 && !argument[2..].bytes().all(|byte| byte.is_ascii_digit()) {
         return format!("-p{MASK}");
     }
     match argument.split_once('=') {
         Some((name, _)) if is_secret(name) => format!("{name}={MASK}"),
-        // any word of PostgreSQL's connection strings
+        // each word of PostgreSQL's connection strings
         _ if argument.split_whitespace().count() > 1 => {
             argument.split_whitespace().map(argument_masked).collect::<Vec<_>>().join(" ")
         }
@@ -34,7 +34,7 @@ fn argument_masked(argument: &str) -> String {
 
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    // sizes of key caches are no secrets
+    // the sizes of key caches are no secrets
     !name.contains("key_") && !name.contains("key-") && SECRET.iter().any(|word| name.contains(word))
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The server's rows about its memory, as tables with tabs. What a server does not have, or refuses, is a line that says so.
+//! The server's rows about its memory, as tables with tabs. When the server lacks or refuses a table, a line says so.
 
 use super::super::server_rows::Row;
 use crate::server::Query;
@@ -16,7 +16,7 @@ const fn table(name: &'static str, columns: &'static str, sql: &'static str) -> 
     Table { name, columns, sql }
 }
 
-/// The five summaries of article 3's kind, the views of sys made of them, and counters that tools for people show.
+/// The five summaries that article 3 uses, the views of sys on them, and counters that tools show to people.
 const MYSQL: &[Table] = &[
     table(
         "memory_summary_global_by_event_name",
@@ -92,7 +92,7 @@ const POSTGRESQL: &[Table] = &[
         "name contexts total_bytes used_bytes",
         "SELECT name, count(*), sum(total_bytes), sum(used_bytes) FROM pg_backend_memory_contexts GROUP BY name ORDER BY 3 DESC",
     ),
-    // without the statement
+    // the statement is left out
     table(
         "pg_stat_activity",
         "pid usename datname state backend_type backend_start",
@@ -125,7 +125,7 @@ fn asked(connection: &mut dyn Query, table: &Table, is_silent: &mut bool) -> Str
     match connection.rows(table.sql) {
         Ok(rows) => text(table.columns, &rows),
         Err(error) => {
-            // whoever waits for a silent server once does not wait for it again
+            // after one wait for a server that does not answer, nothing more is asked
             *is_silent = error.is::<std::io::Error>()
                 || error.downcast_ref::<load::Error>().is_some_and(|it| !matches!(it, load::Error::Server { .. }));
             format!("# {error}\n").replace(['\t', '\r'], " ")

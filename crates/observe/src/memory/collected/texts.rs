@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Texts from the inventory, as tools would show them.
+//! Texts from the inventory, in the format of common tools.
 
 use ledger::{Inventory, Mapping, ProcessSeen};
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ fn line(text: &mut String, process: &ProcessSeen) {
     let _ = writeln!(text, "{}\t{}\t{}\t{figures}\t{score}\t{adjustment}", process.pid, process.role, process.command);
 }
 
-/// As in /proc/PID/smaps, with those fields that were read.
+/// A mapping in the format of /proc/PID/smaps, with the fields that were read.
 fn mapping(it: &Mapping) -> String {
     let mut text =
         format!("{:x}-{:x} {} {:08x} {} {} ", it.start, it.end, it.permissions, it.offset, it.device, it.inode);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One arena: its heaps, and its fast bins. Chunks in a fast bin look held to their neighbours, and are free.
+//! One arena: its heaps, and its fast bins. Chunks in a fast bin are free, but their neighbours describe them as held.
 
 use super::chunks::{self, Ends, Shape, Small, Tally};
 use super::layout::{FAST_BIN_COUNT, FAST_BINS, HeapInfo, Layout, SYSTEM_BYTES, TOP};
@@ -9,7 +9,7 @@ use crate::memory::reading::Reading;
 use crate::memory::target::Target;
 
 pub(super) enum Arena {
-    /// `data`: libc's own, where its structure lies.
+    /// `data`: libc's own data, which contain the arena's structure.
     Main {
         start: u64,
         end: u64,
@@ -21,18 +21,18 @@ pub(super) enum Arena {
     },
 }
 
-/// What an arena holds.
+/// The bytes of an arena.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     pub(super) used: u64,
     pub(super) free: u64,
     pub(super) free_resident: u64,
     pub(super) resident: u64,
-    /// From where to where.
+    /// The begin and the end of each heap.
     pub(super) heaps: Vec<(u64, u64)>,
 }
 
-/// What of an arena's structure is used.
+/// The used fields of an arena's structure.
 struct State {
     top: u64,
     system_bytes: u64,
@@ -48,7 +48,7 @@ struct Heap {
 }
 
 impl Arena {
-    /// `None`: it does not verify.
+    /// `None`: the arena does not verify.
     pub(super) fn walk(&self, target: &Target, layout: &Layout, reading: &mut Reading) -> Option<Walked> {
         let (heaps, state) = match self {
             Self::Main { start, end, data } => main(target, (*start, *end), data, layout, reading)?,
@@ -60,7 +60,7 @@ impl Arena {
 
 type Found = (Vec<Heap>, Option<State>);
 
-/// Where its top is says the walk; that leads to its structure.
+/// The walk finds the address of the top; with it the arena's structure is found.
 fn main(
     target: &Target,
     (start, end): (u64, u64),
@@ -75,7 +75,7 @@ fn main(
     Some((vec![heap], state))
 }
 
-/// In libc's data: the structure that names this top, and this many bytes from the system.
+/// Finds, in libc's data, the structure that names this top, and at least this many bytes from the system.
 fn find_state(
     target: &Target,
     (start, end): (u64, u64),
@@ -99,7 +99,7 @@ fn find_state(
 
 fn of_threads(target: &Target, at: u64, infos: &[HeapInfo], layout: &Layout, reading: &mut Reading) -> Option<Found> {
     let state = state(target, at, reading)?;
-    // their sizes may have changed since they were found
+    // the sizes may have changed since the heaps were found
     let infos: Option<Vec<HeapInfo>> = infos
         .iter()
         .map(|info| super::heap(target, info.start, layout, reading).filter(|now| now.arena == at))
@@ -122,7 +122,7 @@ fn shape(info: &HeapInfo, state: &State, layout: &Layout) -> Shape {
 fn heap(target: &Target, start: u64, shape: Shape, layout: &Layout, reading: &mut Reading) -> Option<Heap> {
     let mut window = Window::of(target, start, shape.end, reading)?;
     let mut tally = chunks::walk(&mut window, shape, layout.mixes_links)?;
-    // the heads of heap and arena
+    // the heads of heap and arena count as used
     tally.used += shape.first - start;
     Some(Heap { start, end: shape.end, presence: window.into_presence(), tally })
 }
@@ -153,7 +153,7 @@ fn sum(mut heaps: Vec<Heap>, fast: Vec<u64>) -> Walked {
     walked
 }
 
-/// Follows each bin through the chunks that may be in one. Each chunk of a bin has the bin's size.
+/// Finds the chunks in fast bins: follows each bin through the chunks that may be in one. Each chunk of a bin has the bin's size.
 fn in_fast_bins(heaps: &mut [Heap], fast: &[u64]) -> Vec<Small> {
     let mut small: Vec<Small> = heaps.iter_mut().flat_map(|heap| std::mem::take(&mut heap.tally.small)).collect();
     small.sort_unstable_by_key(|it| it.at);
@@ -164,7 +164,7 @@ fn in_fast_bins(heaps: &mut [Heap], fast: &[u64]) -> Vec<Small> {
             && small[at].size == (nth + 2) * 16
         {
             found.push(small[at]);
-            // none twice, in whatever ring they lie
+            // no chunk is counted twice, even if the links form a ring
             small[at].size = 0;
             next = small[at].link;
         }

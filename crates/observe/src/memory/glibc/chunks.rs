@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The walk through one heap, chunk by chunk. A chunk says its size, and whether the one before it is held; a free one has its size once more, at
-//! its end.
+//! The walk through one heap, chunk by chunk. A chunk contains its size, and whether the chunk before it is held; a free chunk contains its size a
+//! second time, at its end.
 
 use super::layout::{ALIGNMENT, BEFORE_HELD, FAST_MAX, FLAGS, IS_MAPPED};
 use super::words::Words;
 
-/// Where a heap's chunks are, and how they end.
+/// The place of a heap's chunks, and their last element.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) first: u64,
@@ -15,26 +15,26 @@ pub(super) struct Shape {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ends {
-    /// With the arena's top, which is at this address.
+    /// The last chunk is the arena's top, at this address.
     Top(u64),
-    /// With the top, wherever it is.
+    /// The last chunk is the top, at any address.
     SomeTop,
-    /// With a fence: the arena has a later heap.
+    /// The last element is a fence: the arena has a later heap.
     Fence,
 }
 
-/// What a heap holds.
+/// The result of the walk through a heap.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) used: u64,
-    /// From where to where chunks are free, the top included.
+    /// The begin and the end of free chunks, with the top.
     pub(super) free: Vec<(u64, u64)>,
     pub(super) top: Option<u64>,
-    /// Chunks that look held and may be in a fast bin, by their address.
+    /// Chunks that are marked as held and may be in a fast bin, by their address.
     pub(super) small: Vec<Small>,
 }
 
-/// `link`: the chunk that would follow it in a fast bin.
+/// `link`: the next chunk, if this one is in a fast bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Small {
     pub(super) at: u64,
@@ -54,10 +54,10 @@ struct Chunk {
     before_held: bool,
 }
 
-/// Fast bins hold few chunks. So many are remembered as what may be in one, of 24 bytes each here; the others count as held.
+/// Fast bins hold few chunks. This many chunks are remembered as possible members, with 24 bytes each here; further ones count as held.
 const MOST_SMALL: usize = 1 << 18;
 
-/// `None`: it does not verify.
+/// `None`: the heap does not verify.
 pub(super) fn walk(words: &mut dyn Words, shape: Shape, mixes_links: bool) -> Option<Tally> {
     let mut tally = Tally::default();
     let mut chunk = chunk(words, shape.first, shape.end)?;
@@ -104,7 +104,7 @@ fn last(chunk: Chunk, shape: Shape, mut tally: Tally) -> Option<Tally> {
         Ends::SomeTop => chunk.size > 0,
         Ends::Fence => chunk.size == 0,
     };
-    // behind the top's beginning is no free chunk: it would be one with the top
+    // no free chunk is before the top: it would be merged with the top
     (is_right && chunk.before_held).then_some(())?;
     if chunk.size == 0 {
         tally.used += ALIGNMENT;
@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    /// Chunks from address 4096 on: sizes with flags. After a free one its size stands once more.
+    /// A heap of chunks from address 4096 on, given by their sizes with flags. Each chunk's size is also written at its end, as after a free chunk.
     fn made(chunks: &[u64]) -> Made {
         let (mut at, mut words) = (4096, BTreeMap::new());
         for chunk in chunks {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where glibc keeps what (malloc/malloc.c and malloc/arena.c), on machines of 64 bit.
+//! The places of glibc's fields (malloc/malloc.c and malloc/arena.c), on 64-bit machines.
 
-/// A heap of an arena of threads begins at a multiple of this, and is no longer.
+/// A heap of a thread's arena begins at a multiple of this, and is no longer than this.
 pub(super) const HEAP_MAX: u64 = 64 << 20;
-/// In a chunk's size: the chunk before it is held.
+/// The flag in a chunk's size that the chunk before it is held.
 pub(super) const BEFORE_HELD: u64 = 1;
-/// In a chunk's size: it is a mapping of its own.
+/// The flag in a chunk's size that the chunk is a mapping of its own.
 pub(super) const IS_MAPPED: u64 = 2;
 pub(super) const FLAGS: u64 = 7;
-/// Chunks lie at multiples of this.
+/// The addresses of chunks are multiples of this.
 pub(super) const ALIGNMENT: u64 = 16;
 /// The largest chunk that a fast bin takes.
 pub(super) const FAST_MAX: u64 = 176;
@@ -20,13 +20,13 @@ pub(super) const TOP: u64 = 96;
 pub(super) const SYSTEM_BYTES: u64 = 2184;
 const ARENA_BYTES: u64 = 2200;
 
-/// What differs between versions, from and to which minor number of glibc 2 it is so.
+/// The fields that differ between versions, with the first and the last minor number of glibc 2 for which they hold.
 pub(super) struct Layout {
     since: u32,
     until: u32,
     /// `sizeof(heap_info)`
     pub(super) info_bytes: u64,
-    /// A free chunk's link is mixed with its own address.
+    /// Whether a free chunk's link is mixed with the chunk's own address.
     pub(super) mixes_links: bool,
 }
 
@@ -37,13 +37,14 @@ const LAYOUTS: [Layout; 3] = [
 ];
 
 impl Layout {
-    /// By `glibc 2.36`. `None`: of this version it is not known.
+    /// The layout of `glibc 2.36` and others. `None`: it is not known for this version.
     pub(super) fn of(allocator: &str) -> Option<&'static Self> {
         let minor: u32 = allocator.strip_prefix("glibc 2.")?.parse().ok()?;
         LAYOUTS.iter().find(|layout| (layout.since..=layout.until).contains(&minor))
     }
 
-    /// The first chunk of an arena, which lies in its first heap, behind its structure; a chunk's memory begins 16 bytes after it, aligned.
+    /// The first chunk of an arena. It is in the arena's first heap, after the arena's structure, at an address so that the chunk's memory, 16 bytes
+    /// later, is aligned.
     pub(super) fn first_chunk(&self, arena: u64) -> u64 {
         (arena + ARENA_BYTES).next_multiple_of(ALIGNMENT)
     }
@@ -54,13 +55,13 @@ impl Layout {
 pub(super) struct HeapInfo {
     pub(super) start: u64,
     pub(super) arena: u64,
-    /// 0 for the arena's first one.
+    /// The arena's previous heap; 0 for the first one.
     pub(super) previous: u64,
     pub(super) size: u64,
 }
 
 impl HeapInfo {
-    /// `None`: no heap begins here, it only happens to be aligned.
+    /// `None`: no heap begins here; the address is only aligned like one.
     pub(super) fn read(word: &mut dyn FnMut(u64) -> Option<u64>, start: u64, layout: &Layout) -> Option<Self> {
         let (arena, previous, size, writable) = (word(start)?, word(start + 8)?, word(start + 16)?, word(start + 24)?);
         let is_size = |size: u64| size.is_multiple_of(4096) && (4096..=HEAP_MAX).contains(&size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Against glibc's own figures: a child that is this test program again allocates and frees in several threads, and tells its `mallinfo2`.
+//! Compares with glibc's own figures: a child process runs this test program, allocates and frees in several threads, and prints its `mallinfo2`.
 
 use super::*;
 use crate::memory::{Options, target};
@@ -9,7 +9,7 @@ use std::sync::Barrier;
 
 const VARIABLE: &str = "WRINGER_TEST_MALLOC_CHILD";
 
-/// Blocks of sizes that go to fast bins, to other bins, or fill more than one heap; some are freed and some kept.
+/// Blocks of sizes that belong to fast bins or to other bins, or that fill more than one heap; some are freed and some are kept.
 fn churn(seed: u64) -> Vec<Vec<u8>> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -23,7 +23,7 @@ fn churn(seed: u64) -> Vec<Vec<u8>> {
     blocks.into_iter().filter(|_| next() % 3 == 0).collect()
 }
 
-/// Not a test of its own: what the child does.
+/// Not a test: the work of the child process.
 #[test]
 fn child() {
     if std::env::var_os(VARIABLE).is_none() {
@@ -50,13 +50,13 @@ fn child() {
 }
 
 fn tell() {
-    // SAFETY: it has no arguments, and only reads what malloc knows.
+    // SAFETY: the function has no arguments, and only reads malloc's own data.
     let info = unsafe { libc::mallinfo2() };
     println!("\nmallinfo2 {} {}", info.uordblks, info.fordblks);
     std::io::stdout().flush().unwrap();
 }
 
-/// Held and free bytes by its own account.
+/// The child, and its held and free bytes by its own account.
 #[allow(clippy::disallowed_methods)]
 fn start() -> (Child, u64, u64) {
     let mut child = Command::new(std::env::current_exe().unwrap())

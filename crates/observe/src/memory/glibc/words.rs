@@ -5,14 +5,14 @@ use crate::memory::target::Target;
 
 /// Memory, word by word.
 pub(super) trait Words {
-    /// `None`: it is not resident.
+    /// `None`: the word is not resident.
     fn word(&mut self, at: u64) -> Option<u64>;
 }
 
-/// Pages that are read at once, where memory is read on and on.
+/// The number of pages that are read at once, when memory is read sequentially.
 const MOST_PAGES: u64 = 64;
 
-/// Words of a range of a process. A page that is not resident is never read: that would bring it in.
+/// Words of a range of a process. A page that is not resident is never read, because reading would make it resident.
 pub(super) struct Window<'a> {
     target: &'a Target,
     reading: &'a mut Reading,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits that a server meets when it takes huge pages: those of its hugetlb cgroup and of all above it, of version 1 or 2, and of locked memory.
+//! Limits that hold when a server takes huge pages: of its hugetlb cgroup and all groups above it, of version 1 or 2, and of locked memory.
 
 use host::mounts::{MountEntry, mounts};
 use ledger::huge_pages::HugeLimit;
@@ -7,21 +7,21 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Version 1 has no word for "no limit": the largest number of pages stands there.
+/// Version 1 has no word for "no limit": the file then contains the largest number of pages.
 const NO_LIMIT: u64 = 1 << 62;
 
-/// The names of a version's files behind `hugetlb.SIZE.`: of touched pages the limit and the usage, of reserved ones the same.
+/// The names of a version's files after `hugetlb.SIZE.`: limit and usage of touched pages, then limit and usage of reserved pages.
 const V1: [&str; 4] = ["limit_in_bytes", "usage_in_bytes", "rsvd.limit_in_bytes", "rsvd.usage_in_bytes"];
 const V2: [&str; 4] = ["max", "current", "rsvd.max", "rsvd.current"];
 
-/// Those that have a limit, the nearest first.
+/// The cgroups that have a limit, the nearest first.
 pub(super) fn of_cgroups(pid: u32) -> Vec<HugeLimit> {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let mounts = mounts().unwrap_or_default();
     mounts.iter().find_map(|mount| of_mount(mount, &groups)).unwrap_or_default()
 }
 
-/// `None`: another hierarchy, or what is mounted does not show the cgroup.
+/// `None`: the mount is of another hierarchy, or does not show the cgroup.
 fn of_mount(mount: &MountEntry, groups: &str) -> Option<Vec<HugeLimit>> {
     let (controller, names) = match mount.fstype.as_str() {
         "cgroup" if mount.options.split(',').any(|option| option == "hugetlb") => ("hugetlb", &V1),
@@ -35,7 +35,7 @@ fn of_mount(mount: &MountEntry, groups: &str) -> Option<Vec<HugeLimit>> {
     let levels = folder.ancestors().take_while(|above| above.starts_with(&mount.target)).enumerate();
     let named = |up: usize| Path::new(path).ancestors().nth(up).unwrap_or(Path::new("/")).to_path_buf();
     let found: Vec<HugeLimit> = levels.flat_map(|(up, folder)| of_folder(folder, &named(up), names)).collect();
-    // of both hierarchies, the controller is in one
+    // when both hierarchies are mounted, only one of them has the controller
     let is_here = controller == "hugetlb" || !sizes(&folder).is_empty();
     is_here.then(|| found.into_iter().filter(has_limit).collect())
 }
@@ -71,7 +71,7 @@ fn of_folder(folder: &Path, path: &Path, names: &[&str; 4]) -> Vec<HugeLimit> {
     sizes(folder).into_iter().map(of).collect()
 }
 
-/// As the files name them: `2MB`, `1GB`, `64KB`.
+/// The page sizes in the names of files: `2MB`, `1GB`, `64KB`.
 fn sizes(folder: &Path) -> BTreeSet<(String, u64)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -84,12 +84,12 @@ fn size(word: &str) -> Option<(String, u64)> {
     Some((word.to_owned(), number.parse::<u64>().ok()?.checked_mul(unit)?))
 }
 
-/// `max` is no number: no limit.
+/// The number in a file. `None` for `max`, which means no limit.
 fn number(file: &PathBuf) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// `Max locked memory  8388608  8388608  bytes`: what is in force is the first.
+/// `Max locked memory 8388608 8388608 bytes`: the first number is the limit that is in force.
 pub(super) fn locked_memory(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;

@@ -9,7 +9,7 @@ pub(super) fn read() -> Vec<Pool> {
     below(Path::new("/sys/kernel/mm/hugepages"), Path::new("/sys/devices/system/node"))
 }
 
-/// The smallest pages first.
+/// The pools, the smallest pages first.
 fn below(hugepages: &Path, nodes: &Path) -> Vec<Pool> {
     let entries = fs::read_dir(hugepages).into_iter().flatten().flatten();
     let mut pools: Vec<Pool> = entries.filter_map(|entry| pool(&entry.path(), nodes)).collect();
@@ -17,7 +17,7 @@ fn below(hugepages: &Path, nodes: &Path) -> Vec<Pool> {
     pools
 }
 
-/// `hugepages-2048kB`.
+/// The pool of a folder such as `hugepages-2048kB`.
 fn pool(folder: &Path, nodes: &Path) -> Option<Pool> {
     let name = folder.file_name()?.to_str()?;
     let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;

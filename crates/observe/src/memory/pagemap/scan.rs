@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The ioctl PAGEMAP_SCAN, of Linux 6.7 and later: it passes over what was never touched.
+//! The ioctl PAGEMAP_SCAN, of Linux 6.7 and later: it skips pages that were never touched.
 
 use crate::memory::reading::Reading;
 use std::fs::File;
@@ -11,7 +11,7 @@ pub(super) const ZEROS: u64 = 1 << 5;
 pub(super) const HUGE: u64 = 1 << 6;
 /// `_IOWR('f', 16, struct pm_scan_arg)`
 const REQUEST: u32 = 0xc060_6610;
-/// It ends after so many pages that match, and after so many bytes.
+/// A call ends after this many matching pages, and after this many bytes.
 const MOST_PAGES: u64 = super::SLICE_PAGES;
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -41,7 +41,7 @@ struct Region {
     categories: u64,
 }
 
-/// The first address at or after `start` where something is resident or in swap; `end`, if there is none. `None`: this kernel does not tell.
+/// The first address at or after `start` with a page that is resident or in swap; `end` if there is none. `None`: this kernel does not have the call.
 pub(super) fn next_resident(file: &File, start: u64, end: u64, reading: &mut Reading) -> Option<u64> {
     let mut at = start;
     while at < end {
@@ -55,7 +55,7 @@ pub(super) fn next_resident(file: &File, start: u64, end: u64, reading: &mut Rea
     Some(end)
 }
 
-/// How many pages are of this category; 0 also where this kernel does not tell.
+/// The number of pages of this category; 0 also when this kernel does not have the call.
 pub(super) fn pages(file: &File, start: u64, end: u64, category: u64, reading: &mut Reading) -> u64 {
     let (mut at, mut sum, page) = (start, 0, crate::memory::page_bytes());
     while at < end && reading.admits(0) {
@@ -69,7 +69,7 @@ pub(super) fn pages(file: &File, start: u64, end: u64, category: u64, reading: &
     sum
 }
 
-/// How many regions were found, and where it ended.
+/// The number of found regions, and the address at which the walk ended.
 fn call(
     file: &File,
     (start, end): (u64, u64),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The few rows that tell what a server asks huge pages for.
+//! The few rows that describe the memory for which a server asks for huge pages.
 
 use super::{Asking, number, pairs};
 use capability::Flavour;
@@ -50,7 +50,7 @@ pub(super) fn read(asking: &mut Asking<'_>, flavour: Flavour, seen: &mut ServerS
     }
 }
 
-/// As one allocation. Without the view, or the right to see it, the mapping tells the same.
+/// The sum as one allocation. Without the view, or the right to read it, the mapping has the same size.
 fn sum_of_shared_memory(asking: &mut Asking<'_>) -> Option<SharedAllocation> {
     let rows = asking.rows("SELECT sum(allocated_size)::bigint FROM pg_shmem_allocations").ok()?;
     let allocated_size = number(rows.first()?, 0)?;

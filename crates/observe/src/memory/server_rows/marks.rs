@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What limits the buffers of MySQL's, MariaDB's and Percona Server's sessions, and the high-water marks that performance_schema keeps.
+//! The limits of the buffers of sessions in MySQL, MariaDB and Percona Server, and the high-water marks of performance_schema.
 
 use super::{Asking, Row, number, text};
 use capability::Flavour;
 use ledger::{AccountMark, Marks, StatementMark};
 
-/// Of these a server has those of its flavour and version. None holds a secret.
+/// A server has some of these, by its flavour and version. None holds a secret.
 pub(super) const VARIABLES: [&str; 45] = [
     "aria_sort_buffer_size",
     "binlog_cache_size",
@@ -54,7 +54,7 @@ pub(super) const VARIABLES: [&str; 45] = [
     "transaction_prealloc_size",
 ];
 
-/// So many statements, those that held the most.
+/// Of statements, the ten that held the most memory are read.
 pub(super) fn read(asking: &mut Asking<'_>, flavour: Flavour) -> Marks {
     // the columns of memory came with MySQL 8.0.31, and MariaDB has none
     const ACCOUNTS: [&str; 2] = [
@@ -108,7 +108,7 @@ mod tests {
         values.iter().map(|value| Some((*value).to_owned())).collect()
     }
 
-    /// What a server without the columns of memory answers, and one that has them.
+    /// The answers of a server without the columns of memory, and of one with them.
     #[test]
     fn marks_of_servers_with_and_without_them() {
         let read = |flavour: Flavour, has_memory: bool| {

@@ -13,8 +13,8 @@ const SWITCH_ON: Option<&str> = Some(
 const COUNT_ALL: Option<&str> =
     Some("performance-schema-instrument='memory/%=COUNTED' in the server's option file, and a restart");
 
-/// What the ledger computes with. Not all of them: MariaDB puts the rows of SHOW into a temporary table, more than 6 KiB each, and its malloc
-/// keeps 8 MiB for all. And some hold secrets.
+/// The variables that the ledger uses. Not all variables are requested: MariaDB puts the rows of SHOW into a temporary table, more than 6 KiB each,
+/// and its malloc keeps 8 MiB for all. And some variables hold secrets.
 const VARIABLES: [&str; 20] = [
     "aria_block_size",
     "aria_pagecache_buffer_size",
@@ -59,7 +59,7 @@ const STATUS: [&str; 19] = [
     "Uptime",
 ];
 
-/// `SHOW GLOBAL STATUS` of these alone.
+/// `SHOW GLOBAL STATUS` or `VARIABLES` for these names only.
 fn named(what: &str, names: &[&str]) -> String {
     format!("SHOW GLOBAL {what} WHERE Variable_name IN ('{}')", names.join("', '"))
 }
@@ -98,12 +98,12 @@ fn performance_schema(asking: &mut Asking<'_>, seen: &mut ServerSeen) {
 
 fn own_bytes(asking: &mut Asking<'_>) -> Option<u64> {
     let rows = asking.rows_of("memory of performance_schema", "SHOW ENGINE PERFORMANCE_SCHEMA STATUS", PROCESS);
-    // the whole name: others end with it
+    // the whole name is compared, because other names end with it
     let row = rows.iter().find(|row| text(row, 1) == "performance_schema.memory")?;
     number(row, 2)
 }
 
-/// How many are enabled, of how many.
+/// The number of enabled instruments, and the number of all.
 fn instruments(asking: &mut Asking<'_>) -> Option<(u64, u64)> {
     const COUNT: &str =
         "SELECT COUNT(*), SUM(enabled = 'YES') FROM performance_schema.setup_instruments WHERE name LIKE 'memory/%'";
@@ -131,7 +131,7 @@ fn sessions(asking: &mut Asking<'_>, flavour: Flavour) -> Vec<Session> {
         "SELECT id, user, host, command, memory_used, max_memory_used FROM information_schema.PROCESSLIST",
         "SELECT id, user, host, command, NULL, NULL FROM information_schema.PROCESSLIST",
     ];
-    // the columns of memory came with 8.0.31 and later; without performance_schema no thread is there
+    // the columns of memory came with 8.0.31 and later; without performance_schema the table of threads is empty
     const MYSQL: [&str; 3] = [
         "SELECT processlist_id, processlist_user, processlist_host, processlist_command, total_memory, max_total_memory \
          FROM performance_schema.threads WHERE type = 'FOREGROUND' AND processlist_id IS NOT NULL",

@@ -6,7 +6,7 @@ const MONITOR: Option<&str> = Some("GRANT pg_monitor TO the account that asks");
 const SHARED: Option<&str> = Some(
     "GRANT pg_read_all_stats TO the account that asks; before PostgreSQL 15 GRANT EXECUTE ON FUNCTION pg_get_shmem_allocations() and SELECT ON pg_shmem_allocations",
 );
-/// Those that decide about memory, by name: commands, connection strings and settings of extensions may hold secrets.
+/// The settings that affect memory. They are requested by name, because commands, connection strings and settings of extensions may hold secrets.
 const SETTINGS: [&str; 22] = [
     "autovacuum_max_workers",
     "autovacuum_work_mem",
