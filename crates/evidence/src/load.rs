@@ -119,7 +119,7 @@ pub struct SlowStatement {
     /// The number of the load's connection, from 1.
     pub connection: u32,
     pub class: Statement,
-    /// The server answered with an error.
+    /// Whether the server answered with an error.
     pub failed: bool,
 }
 

@@ -80,7 +80,7 @@ pub enum ArmOutcome {
     OutOfMemory,
     /// The server did not become ready with the settings of this arm. The arms after it ran.
     CannotStart,
-    /// Anything else; the run ended with it.
+    /// The arm ended early for any other reason, and the run ended with it.
     BrokeOff,
 }
 

@@ -317,7 +317,7 @@ mod tests {
 
     struct Counted(Arc<AtomicU64>, Option<Duration>);
 
-    /// Is read half as often after its second reading.
+    /// A reader that is read half as often after its second reading.
     struct Slowing(Arc<AtomicU64>);
 
     impl Reader for Slowing {

@@ -70,7 +70,7 @@ impl Recording {
         read::evidence(path, is_needed)
     }
 
-    /// True when [`Recording::finish`] was called and ended without an error.
+    /// True when [`Recording::finish`] has written its mark into the file.
     pub fn is_finished(path: &Path) -> Result<bool, Error> {
         read::is_finished(path)
     }

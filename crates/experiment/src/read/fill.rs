@@ -8,9 +8,9 @@ use crate::section::{Placed, Section};
 use crate::tree::Value;
 use units::Bytes;
 
-/// InnoDB keeps at least two rows in a page of the clustered index; sysbench's own rows are about 70 to a 16 KiB page.
+/// InnoDB keeps at least two rows in a page of the clustered index; about 70 of sysbench's own rows fit in a page of 16 KiB.
 const INNODB_ROWS_PER_PAGE: std::ops::RangeInclusive<u32> = 2..=60;
-/// 8 KiB pages, and sysbench's own rows are about 35 to a page.
+/// PostgreSQL's pages have 8 KiB; about 35 of sysbench's own rows fit in one.
 const POSTGRESQL_ROWS_PER_PAGE: std::ops::RangeInclusive<u32> = 1..=30;
 
 pub(super) fn read(top: &Section<'_>, server: Option<&Server>) -> Option<Fill> {

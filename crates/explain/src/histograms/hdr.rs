@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use std::collections::BTreeMap;
 
-/// Compressed and plain V2 begin like this in base64, after three numbers.
+/// Compressed and plain histograms of V2 begin like this in base64, after three numbers.
 const BEGINNINGS: [&str; 2] = ["HISTF", "HIST"];
 
 pub(super) fn is_log(text: &str) -> bool {

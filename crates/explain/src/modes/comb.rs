@@ -261,7 +261,7 @@ fn stands_out(bins: &[Bin], tooth_us: f64, read_us: f64) -> bool {
 fn binomial_tail(least: u64, of: u64, chance: f64) -> f64 {
     let mut term = (1.0 - chance).powf(of as f64);
     if term <= 0.0 {
-        // beyond the range of f64: the normal approximation is good there
+        // the first term is too small for f64; for such numbers the normal approximation is good
         let (mean, deviation) = (of as f64 * chance, (of as f64 * chance * (1.0 - chance)).sqrt());
         return if least as f64 > mean + 4.0 * deviation { 0.0 } else { 1.0 };
     }

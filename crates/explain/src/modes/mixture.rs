@@ -20,7 +20,7 @@ const MOST_READS: usize = 14;
 /// With fewer queries below one delay, the time of a query without reads is not known.
 const FEWEST_QUERIES: f64 = 30.0;
 const FEWEST_READS: u64 = 100;
-/// As a share of the queries with reads.
+/// The largest number of strays, as a share of the queries with reads.
 const MOST_STRAYS: f64 = 0.1;
 /// Expectation maximisation ends after this many rounds, or when no share changes by more than [`ENOUGH`].
 const ROUNDS: u32 = 150;

@@ -65,10 +65,10 @@ fn shuffled(residuals: &[f64], length: usize, random: &mut Xoshiro256PlusPlus) -
     (0..n).map(value).collect()
 }
 
-/// A process of order 1.
+/// An autoregressive process of order 1.
 struct Sieve {
     share: f64,
-    /// Their mean is 0.
+    /// The observed steps, shifted so that their mean is 0.
     steps: Vec<f64>,
 }
 

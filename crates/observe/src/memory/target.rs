@@ -81,7 +81,7 @@ impl Target {
         self.memory.is_some()
     }
 
-    /// Reads resident memory. `None`: some of it does not exist. The kernel locks the address space for one page at a time (fs/proc/base.c, mem_rw).
+    /// Reads resident memory. `None`: some of it is not mapped. The kernel locks the address space for one page at a time (fs/proc/base.c, mem_rw).
     pub(super) fn memory(&self, tier: &'static str, at: u64, into: &mut [u8], reading: &mut Reading) -> Option<()> {
         let memory = self.memory.as_ref()?;
         let pages = (into.len() as u64).div_ceil(super::page_bytes()) + 1;

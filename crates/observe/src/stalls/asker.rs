@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) struct Scope {
     /// Ask for wait events, and for the free pages of each instance of the buffer pool.
     pub(super) is_deep: bool,
-    /// The server has `innodb_empty_free_list_algorithm`, which may be set while it runs.
+    /// Whether the server has `innodb_empty_free_list_algorithm`, which may be set while the server runs.
     pub(super) has_algorithm: bool,
 }
 

@@ -40,7 +40,7 @@ use threads::Threads;
 /// The settings of a watch.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// The time from one sweep to the next. `None`: 10 to 20 ms, so long that the sweeps take less than 1 % of a CPU.
+    /// The time from one sweep to the next. `None`: 10 ms, or longer so that the sweeps take less than 1 % of a CPU, but at most 20 ms.
     pub interval: Option<Duration>,
     /// The shortest stall that is reported.
     pub least: Duration,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// The limits of the interval when none was asked for.
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(20);
-/// The sweeps' share of a CPU: an interval is at least this many times as long as a sweep.
+/// The sweeps' share of a CPU: an interval is this many times as long as a sweep, within its limits.
 const SHARE: u32 = 100;
 /// The same limits for `--deep`: then 20 ms contain four sweeps.
 const DEEP: (Duration, Duration, u32) = (Duration::from_millis(4), Duration::from_millis(5), 25);

@@ -23,7 +23,7 @@ const AT_ONCE: u64 = 4 << 20;
 /// A longer entry is left out.
 const MOST_PENDING: usize = 16 << 20;
 const MOST_STATEMENT_BYTES: usize = 256;
-/// Stalls are shorter than the default threshold of the log, 10 s: from this `long_query_time` on, a note says that shorter statements are left out.
+/// From this `long_query_time` on, in seconds, a note says that shorter statements are left out. By default it is 10 s, longer than most stalls.
 const LONG_US: f64 = 1.0;
 
 /// The result of one look.
