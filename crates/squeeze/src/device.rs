@@ -103,7 +103,7 @@ impl SlowDevice {
     }
 }
 
-/// For a program that opens the device between our check and the kernel's.
+/// The error when a program opens the device between our check and the kernel's check.
 fn taken(device: &Device) -> impl FnOnce(run::Error) -> Error {
     move |error| match error {
         run::Error::Host(error) if error.errno() == Some(libc::EBUSY) => Error::Refused {
