@@ -305,7 +305,7 @@ impl Place {
     }
 }
 
-/// The files and devices that the kernel swaps to, each by the path that was given to swapon(8).
+/// The files and devices that the kernel swaps to, each by its path in `/proc/swaps`.
 pub fn swaps() -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
     let first = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The pool of huge pages: `/proc/sys/vm/nr_hugepages` (kernel, admin-guide/mm/hugetlbpage.rst). The kernel grants the memory that it finds in one
-//! piece, so fewer pages than asked are normal. Pages in use when the pool is made smaller become surplus: they stay with their users until these
-//! free them, and then become ordinary free memory.
+//! piece, so fewer pages than asked are normal. Pages in use when the pool is made smaller become surplus: they stay with their users until the
+//! users free them, and are free then.
 
 use super::value::{read_value, write};
 use crate::Error;
