@@ -164,7 +164,7 @@ impl fmt::Display for Role {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begun {
     pub run: RunId,
-    /// Version of the program that wrote this; for people, decides nothing.
+    /// Version of the program that wrote this record; it is for people, and decides nothing.
     pub build: String,
     pub uid: u32,
     pub controller: Identity,
