@@ -152,7 +152,7 @@ fn sync(folder: &Path) -> Result<(), Error> {
 }
 
 /// Takes the lock of the cache. Only one fetch runs at a time: a second one waits, and then finds the server that the first one fetched. Also removes
-/// the rests of a killed fetch.
+/// the leftovers of a killed fetch.
 pub(super) fn lock(places: &Places) -> Result<fs::File, Error> {
     files::private_dir(&places.cache, 0o755)?;
     files::private_dir(&servers(places), 0o755)?;
@@ -170,7 +170,7 @@ pub(super) fn lock(places: &Places) -> Result<fs::File, Error> {
     Ok(lock)
 }
 
-/// Removes the rests of killed fetches in this folder.
+/// Removes the leftovers of killed fetches in this folder.
 pub(super) fn clear_unfinished(folder: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(".new-") {
