@@ -5,8 +5,9 @@
 //! every process of a run, also one whose starter died before it could write the pid down, and also the children of a server.
 //! The variable `WRINGER_RUN` is a second mark (a server may overwrite its environment, PostgreSQL does).
 //!
-//! A child has one of two shapes. A *direct* child is our own program in another role. A *launched* child is a server below `wringer internal
-//! launch`, which stays its parent. A pid alone never proves an identity: [`Identity`] carries the start time, and signals go through a pidfd.
+//! A child has one of two shapes. A *direct* child is our own program in another role. A *launched* child is a server below
+//! `wringer internal launch`, which stays its parent. A pid alone never proves an identity: [`Identity`] carries the start time, and signals go
+//! through a pidfd.
 
 mod census;
 mod dead_layer;

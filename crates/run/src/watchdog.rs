@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The body of `wringer internal watchdog`: waits for the end of its controller, and then undoes the run, unless the controller
-//! has released it or left it standing.
+//! The body of `wringer internal watchdog`: waits for the end of its controller, and then undoes the run, unless the controller has released it or
+//! has left its server running.
 //!
 //! While the controller lives, the watchdog looks for dangers: a controller that hangs (a lease), memory or disk that runs out, a slow layer that
 //! hangs. It counts silence in its own looks, never by a clock: see [`looks`]. At any danger it neutralises the run at once, records why, asks the

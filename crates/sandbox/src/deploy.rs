@@ -302,8 +302,8 @@ fn register(
     Ok((Sandbox { folder, manifest }, lock))
 }
 
-/// Removes the leftovers of killed deployments: folders that were never registered; and a sandbox of this name, with the group to which it belongs, if it
-/// was never ready and nobody works on it.
+/// Removes the leftovers of killed deployments: folders that were never registered; and a sandbox of this name, with the group to which it belongs,
+/// if it was never ready and nobody works on it.
 fn clear_debris(name: &str, places: &Places) -> Result<(), Error> {
     for entry in fs::read_dir(&places.sandboxes).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(".new-") {

@@ -45,8 +45,8 @@ impl Installation {
         Ok(complaint_in(self.flavour, &String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// The arguments that make the program read its options and end. This also works as root: MySQL then needs `--user=root`, and PostgreSQL handles
-    /// `-C` before it refuses root.
+    /// The arguments that make the program read its options and end. This also works as root: MySQL then needs `--user=root`, and PostgreSQL needs
+    /// `-C` as its first argument.
     fn asking(&self) -> Vec<String> {
         let messages = format!("--lc-messages-dir={}", self.share.display());
         let no_folder = format!("--datadir={NO_FOLDER}");

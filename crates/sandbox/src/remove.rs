@@ -105,7 +105,7 @@ impl Sandbox {
         if ended.is_empty() { Err(Error::NotRunning { name: self.name().into() }) } else { Ok(ended) }
     }
 
-    /// Ends the rest of runs whose server has ended by itself: their journals, and the cgroups in which the server was started.
+    /// Ends runs whose server has ended by itself: removes their journals, and the cgroups in which the server was started.
     ///
     /// # Errors
     /// [`Error::Starting`] while another process starts the server: its run is left alone. Or a run cannot be undone completely.

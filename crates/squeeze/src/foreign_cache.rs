@@ -24,7 +24,7 @@ use units::Bytes;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ForeignCache {
     pub files: u64,
-    /// Cached bytes of these files, whoever is charged.
+    /// Cached bytes of these files, no matter who is charged for them.
     pub cached_bytes: u64,
     /// Page cache of any file that is charged to the cgroup.
     pub charged_bytes: u64,

@@ -219,7 +219,7 @@ pub struct SlowedImage {
     pub delay: Delay,
     pub model: Model,
     pub measured: Vec<Measured>,
-    /// Whether the death of the process that serves it is no I/O error.
+    /// Whether the device survives the death of the process that serves it without an I/O error.
     pub survives_its_process: bool,
     pub notes: Vec<String>,
 }

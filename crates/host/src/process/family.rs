@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finds the processes of a run by their place in the tree of processes, and tells which of them belong to another run: a server that `wringer
-//! sandbox start` has started below another run's command does not belong to that command.
+//! Finds the processes of a run by their place in the tree of processes, and tells which of them belong to another run: a server that
+//! `wringer sandbox start` has started below another run's command does not belong to that command.
 
 use super::identity::{Identity, Stat};
 use super::proc_files::is_open_for_writing;

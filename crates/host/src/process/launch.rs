@@ -122,7 +122,7 @@ pub fn launch(settings: &LaunchSettings) -> Result<i32, Error> {
     }
     let status = server.wait().map_err(|source| Error::path("wait for", &settings.program, source))?;
     if let Some(Leftovers { folder, beginning }) = &settings.leftovers {
-        let _ = files::remove_beginning(folder, beginning); // what stays does no harm, and goes with the folder
+        let _ = files::remove_beginning(folder, beginning); // files that stay do no harm, and are removed with the folder
     }
     if let Some(adopted) = adopted {
         let orphans = if settings.leave {

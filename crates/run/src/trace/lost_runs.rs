@@ -8,7 +8,7 @@ use journal::RunId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What is known of runs besides their marks on the host.
+/// Facts about runs that are not among their marks on the host.
 pub(super) struct Known<'a> {
     /// Runs for which a journal of these places answers.
     pub(super) answered: &'a BTreeSet<RunId>,

@@ -20,7 +20,7 @@ pub struct Lag {
     pub behind: Option<Behind>,
     /// How the time was measured.
     pub time_source: String,
-    /// Why it does not replicate, in the server's own words.
+    /// Why the server does not replicate, in its own words.
     pub trouble: Option<String>,
 }
 

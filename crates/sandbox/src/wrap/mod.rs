@@ -217,8 +217,8 @@ pub(crate) fn joined(variables: Vec<(OsString, OsString)>) -> Vec<(OsString, OsS
 }
 
 impl Sandbox {
-    /// The folder to which Valgrind writes as the server's user, and which has the pipes through which it is asked (`vgdb
-    /// --vgdb-prefix=FOLDER/vgdb`).
+    /// The folder to which Valgrind writes as the server's user, and which has the pipes through which it is asked
+    /// (`vgdb --vgdb-prefix=FOLDER/vgdb`).
     pub fn valgrind_folder(&self) -> PathBuf {
         self.folder.join(VALGRIND_FOLDER)
     }

@@ -7,9 +7,9 @@
 //! | 1.4.0 | 6.7 to 6.15, and some stable series | below 50 ms a thread that never sleeps while a request waits; else the timer | the time rounded up to ticks |
 //! | from 1.5.0 | from 6.16 | the same thread, sleeping between its looks | the same, and up to 1 ms |
 //!
-//! When requests come one after the other, a request arrives as long after a tick as the device took for the one before. It waits
-//! that much less than the whole time, and then the device takes as long again: so the device's own time does not show, except
-//! whole ticks of it. Requests that arrive at random wait up to one tick less.
+//! When requests come one after the other, a request arrives after a tick, later by the time that the device took for the request before. So it waits
+//! that much less than the whole time, and then the device takes its own time again: the two cancel out, and the device's own time does not show in
+//! the total, except for whole ticks. Requests that arrive at random wait up to one tick less.
 
 use crate::Error;
 use host::mapper::{self, DelayTable};

@@ -38,7 +38,7 @@ pub struct ServerPages {
     pub plan: Plan,
 }
 
-/// What the kernel has granted.
+/// The pages that the kernel has granted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GrantedPages {
     pub page_bytes: u64,
