@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes of the host that a run journals: kernel values, cgroups, mounts, the page cache, the pool of huge pages, memory blocks, mapped devices, loop devices. Each is idempotent, looks at the
-//! present value first, and leaves alone what somebody else changed.
+//! Changes of the host that a run journals: kernel values, cgroups, mounts, the page cache, the pool of huge pages, memory blocks, mapped devices,
+//! loop devices. Each change is idempotent, reads the present value first, and does not touch a value that somebody else changed.
 
 mod cgroup;
 pub mod loop_device;
@@ -25,7 +25,7 @@ use crate::{Error, Holder};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long others usually have to let go of a mount or a device that is to be removed; a second Ctrl-C ends the wait.
+/// How long to wait until others stop using a mount or a device that is to be removed; a second Ctrl-C ends the wait.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Which cgroup hierarchy a folder belongs to.
@@ -36,14 +36,14 @@ pub enum CgroupVersion {
     V2,
 }
 
-/// The error that `path` is in use by these processes, Wringer's helpers left out.
+/// The error that these processes use `path`, without Wringer's helpers.
 fn busy_by(path: &Path, holders: Vec<Identity>) -> Error {
     let others = holders.into_iter().map(|identity| identity.pid).filter(|pid| !is_helper(*pid));
     Error::Busy { path: path.to_owned(), holders: others.map(Holder::of).collect() }
 }
 
-/// Drops clean page cache: `/proc/sys/vm/drop_caches`, 1 (kernel, admin-guide/sysctl/vm.rst). Nothing to undo, but every
-/// program on the host reads from disk again.
+/// Drops clean page cache: `/proc/sys/vm/drop_caches`, 1 (kernel, admin-guide/sysctl/vm.rst). There is nothing to undo, but every program on the host
+/// reads from disk again.
 pub fn drop_page_cache(_permit: &Permit) -> Result<(), Error> {
     value::write(Path::new("/proc/sys/vm/drop_caches"), "1")
 }

@@ -12,7 +12,7 @@ pub struct RunClock {
     started_unix_us: u64,
 }
 
-/// Of so many looks at both clocks the quickest is taken: a pause between the two would place everything too early.
+/// The quickest of this many looks at both clocks is taken: a pause between the two clocks would place everything too early.
 const LOOKS: u32 = 3;
 
 impl RunClock {
@@ -26,7 +26,7 @@ impl RunClock {
         (1..LOOKS).map(look).fold(look(0), quicker).1
     }
 
-    /// Its zero, in microseconds since 1970, UTC: as this host's clock was set then.
+    /// The zero of this clock, in microseconds since 1970, UTC: as the host's clock was set then.
     pub fn started_unix_us(&self) -> u64 {
         self.started_unix_us
     }
@@ -40,17 +40,17 @@ impl RunClock {
     }
 }
 
-/// Of the calling thread, user and system (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID).
+/// The processor time of the calling thread, user and system (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID).
 pub fn thread_cpu_time() -> Duration {
     Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-/// Since boot, without the time that the machine slept (clock_gettime(2), CLOCK_MONOTONIC), as the kernel's log counts.
+/// The time since boot, without the time that the machine slept (clock_gettime(2), CLOCK_MONOTONIC), as the kernel's log counts.
 pub fn monotonic_time() -> Duration {
     Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic)).unwrap_or_default()
 }
 
-/// Since boot, suspend included (clock_gettime(2), CLOCK_BOOTTIME): nobody can set it.
+/// The time since boot, suspend included (clock_gettime(2), CLOCK_BOOTTIME): nobody can set it.
 pub fn boot_time() -> Duration {
     Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::Boottime)).unwrap_or_default()
 }
@@ -72,7 +72,7 @@ pub fn rfc3339_us(unix_us: u64) -> String {
     format!("{}.{:06}Z", whole.trim_end_matches('Z'), unix_us % 1_000_000)
 }
 
-/// `2026-11-20T20:15:30Z` for seconds since 1970; `@` and the number for one behind the year 9999.
+/// `2026-11-20T20:15:30Z` for seconds since 1970; `@` and the number for a time after the year 9999.
 pub fn rfc3339(unix_seconds: u64) -> String {
     let moment = i64::try_from(unix_seconds).ok().and_then(|it| OffsetDateTime::from_unix_timestamp(it).ok());
     moment.and_then(|it| it.format(&Rfc3339).ok()).unwrap_or_else(|| format!("@{unix_seconds}"))

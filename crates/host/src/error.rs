@@ -2,7 +2,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What went wrong at the machine: the operation, the thing, the cause.
+/// An error at the machine: the operation, the file or process, the cause.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{operation} {}", path.display())]
@@ -21,15 +21,15 @@ pub enum Error {
     Interrupted,
     #[error("processes {pids:?} are still there after SIGKILL")]
     Unstoppable { pids: Vec<u32> },
-    /// All others that were to be ended have been told to.
+    /// All other processes that were to be ended have been told to end.
     #[error("this user may not end {}: end it as its own user, or as root", holder_list(processes))]
     NotPermitted { processes: Vec<Holder> },
     #[error("{path} is busy, held open by {}", holder_list(holders), path = path.display())]
     Busy { path: PathBuf, holders: Vec<Holder> },
-    /// A deletion would have to cross it: what is mounted there may be somebody's.
+    /// A deletion would have to cross this mount, and its files may be somebody else's.
     #[error("something is mounted at {}: it keeps its files, and what it lies on is not deleted", path.display())]
     MountBelow { path: PathBuf },
-    /// Somebody else can have written what is there: it is not acted upon.
+    /// Somebody else can have written what is there, so it is not used.
     #[error("{} {why}", path.display())]
     Untrusted { path: PathBuf, why: crate::files::Distrust },
     #[error("{path} is busy: {by}", path = path.display(), by = by.join("; "))]
@@ -38,11 +38,11 @@ pub enum Error {
     Mounted { path: PathBuf, mount: crate::mounts::MountedAt },
 }
 
-/// A process in the way.
+/// A process that uses the file or device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     pub pid: u32,
-    /// As the kernel names it: `/proc/PID/comm`.
+    /// The name that the kernel has for it: `/proc/PID/comm`.
     pub command: String,
 }
 
@@ -81,7 +81,7 @@ impl Error {
         Self::Call { operation: operation.into(), source: source.into() }
     }
 
-    /// The kernel's error behind this one, where there is one.
+    /// The kernel's error that caused this one, where there is one.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::Path { source, .. } | Self::Call { source, .. } => source.raw_os_error(),

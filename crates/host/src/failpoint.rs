@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Crash points. Without the feature `failpoints` they are nothing.
+//! Crash points. Without the feature `failpoints` they do nothing.
 
 /// `WRINGER_CRASH=<n>`: the process ends itself with SIGKILL at the n-th crash point that it reaches, counted from 1.
 pub const CRASH_VARIABLE: &str = "WRINGER_CRASH";
@@ -21,15 +21,15 @@ pub fn failpoint(place: &str) {
 #[cfg(not(feature = "failpoints"))]
 pub fn failpoint(_place: &str) {}
 
-/// What a test does at each [`moment`].
+/// The function that a test calls at each [`moment`].
 #[cfg(feature = "failpoints")]
 type Intruder = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
 
 #[cfg(feature = "failpoints")]
 static INTRUDER: std::sync::Mutex<Option<Intruder>> = std::sync::Mutex::new(None);
 
-/// A moment in which somebody else may change what was just looked at. A test can make the change at this moment, in its own process: so the
-/// race happens in every run.
+/// A moment at which somebody else may change what was just read. A test can make the change at this moment, in its own process, so that the race
+/// happens in every run.
 #[cfg(feature = "failpoints")]
 pub(crate) fn moment(name: &str) {
     let intruder = INTRUDER.lock().ok().and_then(|intruder| intruder.clone());
@@ -41,7 +41,7 @@ pub(crate) fn moment(name: &str) {
 #[cfg(not(feature = "failpoints"))]
 pub(crate) fn moment(_name: &str) {}
 
-/// From now on, in this process, `act` is called at each moment, with its name. Only for tests: the build needs the feature `failpoints`.
+/// From now on this process calls `act` at each moment, with its name. Only for tests: the build needs the feature `failpoints`.
 #[cfg(feature = "failpoints")]
 pub fn at_each_moment(act: impl Fn(&str) + Send + Sync + 'static) {
     if let Ok(mut intruder) = INTRUDER.lock() {

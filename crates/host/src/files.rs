@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Wringer's own folders and files: private, written whole or not at all, deleted by manifest without following a link.
+//! Wringer's own folders and files: private, written as a whole or not at all, deleted by manifest without following a link.
 
 mod copy;
 mod remove;
@@ -16,10 +16,10 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// A folder with exactly this mode (0700, 0711, 0755), made with its parents (0755 where missing) when it is not there.
+/// Makes a folder with exactly this mode (0700, 0711, 0755), and its missing parents (0755), unless it is there already.
 ///
 /// # Errors
-/// It cannot be made; or something else, or somebody else's folder, stands there.
+/// The folder cannot be made; or there is something else at the path, or a folder of somebody else.
 #[allow(clippy::disallowed_methods)]
 pub fn private_dir(path: &Path, mode: u32) -> Result<(), Error> {
     if let Some(parent) = path.parent() {
@@ -54,21 +54,21 @@ pub fn new_private_dir(path: &Path) -> Result<(), Error> {
     sync_parent(path)
 }
 
-/// Gives one of Wringer's own files or folders to the user that its server runs as. A link itself is changed, not its target.
+/// Makes the server's user the owner of one of Wringer's own files or folders. A link itself is changed, not its target.
 #[allow(clippy::disallowed_methods)]
 pub fn set_owner(path: &Path, uid: u32, gid: u32) -> Result<(), Error> {
     std::os::unix::fs::lchown(path, Some(uid), Some(gid))
         .map_err(|source| Error::path("change the owner of", path, source))
 }
 
-/// The mode of one of Wringer's own files or folders.
+/// Sets the mode of one of Wringer's own files or folders.
 #[allow(clippy::disallowed_methods)]
 pub fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
         .map_err(|source| Error::path("set the mode of", path, source))
 }
 
-/// `content` under `path`, whole or not at all, and durable: a new file beside it, fdatasync, rename, fsync of the folder.
+/// Writes `content` to `path`, as a whole or not at all, and durably: a new file beside it, fdatasync, rename, fsync of the folder.
 #[allow(clippy::disallowed_methods)]
 pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -86,7 +86,7 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), Error>
 fn write_new(path: &Path, content: &[u8], mode: u32) -> std::io::Result<()> {
     let new = || OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     let mut file = match new() {
-        // of an earlier process with our number, which was killed; or a link that somebody has put there
+        // the file of an earlier process with our pid, which was killed; or a link that somebody has put there
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             fs::remove_file(path).and_then(|()| new())?
         }
@@ -97,14 +97,14 @@ fn write_new(path: &Path, content: &[u8], mode: u32) -> std::io::Result<()> {
     file.sync_data()
 }
 
-/// Renames within Wringer's own folders, replacing what is there.
+/// Renames within Wringer's own folders, replacing a file of the new name.
 #[allow(clippy::disallowed_methods)]
 pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
     fs::rename(from, to).map_err(|source| Error::path("rename", from, source))?;
     sync_parent(to)
 }
 
-/// Removes one file of Wringer's own, not a folder; a missing one is fine.
+/// Removes one file of Wringer's own, not a folder; a missing file is no error.
 #[allow(clippy::disallowed_methods)]
 pub fn remove_file(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
@@ -113,7 +113,7 @@ pub fn remove_file(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Removes an empty folder of Wringer's own; a missing one is fine.
+/// Removes an empty folder of Wringer's own; a missing folder is no error.
 #[allow(clippy::disallowed_methods)]
 pub fn remove_dir(path: &Path) -> Result<(), Error> {
     match fs::remove_dir(path) {
@@ -122,19 +122,19 @@ pub fn remove_dir(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// An ordinary file that a user asked for, made or emptied, with the user's umask.
+/// Makes or empties an ordinary file that a user asked for, with the user's umask.
 #[allow(clippy::disallowed_methods)]
 pub fn create(path: &Path) -> std::io::Result<File> {
     File::create(path)
 }
 
-/// An existing file of Wringer's own, or a device node, to read and write. Nothing is made or cut by that.
+/// Opens an existing file of Wringer's own, or a device node, to read and write. It makes no file and truncates none.
 #[allow(clippy::disallowed_methods)]
 pub fn open_existing(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
-/// A log to append to, 0600 when new. No link is followed.
+/// Opens a log to append to, 0600 when new. No link is followed.
 #[allow(clippy::disallowed_methods)]
 pub fn open_log(path: &Path) -> Result<File, Error> {
     let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
@@ -147,7 +147,7 @@ pub fn open_log(path: &Path) -> Result<File, Error> {
         .map_err(|source| Error::path("open log", path, source))
 }
 
-/// A new file, 0600, of `size_bytes` that are reserved on the disk, so that writing them later cannot fail for want of space.
+/// Makes a new file, 0600, of `size_bytes` that are reserved on the disk, so that a later write cannot fail because the disk is full.
 ///
 /// # Errors
 /// The name is taken; the disk is full.
@@ -166,8 +166,8 @@ pub fn preallocate(path: &Path, size_bytes: u64) -> Result<File, Error> {
     Ok(file)
 }
 
-/// A new file in `folder` that has no name: nobody else can open it, and it is gone with its last descriptor, however that is
-/// closed. Where the file system has no O_TMPFILE (open(2)), it has a name (`.wringer-<pid>-<time>`) for a moment.
+/// Makes a new file in `folder` that has no name: nobody else can open it, and it is gone when its last descriptor is closed, in whatever way. Where
+/// the file system has no O_TMPFILE (open(2)), the file has a name (`.wringer-<pid>-<time>`) for a moment.
 ///
 /// # Errors
 /// The folder does not exist or may not be written.
@@ -185,7 +185,7 @@ pub fn nameless(folder: &Path) -> Result<File, Error> {
     remove_file(&path).map(|()| file)
 }
 
-/// Reserves `size_bytes` from `offset_bytes`, which then read as zeros. Where the file system has no fallocate, they are written.
+/// Reserves `size_bytes` from `offset_bytes`, which then read as zeros. Where the file system has no fallocate, zeros are written.
 pub fn reserve(file: &File, offset_bytes: u64, size_bytes: u64) -> std::io::Result<()> {
     match rustix::fs::fallocate(file, FallocateFlags::empty(), offset_bytes, size_bytes) {
         Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(file, offset_bytes, size_bytes),
@@ -205,8 +205,8 @@ pub fn write_synced_at(file: &File, content: &[u8], offset_bytes: u64) -> std::i
     file.sync_data()
 }
 
-/// A file to take a lock on: made when missing (0600), never truncated by opening. One that is there can be locked on a disk that
-/// has become read-only, too.
+/// Opens a file to take a lock on. It is made when missing (0600), and never truncated by the open. An existing file can be locked also on a disk
+/// that has become read-only.
 pub fn open_lock(path: &Path) -> Result<File, Error> {
     let mode = Mode::from_raw_mode(0o600);
     let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -229,7 +229,7 @@ pub fn tail(path: &Path, lines: usize) -> Vec<String> {
     tail_from(path, 0, lines)
 }
 
-/// As [`tail`], without what stands before `offset_bytes`: another process's part of a shared log.
+/// As [`tail`], without the text before `offset_bytes`: in a shared log that is another process's part.
 pub fn tail_from(path: &Path, offset_bytes: u64, lines: usize) -> Vec<String> {
     let read = || {
         let mut file = File::open(path)?;
@@ -243,7 +243,7 @@ pub fn tail_from(path: &Path, offset_bytes: u64, lines: usize) -> Vec<String> {
     all[all.len().saturating_sub(lines)..].iter().map(ToString::to_string).collect()
 }
 
-/// Makes a new name in `path`'s folder durable; that of a bare name is the working directory.
+/// Makes a new name in `path`'s folder durable. The folder of a bare name is the working directory.
 pub fn sync_parent(path: &Path) -> Result<(), Error> {
     let parent = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent).and_then(|folder| folder.sync_all()).map_err(|source| Error::path("sync folder", parent, source))

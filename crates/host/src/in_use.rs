@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who uses a directory, whatever path it is used by: known by the device of its file system and the place inside of it, in every mount
-//! namespace that can be seen; and who uses a file or a block device, known by its numbers. Only `readlink`, reads below `/proc` and `/sys`, and
-//! looks that ask no file system, which may hang.
+//! Finds the users of a directory, by whatever path they use it: the directory is known by the device of its file system and by its place in that
+//! file system, in every mount namespace that can be seen. Also finds the users of a file or a block device, known by its numbers. It only calls
+//! `readlink`, reads below `/proc` and `/sys`, and makes looks that do not ask a file system, because a file system may hang.
 
 mod file;
 
@@ -28,19 +28,19 @@ pub struct InUse {
 /// Something that uses a directory or a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum User {
-    /// `path`: as the process sees it.
+    /// `path`: the path as the process sees it.
     Process { process: Identity, program: String, path: PathBuf, how: How },
-    /// A loop device, whose file lies there.
+    /// A loop device whose file is there.
     Loop { device: PathBuf, file: PathBuf },
     /// A swap file.
     Swap { file: PathBuf },
-    /// It, or something below it, is also mounted at this path, as process `pid` sees it.
+    /// The directory, or something below it, is also mounted at this path, as process `pid` sees it.
     Mount { target: PathBuf, pid: u32 },
-    /// An overlay that is made of it, or of something below it, as process `pid` sees it: whoever uses that has no file open here.
+    /// An overlay that is made of the directory, or of something below it, as process `pid` sees it: the overlay's users have no file open here.
     Overlay { target: PathBuf, pid: u32 },
 }
 
-/// What a process does there.
+/// How a process uses the directory or file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     Open,
@@ -55,7 +55,8 @@ impl User {
         matches!(self, Self::Process { how: How::Stands, .. })
     }
 
-    /// The command that ends the use. `None`: it is a process, and only its owner knows whether it may end; or it is in another mount namespace.
+    /// The command that ends the use. `None`: the user is a process, and only its owner knows whether it may end; or the use is in another mount
+    /// namespace.
     pub fn end(&self) -> Option<String> {
         let own = std::process::id();
         Some(match self {
@@ -74,7 +75,7 @@ impl User {
     }
 }
 
-/// After "in use by".
+/// The text after "in use by".
 impl fmt::Display for User {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -110,43 +111,43 @@ impl fmt::Display for User {
     }
 }
 
-/// A mount of the file system that is asked about.
+/// A mount of the file system in question.
 struct Way {
     id: u64,
-    /// From the root of its namespace.
+    /// The mount point, as a path from the root of its namespace.
     target: PathBuf,
-    /// What of the file system is seen there.
+    /// The part of the file system that is mounted there.
     root: PathBuf,
-    /// A process that sees it, and how that names it.
+    /// A process that sees the mount, and the path by which it sees it.
     pid: u32,
     seen_at: PathBuf,
     is_own: bool,
 }
 
 impl Way {
-    /// Where in the file system a path lies that leads through this mount.
+    /// The place in the file system of a path that leads through this mount.
     fn inside(&self, path: &Path) -> Option<PathBuf> {
         path.strip_prefix(&self.target).ok().map(|rest| self.root.join(rest))
     }
 }
 
-/// A directory or a file, where it is in its file system.
+/// A directory or a file, by its place in its file system.
 struct Place {
     inside: PathBuf,
-    /// `98:0`, as `mountinfo` has it.
+    /// The device as in `mountinfo`: `98:0`.
     device: String,
-    /// All mounts of that file system, and those of others by their number alone.
+    /// All mounts of that file system; of the other file systems' mounts, only their numbers and paths.
     ways: Vec<Way>,
     others: Vec<(u64, PathBuf, bool)>,
     overlays: Vec<Overlay>,
     own: u64,
 }
 
-/// A mount of an overlay, anywhere.
+/// A mount of an overlay, in any namespace.
 struct Overlay {
     pid: u32,
     seen_at: PathBuf,
-    /// From the root of its namespace.
+    /// The folders that it is made of, as paths from the root of its namespace.
     folders: Vec<PathBuf>,
 }
 
@@ -197,7 +198,7 @@ impl Place {
         inside.starts_with(&self.inside)
     }
 
-    /// Whether a link of `/proc/PID` that goes through this mount ends at or below it. `None`: that mount is in no table.
+    /// Whether a link of `/proc/PID` that goes through this mount leads to the directory or below it. `None`: that mount is in no table.
     fn is_through(&self, mount: u64, link: &Path) -> Option<bool> {
         match self.ways.iter().find(|way| way.id == mount) {
             Some(way) => Some(way.inside(link).is_some_and(|inside| self.holds(&inside))),
@@ -205,7 +206,7 @@ impl Place {
         }
     }
 
-    /// The same for a mount that came after the look at the namespaces, or that a thread has in a namespace of its own.
+    /// The same for a mount that was made after the look at the namespaces, or that a thread has in a namespace of its own.
     fn is_through_a_threads(&self, pid: u32, mount: u64, link: &Path) -> Option<bool> {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
         let ids = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
@@ -217,7 +218,7 @@ impl Place {
         .next()
     }
 
-    /// The same for a path of which no mount is told: through the longest one of our namespace, or of any other.
+    /// The same for a path whose mount is not known: through the mount with the longest matching path, of our namespace or of any other.
     fn is_by_path(&self, path: &Path) -> bool {
         let best = |is_own: bool| {
             let ways = self.ways.iter().filter(|way| way.is_own == is_own && path.starts_with(&way.target));
@@ -233,7 +234,7 @@ impl Place {
         self.device == format!("{major}:{minor}")
     }
 
-    /// The first thing that a process does there.
+    /// The first use by a process.
     fn used_by(&self, pid: u32) -> std::io::Result<Option<(How, PathBuf)>> {
         for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
             let Ok(link) = fs::read_link(entry.path()) else { continue };
@@ -243,7 +244,7 @@ impl Place {
             let number = entry.file_name().to_string_lossy().into_owned();
             let is_it = match mount_of(pid, &number) {
                 None => self.is_by_path(&link),
-                // where a lazily unmounted mount was is not known
+                // the place of a lazily unmounted mount is not known
                 Some(mount) => self
                     .is_through(mount, &link)
                     .or_else(|| self.is_through_a_threads(pid, mount, &link))
@@ -267,7 +268,7 @@ impl Place {
         Ok(None)
     }
 
-    /// A line of `/proc/PID/maps`: addresses, rights, offset, `08:01` in hexadecimal, inode, path.
+    /// The first mapped file there. A line of `/proc/PID/maps`: addresses, rights, offset, `08:01` in hexadecimal, inode, path.
     fn mapped_by(&self, pid: u32) -> Option<PathBuf> {
         let text = fs::read(format!("/proc/{pid}/maps")).ok()?;
         let mut last = PathBuf::new();
@@ -290,13 +291,13 @@ impl Place {
         swaps().into_iter().filter(|file| self.is_by_path(file)).map(|file| User::Swap { file })
     }
 
-    /// Mounts of it, or of a folder in it. One of a folder above it is none: every mount namespace has one of its root.
+    /// Mounts of the directory, or of a folder in it. A mount of a folder above it does not count: every mount namespace has a mount of its root.
     fn mounts(&self) -> impl Iterator<Item = User> {
         let ways = self.ways.iter().filter(|way| way.id != self.own && self.holds(&way.root));
         ways.map(|way| User::Mount { target: way.seen_at.clone(), pid: way.pid })
     }
 
-    /// Overlays that are made of it, or of a folder in it.
+    /// Overlays that are made of the directory, or of a folder in it.
     fn overlays(&self) -> impl Iterator<Item = User> {
         let made_of_it = |overlay: &&Overlay| overlay.folders.iter().any(|folder| self.is_by_path(folder));
         let overlays = self.overlays.iter().filter(made_of_it);
@@ -304,14 +305,14 @@ impl Place {
     }
 }
 
-/// What the kernel swaps to, files and devices, by the path that each was named by.
+/// The files and devices that the kernel swaps to, each by its path in `/proc/swaps`.
 pub fn swaps() -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
     let first = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     first.map(|path| PathBuf::from(OsString::from_vec(unescape(path)))).collect()
 }
 
-/// What a process, or a thread, has for its root directory.
+/// The root directory of a process or a thread.
 fn root_of(pid: u32) -> PathBuf {
     fs::read_link(format!("/proc/{pid}/root")).unwrap_or_else(|_| "/".into())
 }
@@ -326,11 +327,11 @@ fn mount_of(pid: u32, number: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
-/// Everybody who uses a directory, or what is below it: by an open file, a mapping, a working directory or root, a loop device, a swap
-/// file, as a second mount of it, or as an overlay that is made of it. Ourselves included.
+/// Every user of a directory or of anything below it: by an open file, a mapping, a working directory or root, a loop device, a swap file, a second
+/// mount of it, or an overlay that is made of it. The caller is included.
 ///
 /// # Errors
-/// It is not there, or `/proc` does not show what is mounted.
+/// The directory is not there, or `/proc` does not show the mounts.
 pub fn below(directory: &Path) -> Result<InUse, Error> {
     let place = Place::of(directory)?;
     let (processes, unseen) = users(&|pid| place.used_by(pid));
@@ -378,7 +379,7 @@ mod tests {
         }
         crate::files::write_atomic(&used.join("file"), b"1", 0o600).expect("writes");
         let in_thread = std::thread::spawn(move || {
-            // SAFETY: of what threads share only the mount namespace is left, and with it the working directory
+            // SAFETY: the thread stops sharing the mount namespace, and with it the working directory, and nothing else
             if unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.is_err() {
                 testkit::skip!("no right to mount");
             }
@@ -393,7 +394,7 @@ mod tests {
                 })
             };
             assert!(ours(&used).is_some(), "it has {opened:?} open");
-            // another test of this process may have a file open whose mount is gone: it may lie anywhere
+            // another test of this process may have a file open whose mount is gone: such a file may lie anywhere
             assert_ne!(ours(&other), Some(link), "{opened:?} lies in another folder of the same file system");
         });
         in_thread.join().expect("no panic");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files that the user names: read whole, unless they cannot be what was meant.
+//! Files that the user names: read as a whole, unless the file is of a kind or size that the user cannot have meant.
 
 use rustix::fs::{Mode, OFlags, open};
 use std::fs::{File, Metadata};
@@ -7,13 +7,13 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-/// Far more than any experiment, workload, histogram or option file has.
+/// Far more than any file with an experiment, a workload, a histogram or options.
 const BYTES_MOST: u64 = 256 << 20;
 
 /// The text of a file, or of a pipe such as a shell's `<(...)`.
 ///
 /// # Errors
-/// It is not there, is a device or a folder, is larger than 256 MiB, or is no text.
+/// The file does not exist, is a device or a folder, is larger than 256 MiB, or is no text.
 pub fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(read_bytes(path)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"))
@@ -27,18 +27,18 @@ pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     limited(open_input(path)?)
 }
 
-/// What standard input, or another stream, has.
+/// The whole content of standard input, or of another stream.
 ///
 /// # Errors
-/// It cannot be read, or holds more than 256 MiB.
+/// The stream cannot be read, or holds more than 256 MiB.
 pub fn limited(input: impl Read) -> io::Result<Vec<u8>> {
     at_most(input, BYTES_MOST)
 }
 
-/// For what is read as it comes.
+/// Opens a file or a pipe that is read as its data comes.
 ///
 /// # Errors
-/// It cannot be opened, or is neither a file nor a pipe.
+/// The file cannot be opened, or is neither a file nor a pipe.
 pub fn open_input(path: &Path) -> io::Result<File> {
     // the kind is checked before the open: opening a device may have an effect on it
     check(&std::fs::metadata(path)?)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How often the user asked us to stop. The first time ends the work; the second cuts the waits of the undo, never the undo.
+//! How often the user asked us to stop. The first request ends the work. The second ends the waits of the undo, never the undo itself.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,7 +15,7 @@ pub fn requested() -> bool {
     COUNT.load(Ordering::SeqCst) >= 1
 }
 
-/// Somebody asked twice: graces end now.
+/// Somebody asked twice: waits end now.
 pub fn impatient() -> bool {
     COUNT.load(Ordering::SeqCst) >= 2
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one door to the machine (invariant 1).
+//! Everything that changes the machine goes through this crate (invariant 1).
 //!
-//! Reading is free: any crate may read `/proc`, `/sys` and its own files. Changing is not: files are written, processes started, mounts made and
-//! values set only by functions of this crate. Those that reach outside Wringer's own folders ask for a [`permit::Permit`], which only the journal
-//! issues, after the intent has reached the disk. `clippy.toml` fences the rest of the workspace off from the standard library's ways around this.
+//! Any crate may read `/proc`, `/sys` and its own files. Changes are restricted: only functions of this crate write files, start processes, make
+//! mounts and set values. Functions that change something outside Wringer's own folders ask for a [`permit::Permit`]. Only the journal issues a
+//! permit, after the intent has reached the disk. `clippy.toml` forbids the rest of the workspace the functions of the standard library that would
+//! bypass this crate.
 //!
 //! | module | what goes through it | permit |
 //! | --- | --- | --- |
@@ -21,7 +22,7 @@
 //! | [`meminfo`] | lines of `/proc/meminfo` | no |
 //! | [`mounts`] | a look at what is mounted, in every mount namespace | no |
 //! | [`shared_memory`] | a look at segments that have a name; removal of those that nobody uses and that the caller has proven to be a dead sandbox's | no |
-//! | [`uprobe`] | a look at the calls of a function in running processes; the kernel takes it back with this process | no |
+//! | [`uprobe`] | a look at the calls of a function in running processes; the kernel removes the probes with this process | no |
 //! | [`clock`] | the run's monotonic clock, wall time | no |
 
 pub mod change;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which looks of a watcher count, when it watches others for a silence. Pure: the time is passed in.
+//! Which looks of a watcher count, when the watcher waits for a silence of others. This module reads no clock: the time is passed in.
 //!
-//! No clock of the kernel stops while a process is frozen (cgroup freezer, `docker pause`) or stopped (SIGSTOP), and some go on in a
-//! suspended machine. So how long somebody was silent says nothing when the watcher stood still meanwhile. Silence is counted in
-//! looks of a watcher that runs instead.
+//! No clock of the kernel stops while a process is frozen (cgroup freezer, `docker pause`) or stopped (SIGSTOP), and some clocks go on while the
+//! machine is suspended. So the time of a silence proves nothing when the watcher itself stood still meanwhile. Instead the silence is counted in
+//! looks of the running watcher.
 
 use std::time::Duration;
 
-/// A look that comes so many times later than it was asked for comes after a standstill.
+/// A look that comes after this many times the asked pause comes after a standstill.
 const JUMP: u32 = 5;
-/// So many looks after a jump do not count: whoever stood still together with the watcher may wake a little later.
+/// This many looks after a jump do not count: a process that stood still together with the watcher may wake a little later.
 const LOOKS_AFTER_A_JUMP: u32 = 3;
 
 /// The looks of one watcher.
@@ -17,17 +17,17 @@ const LOOKS_AFTER_A_JUMP: u32 = 3;
 pub struct Looks {
     every: Duration,
     last: Duration,
-    /// How many of the looks after a jump, which do not count, are still to come.
+    /// The number of looks after a jump that are still to come and do not count.
     uncounted: u32,
 }
 
 impl Looks {
-    /// A look is due `every` so often; `now` is of any clock that only goes on.
+    /// A look is due after each `every`; `now` is the time of a clock that never goes back.
     pub fn new(every: Duration, now: Duration) -> Self {
         Self { every, last: now, uncounted: 0 }
     }
 
-    /// To be called once a look: whether a silence found at this one counts.
+    /// Whether a silence that is found at this look counts. To be called once at each look.
     pub fn counts(&mut self, now: Duration) -> bool {
         let jumped = now.saturating_sub(self.last) > self.every * JUMP;
         self.last = now;
@@ -41,7 +41,7 @@ impl Looks {
     }
 }
 
-/// How long somebody is silent: in looks that count, one after the other.
+/// The length of a silence: the number of looks that count, one after the other.
 #[derive(Debug, Clone)]
 pub struct Silence {
     allowed: u32,
@@ -49,23 +49,24 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// More looks than `allowed` are too many.
+    /// A silence of more than `allowed` looks is too long.
     pub fn of(allowed: u32) -> Self {
         Self { allowed, looks: 0 }
     }
 
-    /// There was a sign of life.
+    /// To be called at a sign of life: the silence ends.
     pub fn end(&mut self) {
         self.looks = 0;
     }
 
-    /// To be called at a look that finds no sign of life; `counts` as [`Looks::counts`] says. `Some`: it lasts too long by now, so many looks.
+    /// To be called at a look that finds no sign of life; `counts` is the answer of [`Looks::counts`]. `Some`: the silence is too long now, with this
+    /// number of looks.
     pub fn look(&mut self, counts: bool) -> Option<u32> {
         self.looks = self.looks.saturating_add(u32::from(counts));
         (self.looks > self.allowed).then_some(self.looks)
     }
 
-    /// Nobody is silent now.
+    /// Whether there is no silence now.
     pub fn is_over(&self) -> bool {
         self.looks == 0
     }

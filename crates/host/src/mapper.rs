@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Device-mapper: looking at it. Needs root, like everything there. What changes it is [`crate::change::mapping`].
+//! Reads the state of device-mapper. Needs root, like everything about device-mapper. Changes are in [`crate::change::mapping`].
 //!
 //! The kernel is asked directly. The program `dmsetup` would be one more thing to install, and the crate `devicemapper` needs libdevmapper
 //! and libclang when it is built, and cannot be linked statically without libdevmapper's and libudev's archives.
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// The kernel's name of the target.
 pub const DELAY: &str = "delay";
 
-/// What one is recognised by. The UUID counts; the name is for people.
+/// What identifies a mapping: the UUID. The name is for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     pub name: String,
@@ -28,28 +28,28 @@ pub struct Mapping {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappingStatus {
     pub name: String,
-    /// As `stat` names it.
+    /// The device number, as `stat` shows it.
     pub device: u64,
-    /// By how many it is open or mounted.
+    /// How many times it is open or mounted.
     pub open_count: u32,
-    /// I/O waits until somebody resumes it.
+    /// Its I/O waits until somebody resumes it.
     pub suspended: bool,
-    /// A table was loaded that is not in force: whoever resumes the mapping puts it there.
+    /// A table was loaded that is not in force yet: the next resume puts it in force.
     pub loaded: bool,
-    /// `None`: no table is in force, or another than one line of delay.
+    /// `None`: no table is in force, or a table that is not one line of delay.
     pub table: Option<DelayTable>,
 }
 
 impl Mapping {
-    /// What `mkfs` and `mount` are told.
+    /// The path for `mkfs` and `mount`.
     pub fn path(&self) -> PathBuf {
         Path::new("/dev/mapper").join(&self.name)
     }
 
-    /// `None`: there is none with this UUID.
+    /// The state of the mapping. `None`: there is none with this UUID.
     ///
     /// # Errors
-    /// Device-mapper is not there, or we are not root.
+    /// There is no device-mapper, or we are not root.
     pub fn status(&self) -> Result<Option<MappingStatus>, Error> {
         let ask = |command, flags| match Request::new("", &self.uuid)?.flags(flags).send(command) {
             Ok(reply) => Ok(Some(reply)),
@@ -70,16 +70,16 @@ impl Mapping {
     }
 }
 
-/// Of any mapping on this host, whoever made it, as `/sys` shows it.
+/// Any mapping on this host, by whatever program it was made, as `/sys` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Present {
     pub name: String,
-    /// Empty when whoever made it gave none.
+    /// Empty when the program that made it gave no UUID.
     pub uuid: String,
     pub suspended: bool,
 }
 
-/// Every mapping that there is. Asks no device: one that is suspended would not answer.
+/// All mappings of this host. Asks no device: a suspended device would not answer.
 pub fn present() -> Vec<Present> {
     let blocks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let mapped = blocks.map(|entry| entry.path().join("dm")).filter(|folder| folder.exists());
@@ -95,7 +95,7 @@ pub fn present() -> Vec<Present> {
     found
 }
 
-/// Whether this kernel still has the device of these numbers.
+/// Whether the kernel still has a device with these numbers.
 pub fn is_there(numbers: &str) -> bool {
     Path::new("/sys/dev/block").join(numbers).exists()
 }
@@ -114,7 +114,7 @@ pub fn is_loaded() -> bool {
 /// The version of the delay target. `None`: its module is not loaded. Loads nothing.
 ///
 /// # Errors
-/// Device-mapper is not there, or we are not root.
+/// There is no device-mapper, or we are not root.
 pub fn delay_version() -> Result<Option<[u32; 3]>, Error> {
     let reply = Request::new("", "")?.send(Command::ListTargets);
     let reply = reply.map_err(|error| Error::call("ask device-mapper for its targets", error))?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is mounted, as the kernel says it: here, and in every other mount namespace that can be seen. Only reads below `/proc`: nothing here
-//! touches the file systems themselves, which may hang.
+//! The mounts as the kernel lists them: here, and in every other mount namespace that can be seen. Only reads below `/proc`: nothing here touches the
+//! file systems themselves, which may hang.
 
 mod everywhere;
 mod overlay;
@@ -23,27 +23,29 @@ use std::path::{Path, PathBuf};
 /// One line of `/proc/PID/mountinfo` (proc_pid_mountinfo(5)).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MountEntry {
-    /// Of this mount, in all namespaces. The kernel gives it to another mount as soon as this one is gone.
+    /// The number of this mount, which is unique over all namespaces. The kernel gives it to another mount as soon as this one is gone.
     pub id: u64,
-    /// The mount on which this one lies; of the topmost mount of a namespace its own.
+    /// The number of the mount on which this one lies; the topmost mount of a namespace has its own number here.
     pub parent: u64,
-    /// `98:0`, of what is mounted; of a file system without a device a number of its own.
+    /// The device number of the mounted file system: `98:0`. A file system without a device has a number of its own.
     pub device: String,
-    /// What of the file system is seen: `/`, or the folder that was bound.
+    /// The part of the file system that is mounted: `/`, or the folder that was bound.
     pub root: PathBuf,
     pub target: PathBuf,
-    /// What is mounted below it comes and goes in all mounts with this number, and in those that follow it.
+    /// The number of a group of mounts: a mount that is made or removed below one of them is made or removed below all of them, and below the mounts
+    /// that follow the group.
     pub shared: Option<u64>,
-    /// What is mounted below those that share this number comes and goes here, too.
+    /// The number of the group that this mount follows: a mount that is made or removed below one of that group is made or removed below this one,
+    /// too.
     pub follows: Option<u64>,
     pub fstype: String,
     pub source: String,
-    /// Of the file system, not of the mount: the last field of the line.
+    /// The options of the file system, not of the mount: the last field of the line.
     pub options: String,
 }
 
 impl MountEntry {
-    /// What a FUSE file system was mounted with: the uid of who mounted it.
+    /// The uid of the user who mounted a FUSE file system.
     pub fn user_id(&self) -> Option<u32> {
         self.options.split(',').find_map(|option| option.strip_prefix("user_id=")?.parse().ok())
     }
@@ -54,7 +56,7 @@ pub fn mounts() -> Result<Vec<MountEntry>, Error> {
     mounts_in("/proc/self/mountinfo")
 }
 
-/// Those of the mount namespace of a process, as it sees them.
+/// All mounts of the mount namespace of a process, as that process sees them.
 pub(crate) fn mounts_of(pid: u32) -> Result<Vec<MountEntry>, Error> {
     mounts_in(&format!("/proc/{pid}/mountinfo"))
 }
@@ -64,12 +66,12 @@ fn mounts_in(path: &str) -> Result<Vec<MountEntry>, Error> {
     Ok(parse(&text))
 }
 
-/// Those at `target`, the topmost last.
+/// The mounts at `target`, the topmost last.
 pub fn mounts_at(target: &Path) -> Result<Vec<MountEntry>, Error> {
     Ok(mounts()?.into_iter().filter(|entry| entry.target == target).collect())
 }
 
-/// File systems may put bytes that are no UTF-8 into their lines.
+/// Lines may have bytes that are not UTF-8: file systems may put such bytes there.
 fn parse(text: &[u8]) -> Vec<MountEntry> {
     text.split(|byte| *byte == b'\n').filter_map(|line| parse_line(&String::from_utf8_lossy(line))).collect()
 }

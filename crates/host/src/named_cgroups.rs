@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// A cgroup that was looked for by its name.
+/// A cgroup that was found by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedCgroup {
     pub path: PathBuf,
@@ -18,7 +18,7 @@ pub struct NamedCgroup {
     pub uid: u32,
 }
 
-/// In every hierarchy that is mounted, each cgroup whose name begins with `prefix`; not those below it. A hierarchy that is mounted twice
+/// All cgroups, in every mounted hierarchy, whose names begin with `prefix`; without the cgroups below these. A hierarchy that is mounted twice
 /// counts once.
 pub fn cgroups(mounts: &[MountEntry], prefix: &str) -> Vec<NamedCgroup> {
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a process does to itself: its own mount namespace, a FUSE mount in it, and its own protection from the kernel's memory pressure.
+//! A process's changes to itself: its own mount namespace, a FUSE mount in it, and its own protection from the kernel's memory pressure.
 //!
 //! Nothing here asks for a permit, because nothing here outlives the process or is seen by another one: a mount in a private
 //! namespace is gone with the last process inside. The one exception is [`Reach::HostJournaledByCaller`], where the process that
@@ -26,11 +26,11 @@ pub struct PrivateNamespace {
     pub with_user: bool,
 }
 
-/// Who sees a mount.
+/// Which processes see a mount.
 #[derive(Debug, Clone, Copy)]
 pub enum Reach<'a> {
     Private(&'a PrivateNamespace),
-    /// Everybody. The run that started this process holds the mount in its journal.
+    /// All processes. The run that started this process holds the mount in its journal.
     HostJournaledByCaller,
 }
 
@@ -57,11 +57,11 @@ pub fn enter_private() -> Result<PrivateNamespace, Error> {
     Ok(PrivateNamespace { with_user })
 }
 
-/// Enters the mount namespace of a slow layer, and first its user namespace, when that is not ours: it brings the right to enter the
-/// other (setns(2)). The working directory moves to the namespace's root. Must be called before the process starts a thread.
+/// Enters the mount namespace of a slow layer. If the layer has another user namespace, enters that first, because it gives the right to enter the
+/// mount namespace (setns(2)). The working directory becomes the root of the namespace. Must be called before the process starts a thread.
 ///
 /// # Errors
-/// The process is gone, or its namespaces are not ours to enter.
+/// The process is gone, or we may not enter its namespaces.
 pub fn join_private(pid: u32) -> Result<PrivateNamespace, Error> {
     let namespace = |name: &str| format!("/proc/{pid}/ns/{name}");
     let open = |path: &String| File::open(path).map_err(|source| Error::path("open", path, source));
@@ -103,11 +103,11 @@ pub fn mount_fuse(reach: Reach<'_>, device: BorrowedFd<'_>, target: &Path, sourc
     if result == 0 { Ok(()) } else { Err(Error::path("mount fuse", target, io::Error::last_os_error())) }
 }
 
-/// Whether mount(2) reaches the kernel. The target is the empty path, at which the kernel fails (ENOENT) before it looks at anything else
-/// (fs/namespace.c, `do_mount`); any other failure is a filter's (seccomp).
+/// Whether mount(2) reaches the kernel. The target is the empty path, for which the kernel fails (ENOENT) before it looks at anything else
+/// (fs/namespace.c, `do_mount`); any other error comes from a filter (seccomp).
 ///
 /// # Errors
-/// The filter's.
+/// The error of the filter.
 pub fn ask_for_mount() -> Result<(), Error> {
     // SAFETY: four zero-terminated strings that live until the call returns.
     let result = unsafe { libc::mount(c"".as_ptr(), c"".as_ptr(), c"fuse".as_ptr(), 0, c"".as_ptr().cast()) };
@@ -115,8 +115,8 @@ pub fn ask_for_mount() -> Result<(), Error> {
     if result == 0 || error.raw_os_error() == Some(libc::ENOENT) { Ok(()) } else { Err(Error::call("mount", error)) }
 }
 
-/// Mounts the file system that `device` serves nowhere: it is seen only through the descriptor of its root, and ends when that is closed
-/// and nobody has a file of it open.
+/// Mounts the file system that `device` serves, but at no path. It can only be reached through the descriptor of its root, and ends when that
+/// descriptor is closed and nobody has a file of it open.
 ///
 /// # Errors
 /// EPERM without the right; ENOSYS before Linux 5.2.
@@ -140,8 +140,8 @@ pub fn mount_fuse_nowhere(device: BorrowedFd<'_>, source: &str) -> Result<OwnedF
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).map_err(failed)
 }
 
-/// Takes the mount of [`mount_fuse`] away, wherever it is by now, when nobody uses the file system any more; the kernel writes dirty pages through
-/// it first. `false`: somebody is in the way.
+/// Unmounts the mount of [`mount_fuse`], wherever it is now, when nobody uses the file system any more; the kernel first writes its dirty pages.
+/// `false`: somebody still uses it.
 ///
 /// # Errors
 /// `/proc` cannot be read.
@@ -149,7 +149,7 @@ pub fn unmount_fuse(ours: &OwnMount, served: Served) -> Result<bool, Error> {
     try_unmount(ours, served)
 }
 
-/// Keeps this process out of the way of reclaim and of the OOM killer, and in front of busy processes, as far as it may. Call it
+/// Protects this process from memory reclaim and from the OOM killer, and gives it priority over busy processes, as far as this user may. Call it
 /// before threads start: they inherit the priority and the timer slack of 1 ns.
 pub fn protect_self() {
     // SAFETY: prctl with integer arguments only. With `PR_SET_IO_FLUSHER` allocations of this process do not wait for write-back that this process
@@ -160,18 +160,18 @@ pub fn protect_self() {
     }
     let _ = write_own("/proc/self/oom_score_adj", "-1000");
     lock_memory();
-    // A disk answers also when the processors are busy.
+    // a real disk answers also when the processors are busy
     let _ = rustix::process::setpriority_process(None, -10);
     raise_open_files();
 }
 
-/// For a thread that must run also when the processors are busy: nice -10, as far as this user may.
+/// Raises the priority of a thread that must run also when the processors are busy: nice -10, as far as this user may.
 pub fn raise_thread_priority() {
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), -10);
 }
 
-/// Sets how far the kernel reads ahead on this process's own FUSE mount, in KiB, and lets its dirty pages take the usual share of
-/// memory (a FUSE mount starts with 1 %). Gone with the mount. Best effort: false without root.
+/// Sets how far the kernel reads ahead on this process's own FUSE mount, in KiB, and lets its dirty pages take the usual share of memory (a FUSE
+/// mount starts with 1 %). Both settings end with the mount. It tries its best: `false` without root.
 pub fn tune_own_mount(mount: &Mark, read_ahead_kib: Option<u32>) -> bool {
     let folder = format!("/sys/class/bdi/{}", mount.device);
     let read_ahead =
@@ -184,15 +184,15 @@ pub fn tune_own_mount(mount: &Mark, read_ahead_kib: Option<u32>) -> bool {
 /// linux/prctl.h, since Linux 5.6; the libc crate does not have it.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 
-/// Mounts made here are seen nowhere else. A mount that the host unmounts goes here, too, if the host shares its mounts: otherwise a copy of another
-/// run's slow directory would keep that run's layer as long as this namespace lasts.
+/// Mounts that are made here are not seen elsewhere. If the host shares its mounts, a mount that the host unmounts is unmounted here, too. Otherwise
+/// a copy of another run's slow directory would keep that run's layer as long as this namespace exists.
 fn follow_the_host() -> Result<(), Error> {
     use rustix::mount::MountPropagationFlags as Flags;
     rustix::mount::mount_change("/", Flags::REC | Flags::DOWNSTREAM)
         .map_err(|errno| Error::path("make mounts private", "/", errno))
 }
 
-/// Keeps all touched pages in memory. Only where RLIMIT_MEMLOCK does not count: under a limit, MCL_FUTURE would make later allocations fail.
+/// Keeps all touched pages in memory. Only where RLIMIT_MEMLOCK does not apply: under a limit, MCL_FUTURE would make later allocations fail.
 fn lock_memory() -> bool {
     use rustix::process::{Resource, Rlimit, setrlimit};
     if setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None }).is_err() && !passes_the_lock_limit() {
@@ -202,7 +202,7 @@ fn lock_memory() -> bool {
     unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) == 0 }
 }
 
-/// CAP_IPC_LOCK of the first user namespace: the kernel asks there (mm/mlock.c, `can_do_mlock`).
+/// Whether this process has CAP_IPC_LOCK in the first user namespace: the kernel checks it there (mm/mlock.c, `can_do_mlock`).
 fn passes_the_lock_limit() -> bool {
     use rustix::thread::CapabilitySet;
     let capable = rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));

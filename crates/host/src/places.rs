@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where Wringer keeps its things.
+//! The folders in which Wringer keeps its files.
 //!
 //! | what | root | ordinary user | with `WRINGER_HOME=DIR` |
 //! | --- | --- | --- | --- |
@@ -25,7 +25,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// From the environment: `WRINGER_HOME`, else the system's folders for root, else the XDG folders.
+    /// The places by the environment: `WRINGER_HOME`, else the system's folders for root, else the XDG folders.
     pub fn from_environment() -> Self {
         let mut places = Self::without_overrides();
         if let Some(cache) = variable("WRINGER_CACHE") {
@@ -57,7 +57,7 @@ impl Places {
         }
     }
 
-    /// All of them below one folder.
+    /// All places below one folder.
     pub fn below(home: &Path) -> Self {
         Self {
             journal: home.join("journal"),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Long-lived children of a run: what they are given before they exec, how they are found again, how they are stopped.
+//! Long-lived children of a run: how they are prepared before exec, how they are found again, how they are stopped.
 //!
 //! Every child inherits the run's *token*: an open file description of `<run folder>/token`. `/proc/*/fd` therefore shows
 //! every process of a run, also one whose starter died before it could write the pid down, and also the children of a server.
 //! The variable `WRINGER_RUN` is a second mark (a server may overwrite its environment, PostgreSQL does).
 //!
-//! A child is one of two shapes: *direct*, our own program in another role, or *launched*, a server below `wringer internal launch`, which stays its
-//! parent. A pid alone never proves an identity: [`Identity`] carries the start time, and signals go through a pidfd.
+//! A child has one of two shapes. A *direct* child is our own program in another role. A *launched* child is a server below
+//! `wringer internal launch`, which stays its parent. A pid alone never proves an identity: [`Identity`] carries the start time, and signals go
+//! through a pidfd.
 
 mod census;
 mod dead_layer;
@@ -61,42 +62,43 @@ use std::time::Duration;
 pub const RUN_VARIABLE: &str = "WRINGER_RUN";
 /// The number of the descriptor on which a child says, in one line of JSON, that it is ready.
 pub const READY_VARIABLE: &str = "WRINGER_READY_FD";
-/// The number of the descriptor whose end of file says that everybody who could release this child is dead.
+/// The number of the descriptor whose end of file means that all processes that could release this child are dead.
 pub const LIFELINE_VARIABLE: &str = "WRINGER_LIFELINE_FD";
-/// Names the program to re-execute in place of `/proc/self/exe`: for tests, whose own program is the test.
+/// The path of the program to execute instead of `/proc/self/exe`: for tests, where our own program is the test.
 pub const PROGRAM_VARIABLE: &str = "WRINGER_PROGRAM";
 
-/// What to start, and how. `ChildSpec::default()` is our own program without arguments.
+/// The program to start, and how to start it. `ChildSpec::default()` is our own program without arguments.
 #[derive(Debug, Clone)]
 pub struct ChildSpec {
     pub program: PathBuf,
     pub args: Vec<OsString>,
     /// Added to the inherited environment.
     pub env: Vec<(OsString, OsString)>,
-    /// Variables of the inherited environment that it does not get. Only with `launcher`.
+    /// Variables of the inherited environment that the child does not get. Only with `launcher`.
     pub without_env: Vec<OsString>,
     pub cwd: Option<PathBuf>,
-    /// Standard input, output and error, session and process group stay the caller's: for a command that the user works with. Its
-    /// launcher leaves signals alone: those of a terminal reach the command by themselves, others the controller passes on.
+    /// For a command that the user works with: standard input, output and error, the session and the process group stay the caller's. Its launcher
+    /// does not act on signals: the terminal sends its signals to the command directly, and the controller passes other signals on.
     ///
-    /// What it leaves running when it ends is the launcher's, whatever that has closed, cleared or become, and is ended: [`Spawned::await_orphans`].
+    /// Processes that the command leaves running when it ends become children of the launcher, whatever files they have closed, whatever environment
+    /// they have cleared, and whatever program they execute by then. They are ended: [`Spawned::await_orphans`].
     pub foreground: bool,
-    /// With `foreground`: what it leaves running lives on. The command is given no mark of the run, and the CPUs of `affinity` only for
-    /// as long as it runs itself.
+    /// With `foreground`: processes that the command leaves running live on. The command gets no mark of the run, and `affinity` holds only while the
+    /// command itself runs.
     pub leave: bool,
-    /// No transparent huge pages for it and for what it starts (prctl(2), PR_SET_THP_DISABLE).
+    /// No transparent huge pages for the child and for the processes that it starts (prctl(2), PR_SET_THP_DISABLE).
     pub without_thp: bool,
-    /// The CPUs it may run on, and what it starts (sched_setaffinity(2)). `None`: as inherited.
+    /// The CPUs on which the child and the processes that it starts may run (sched_setaffinity(2)). `None`: as inherited.
     pub affinity: Option<Vec<u32>>,
-    /// Appended to, mode 0600. `None`: a log in the run's folder.
+    /// The file to which standard output is appended, mode 0600. `None`: a log in the run's folder.
     pub stdout: Option<PathBuf>,
-    /// As `stdout`; the same path is opened once.
+    /// The same for standard error; if both have the same path, the file is opened once.
     pub stderr: Option<PathBuf>,
     /// (uid, gid) to become; supplementary groups are dropped. Needs root.
     pub identity: Option<(u32, u32)>,
     /// Enter the mount namespace (and user namespace, when it is another) of this process. Only with `launcher`.
     pub namespaces_of: Option<u32>,
-    /// Inherited under the same number, also by what a launcher starts.
+    /// Descriptors to inherit under the same numbers, also by the program that a launcher starts.
     pub inherit: Vec<Arc<OwnedFd>>,
     /// Folders of the cgroups to join before exec.
     pub cgroups: Vec<PathBuf>,
@@ -106,11 +108,11 @@ pub struct ChildSpec {
     pub stop_signal: i32,
     /// Time between that signal and SIGKILL.
     pub grace: Duration,
-    /// Wrap in `wringer internal launch`: for servers. `Child::pid` is then the server's.
+    /// Start through `wringer internal launch`: for servers. `Child::pid` is then the server's.
     pub launcher: bool,
-    /// What it leaves behind where it is killed; its launcher removes that when it has ended.
+    /// Files that the child leaves behind when it is killed; its launcher removes them when the child has ended.
     pub leftovers: Option<Leftovers>,
-    /// What one of ours reads from its standard input: [`ChildSpec::internal`].
+    /// The order that our own program in a role reads from its standard input: [`ChildSpec::internal`].
     pub order: Option<String>,
     /// The child writes one line of JSON to `WRINGER_READY_FD`, which `spawn` waits for. Implied by `launcher`.
     pub ready: bool,
@@ -120,7 +122,7 @@ pub struct ChildSpec {
     pub lifeline: bool,
 }
 
-/// Files of one folder, by how their names begin.
+/// Files of one folder, by the beginning of their names.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Leftovers {
     pub folder: PathBuf,
@@ -168,13 +170,13 @@ impl ChildSpec {
         Ok(Self { args, order: Some(order::written(order)?), ..Self::default() })
     }
 
-    /// Somebody else's program.
+    /// A program that is not ours.
     pub fn program<A: Into<OsString>>(program: impl Into<PathBuf>, args: impl IntoIterator<Item = A>) -> Self {
         Self { program: program.into(), args: args.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 }
 
-/// Our own program file: what a child in another role executes.
+/// Our own program file: a child in another role executes it.
 pub fn own_program() -> PathBuf {
     std::env::var_os(PROGRAM_VARIABLE)
         .map(PathBuf::from)
@@ -182,7 +184,7 @@ pub fn own_program() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
 }
 
-/// For a child: the descriptor that `variable` names, now ours, closed on exec. `None` when we were not given one.
+/// For a child: the descriptor that `variable` names. The caller owns it now, and it is closed on exec. `None` when this process was not given one.
 /// To be called once for each variable.
 pub fn inherited_descriptor(variable: &str) -> Option<OwnedFd> {
     let number: RawFd = std::env::var(variable).ok()?.parse().ok()?;
@@ -197,8 +199,8 @@ pub fn inherited_descriptor(variable: &str) -> Option<OwnedFd> {
     Some(descriptor)
 }
 
-/// For a child: the lifeline. Its end of file (`poll` reports POLLHUP, `read` returns 0) means: controller and watchdog are
-/// dead, give back what you hold.
+/// For a child: the lifeline. Its end of file (`poll` reports POLLHUP, `read` returns 0) means that controller and watchdog are dead: the child must
+/// release what it holds.
 pub fn lifeline() -> Option<OwnedFd> {
     inherited_descriptor(LIFELINE_VARIABLE)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Shared memory that has a name and outlives its processes: System V segments (shmget(2)) and POSIX ones (shm_overview(7)).
-//! A look never writes to it. What is removed is removed only while nobody uses it, and only of the owner that the caller names.
+//! Shared memory that has a name and outlives its processes: System V segments (shmget(2)) and POSIX segments (shm_overview(7)). A look never writes
+//! to a segment. A segment is removed only while nobody uses it, and only if it belongs to the owner that the caller names.
 
 use crate::Error;
 use crate::process::mapped_by;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Where the C library keeps POSIX segments.
+/// The folder in which the C library keeps POSIX segments.
 const POSIX: &str = "/dev/shm";
 
 /// A System V segment.
@@ -19,24 +19,25 @@ pub struct SystemV {
     pub id: i32,
     pub key: i32,
     pub owner: u32,
-    /// Seconds since 1970.
+    /// When it was made, in seconds since 1970.
     pub created: i64,
     pub size_bytes: usize,
     /// How often it is attached, by processes of every namespace.
     pub attached: u64,
 }
 
-/// What became of a segment that was to be removed.
+/// What was done with a segment that was to be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Removal {
     Removed,
-    /// It was not there.
+    /// There was no such segment.
     Missing,
-    /// Why.
+    /// It was left, for this reason.
     Left(String),
 }
 
-/// The C libraries call it otherwise. For musl, the crate libc announces that it will take glibc's name: the build for musl fails then, and this goes.
+/// The C libraries have different names for this field. For musl, the crate libc announces that it will take glibc's name: then the build for musl
+/// fails, and this function can go.
 #[cfg_attr(target_env = "musl", allow(deprecated))]
 fn key_of(permissions: &libc::ipc_perm) -> i32 {
     #[cfg(target_env = "musl")]
@@ -46,12 +47,12 @@ fn key_of(permissions: &libc::ipc_perm) -> i32 {
 }
 
 impl SystemV {
-    /// `None`: there is none with this number that we may read.
+    /// `None`: there is no segment with this number that we may read.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel gives an error.
     pub fn with_id(id: i32) -> Result<Option<Self>, Error> {
-        // SAFETY: all of its fields are integers
+        // SAFETY: all fields of the structure are integers
         let mut stat: libc::shmid_ds = unsafe { std::mem::zeroed() };
         // SAFETY: IPC_STAT fills the structure that it is given, and changes nothing
         if unsafe { libc::shmctl(id, libc::IPC_STAT, &raw mut stat) } == 0 {
@@ -71,10 +72,10 @@ impl SystemV {
         }
     }
 
-    /// Its first bytes, no more than `count`.
+    /// The first bytes of the segment, at most `count`.
     ///
     /// # Errors
-    /// It cannot be attached for reading.
+    /// The segment cannot be attached for reading.
     pub fn head(&self, count: usize) -> Result<Vec<u8>, Error> {
         let fail =
             || Error::call(format!("attach System V shared memory {}", self.id), std::io::Error::last_os_error());
@@ -87,17 +88,17 @@ impl SystemV {
         let mut head = vec![0; length];
         // SAFETY: a segment never changes its size, and `length` is within it
         unsafe { std::ptr::copy_nonoverlapping(address.cast::<u8>(), head.as_mut_ptr(), length) };
-        // SAFETY: it was attached here, and nothing of it is used any more
+        // SAFETY: the segment was attached here, and nothing refers to its memory any more
         if unsafe { libc::shmdt(address) } != 0 {
             return Err(fail());
         }
         Ok(head)
     }
 
-    /// Unless it is attached, or another one has its number by now.
+    /// Removes the segment, unless it is attached, or its number belongs to another segment by now.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// The segment cannot be removed.
     pub fn remove(&self) -> Result<Removal, Error> {
         let Some(now) = Self::with_id(self.id)? else { return Ok(Removal::Missing) };
         if now.attached > 0 {
@@ -122,10 +123,11 @@ pub fn posix_path(name: &str) -> PathBuf {
     Path::new(POSIX).join(name)
 }
 
-/// What is in a POSIX segment of this owner. `None`: there is none, or one of somebody else, or it is longer than `limit_bytes`.
+/// The content of a POSIX segment of this owner. `None`: there is no such segment, or it belongs to somebody else, or it is longer than
+/// `limit_bytes`.
 ///
 /// # Errors
-/// It cannot be read.
+/// The segment cannot be read.
 pub fn read_posix(name: &str, owner: u32, limit_bytes: u64) -> Result<Option<Vec<u8>>, Error> {
     let path = posix_path(name);
     let fail = |source: std::io::Error| Error::path("read", &path, source);
@@ -142,7 +144,7 @@ pub fn read_posix(name: &str, owner: u32, limit_bytes: u64) -> Result<Option<Vec
 /// Removes a POSIX segment of this owner that no process has mapped.
 ///
 /// # Errors
-/// It cannot be looked at, or not removed.
+/// The segment cannot be looked at, or cannot be removed.
 pub fn remove_posix(name: &str, owner: u32) -> Result<Removal, Error> {
     let Some((_file, stat)) = open_posix(name)? else { return Ok(Removal::Missing) };
     if stat.st_uid != owner {
@@ -159,7 +161,7 @@ pub fn remove_posix(name: &str, owner: u32) -> Result<Removal, Error> {
     }
 }
 
-/// A regular file of that name in the folder itself: anybody may put a link or a pipe there.
+/// Opens a regular file of that name in the folder itself: anybody may put a link or a pipe there.
 fn open_posix(name: &str) -> Result<Option<(File, Stat)>, Error> {
     let path = posix_path(name);
     let fail = |errno: Errno| Error::path("open", &path, errno);
@@ -190,7 +192,7 @@ mod tests {
         rustix::process::geteuid().as_raw()
     }
 
-    /// A child that another test has forked shares for a moment what this process has attached or mapped.
+    /// Waits, because a child that another test has forked shares the attached or mapped memory of this process for a moment.
     fn await_children(is_over: impl Fn() -> bool) {
         testkit::wait_until(Duration::from_secs(60), is_over);
     }
@@ -222,7 +224,7 @@ mod tests {
         assert_eq!(SystemV::with_id(id).unwrap(), None);
     }
 
-    /// Its name goes with the test.
+    /// The name of a segment; it is removed at the end of the test.
     struct Named(String);
 
     impl Drop for Named {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Helper programs that change nothing outside Wringer's own folders: package clients that download into the cache, initdb
-//! into a sandbox, mkfs on our own image. No permit, because there is nothing to undo. That they keep to it is up to the caller.
+//! Helper programs that change nothing outside Wringer's own folders: package clients that download into the cache, initdb in a sandbox, mkfs on our
+//! own image. They need no permit, because there is nothing to undo. The caller must make sure that a helper keeps to this.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

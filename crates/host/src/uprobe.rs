@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls of one function in running processes, as the kernel sees them: a uprobe where it begins and a uretprobe where it returns
+//! Calls of one function in running processes, as the kernel sees them: a uprobe at the function's begin and a uretprobe at its return
 //! (perf_event_open(2), the PMU `uprobe` of Linux 4.17 and later).
 //!
-//! Nothing outlives this process: the kernel takes both probes back when their descriptors are closed, also after SIGKILL. Nothing is written to tracefs,
-//! and no BPF program is loaded. A process that is probed is stopped for some microseconds at each call, and at no other time.
+//! Nothing outlives this process: the kernel removes both probes when their descriptors are closed, also after SIGKILL. Nothing is written to
+//! tracefs, and no BPF program is loaded. A probed process is stopped for some microseconds at each call of the function, and at no other time.
 
 mod attribute;
 mod call;
@@ -20,10 +20,10 @@ use std::path::Path;
 
 const PMU: &str = "/sys/bus/event_source/devices/uprobe";
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
-/// What one CPU wrote a moment ago may be read after what another one wrote later: so long records are held back, in nanoseconds.
+/// A record of one CPU may be read after a later record of another CPU: so records are held back for this time, in nanoseconds.
 const HELD_BACK_NS: u64 = 1_000_000;
 
-/// Why there is no probe, and what would help.
+/// Why there is no probe, and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("this kernel cannot probe functions of programs: {PMU} is not there")]
@@ -39,7 +39,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What would help, where something would.
+    /// The remedy, if there is one.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::NoPmu => Some("Linux 4.17 or later with CONFIG_UPROBE_EVENTS; in a container: its host's /sys"),
@@ -62,12 +62,12 @@ pub struct Hit {
     pub is_return: bool,
 }
 
-/// Both probes of one function, on all CPUs. Dropped, they are gone.
+/// Both probes of one function, on all CPUs. When this value is dropped, the probes are removed.
 #[derive(Debug)]
 pub struct Uprobe {
     pid: u32,
     rings: Vec<Ring>,
-    /// The probe where the function begins, and that where it returns; of each CPU.
+    /// For each CPU, the probe at the function's begin, and the one at its return.
     _events: Vec<OwnedFd>,
     returns: HashSet<u64>,
     held_back: Vec<Hit>,
@@ -75,12 +75,13 @@ pub struct Uprobe {
 }
 
 impl Uprobe {
-    /// `program`: its file, as `/proc/PID/exe` for one in another mount namespace. `offset`: where the function begins, in bytes from the file's start.
+    /// `program`: the path of the program's file, such as `/proc/PID/exe` for a process in another mount namespace. `offset`: the place of the
+    /// function in the file, in bytes from the file's start.
     ///
-    /// All processes that run this file are stopped at its calls; the hits of `pid` alone are told.
+    /// All processes that run this file are stopped at the function's calls; only the hits of `pid` are reported.
     ///
     /// # Errors
-    /// [`Error`]: each says what would help.
+    /// [`Error`]: each variant has its remedy.
     pub fn open(pid: u32, program: &Path, offset: u64) -> Result<Self, Error> {
         let number = |file: &str, prefix: &str| {
             let text = std::fs::read_to_string(format!("{PMU}/{file}")).map_err(|_| Error::NoPmu)?;
@@ -101,7 +102,7 @@ impl Uprobe {
             };
             let (enter, leave) = match open(false).and_then(|enter| Ok((enter, open(true)?))) {
                 Ok(both) => both,
-                // switched off meanwhile
+                // the CPU was switched off meanwhile
                 Err(Errno::NODEV) => continue,
                 Err(errno) => return Err(refused(errno)),
             };
@@ -116,7 +117,7 @@ impl Uprobe {
         Ok(Self { pid, rings, _events: events, returns, held_back: Vec::new(), lost: 0 })
     }
 
-    /// What has come since the last look, in the order of time. What came within the last millisecond is kept for the next look.
+    /// The hits since the last look, in the order of time. Hits of the last millisecond are kept for the next look.
     pub fn take(&mut self) -> Vec<Hit> {
         let until_ns = now_ns().saturating_sub(HELD_BACK_NS);
         self.read();
@@ -125,13 +126,13 @@ impl Uprobe {
         sorted(due)
     }
 
-    /// All that has come.
+    /// All hits, also those of the last millisecond.
     pub fn take_all(&mut self) -> Vec<Hit> {
         self.read();
         sorted(std::mem::take(&mut self.held_back))
     }
 
-    /// Hits that the kernel had no room for, until now.
+    /// The number of hits so far for which the kernel had no room.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -151,7 +152,7 @@ impl Uprobe {
 }
 
 fn sorted(mut hits: Vec<Hit>) -> Vec<Hit> {
-    // of one thread and moment, a return is the older call's
+    // for hits of one thread at the same time, the return belongs to the older call, so it comes first
     hits.sort_by_key(|hit| (hit.at_ns, !hit.is_return));
     hits
 }
@@ -164,7 +165,7 @@ fn paranoid() -> String {
     std::fs::read_to_string(PARANOID).map_or_else(|_| "not to be read".to_owned(), |text| text.trim().to_owned())
 }
 
-/// CPUs that are switched on: `0-3,8`.
+/// The CPUs that are switched on, as the kernel writes them: `0-3,8`.
 fn online() -> Result<Vec<i32>, Failure> {
     const FILE: &str = "/sys/devices/system/cpu/online";
     let text = std::fs::read_to_string(FILE).map_err(|source| Failure::path("read", FILE, source))?;

@@ -46,8 +46,8 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Goes on with a journal that was read, to write its undo. A torn record is erased, so that no part of it stands behind the next record.
-    /// Damaged bytes are not overwritten. `None`: this release may not undo the journal.
+    /// Continues a journal that was read, to write its undo. A torn record is erased, so that no part of it follows the next record. Damaged bytes
+    /// are not overwritten. `None`: this release must not undo the journal.
     pub fn resume(opened: JournalFile, reading: &Reading) -> Option<Self> {
         let (content, end_bytes, is_torn) = match reading {
             Reading::Whole(content) => (content, content.end_bytes, false),
@@ -56,7 +56,7 @@ impl Journal {
             Reading::Unknown(..) | Reading::Unreadable(_) => return None,
         };
         let JournalFile { file, path, read_only } = opened;
-        // on a disk that has become read-only the undo goes on, without records
+        // on a disk that has become read-only the undo continues, without records
         let reserved = file.metadata().map(|metadata| metadata.len());
         let mut damage = read_only;
         let reserved_bytes = reserved.unwrap_or_else(|error| {
@@ -120,12 +120,12 @@ impl Journal {
         failpoint("after undone record");
     }
 
-    /// Records why the watchdog ended the run, as far as the disk lets it.
+    /// Records why the watchdog ended the run, as far as the disk allows it.
     pub fn neutralised(&mut self, reason: &str) {
         self.try_append(&Record::Neutralised { reason: reason.to_owned() });
     }
 
-    /// For what an undo does beyond the steps: ending processes that are only known by the run's token.
+    /// A permit for changes of an undo that belong to no step: ending processes that are only known by the run's token.
     pub fn sweep_permit(&self) -> Permit {
         issue(StepId(0))
     }
@@ -173,7 +173,7 @@ impl Journal {
             self.file.sync_all()?;
             self.reserved_bytes += CHUNK_BYTES;
         }
-        // bytes that an earlier write left behind the end of this record would be taken for damage
+        // bytes that an earlier write has left after the end of this record would count as damage
         let spoilt = usize::try_from(self.spoilt_to_bytes.saturating_sub(self.end_bytes)).unwrap_or_default();
         bytes.resize(bytes.len().max(spoilt), 0);
         self.spoilt_to_bytes = self.end_bytes + bytes.len() as u64;
@@ -236,7 +236,7 @@ mod tests {
         Step::Note { text: "note".into() }
     }
 
-    /// As a disk that has become read-only, or full.
+    /// Makes writes fail, as on a disk that has become read-only, or is full.
     fn break_disk(journal: &mut Journal) {
         journal.file = File::open(&journal.path).expect("opens for reading alone");
     }
@@ -281,7 +281,7 @@ mod tests {
         assert!(matches!(refused, Error::Unwritable { .. }), "{refused}");
     }
 
-    /// As when a disk fails after it has taken a part of a long record, and then takes a short one.
+    /// A disk fails after it has taken a part of a long record, and later takes a short one.
     #[test]
     fn what_a_failed_write_has_left_is_covered_by_the_next() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bytes: a header of 64 bytes, then records, then zeros. Numbers are little-endian. Pure.
+//! The bytes of a journal: a header of 64 bytes, then records, then zeros. Numbers are little-endian. This module touches no file.
 
 use crate::{Error, Record};
 use serde_json::Value;
 use std::path::Path;
 
-/// This release and every later one may undo a journal of this version. Raised when an older release would undo it wrongly.
+/// This release and every later one may undo a journal of this version. The number is raised when an older release would undo the journal wrongly.
 pub const FORMAT_VERSION: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"WRINGERJ";
 pub(crate) const HEADER_BYTES: usize = 64;
-/// Before the JSON of a record: its length, its checksum.
+/// The length of the two numbers before the JSON of a record: its length and its checksum.
 const FRAME_BYTES: usize = 8;
 /// Longer records are not written.
 pub(crate) const RECORD_BYTES_MAX: usize = 32 << 10;
-/// Reserved when a run begins, and again whenever an intent would leave too little: the length of a journal is a multiple of it.
+/// The bytes that are reserved when a run begins, and again whenever an intent would leave too few of them: the length of a journal is a multiple of
+/// this.
 pub(crate) const CHUNK_BYTES: u64 = 64 << 10;
 
-/// Magic (8), version (4), boot id (36, ASCII), zeros (12), crc32c of the 60 bytes before it (4).
+/// The header: magic (8), version (4), boot id (36, ASCII), zeros (12), crc32c of the 60 bytes before it (4).
 pub(crate) fn header(boot_id: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES);
     bytes.extend_from_slice(MAGIC);
@@ -29,7 +30,7 @@ pub(crate) fn header(boot_id: &str) -> Vec<u8> {
     bytes
 }
 
-/// Version and boot id. `None`: it is not there, or damaged.
+/// Version and boot id. `None`: there is no header, or it is damaged.
 pub(crate) fn parse_header(bytes: &[u8]) -> Option<(u32, String)> {
     let header = bytes.get(..HEADER_BYTES)?;
     if !header.starts_with(MAGIC) || crc32c::crc32c(&header[..60]) != number(&header[60..]) {
@@ -39,7 +40,7 @@ pub(crate) fn parse_header(bytes: &[u8]) -> Option<(u32, String)> {
     Some((number(&header[8..12]), boot_id))
 }
 
-/// Length of the JSON (4), crc32c of length and JSON (4), JSON.
+/// A record as bytes: length of the JSON (4), crc32c of length and JSON (4), JSON.
 ///
 /// # Errors
 /// The record is too long, or [`decode`] would not read it back unchanged. `path` is for the message.
@@ -60,14 +61,14 @@ pub(crate) fn encode(record: &Record, path: &Path) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// The bytes at one place of a journal.
+/// The meaning of the bytes at one place of a journal.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Decoded {
-    /// With its length.
+    /// A record, with its length.
     Known(Record, usize),
-    /// The checksum is right, but this release does not know all that it says: its kind, and its length.
+    /// The checksum is right, but this release does not know everything in the record: the record's kind, and its length.
     Foreign(String, usize),
-    /// No record.
+    /// The bytes are no record.
     Bad,
 }
 
@@ -78,13 +79,13 @@ pub(crate) fn decode(bytes: &[u8]) -> Decoded {
         return Decoded::Foreign("without JSON".to_owned(), length);
     };
     match serde_json::from_value::<Record>(value.clone()) {
-        // a key that is not read is not written again either
+        // a record with a key that this release does not read would not be written again unchanged
         Ok(record) if serde_json::to_value(&record).is_ok_and(|again| again == value) => Decoded::Known(record, length),
         _ => Decoded::Foreign(kind(&value), length),
     }
 }
 
-/// The JSON whose length and checksum stand before it.
+/// The JSON after its length and checksum, if both are right.
 fn checked(bytes: &[u8]) -> Option<&[u8]> {
     let length = usize::try_from(number(bytes.get(..4)?)).ok()?;
     if !(1..=RECORD_BYTES_MAX).contains(&length) {
@@ -95,34 +96,34 @@ fn checked(bytes: &[u8]) -> Option<&[u8]> {
     (crc == number(&bytes[4..8])).then_some(json)
 }
 
-/// `intent (mount)`, for people.
+/// The kind of a record for people: `intent (mount)`.
 fn kind(value: &Value) -> String {
     let record = value["record"].as_str().unwrap_or("without a kind");
     value["change"]["kind"].as_str().map_or_else(|| record.to_owned(), |change| format!("{record} ({change})"))
 }
 
-/// The first place from `at` on where a record stands, known or foreign.
+/// The first place from `at` on with a record, known or foreign.
 pub(crate) fn next_record(bytes: &[u8], at: usize) -> Option<usize> {
     (at..bytes.len().saturating_sub(FRAME_BYTES)).find(|&at| checked(&bytes[at..]).is_some())
 }
 
-/// The unit of a write that was cut: the machine writes whole sectors of a disk, and a killed process whole pages of memory.
+/// The unit of an interrupted write: the machine writes whole sectors of a disk, and a killed process whole pages of memory.
 const SECTOR_BYTES: usize = 512;
 
-/// Whether the bytes from `at` on are one record of which at least one sector was not written: a crash can leave that of the last write.
-/// A record with a wrong checksum and all its sectors is damaged.
+/// Whether the bytes from `at` on are one record of which at least one sector was not written: a crash can leave the record of the last write like
+/// that. A record with a wrong checksum and all its sectors is damaged.
 pub(crate) fn is_torn(bytes: &[u8], at: usize) -> bool {
     let tail = &bytes[at..];
     let used = used(tail);
     let first_end = (SECTOR_BYTES - at % SECTOR_BYTES).min(tail.len());
     let begins = tail[..first_end].iter().any(|byte| *byte != 0);
-    // a length may lie in two sectors, and only its first part be written
+    // a length may cross two sectors, of which only the first was written
     let says_length = begins && first_end >= 4;
     let length = if says_length { usize::try_from(number(tail)).unwrap_or(usize::MAX) } else { RECORD_BYTES_MAX };
     if !(1..=RECORD_BYTES_MAX).contains(&length) || used > FRAME_BYTES + length {
         return false;
     }
-    // JSON that is whole is no part of a longer record
+    // JSON that is complete cannot be a part of a longer record
     if begins && serde_json::from_slice::<Value>(tail.get(FRAME_BYTES..used).unwrap_or_default()).is_ok() {
         return false;
     }
@@ -130,7 +131,7 @@ pub(crate) fn is_torn(bytes: &[u8], at: usize) -> bool {
     let (first, rest) = record.split_at(first_end.min(record.len()));
     let mut sectors = std::iter::once(first).chain(rest.chunks(SECTOR_BYTES));
     let is_missing = |sector: &[u8]| sector.iter().all(|byte| *byte == 0);
-    // text has no zeros
+    // the JSON text has no zero bytes
     let is_there = |sector: &[u8]| !sector.contains(&0);
     let first_is_there = first.get(FRAME_BYTES..).is_none_or(is_there);
     let all_or_nothing =
@@ -140,7 +141,7 @@ pub(crate) fn is_torn(bytes: &[u8], at: usize) -> bool {
     all_or_nothing && ends_as_text && (!says_length || sectors.any(is_missing))
 }
 
-/// Up to the last byte that is not zero.
+/// The length up to the last byte that is not zero.
 pub(crate) fn used(bytes: &[u8]) -> usize {
     const ZEROS: [u8; 4096] = [0; 4096];
     let zeros = bytes.rchunks(ZEROS.len()).take_while(|chunk| *chunk == &ZEROS[..chunk.len()]);

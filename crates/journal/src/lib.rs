@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The undo journal: what a run is about to change, on disk before it changes it.
+//! The undo journal: it holds each change of a run on the disk before the run makes the change.
 //!
-//! In: steps and their outcomes. Out: permits for `host`; and, for a later reader of the file, the steps that *may* have happened. It
-//! changes only its own file. The page `docs/undo.md` has the format and the recovery rules; a test compares it with this code.
+//! In: steps and their outcomes. Out: permits for `host`; and, for a later reader of the file, the steps that *may* have happened. This crate changes
+//! only its own file. The page `docs/undo.md` has the format and the recovery rules; a test compares it with this code.
 //!
-//! Invariants: a permit exists only after `fdatasync` of its record. A step that has an intent and no end may have happened.
-//! A reading is whole, or ends with a record that a crash has cut, or is damaged, unknown or unreadable: see [`Reading`]. Only a
-//! journal that was read whole may be removed. An undo never needs disk space, and goes on when the journal cannot be written.
+//! Invariants: a permit exists only after `fdatasync` of its record. A step that has an intent and no end may have happened. A reading is whole, or
+//! ends with a record that a crash has cut, or is damaged, unknown or unreadable: see [`Reading`]. Only a journal that was read as a whole may be
+//! removed. An undo never needs disk space, and continues when the journal cannot be written.
 
 mod error;
 mod failpoint;

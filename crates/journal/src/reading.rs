@@ -12,13 +12,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a reader waits for a reason that keeps a file from being read for a moment.
+/// How long a reader waits when a file cannot be read for a moment.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 /// A reader may see a record while it is being written: only damage that stays is damage.
 const SECOND_LOOK: Duration = Duration::from_millis(20);
 const LOOKS_MAX: u32 = 50;
-/// No journal of Wringer's is this long.
+/// No journal of Wringer is this long.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// How a journal was read.
@@ -26,32 +26,33 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 pub enum Reading {
     /// Every byte is understood.
     Whole(Content),
-    /// A crash has cut the last record while it was being written, and nothing stands behind it: the change that it announces did not happen.
+    /// A crash has cut the last record while it was being written, and nothing follows it: the change that it announces did not happen.
     TornTail(Content),
-    /// Something is lost: the content is what is left. The words say where.
+    /// Parts of the journal are lost: the content is the rest. The words tell where.
     Damaged(Content, String),
-    /// A later release wrote it, in whole or in part: only that release, or a later one, may undo it. The words say what is not known.
+    /// A later release wrote the journal, in whole or in part: only that release, or a later one, may undo it. The words tell what this release does
+    /// not know.
     Unknown(Content, String),
-    /// It could not be read; the words say why.
+    /// The journal could not be read; the words tell why.
     Unreadable(String),
 }
 
-/// The records, and the state that they add up to.
+/// The records, and the state that results from them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
-    /// `None` when neither the header nor the first record says it.
+    /// `None` when neither the header nor the first record has it.
     pub boot_id: Option<String>,
     pub state: State,
-    /// Steps whose intent record is missing, though their number is skipped or other records name them.
+    /// Steps whose intent record is missing: their number is skipped, or other records name them.
     pub lost: Vec<StepId>,
-    /// Where the valid records end.
+    /// The place after the valid records.
     pub(crate) end_bytes: u64,
-    /// The first sector behind all bytes that are not zero: a record written there overwrites nothing.
+    /// The first sector after all bytes that are not zero: a record written there overwrites nothing.
     pub(crate) behind_bytes: u64,
 }
 
 impl Reading {
-    /// What could be read; of an unreadable journal nothing.
+    /// The content that could be read; `None` for an unreadable journal.
     pub fn content(&self) -> Option<&Content> {
         match self {
             Self::Whole(content) | Self::TornTail(content) | Self::Damaged(content, _) | Self::Unknown(content, _) => {
@@ -61,7 +62,7 @@ impl Reading {
         }
     }
 
-    /// The content of a journal that was read to its end: no other journal may be removed.
+    /// The content of a journal that was read as a whole: no other journal may be removed.
     pub fn whole(&self) -> Option<&Content> {
         match self {
             Self::Whole(content) | Self::TornTail(content) => Some(content),
@@ -69,7 +70,7 @@ impl Reading {
         }
     }
 
-    /// Why the journal was not read to its end.
+    /// Why the journal was not read as a whole.
     pub fn trouble(&self) -> Option<&str> {
         match self {
             Self::Whole(_) | Self::TornTail(_) => None,
@@ -79,13 +80,13 @@ impl Reading {
 }
 
 impl Content {
-    /// Where the valid records end.
+    /// The place after the valid records.
     pub fn end_bytes(&self) -> u64 {
         self.end_bytes
     }
 }
 
-/// A journal that is not there, or cannot be opened: a [`Reading`], too.
+/// A journal that is not there, or cannot be opened. It can be turned into a [`Reading`], too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unopened {
     Missing(String),
@@ -101,26 +102,26 @@ impl From<Unopened> for Reading {
     }
 }
 
-/// A journal's file, open: it can be read also when it has been removed since.
+/// The open file of a journal: it can be read even if it has been removed since.
 #[derive(Debug)]
 pub struct JournalFile {
     pub(crate) file: File,
     pub(crate) path: PathBuf,
-    /// Why it is open for reading alone.
+    /// Why the file is open for reading alone.
     pub(crate) read_only: Option<io::Error>,
 }
 
 impl JournalFile {
-    /// To read it.
+    /// Opens the journal to read it.
     ///
     /// # Errors
-    /// It is not there, or stays closed for some seconds.
+    /// The file is not there, or cannot be opened for some seconds.
     pub fn open(path: &Path) -> Result<Self, Unopened> {
         let file = patiently(|| open(path, false)).map_err(|error| unopened(path, &error))?;
         Ok(Self { file, path: path.to_owned(), read_only: None })
     }
 
-    /// To undo its steps. A file that may only be read is opened all the same.
+    /// Opens the journal to undo its steps. A file that may only be read is opened all the same.
     ///
     /// # Errors
     /// As [`JournalFile::open`].
@@ -132,26 +133,26 @@ impl JournalFile {
         }
     }
 
-    /// The same open file once more.
+    /// The same open file once more, through another descriptor.
     ///
     /// # Errors
-    /// No descriptor is to be had.
+    /// There is no free descriptor.
     pub fn try_clone(&self) -> io::Result<Self> {
         let read_only = self.read_only.as_ref().map(|error| io::Error::from(error.kind()));
         Ok(Self { file: self.file.try_clone()?, path: self.path.clone(), read_only })
     }
 
-    /// Whether it has no name any more.
+    /// Whether the file has no name any more.
     pub fn is_removed(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
 
-    /// Waits some seconds when something keeps it from being read.
+    /// Reads the journal. Waits some seconds if it cannot be read at first.
     pub fn read(&self) -> Reading {
         self.read_within(PATIENCE)
     }
 
-    /// Does not wait: for a caller that looks again anyway.
+    /// Reads the journal without waiting: for a caller that looks again anyway.
     pub fn read_at_once(&self) -> Reading {
         self.read_within(Duration::ZERO)
     }
@@ -206,7 +207,7 @@ fn contents(mut file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// For tests: a reader that stops at the first bad record.
+/// The bytes as a test wants them to be read: with `bad_record`, they end at the first bad record.
 fn as_read(mut bytes: Vec<u8>) -> Vec<u8> {
     if crate::failpoint::forgets_kind("bad_record") {
         let mut end = if format::parse_header(&bytes).is_some() { HEADER_BYTES } else { 0 };
@@ -232,7 +233,7 @@ fn patiently_within<T>(patience: Duration, mut attempt: impl FnMut() -> io::Resu
     }
 }
 
-/// Errors of a busy host or a stuttering disk, which say nothing about the file.
+/// Whether an error comes from a busy host or a disk in trouble, so that it proves nothing about the file.
 fn may_pass(error: &io::Error) -> bool {
     let moments = [Errno::IO, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
     error.kind() == io::ErrorKind::OutOfMemory
@@ -256,7 +257,7 @@ fn words(path: &Path, error: &io::Error) -> String {
     format!("{} cannot be read: {error}", path.display())
 }
 
-/// Reads what a file holds. Pure.
+/// Reads the bytes of a journal. Touches no file.
 pub fn read_bytes(bytes: &[u8]) -> Reading {
     let header = format::parse_header(bytes);
     if let Some((version, _)) = header.as_ref().filter(|(version, _)| *version > FORMAT_VERSION) {
@@ -307,21 +308,22 @@ pub fn read_bytes(bytes: &[u8]) -> Reading {
     if is_torn { Reading::TornTail(content) } else { Reading::Whole(content) }
 }
 
-/// The first reservation was there before the header, and later ones come by pages of memory, also when they are cut.
+/// Whether the file was cut. The first reservation was made before the header; later reservations come in whole pages of memory, even if they were
+/// interrupted.
 fn was_cut(length_bytes: u64) -> bool {
     length_bytes < CHUNK_BYTES || !length_bytes.is_multiple_of(4096)
 }
 
 struct Walk {
     records: Vec<Record>,
-    /// Kinds that a later release writes.
+    /// The kinds of records that a later release has written.
     unknown: Vec<String>,
     troubles: Vec<String>,
-    /// Behind the last record.
+    /// The place after the last record.
     end: usize,
 }
 
-/// Every record from `start` on, also behind bytes that are no record.
+/// Finds every record from `start` on, also after bytes that are no record.
 fn walk(bytes: &[u8], start: usize) -> Walk {
     let mut walk = Walk { records: Vec::new(), unknown: Vec::new(), troubles: Vec::new(), end: start };
     loop {
@@ -336,7 +338,7 @@ fn walk(bytes: &[u8], start: usize) -> Walk {
             }
             Decoded::Bad => match format::next_record(bytes, walk.end + 1) {
                 Some(next) => {
-                    // a damaged header is reported by itself
+                    // a damaged header is reported separately
                     if walk.end > 0 || next > HEADER_BYTES {
                         walk.troubles.push(format!("what stands from byte {} to {next} is no record", walk.end));
                     }

@@ -23,25 +23,26 @@ impl fmt::Display for StepId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A command that the user waits for; ends with it.
+    /// A command for which the user waits; the run ends with the command.
     Run,
     /// A supervisor, for a stated time.
     Standing,
 }
 
-/// One apply/undo pair: what is to be changed, with all that its undo needs.
+/// One pair of apply and undo: the change, with everything that its undo needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Step {
     /// A child. Undo: stop signal, grace, SIGKILL.
     Process { role: Role, program: String, stop_signal: i32, grace_ms: u64 },
-    /// A kernel value or cgroup file that existed before. Undo: `before`, if it is still what we set.
+    /// A kernel value or cgroup file that existed before. Undo: write `before`, if the value is still the one that we set.
     Value { path: PathBuf, before: String, after: String },
-    /// A cgroup that we make. Undo: kill the processes in it that are the run's by `members`, move others to `home`, remove it.
+    /// A cgroup that we make. Undo: kill the processes in it that belong to the run by `members`, move others to `home`, remove it.
     Cgroup {
         path: PathBuf,
         version: CgroupVersion,
-        /// The cgroup of the same hierarchy that the controller was in. `None`: it cannot be seen from here, or the journal is of an earlier release.
+        /// The cgroup of the same hierarchy in which the controller was. `None`: it cannot be seen from here, or the journal is of an earlier
+        /// release.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         home: Option<PathBuf>,
         #[serde(default, skip_serializing_if = "Members::is_marked")]
@@ -49,16 +50,17 @@ pub enum Step {
     },
     /// A mount in the host's own mount namespace. Undo: unmount it, never lazily.
     Mount { target: PathBuf, source: String, fstype: String },
-    /// The pool of huge pages. Undo: `before`, if its size is ours; pages in use are then surplus until they are let go.
+    /// The pool of huge pages. Undo: set it to `before`, if its size is ours; pages in use are then surplus until their users free them.
     HugePool {
         before: u64,
         after: u64,
-        /// What each NUMA node had of `before`, in the order of the nodes' numbers. Empty: one node, or the journal is of an earlier release.
+        /// The pages that each NUMA node had at `before`, in the order of the nodes' numbers. Empty: one node, or the journal is of an earlier
+        /// release.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         nodes: Vec<u64>,
     },
-    /// Memory blocks that may be taken offline: a list of block numbers for each zone. `observed` of `done` lists the blocks that went offline.
-    /// Undo: bring them online in their zone; then put back the values that the kernel has computed anew.
+    /// Memory blocks that may be taken offline: a list of block numbers for each zone. `observed` of `done` lists the blocks that went offline. Undo:
+    /// bring these blocks online in their zone; then restore the values that the kernel has computed anew.
     MemoryBlocks {
         kernel: String,
         movable: String,
@@ -68,18 +70,18 @@ pub enum Step {
     /// A device-mapper device over the block device `device`, named below `/dev/mapper`. Undo: remove the device with this `uuid` once nobody
     /// uses it.
     Mapping { name: String, uuid: String, device: PathBuf },
-    /// A loop device over the file `name` of a slow disk, which serves `image`. Undo: detach the loop device whose file has that name, once
-    /// nobody uses it. `observed` of `done` is its device.
+    /// A loop device over the file `name` of a slow disk, which serves `image`. Undo: detach the loop device whose file has that name, once nobody
+    /// uses it. `observed` of `done` is the path of the loop device.
     ///
-    /// `read_ahead`: that of the loop device that was free. The kernel computes it anew when a file is attached, and leaves it so. Undo: put it
-    /// back once nothing is attached to that device.
+    /// `read_ahead`: the read-ahead of the loop device while it was free. The kernel computes it anew when a file is attached, and does not restore
+    /// it. Undo: restore it once nothing is attached to that device.
     LoopDevice {
         name: String,
         image: PathBuf,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         read_ahead: Option<Computed>,
     },
-    /// Cannot be undone, and needs no undo.
+    /// A note. It cannot be undone, and needs no undo.
     Note { text: String },
 }
 
@@ -106,13 +108,13 @@ impl fmt::Display for Step {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Members {
-    /// Those that carry its mark.
+    /// The processes that carry the run's mark.
     #[default]
     Marked,
-    /// All, except processes that are older than the run or belong to another run: for a command and the processes that it started, which may
+    /// All processes, except those that are older than the run or belong to another run: for a command and the processes that it started, which may
     /// have closed the mark.
     Command,
-    /// None: the processes in it are to live on.
+    /// None: the processes in the cgroup live on.
     Leave,
 }
 
@@ -132,11 +134,11 @@ pub struct Computed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Releases the run when its controller dies.
+    /// Releases the run when the run's controller dies.
     Watchdog,
     /// Controls a standing run.
     Supervisor,
-    /// Hides RAM by holding it; SIGKILL gives it back.
+    /// Hides RAM by holding it; SIGKILL gives the RAM back.
     Holder,
     /// Delays I/O; SIGUSR1 sets its delays to zero.
     SlowLayer,
@@ -158,18 +160,18 @@ impl fmt::Display for Role {
     }
 }
 
-/// Who began a run, and where.
+/// The process that began a run, and the conditions at that time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begun {
     pub run: RunId,
-    /// Version of the program that wrote this; for people, decides nothing.
+    /// Version of the program that wrote this record; it is for people, and decides nothing.
     pub build: String,
     pub uid: u32,
     pub controller: Identity,
-    /// Those of the controller, since version 2: the journal's pids and mounts are valid in them.
+    /// The namespaces of the controller, since version 2: the journal's pids and mounts are valid in them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<Namespaces>,
-    /// Also in the header, since version 2: the header may be damaged.
+    /// The boot id, which is also in the header. Since version 2, because the header may be damaged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
     pub kind: Kind,
@@ -180,11 +182,11 @@ pub struct Begun {
     pub started: u64,
 }
 
-/// One record of a journal, in the order in which they are written.
+/// One record of a journal; the kinds are in the order in which they are written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
-    /// First, once.
+    /// The first record; there is only one.
     Begin(Begun),
     /// `step` is about to be applied.
     Intent {
@@ -193,19 +195,19 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "OomVictim::is_holder")]
         oom_victim: OomVictim,
     },
-    /// A process of `step` exists. A launched server has two: the launcher's record, then the server's.
+    /// A process of `step` exists. A launched server has two such records: the launcher's, then the server's.
     Pid { step: StepId, process: Identity },
-    /// `step` was applied. `observed`: what a value was afterwards, read back.
+    /// `step` was applied. `observed`: the value after the change, read back.
     Done { step: StepId, observed: Option<String> },
     /// The undo of `step` starts.
     Undo { step: StepId },
-    /// ... and has ended.
+    /// The undo of `step` has ended.
     Undone { step: StepId, outcome: Outcome },
     /// The watchdog has ended the run's squeezes while its controller lived; `reason` is in words.
     Neutralised { reason: String },
-    /// The run's command ends, its server stays, and no controller is needed.
+    /// The run's command ends, its server goes on running, and no controller is needed.
     Left,
-    /// Everything is undone; the folder is about to go.
+    /// Everything is undone; the folder will be removed next.
     End,
 }
 
@@ -214,9 +216,9 @@ pub enum Record {
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
     Restored,
-    /// There was nothing to undo: it never happened, or is gone by itself.
+    /// There was nothing to undo: the change never happened, or has ended by itself.
     Nothing,
-    /// Somebody else changed it meanwhile; it was left alone. `repair` is the command that would restore it.
+    /// Somebody else changed the value meanwhile; it was left alone. `repair` is the command that would restore it.
     Conflict {
         expected: String,
         found: String,

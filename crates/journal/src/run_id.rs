@@ -4,13 +4,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// `w-20261120-201530-4f2a`: UTC date, time, four random hexadecimal digits. It is a folder's name, a cgroup's, a mount's.
+/// `w-20261120-201530-4f2a`: UTC date, time, four random hexadecimal digits. It is the name of a folder, and a part of the names of cgroups and
+/// mounts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RunId(String);
 
 impl RunId {
-    /// `random` is reduced to 16 bits.
+    /// Makes an id. `random` is reduced to 16 bits.
     pub fn new(unix_seconds: u64, random: u64) -> Self {
         let time = host::clock::rfc3339(unix_seconds);
         let digits: String = time.chars().filter(char::is_ascii_digit).collect();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The state of a run that a list of records adds up to. Pure: no file, no clock, no host.
+//! The state of a run that results from a list of records. This module uses no file, no clock and no host.
 
 use crate::{Begun, OomVictim, Outcome, Record, Step, StepId};
 use host::process::Identity;
 
-/// How far a step has come.
+/// The progress of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// May have happened, in part or in whole.
+    /// The change may have happened, in part or in whole.
     Intended,
     Done,
     /// An undo started and may have happened.
@@ -19,34 +19,34 @@ pub enum Phase {
 pub struct StepState {
     pub id: StepId,
     pub change: Step,
-    /// Of a step that hides RAM.
+    /// Which process the kernel should kill; for a step that hides RAM.
     pub oom_victim: OomVictim,
     pub phase: Phase,
-    /// Whether it was applied in whole, as far as the records tell.
+    /// Whether the step was applied as a whole, as far as the records tell.
     pub completed: bool,
-    /// In the order in which they were recorded.
+    /// The processes, in the order in which they were recorded.
     pub processes: Vec<Identity>,
-    /// What a value was after the change, read back.
+    /// The value after the change, read back.
     pub observed: Option<String>,
 }
 
 impl StepState {
-    /// It may have happened, and no undo of it has ended.
+    /// Whether the change may have happened, and no undo of it has ended.
     pub fn is_open(&self) -> bool {
         !matches!(self.phase, Phase::Undone(_))
     }
 }
 
-/// All records of a journal, added up.
+/// The result of all records of a journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
     pub begun: Option<Begun>,
-    /// In the order in which they were intended.
+    /// The steps, in the order of their intents.
     pub steps: Vec<StepState>,
-    /// Its command has ended in order and left its server standing.
+    /// The run's command has ended in order and has left its server running.
     pub left: bool,
     pub ended: bool,
-    /// Why the watchdog neutralised the run, when it did.
+    /// Why the watchdog neutralised the run, if it did.
     pub neutralised: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl State {
         state
     }
 
-    /// Records about a step without an intent are ignored.
+    /// Adds a record to the state. A record about a step without an intent is ignored.
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::Begin(begun) => self.begun = self.begun.take().or_else(|| Some(begun.clone())),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether processes of a run live: the lock on the run's token says so, not `/proc`. Every process of a run has inherited the open file
-//! description of the token, and with it the lock; the kernel frees the lock when the last of them ends. Unlike processes, a lock is seen from
-//! every namespace, by every user who may open the file.
+//! Whether processes of a run live: the lock on the run's token answers that, not `/proc`. Every process of a run has inherited the open file
+//! description of the token, and with it the lock; the kernel frees the lock when the last of these processes ends. Unlike a process, a lock can be
+//! seen from every namespace, by every user who may open the file.
 
 use crate::folder::Folder;
 use crate::locks::look;
@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A process that ends disappears from `/proc` a moment before its files are closed, on a busy host half a second.
+/// How often to look: a process that ends disappears from `/proc` a moment before its files are closed, on a busy host half a second before.
 const LOOKS: u32 = 8;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(60);
 
-/// The tokens that stayed locked by somebody unseen through all looks of this process: they are not waited for again. A command asks about one run
-/// several times, and each time would be held up by as long.
+/// The tokens that stayed locked by an unseen process through all looks of this process: it does not wait for them again. A command asks about one
+/// run several times, and would otherwise wait each time.
 static WAITED_FOR: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// What can be said of a run's processes.
+/// The answer to the question whether a run's processes live.
 #[derive(Debug, Default)]
 pub(crate) struct Alive {
     /// The processes that are seen, in the order of their start.
@@ -29,7 +29,7 @@ pub(crate) struct Alive {
     pub(crate) unknown: Option<String>,
 }
 
-/// `sight`: the processes that had the run's mark a moment ago. `state`: that of the run's journal, when it can be read.
+/// `sight`: the processes that had the run's mark a moment ago. `state`: the state of the run's journal, when the journal can be read.
 pub(crate) fn alive(folder: &Folder, id: &RunId, mut sight: Sight, state: Option<&State>) -> Alive {
     let token = folder.token();
     let waited_for = || WAITED_FOR.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,13 +60,13 @@ pub fn takes_unseen_for_dead() -> bool {
     journal::forgets_kind("unseen")
 }
 
-/// To be called when the token is locked: a process lives. `None`: all processes of the run are seen.
+/// Why a process of the run may be hidden. To be called when the token is locked: then a process lives. `None`: all processes of the run are seen.
 fn hidden(token: &Path, sight: &Sight, state: Option<&State>) -> Option<String> {
     let unseen = &sight.unseen;
     if unseen.unlisted == Some(Unlisted::OtherProc) {
         return Some(unseen.to_string());
     }
-    // in another pid namespace the pids of the journal are other processes; a user namespace only hides processes from those inside it
+    // in another pid namespace the journal's pids name other processes; a user namespace only hides processes from those inside it
     let began_in = state.and_then(|state| state.begun.as_ref()?.namespaces);
     if let (Some(began_in), Some(own)) = (began_in, Namespaces::own())
         && began_in.pid != own.pid
@@ -88,7 +88,7 @@ fn hidden(token: &Path, sight: &Sight, state: Option<&State>) -> Option<String> 
     Some(format!("processes of it live that cannot be seen from here ({unseen})"))
 }
 
-/// Whether we hold the token ourselves.
+/// Whether this process holds the token itself.
 fn is_ours(token: &Path) -> bool {
     let links = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     links.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|link| link == token)

@@ -23,21 +23,21 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// A control character takes six bytes of JSON, and a record has at most 32 KiB.
+/// The most bytes of a command that are recorded: a control character takes six bytes of JSON, and a record has at most 32 KiB.
 const COMMAND_BYTES_MAX: usize = 4096;
 
-/// What a run is, before it begins.
+/// The properties of a run that is about to begin.
 #[derive(Debug, Clone)]
 pub struct Begin {
     pub kind: Kind,
-    /// As the user typed it, without secrets.
+    /// The command as the user typed it, without secrets.
     pub command: Vec<String>,
-    /// Locked in this order.
+    /// The resources, locked in this order.
     pub resources: Vec<Resource>,
     pub places: Places,
 }
 
-/// A run under its controller. Dropping it releases it, as far as that works; [`Run::release`] says what came of it.
+/// A run under its controller. Dropping it releases it, as far as that works; [`Run::release`] also returns the result.
 #[derive(Debug)]
 pub struct Run {
     pub(crate) id: RunId,
@@ -46,26 +46,26 @@ pub struct Run {
     pub(crate) journal: Journal,
     pub(crate) host: RealHost,
     pub(crate) children: Vec<(StepId, Spawned)>,
-    /// Open for as long as their steps.
+    /// Descriptors that stay open as long as their steps are not undone.
     pub(crate) held: Vec<(StepId, OwnedFd)>,
     pub(crate) finished: bool,
-    /// Of the steps that are made now.
+    /// The process that the kernel should kill, for the steps that are made now.
     oom_victim: OomVictim,
     ties: Ties,
 }
 
-/// Descriptors that tell others, by being open, that the run or a part of it lives.
+/// Descriptors that are open as long as the run, or a part of it, lives, so that others can see that.
 #[derive(Debug)]
 struct Ties {
-    /// Locked: the run is live. Closed on exec.
+    /// The owner lock: while it is locked, the run is live. It is closed on exec.
     _owner: File,
-    /// Inherited by every child.
+    /// The token, which every child inherits.
     token: File,
     resources: Vec<File>,
-    /// End of file on this one: controller and watchdog are dead.
+    /// Its end of file means that controller and watchdog are dead.
     lifeline: OwnedFd,
     lifeline_writer: OwnedFd,
-    /// Only the controller holds it: it ends when the controller ends.
+    /// Only the controller holds it: it ends with the controller.
     _heartbeat: Heartbeat,
     watchdog_lifeline: OwnedFd,
 }
@@ -74,19 +74,19 @@ struct Ties {
 #[derive(Debug)]
 pub struct Child {
     pub step: StepId,
-    /// Of the server itself when it was launched.
+    /// For a launched server, the pid of the server itself.
     pub pid: u32,
     ready: Option<serde_json::Value>,
     identity: Identity,
-    /// `None`: it had ended before we could look.
+    /// `None`: the process had ended before we could open it.
     process: Option<Process>,
 }
 
 impl Child {
-    /// What it said when it was ready.
+    /// The child's report when it was ready.
     ///
     /// # Errors
-    /// It said something else: this.
+    /// The report is not of this type; the error is the report as it came.
     pub fn ready<O: Order>(&self) -> Result<O::Ready, String> {
         let said = self.ready.clone().unwrap_or_default();
         serde_json::from_value(said.clone()).map_err(|_| said.to_string())
@@ -96,7 +96,7 @@ impl Child {
         self.process.as_ref().is_some_and(Process::is_alive)
     }
 
-    /// Returns whether it ended within `timeout`.
+    /// Returns whether the child ended within `timeout`.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.process.as_ref().is_none_or(|process| process.wait(timeout))
     }
@@ -145,12 +145,12 @@ impl Run {
         &self.id
     }
 
-    /// The run's own folder, 0700: for sockets and logs. It goes with the run.
+    /// The run's own folder, 0700: for sockets and logs. It is removed at the end of the run.
     pub fn folder(&self) -> &Path {
         &self.folder.path
     }
 
-    /// The steps that `make` makes record which process the kernel is to kill when memory runs out; the watchdog reads it.
+    /// Makes steps with `make` that record which process the kernel should kill when memory runs out; the watchdog reads that.
     pub fn with_oom_victim<T>(&mut self, victim: OomVictim, make: impl FnOnce(&mut Self) -> T) -> T {
         let usual = std::mem::replace(&mut self.oom_victim, victim);
         let made = make(self);
@@ -158,11 +158,11 @@ impl Run {
         made
     }
 
-    /// Makes one change: its intent is on the disk before `apply` gets the permit, and what came of it after. When `apply` fails,
-    /// the step stays open, and the release looks at what it left.
+    /// Makes one change: its intent is on the disk before `apply` gets the permit, and its result is recorded afterwards. When `apply` fails, the
+    /// step stays open, and the release undoes what the failed change has left.
     ///
     /// # Errors
-    /// `apply`'s; or the journal cannot be written, and then nothing was changed.
+    /// The error of `apply`; or the journal cannot be written, and then nothing was changed.
     pub fn step<T>(
         &mut self,
         step: Step,
@@ -179,7 +179,7 @@ impl Run {
         Ok((id, result))
     }
 
-    /// Keeps a descriptor open until the step is undone: the thing that the step made ends when nobody has it open.
+    /// Keeps a descriptor open until the step is undone: the thing that the step has made ends when nobody has it open.
     pub fn hold(&mut self, step: StepId, descriptor: OwnedFd) {
         self.held.push((step, descriptor));
     }
@@ -187,7 +187,7 @@ impl Run {
     /// Starts a child as a step, and waits until it is ready when `child` says so.
     ///
     /// # Errors
-    /// It cannot be started, or did not become ready; what there is of it is ended with the run.
+    /// The child cannot be started, or did not become ready; its processes are ended with the run.
     pub fn spawn(&mut self, role: Role, child: ChildSpec) -> Result<Child, Error> {
         if role != Role::Watchdog {
             self.check_watchdog()?;
@@ -207,15 +207,16 @@ impl Run {
         Ok(Child { step: id, pid: identity.pid, ready, identity, process: Process::open(identity) })
     }
 
-    /// Why the watchdog has neutralised this run, when it has; the controller is to release it then, and has been told by SIGTERM.
+    /// Why the watchdog has neutralised this run, if it has done so; the watchdog has then sent SIGTERM to the controller, which must release the
+    /// run.
     pub fn neutralised(&self) -> Option<String> {
         self.folder.read_reason()
     }
 
-    /// Undoes one step before the end of the run: one server between two arms.
+    /// Undoes one step before the end of the run, for example one server between two arms.
     ///
     /// # Errors
-    /// There is no such open step; or it is not undone: [`Error::NotRestored`]. A conflict is an error here, too.
+    /// There is no such open step; or it cannot be undone: [`Error::NotRestored`]. A conflict is an error here, too.
     pub fn undo_step(&mut self, id: StepId) -> Result<(), Error> {
         let open = self.journal.state().step(id).filter(|step| step.is_open()).cloned();
         let step = open.ok_or_else(|| Error::NoSuchStep { id: self.id.clone(), step: id })?;
@@ -236,16 +237,17 @@ impl Run {
         open.clone().find(|step| step.processes.iter().any(|process| !process.is_alive())).map(|step| step.id)
     }
 
-    /// The exit status of a child that has ended; of a launched server 128 + n when signal n ended it. `None` while it runs, and after its undo.
+    /// The exit status of a child that has ended; for a launched server 128 + n when signal n ended it. `None` while the child runs, and after its
+    /// undo.
     pub fn exit_status(&mut self, child: &Child) -> Option<std::process::ExitStatus> {
         self.children.iter_mut().find(|(step, _)| *step == child.step)?.1.reap()
     }
 
-    /// For a command in the foreground that has ended: what became of the processes that it left running. `None`: not known, because its
-    /// launcher was killed.
+    /// For a command in the foreground that has ended: what was done with the processes that it left running. `None`: not known, because its launcher
+    /// was killed.
     ///
     /// # Errors
-    /// The launcher does not come to an end.
+    /// The launcher does not end.
     pub fn await_orphans(&mut self, child: &Child) -> Result<Option<Orphans>, Error> {
         let Some((_, spawned)) = self.children.iter_mut().find(|(step, _)| *step == child.step) else {
             return Ok(None);
@@ -253,10 +255,10 @@ impl Run {
         Ok(spawned.await_orphans()?)
     }
 
-    /// Ends the processes that carry the run's mark and are no children: SIGTERM, `grace`, SIGKILL. Returns their number.
+    /// Ends the processes that carry the run's mark and are not children: SIGTERM, `grace`, SIGKILL. Returns their number.
     ///
     /// # Errors
-    /// Some are still there.
+    /// Some of them still live.
     pub fn end_strays(&mut self, grace: Duration) -> Result<usize, Error> {
         let strays = self.host.strays();
         let request = StopRequest { signal: libc::SIGTERM, grace };
@@ -288,7 +290,7 @@ impl Run {
         if dead { Err(Error::WatchdogDied { id: self.id.clone() }) } else { Ok(()) }
     }
 
-    /// For others to begin with them, when this run has given everything back.
+    /// Frees the resources, so that others can begin a run with them, when this run has restored everything.
     pub(crate) fn free_resources(&mut self) {
         self.ties.resources.clear();
     }
@@ -298,7 +300,7 @@ impl Ties {
     fn make(folder: &Folder, resources: Vec<File>, limits: &Limits) -> Result<Self, Error> {
         let owner = files::open_lock(&folder.owner())?;
         let token = files::open_lock(&folder.token())?;
-        // who looks whether they are free holds them for a moment
+        // a process that checks whether these locks are free holds them for a moment
         lock(&owner, &folder.owner())?;
         lock(&token, &folder.token())?;
         let (lifeline, lifeline_writer) = pipe()?;
@@ -309,8 +311,8 @@ impl Ties {
         Ok(Self { _owner, token, resources, lifeline, lifeline_writer, _heartbeat, watchdog_lifeline })
     }
 
-    /// What a child of this role inherits. The watchdog keeps the others' lifeline open, and the resources locked while it
-    /// undoes; so does a server that outlives its command.
+    /// The descriptors that a child of this role inherits. The watchdog keeps the lifeline of the other children open, and the resources locked while
+    /// it undoes the run. A server that outlives its command keeps the resources locked, too.
     fn marks<'a>(
         &'a self,
         id: &'a RunId,
@@ -337,7 +339,7 @@ impl Ties {
     }
 }
 
-/// To be called under the begin lock. Removes the folders of runs of which nothing else is left.
+/// To be called under the begin lock. Refuses to begin when an earlier run is hot, and removes the folders of runs of which nothing else is left.
 fn refuse_when_hot(places: &Places) -> Result<(), Error> {
     let look = Look::take(places)?;
     refuse_hot(&look.runs)?;
@@ -345,7 +347,7 @@ fn refuse_when_hot(places: &Places) -> Result<(), Error> {
     look.runs.iter().filter(|run| run.is_debris()).try_for_each(|run| remove_folder(&Folder::of(places, &run.id).path))
 }
 
-/// What the host shows of a step after it was applied, for the `done` record.
+/// The value or state that a step has after it was applied, for the `done` record.
 fn observe(step: &Step) -> Option<String> {
     match step {
         Step::Value { path, .. } => read_value(path).ok(),
@@ -384,7 +386,7 @@ fn begun(id: &RunId, begin: &Begin) -> Result<Begun, Error> {
     })
 }
 
-/// As much of a command as a record has room for, however its letters are written in JSON: it is for people.
+/// The part of a command for which a record has room, whatever its letters need in JSON. It is only read by people.
 fn shortened(command: &[String]) -> Vec<String> {
     let mut room = COMMAND_BYTES_MAX;
     let mut words = Vec::new();

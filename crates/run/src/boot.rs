@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a change of the boot means for a run: most of what it changed is gone.
+//! The effect of a reboot on a run: most of its changes are gone.
 
 use journal::{Content, Step};
 

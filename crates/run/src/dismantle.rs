@@ -9,21 +9,21 @@ use journal::{Journal, Outcome, Role, RunId, State, Step, StepState};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Gives single steps back. Every call may be repeated.
+/// Undoes single steps. Every call may be repeated.
 pub trait Executor {
-    /// At once, always safe: delays to zero, RAM given back. A failure is left to `undo`.
+    /// Takes effect at once and is always safe: sets delays to zero, gives RAM back. After a failure, `undo` tries again.
     fn neutralise(&mut self, permit: &Permit, step: &StepState);
 
-    /// Puts back what the step changed, unless somebody else has changed it since.
+    /// Restores what the step changed, unless somebody else has changed it since.
     ///
     /// # Errors
-    /// It is not back; a later call may succeed.
+    /// It is not restored; a later call may succeed.
     fn undo(&mut self, permit: &Permit, step: &StepState) -> Result<Outcome, host::Error>;
 
-    /// Ends what is left of the run's processes, except `spared`, when all other steps are undone.
+    /// Ends the remaining processes of the run, except `spared`, when all other steps are undone.
     ///
     /// # Errors
-    /// Some are still there.
+    /// Some of them still live.
     fn sweep(&mut self, permit: &Permit, spared: &[Identity]) -> Result<(), host::Error>;
 }
 
@@ -34,23 +34,23 @@ pub struct Conflict {
     pub step: String,
     pub expected: String,
     pub found: String,
-    /// The shell command that puts the value back which the run had found.
+    /// The shell command that restores the value that the run had found.
     pub repair: String,
 }
 
-/// Writes `before` to `path`: for a POSIX shell, with any characters in both.
+/// A command for a POSIX shell that writes `before` to `path`, with any characters in both.
 pub(crate) fn repair_command(path: &Path, before: &str) -> String {
     let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     format!("echo {} > {}", quote(before), quote(&path.to_string_lossy()))
 }
 
-/// What a dismantling did.
+/// The result of a dismantling.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Steps put back, or found back already.
+    /// Steps that were undone, or had nothing left to undo.
     pub restored: Vec<String>,
     pub conflicts: Vec<Conflict>,
-    /// Steps that are not back, with the reason; the journal stays for the next try.
+    /// Steps that are not undone, with the reason; the journal stays for the next try.
     pub failures: Vec<String>,
 }
 
@@ -64,8 +64,8 @@ pub(crate) fn neutralise_state(state: &State, permit: &Permit, executor: &mut dy
     state.open_steps().iter().for_each(|step| executor.neutralise(permit, step));
 }
 
-/// Undoes every open step, then sweeps, and ends the watchdog last: it would go on with the undo if we died. A failed step stops only
-/// the steps whose undo would do harm before its own: see [`Failed::is_in_the_way_of`].
+/// Undoes every open step, then sweeps, and ends the watchdog last, because the watchdog would continue the undo if this process died. A failed step
+/// stops only those steps whose undo would do harm before its own undo: see [`Failed::is_in_the_way_of`].
 pub fn dismantle(journal: &mut Journal, executor: &mut dyn Executor, progress: &mut dyn FnMut(&str)) -> Report {
     let mut report = Report::default();
     let (watchdog, steps): (Vec<_>, Vec<_>) =
@@ -79,7 +79,7 @@ pub fn dismantle(journal: &mut Journal, executor: &mut dyn Executor, progress: &
     {
         report.failures.push(chain(&error));
     }
-    // A layer whose record failed may have mounted after the look; it has ended only now.
+    // A layer whose record failed may have mounted after the look at the mounts; only now it has ended for certain.
     for mount in &mounts {
         if report.failures.is_empty()
             && let Err(error) = executor.undo(&journal.sweep_permit(), mount)
@@ -115,7 +115,7 @@ fn undo_steps(
     }
 }
 
-/// What could not be undone so far.
+/// The kinds of steps that could not be undone so far.
 #[derive(Debug, Default)]
 struct Failed {
     mount: bool,
@@ -132,8 +132,8 @@ impl Failed {
         }
     }
 
-    /// A slow layer is not ended while a mount or a loop device stays: every access to its files would fail. An older change of a value waits
-    /// for the undo of the newer one: it would take our own value for somebody else's.
+    /// Why this step must wait, if it must. A slow layer is not ended while a mount or a loop device stays, because every access to its files would
+    /// fail. An older change of a value waits for the undo of the newer one: otherwise our own newer value would count as somebody else's.
     fn is_in_the_way_of(&self, change: &Step) -> Option<&'static str> {
         match change {
             Step::Process { role: Role::SlowLayer, .. } if self.mount => {

@@ -9,14 +9,14 @@ pub enum Error {
     Busy {
         resource: String,
         owner: Option<RunId>,
-        /// Where that run's journal is, when it is not ours: another `WRINGER_HOME`.
+        /// The folder of that run's journal, when it is not ours: another `WRINGER_HOME`.
         journal: Option<PathBuf>,
     },
     /// Exit code 3: nothing was changed. The hint is `wringer undo`.
     #[error("an earlier run was not undone: {}{}", list(runs), and(unread))]
     Hot {
         runs: Vec<RunId>,
-        /// What is wrong with those journals that were not read whole.
+        /// The damage of the journals that were not read as a whole.
         unread: Vec<String>,
     },
     /// Exit code 3: nothing was changed.
@@ -36,10 +36,10 @@ pub enum Error {
     NotRestored { id: RunId, failures: Vec<String> },
     #[error("{operation} {}", path.display())]
     Lock { operation: &'static str, path: PathBuf, source: std::io::Error },
-    /// A supervisor found something in the way: exit code 3, nothing was changed or all of it is back.
+    /// A supervisor found an obstacle: exit code 3; nothing was changed, or everything is restored.
     #[error("{what}")]
     Refused { what: String, hint: Option<String> },
-    /// What a supervisor was to apply.
+    /// The supervisor could not apply its squeezes.
     #[error("{message}")]
     Apply { message: String },
     #[error(transparent)]
@@ -61,7 +61,7 @@ fn list(runs: &[RunId]) -> String {
 }
 
 impl Error {
-    /// Something is in the way and nothing was changed: exit code 3.
+    /// Whether there was an obstacle and nothing was changed: exit code 3.
     pub fn is_in_the_way(&self) -> bool {
         matches!(
             self,
@@ -74,7 +74,7 @@ impl Error {
         ) || self.untrusted().is_some()
     }
 
-    /// The file that somebody else can have written, and why it is not acted upon.
+    /// The file that somebody else can have written, and why it is not used.
     pub fn untrusted(&self) -> Option<(&Path, host::files::Distrust)> {
         match self {
             Self::Host(host::Error::Untrusted { path, why })
@@ -83,12 +83,12 @@ impl Error {
         }
     }
 
-    /// The host is not restored: exit code 5.
+    /// Whether the host is not restored: exit code 5.
     pub fn is_not_restored(&self) -> bool {
         matches!(self, Self::NotRestored { .. })
     }
 
-    /// The user asked us to stop: exit code 130.
+    /// Whether the user asked us to stop: exit code 130.
     pub fn is_interrupted(&self) -> bool {
         matches!(self, Self::Host(host::Error::Interrupted))
     }

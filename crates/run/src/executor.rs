@@ -20,21 +20,21 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// What the last sweep grants before SIGKILL.
+/// The time that the last sweep gives processes before SIGKILL.
 const SWEEP_GRACE: Duration = Duration::from_secs(2);
 
-/// Knows a run by its token, and all processes that its journal names.
+/// The real host, for one run. It finds the run's processes by the token, and by the journal, which names them.
 #[derive(Debug)]
 pub(crate) struct RealHost {
     run: RunId,
     folder: Folder,
-    /// Recorded in the journal, for any step.
+    /// The processes that the journal records, for any step.
     known: Vec<Identity>,
     /// The journal was written in an earlier boot: only changes that survive a boot are undone.
     stale: bool,
-    /// How long others have to let go of each mount and device.
+    /// How long to wait until others stop using a mount or a device.
     patience: Duration,
-    /// The mounts and devices that still stand on the slow layers, in words.
+    /// The mounts and devices that still use the slow layers, in words.
     served: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ impl RealHost {
         Self { run, folder, known: Vec::new(), stale: false, patience: BUSY_TIMEOUT, served: Vec::new() }
     }
 
-    /// For a journal that was read back.
+    /// For a journal that was read from the disk.
     pub(crate) fn for_journal(run: RunId, folder: Folder, content: &Content) -> Self {
         Self { stale: is_of_another_boot(content), ..Self::of_state(run, folder, &content.state) }
     }
@@ -67,8 +67,8 @@ impl RealHost {
         process::with_mark(&self.folder.token(), self.run.as_str()).found
     }
 
-    /// Marked processes that were started and not recorded: neither they nor a process above them stands in the journal. Only the topmost of
-    /// them: a launcher ends its server, a server its own children.
+    /// Marked processes that were started and not recorded: the journal names neither them nor a process above them. Only the topmost of them: a
+    /// launcher ends its server, and a server ends its own children.
     pub(crate) fn strays(&self) -> Vec<Identity> {
         let known = process::descendants(&self.known);
         let strays: Vec<Identity> = self.marked().into_iter().filter(|it| !known.contains(it)).collect();
@@ -79,14 +79,15 @@ impl RealHost {
         strays.into_iter().filter(|stray| !below.contains(stray)).collect()
     }
 
-    /// The recorded processes of a step, else all marked processes without a record. Never the caller: a watchdog that undoes its run is one.
+    /// The recorded processes of a step, or, if there is no record, all marked processes without a record. Never the caller: a watchdog that undoes
+    /// its run is a marked process.
     fn processes_of(&self, step: &StepState) -> Vec<Identity> {
         let own = std::process::id();
         let all = if step.processes.is_empty() { self.strays() } else { step.processes.clone() };
         all.into_iter().filter(|process| process.pid != own).collect()
     }
 
-    /// Whether the file lies in a cgroup of this run, as the cgroup's name says.
+    /// Whether the file is in a cgroup of this run, by the cgroup's name.
     fn is_in_a_cgroup_of_ours(&self, path: &Path) -> bool {
         let ours = format!("wringer-{}", self.run);
         let folder = path.parent().filter(|folder| folder.join("cgroup.procs").exists() || !folder.exists());
@@ -94,7 +95,7 @@ impl RealHost {
     }
 
     fn is_ours_in_a_cgroup(&self, process: &Identity, members: Members) -> bool {
-        // the watchdog is the run's first process
+        // the watchdog is the run's first process, so no process of the run is older
         let began = self.known.iter().map(|known| known.start_time).min();
         match members {
             Members::Leave => false,
@@ -108,11 +109,11 @@ impl RealHost {
 
     fn end_process(&self, permit: &Permit, step: &StepState, request: StopRequest) -> Result<Outcome, host::Error> {
         let processes = self.processes_of(step);
-        // a thread of it may wait for a file system that hangs
+        // a thread of the watchdog may wait for a file system that hangs
         if matches!(step.change, Step::Process { role: Role::Watchdog, .. }) {
             return Ok(found(process::stop_main_thread(permit, &processes, request)? != Stopped::AlreadyGone));
         }
-        // Of a launcher and its server, the server is asked first, and the launcher ends with it.
+        // Of a launcher and its server, the server is asked to end first; the launcher then ends by itself.
         let asked = if step.processes.is_empty() { processes.clone() } else { last_alive(&processes) };
         let asked_outcome = process::stop(permit, &asked, request)?;
         let rest = StopRequest { signal: libc::SIGTERM, ..request };
@@ -121,7 +122,7 @@ impl RealHost {
         Ok(if nothing { Outcome::Nothing } else { Outcome::Restored })
     }
 
-    /// `served`: the mounts and devices that stay on the slow layers, in words. When it is empty, the layers may end.
+    /// `served`: the mounts and devices that still use the slow layers, in words. When it is empty, the layers may end.
     pub(crate) fn layers_serve_on(&mut self, served: &[String]) {
         served.clone_into(&mut self.served);
     }
@@ -134,7 +135,7 @@ impl RealHost {
         layers::end(permit, processes, &ours, self.patience)
     }
 
-    /// Undoes the step as the journal records it; the second record is not looked at.
+    /// Undoes the step as the journal records it; the second record is not read.
     fn undo_once(&self, permit: &Permit, step: &StepState) -> Result<Outcome, host::Error> {
         if self.stale && !survives_boot(&step.change) {
             return Ok(Outcome::Nothing);
@@ -148,7 +149,7 @@ impl RealHost {
                 self.end_process(permit, step, request)
             }
             Step::Value { path, before, .. } if self.is_in_a_cgroup_of_ours(path) => {
-                // the value goes with its cgroup; while a process is in it, the kernel may refuse (ENOSPC: CPUs of a cpuset of v1)
+                // the value ends with its cgroup; while a process is in the cgroup, the kernel may refuse the write (ENOSPC: CPUs of a cpuset of v1)
                 let restored = change::restore_value(permit, path, before, &observed_or_set(step));
                 Ok(if matches!(restored, Ok(Restored::Restored)) { Outcome::Restored } else { Outcome::Nothing })
             }
@@ -202,7 +203,7 @@ impl Executor for RealHost {
             return;
         }
         let Step::Process { role, .. } = step.change else {
-            // `undo` tries again, and reports a failure
+            // `undo` tries again, and reports the failure
             let _ = ram_steps::give_back(permit, step);
             return;
         };
@@ -240,7 +241,7 @@ impl Executor for RealHost {
     }
 }
 
-/// The values that the run itself may have left there.
+/// The values that the run itself may have written to the file.
 fn observed_or_set(step: &StepState) -> Vec<&str> {
     let set = if let Step::Value { after, .. } = &step.change { Some(after.as_str()) } else { None };
     set.into_iter().chain(step.observed.as_deref()).collect()

@@ -10,40 +10,41 @@ use host::process::{Census, Identity, Mark, Sight};
 use journal::{Kind, Namespaces, Reading, RunId, Step, StepState};
 use std::time::Duration;
 
-/// A run as it lies on the disk, and what is left of it on the host.
+/// A run as its folder on the disk shows it, and the parts of it that are left on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundRun {
     pub id: RunId,
-    /// `None` when the journal does not say.
+    /// `None` when the journal does not tell.
     pub kind: Option<Kind>,
     pub command: Vec<String>,
-    /// Names of the locks it holds, or held.
+    /// Names of the locks that the run holds, or held.
     pub resources: Vec<String>,
-    /// Seconds since 1970, as the clock said then; 0 when unknown.
+    /// Seconds since 1970, by the clock at that time; 0 when unknown.
     pub started: u64,
-    /// How long ago its controller was started, of a run of this boot: no jump of the clock moves it.
+    /// The time since the controller of a run of this boot was started: setting the clock does not change it.
     pub age: Option<Duration>,
     pub controller: Option<Identity>,
-    /// Somebody holds the owner lock: its controller, or who undoes it.
+    /// A process holds the owner lock: the run's controller, or the process that undoes the run.
     pub live: bool,
-    /// Something may be left of it, and no process is in charge: not live, not left, of this boot. It blocks new runs until `wringer undo`.
+    /// Changes of the run may be left, and no process is in charge of them: the run is not live, not left, and of this boot. It blocks new runs until
+    /// `wringer undo`.
     pub hot: bool,
-    /// Of another boot: what it changed is gone with that boot.
+    /// The run is of another boot: its changes ended with that boot.
     pub stale: bool,
-    /// Its command has ended and left a server standing; see [`crate::Run::leave`].
+    /// Its command has ended and has left a server running; see [`crate::Run::leave`].
     pub left: bool,
     pub ended: bool,
-    /// Why the watchdog ended it, when it did.
+    /// Why the watchdog ended the run, if it did.
     pub neutralised: Option<String>,
-    /// Each with its phase, oldest first.
+    /// The steps with their phases, oldest first.
     pub steps: Vec<StepState>,
     /// The live processes with the run's token that can be seen, watchdog and controller included.
     pub processes: Vec<Identity>,
     /// Why the run has, or may have, processes that cannot be seen from here. Then nothing of the run is removed, released, or called stopped.
     pub unknown: Option<String>,
-    /// Where its controller lived, as its journal says since version 2.
+    /// The namespaces of its controller, which a journal tells since version 2.
     pub namespaces: Option<Namespaces>,
-    /// How far its journal could be read. A run whose journal was not read whole is hot, and never removed.
+    /// How far its journal could be read. A run whose journal was not read as a whole is hot, and is never removed.
     pub reading: Reading,
 }
 
@@ -58,7 +59,8 @@ pub struct Look {
 impl Look {
     /// Changes nothing.
     pub fn take(places: &Places) -> Result<Self, Error> {
-        // The processes first: a run that begins meanwhile is among the folders, and a process that ends meanwhile is found dead.
+        // The processes are listed first: then a run that begins meanwhile has its folder in the second list, and a process that ends meanwhile is
+        // found dead.
         let census = Census::take();
         let ids = all_runs(places)?;
         let runs = ids.into_iter().map(|id| find_run(places, id, &census)).collect();
@@ -103,7 +105,7 @@ fn describe(
         }
         Reading::Damaged(..) | Reading::Unknown(..) | Reading::Unreadable(_) => true,
     };
-    // when a journal was not read whole, anything may stand behind its record "ended"
+    // when a journal was not read as a whole, any record may follow its record "ended"
     let is_over = match &reading {
         Reading::Whole(_) | Reading::TornTail(_) => state.ended || state.left,
         Reading::Damaged(..) => state.left && (!processes.is_empty() || unknown.is_some()),
@@ -132,7 +134,7 @@ fn describe(
 }
 
 impl FoundRun {
-    /// Nothing of it is left but its folder: it ended, or changed nothing, or its server has gone by itself.
+    /// Only its folder is left: the run ended, or changed nothing, or its server has ended by itself.
     pub(crate) fn is_debris(&self) -> bool {
         match &self.reading {
             Reading::Whole(_) | Reading::TornTail(_) => {}
@@ -146,21 +148,21 @@ impl FoundRun {
         !self.live && !self.hot && self.processes.is_empty() && self.unknown.is_none() && !open.any(changed)
     }
 
-    /// What its journal does not say, with where to look and what to do. `None` when it was read whole.
+    /// The things that its journal does not tell, with where to look and what to do. `None` when the journal was read as a whole.
     pub fn unsure(&self) -> Option<Unsure> {
         Unsure::of(&self.id, &self.reading)
     }
 }
 
-/// Processes that are left are found by the run's token; any other change is known from the journal alone.
+/// Whether the change is known from the journal alone. Processes that are left can also be found by the run's token.
 fn outlives_processes(change: &Step) -> bool {
     !matches!(change, Step::Process { .. } | Step::Note { .. })
 }
 
-/// Refuses while something of an earlier run may be left.
+/// Refuses while changes of an earlier run may be left.
 ///
 /// # Errors
-/// [`Error::Hot`] with those runs, and with what is wrong with their journals.
+/// [`Error::Hot`] with those runs, and with the damage of their journals.
 pub fn refuse_hot(found: &[FoundRun]) -> Result<(), Error> {
     let hot: Vec<&FoundRun> = found.iter().filter(|run| run.hot && !is_forgotten(run)).collect();
     if hot.is_empty() {
@@ -173,7 +175,7 @@ pub fn refuse_hot(found: &[FoundRun]) -> Result<(), Error> {
     })
 }
 
-/// For tests: a Wringer that takes what it cannot read for what is over.
+/// For tests: a Wringer that treats a run with an unreadable journal as one that is over.
 fn is_forgotten(run: &FoundRun) -> bool {
     run.reading.whole().is_none() && journal::forgets_kind("unread")
 }

@@ -4,7 +4,7 @@ use host::places::Places;
 use journal::RunId;
 use std::path::{Path, PathBuf};
 
-/// Where a run keeps its things: `<places.journal>/<id>/`, 0700.
+/// The folder of a run: `<places.journal>/<id>/`, 0700.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,
@@ -12,7 +12,7 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub(crate) fn of(places: &Places, id: &RunId) -> Self {
-        // Links in the way would make the token's path differ from what /proc shows.
+        // Links in the path would make the token's path differ from the one that /proc shows.
         let journal = places.journal.canonicalize().unwrap_or_else(|_| places.journal.clone());
         Self { path: journal.join(id.as_str()) }
     }
@@ -32,17 +32,17 @@ impl Folder {
         self.path.join("journal")
     }
 
-    /// Locked by the controller, or by whoever undoes the run.
+    /// The lock file that the run's controller locks, or the process that undoes the run.
     pub(crate) fn owner(&self) -> PathBuf {
         self.path.join("owner.lock")
     }
 
-    /// Open in every child.
+    /// The file that every child has open.
     pub(crate) fn token(&self) -> PathBuf {
         self.path.join("token")
     }
 
-    /// Why the watchdog ended the run: written by it, journaled by whoever releases the run.
+    /// The file with the reason why the watchdog ended the run: the watchdog writes it, and the process that releases the run journals the reason.
     pub(crate) fn reason(&self) -> PathBuf {
         self.path.join("neutralised")
     }
@@ -60,7 +60,7 @@ impl Folder {
 /// All folders below `places.journal` whose name is a run's id, oldest first.
 ///
 /// # Errors
-/// Somebody else can have written there; or the folder cannot be read.
+/// Somebody else can have written to the folder; or it cannot be read.
 pub(crate) fn all_runs(places: &Places) -> Result<Vec<RunId>, host::Error> {
     let Some(safe) = files::safe_folder(&places.journal)? else { return Ok(Vec::new()) };
     let fail = |source: std::io::Error| match source.kind() {
@@ -79,13 +79,13 @@ pub(crate) fn all_runs(places: &Places) -> Result<Vec<RunId>, host::Error> {
 /// Makes the folder of all runs, owned by the caller.
 ///
 /// # Errors
-/// Somebody else could write there; it cannot be made.
+/// Somebody else could write to the folder; or it cannot be made.
 pub(crate) fn make(places: &Places) -> Result<(), host::Error> {
     files::own_folder(&places.journal, 0o700)?;
     files::own_folder(&locks(places), 0o700).map(drop)
 }
 
-/// Checks that the journals are the caller's own. Other users may read root's journals, if root lets them, but never act on them.
+/// Checks that the journals are the caller's own. Other users may read root's journals, if root lets them, but must never act on them.
 ///
 /// # Errors
 /// [`host::Error::Untrusted`].
@@ -100,7 +100,7 @@ fn foreign(safe: &SafeFolder) -> host::Error {
     host::Error::Untrusted { path: safe.path.clone(), why: Distrust::Owner(safe.owner) }
 }
 
-/// The folder of locks for resources of these places alone.
+/// The folder of locks for resources that belong to these places alone.
 pub(crate) fn locks(places: &Places) -> PathBuf {
     places.journal.join("locks")
 }
@@ -108,8 +108,8 @@ pub(crate) fn locks(places: &Places) -> PathBuf {
 /// Root's folder of locks for resources of the whole host, whatever `WRINGER_HOME` is. Other users cannot write there; a boot clears it.
 pub(crate) const HOST_LOCKS: &str = "/run/wringer/locks";
 
-/// The folder of locks for resources of the whole host, such as its RAM. An ordinary user, and root in a user namespace, who may not write
-/// to `/run`, squeezes nothing that root's runs use: for them it is a folder of their own.
+/// The folder of locks for resources of the whole host, such as its RAM. An ordinary user, and root in a user namespace, may not write to `/run`, and
+/// squeezes nothing that root's runs use: for such a user it is a folder of their own.
 pub(crate) fn host_locks(places: &Places) -> Result<PathBuf, host::Error> {
     if !rustix::process::geteuid().is_root() {
         return Ok(locks(places));
@@ -121,7 +121,7 @@ pub(crate) fn host_locks(places: &Places) -> Result<PathBuf, host::Error> {
     }
 }
 
-/// Appended to by watchdogs, whose run's folder goes away with the run.
+/// The log to which watchdogs append. It is not in a run's folder, because that is removed with the run.
 pub(crate) fn watchdog_log(journal: &Path) -> PathBuf {
     journal.join("watchdog.log")
 }

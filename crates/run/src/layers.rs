@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a slow layer ends: never by force while a process may have one of its files open. It is asked to end. It unmounts itself as soon as nobody
-//! uses it, and ends when no mount of it is left in any mount namespace: then the kernel closes its connection.
+//! How a slow layer ends: never by force while a process may have one of its files open. The layer gets a signal that asks it to end. It unmounts
+//! itself as soon as nobody uses it, and ends when no mount of it is left in any mount namespace: then the kernel closes its connection.
 
 use host::Error;
 use host::change::{Served, who_uses};
@@ -14,20 +14,20 @@ use std::time::{Duration, Instant};
 /// When no user of the layer is seen, written data may still be on its way to the disk: then the wait is this many times as long as the patience.
 const FLUSH_PATIENCES: u32 = 4;
 
-/// The run's file system, and which mount of it is the run's own.
+/// The run's file system, with the mark that tells which mount of it is the run's own.
 pub(crate) fn ours(folder: &Path, source: &str, fstype: &str) -> OwnMount {
     OwnMount { source: source.to_owned(), fstype: fstype.to_owned(), mark: Mark::read(folder) }
 }
 
-/// Whether one of these serves a file system.
+/// Whether one of these processes serves a file system.
 pub(crate) fn served(processes: &[Identity]) -> Served {
     if processes.iter().any(|it| serves_files(it.pid)) { Served::Yes } else { Served::No }
 }
 
-/// Asks the layers to end; one that serves no file system is killed after `patience`.
+/// Asks the layers to end; a layer that serves no file system is killed after `patience`.
 ///
 /// # Errors
-/// [`Error::InUse`]: a layer still serves; it ends when the named users have let go.
+/// [`Error::InUse`]: a layer still serves; it ends when the named users have closed its files.
 pub(crate) fn end(permit: &Permit, layers: &[Identity], ours: &OwnMount, patience: Duration) -> Result<Stopped, Error> {
     let open: Vec<Process> = layers.iter().copied().filter_map(Process::open).collect();
     if open.is_empty() {

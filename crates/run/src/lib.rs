@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A run: who owns a change of the host, and how it is given back.
+//! A run: the owner of changes of the host, and how these changes are undone.
 //!
-//! [`Run::begin`] takes the locks, makes the run's folder with its journal, and starts the watchdog. Every change is a
-//! [`Run::step`], every child a [`Run::spawn`]. [`Run::release`] neutralises (delays to zero, RAM back: at once) and then
-//! dismantles, newest step first. When the controller dies, its watchdog does the same; when that died too, [`undo`] does, from
-//! the journal and the run's token. A server that is to outlive its command is left with [`Run::leave`].
+//! [`Run::begin`] takes the locks, makes the run's folder with its journal, and starts the watchdog. Every change is a [`Run::step`], every child a
+//! [`Run::spawn`]. [`Run::release`] first neutralises (sets delays to zero and gives RAM back, at once) and then dismantles, newest step first. When
+//! the controller dies, its watchdog does the same; when the watchdog dies too, [`undo`] does it, by the journal and the run's token. A server that
+//! should outlive its command is left with [`Run::leave`].
 //!
-//! What it is not: it knows no squeeze and no server, only processes, values, cgroups and mounts.
+//! This crate knows no squeeze and no server, only processes, values, cgroups and mounts.
 //!
-//! Invariants: one owner lock per run, held by the controller or by whoever undoes it. A run is *hot* when it has not ended and
-//! nobody holds that lock; a hot run blocks new ones. Undo may be repeated any number of times, by anybody.
+//! Invariants: one owner lock per run, held by the controller or by the process that undoes the run. A run is *hot* when it has not ended and nobody
+//! holds that lock; a hot run blocks new ones. Undo may be repeated any number of times, by anybody.
 
 mod alive;
 mod begin;

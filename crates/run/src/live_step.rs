@@ -11,11 +11,11 @@ use host::permit::Permit;
 use host::places::Places;
 use journal::State;
 
-/// Makes a change that the undo of the applied step `step` covers: the intent of that step is on the disk. When the run has ended or was
+/// Makes a change that the undo of the applied step `step` covers: the intent of that step is on the disk already. When the run has ended or was
 /// neutralised meanwhile, the step is neutralised again.
 ///
 /// # Errors
-/// `change`'s; [`Error::NoSuchStep`] when the run is not live, or the step not applied or undone.
+/// The error of `change`; [`Error::NoSuchStep`] when the run is not live, or the step is not applied or is undone.
 pub fn change_live_step<T, E: From<Error>>(
     places: &Places,
     id: &RunId,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Locks that the kernel frees when their last holder dies: flock(2) on open file descriptions. Lock files are never removed,
-//! so that two processes cannot hold "the same" lock on two files.
+//! Locks that the kernel frees when their last holder dies: flock(2) on open file descriptions. Lock files are never removed: otherwise two processes
+//! could hold "the same" lock on two files.
 
 use crate::Error;
 use crate::folder::{self, host_locks, locks};
@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 /// How often a lock is tried before it counts as held.
 const LOOKS: u32 = 5;
 
-/// What only one run may use at a time.
+/// A resource that only one run may use at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resource {
     HostRam,
-    /// Pages of the pool that are for a server; who takes them holds [`Resource::HostRam`], too.
+    /// Pages of the pool that are for a server; a run that takes them holds [`Resource::HostRam`], too.
     HugePages,
     /// A directory whose storage is squeezed.
     Directory(PathBuf),
@@ -36,7 +36,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// The folder of its lock. A sandbox belongs to its home; RAM and directories belong to the host.
+    /// The path of its lock file. A sandbox belongs to its home; RAM and directories belong to the host.
     fn lock_path(&self, places: &Places) -> Result<PathBuf, Error> {
         let folder = match self {
             Self::HostRam | Self::HugePages | Self::Directory(_) | Self::Device(_) | Self::Image(_) => {
@@ -47,7 +47,7 @@ impl Resource {
         Ok(folder.join(self.lock_name()))
     }
 
-    /// The lock file's name. A directory is known by device and inode, so that no second path leads around the lock.
+    /// The name of the lock file. The device and inode identify a directory, so that a second path to it cannot bypass the lock.
     pub(crate) fn lock_name(&self) -> String {
         match self {
             Self::HostRam => "host-ram".to_owned(),
@@ -82,13 +82,13 @@ impl fmt::Display for Resource {
     }
 }
 
-/// A file name for any text: what is not a letter, digit, dot, dash or underscore becomes `%XX`.
+/// A file name for any text: a byte that is not a letter, digit, dot, dash or underscore becomes `%XX`.
 fn plain(text: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-/// Takes the locks of `resources` in the given order, and writes the owner into each.
+/// Takes the locks of `resources` in the given order, and writes the owner into each lock file.
 pub(crate) fn take_resources(places: &Places, resources: &[Resource], owner: &RunId) -> Result<Vec<File>, Error> {
     resources.iter().map(|resource| take_resource(places, resource, owner)).collect()
 }
@@ -104,7 +104,7 @@ fn take_resource(places: &Places, resource: &Resource, owner: &RunId) -> Result<
     Ok(file)
 }
 
-/// Refuses, before anything is started, while another run holds the resource.
+/// Refuses, before anything is started, if another run holds the resource.
 ///
 /// # Errors
 /// [`Error::Busy`] with the run that holds it.
@@ -113,7 +113,7 @@ pub fn require_free(places: &Places, resource: &Resource) -> Result<(), Error> {
     free(places, resource).map(drop)
 }
 
-/// Takes the lock. Tried several times: others may hold it for a moment while they look.
+/// Takes the lock. It tries several times: other processes hold the lock for a moment while they check it.
 fn free(places: &Places, resource: &Resource) -> Result<File, Error> {
     let path = resource.lock_path(places)?;
     let mut file = files::open_lock(&path)?;
@@ -131,14 +131,14 @@ fn free(places: &Places, resource: &Resource) -> Result<File, Error> {
     })
 }
 
-/// As long as it lives, nobody else on this host measures one run after another. The kernel frees it when its holder dies.
+/// A lock: as long as this value lives, nobody else on this host measures one run after another. The kernel frees the lock when its holder dies.
 #[derive(Debug)]
 pub struct Measuring(#[allow(dead_code)] File);
 
-/// Takes the host's one lock for those who measure for hours. `who`: what a second one is told.
+/// Takes the host's one lock for measurements that take hours. `who`: the text that a second caller gets.
 ///
 /// # Errors
-/// [`Error::Measured`] with who holds it.
+/// [`Error::Measured`] with the text of the holder.
 pub fn measuring(places: &Places, who: &str) -> Result<Measuring, Error> {
     folder::make(places)?;
     let path = host_locks(places)?.join("measuring");
@@ -159,10 +159,10 @@ pub fn measuring(places: &Places, who: &str) -> Result<Measuring, Error> {
     Err(Error::Measured { who: if who.is_empty() { "another one".into() } else { who } })
 }
 
-/// Who holds the resource, in words; `None`: nobody. Takes no lock for longer than the look, and makes no file.
+/// The holder of the resource, in words; `None`: nobody. Holds the lock itself only for the moment of the check, and makes no file.
 ///
 /// # Errors
-/// Nobody can say.
+/// It cannot be known.
 pub fn holder(places: &Places, resource: &Resource) -> Result<Option<String>, Error> {
     let path = resource.lock_path(places)?;
     for _ in 0..LOOKS {
@@ -175,7 +175,7 @@ pub fn holder(places: &Places, resource: &Resource) -> Result<Option<String>, Er
     Ok(Some(owner.map_or_else(|| "a run".to_owned(), |(run, _)| format!("run {run}"))))
 }
 
-/// The run, and where its journal is.
+/// The run, and the folder of its journal, as the lock file tells.
 fn written_owner(file: &mut File) -> Option<(RunId, PathBuf)> {
     let mut text = String::new();
     file.rewind().ok()?;
@@ -184,7 +184,7 @@ fn written_owner(file: &mut File) -> Option<(RunId, PathBuf)> {
     Some((lines.next()?.parse().ok()?, lines.nth(1)?.into()))
 }
 
-/// One process at a time begins a run or sorts out old folders.
+/// The lock for beginning a run and for removing old folders: one process at a time does that.
 pub(crate) fn begin_lock(places: &Places) -> Result<File, Error> {
     let path = locks(places).join("begin");
     let file = files::open_lock(&path)?;
@@ -201,7 +201,7 @@ pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Whether the lock is ours now.
+/// Takes the lock if it is free; returns whether we hold it now.
 pub(crate) fn try_lock(file: &File, path: &Path) -> Result<bool, Error> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -210,12 +210,12 @@ pub(crate) fn try_lock(file: &File, path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// The lock when it becomes free within `timeout`; a second Ctrl-C cuts the wait.
+/// Takes the lock when it becomes free within `timeout`; a second Ctrl-C ends the wait.
 pub(crate) fn lock_within(path: &Path, timeout: Duration) -> Result<Option<File>, Error> {
     opened(path)?.map_or(Ok(None), |file| lock_unless(file, path, timeout, &mut || false))
 }
 
-/// The lock's file; `None` where its folder is gone.
+/// Opens the lock's file; `None` where its folder is gone.
 pub(crate) fn opened(path: &Path) -> Result<Option<File>, Error> {
     match files::open_lock(path) {
         Err(error) if error.errno() == Some(libc::ENOENT) => Ok(None),
@@ -223,7 +223,7 @@ pub(crate) fn opened(path: &Path) -> Result<Option<File>, Error> {
     }
 }
 
-/// The lock of an opened file. `give_up` is asked again and again, and ends the wait.
+/// Takes the lock of an opened file. `give_up` is called again and again, and ends the wait when it returns true.
 pub(crate) fn lock_unless(
     file: File,
     path: &Path,
@@ -240,15 +240,15 @@ pub(crate) fn lock_unless(
     Ok(Some(file))
 }
 
-/// Whether somebody holds the lock, without taking it for longer than the look.
+/// Whether somebody holds the lock. The check itself holds it only for a moment.
 pub(crate) fn is_held(path: &Path) -> bool {
     look(path).unwrap_or(false)
 }
 
-/// The same; a file that is not there is locked by nobody.
+/// The same; a missing file counts as not locked.
 ///
 /// # Errors
-/// Nobody can say: the file cannot be opened, or its file system has no locks.
+/// It cannot be known: the file cannot be opened, or its file system has no locks.
 pub(crate) fn look(path: &Path) -> std::io::Result<bool> {
     let file = match File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
@@ -282,7 +282,7 @@ mod tests {
         assert!(matches!(second, Err(Error::Busy { owner: Some(owner), .. }) if owner == first));
         take_resources(&places, &[Resource::Sandbox("b".into())], &first).expect("another resource");
         drop(held);
-        // a child that another test has just forked has it until it executes its program
+        // a child that another test has just forked has the lock until it executes its program
         let lock = directory.lock_path(&places).expect("known");
         testkit::wait_until(Duration::from_secs(60), || !is_held(&lock));
         take_resources(&places, &[directory], &first).expect("free again");
@@ -292,7 +292,7 @@ mod tests {
     fn one_at_a_time_measures_and_a_second_is_told_who() {
         let home = tempfile::tempdir().expect("a folder");
         let places = Places::below(home.path());
-        // of root it is the host's own lock, which a sweep beside this test may hold
+        // root's lock is the host's own, which a sweep beside this test may hold
         let Ok(held) = measuring(&places, "the first") else { testkit::skip!("somebody measures on this host") };
         let refused = measuring(&places, "the second").expect_err("held");
         assert!(refused.is_in_the_way() && refused.to_string().contains("the first"), "{refused}");

@@ -8,7 +8,7 @@ use host::permit::Permit;
 use journal::{Computed, Outcome, Step, StepState};
 use std::path::Path;
 
-/// `None`: a step that takes no RAM. May be repeated.
+/// Gives back the RAM of a step. `None`: the step takes no RAM. May be repeated.
 pub(crate) fn give_back(permit: &Permit, step: &StepState) -> Result<Option<Outcome>, host::Error> {
     match &step.change {
         Step::HugePool { before, after, nodes } => {
@@ -19,7 +19,7 @@ pub(crate) fn give_back(permit: &Permit, step: &StepState) -> Result<Option<Outc
         Step::MemoryBlocks { kernel, movable, values } => {
             let went = step.observed.as_deref().and_then(Blocks::parse);
             let online = |list: &str, zone| bring_online(permit, &ours(list, went.as_ref()), zone);
-            // both lists, also when the first fails
+            // both lists are tried, even when the first fails
             let (kernel, movable) = (online(kernel, Zone::Kernel), online(movable, Zone::Movable));
             let came = kernel? | movable?;
             // when no block went offline, the kernel has computed nothing: a value that differs was set by somebody else
@@ -31,7 +31,7 @@ pub(crate) fn give_back(permit: &Permit, step: &StepState) -> Result<Option<Outc
     }
 }
 
-/// Whatever the value is now, it is put back: a value that the kernel has computed looks like one that somebody has set meanwhile.
+/// Restores each value, whatever it is now: a value that the kernel has computed looks like one that somebody has set meanwhile.
 fn put_values_back(permit: &Permit, values: &[Computed]) -> Result<bool, host::Error> {
     let mut any = false;
     for Computed { path, before } in values {
@@ -41,7 +41,7 @@ fn put_values_back(permit: &Permit, values: &[Computed]) -> Result<bool, host::E
     Ok(any)
 }
 
-/// The listed blocks that went offline; all listed blocks when the step was cut before it recorded which went.
+/// The listed blocks that went offline; all listed blocks when the step was interrupted before it recorded which blocks went offline.
 fn ours(list: &str, went: Option<&Blocks>) -> Blocks {
     let listed = Blocks::parse(list).unwrap_or_default();
     match went {

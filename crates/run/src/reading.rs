@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsure {
     pub run: RunId,
-    /// What is wrong with the journal, and what was done nevertheless.
+    /// The damage of the journal, and what was done nevertheless.
     pub why: String,
-    /// Where to look, and what with.
+    /// Commands that show the present state.
     pub looks: Vec<String>,
-    /// What to do when the host is found as it should be.
+    /// The command for the case that the host is as it should be.
     pub cure: String,
 }
 
@@ -37,7 +37,8 @@ pub(crate) fn read_to_undo(folder: &Folder) -> (Option<JournalFile>, Reading) {
     }
 }
 
-/// A journal that is gone, or has lost its end, looks like that of a new run. The logs of the run's children tell them apart.
+/// Compares the reading with the other files of the folder. A journal that is gone, or has lost its end, looks like the journal of a new run; the
+/// logs of the run's children show the difference.
 pub(crate) fn beside_the_rest(folder: &Folder, reading: Reading) -> Reading {
     let entries = std::fs::read_dir(&folder.path).into_iter().flatten().flatten();
     let names: Vec<OsString> = entries.map(|entry| entry.file_name()).collect();
@@ -57,18 +58,18 @@ pub(crate) fn beside_the_rest(folder: &Folder, reading: Reading) -> Reading {
     }
 }
 
-/// Whether the folder has no journal, and nothing that is made after a journal.
+/// Whether the folder has no journal, and no file that is made after the journal.
 fn is_unbegun(folder: &Path, names: &[OsString]) -> bool {
     folder.exists() && names.iter().all(|name| name == "owner.lock" || name == "token")
 }
 
-/// `slow-layer-3.log`.
+/// The number of the step in a log's name, such as `slow-layer-3.log`.
 fn step_of_log(name: &str) -> Option<u32> {
     name.strip_suffix(".log")?.rsplit_once('-')?.1.parse().ok()
 }
 
 impl Unsure {
-    /// `None`: everything is known.
+    /// `None`: all changes of the run are known.
     pub(crate) fn of(run: &RunId, reading: &Reading) -> Option<Self> {
         let settle = format!("when the host is as it should be: `wringer undo {run} --settled`");
         let (why, cure) = match reading {
@@ -97,7 +98,8 @@ impl Unsure {
     }
 }
 
-/// Where a user sees each kind of change. A list by the run's name is empty when nothing is left; other values the user has to compare.
+/// The commands with which a user sees each kind of change. A list of names with the run's id is empty when nothing is left; the user must compare
+/// the other values.
 fn looks(run: &RunId) -> Vec<String> {
     vec![
         format!("its processes, if any: `grep -slaz WRINGER_RUN={run} /proc/[0-9]*/environ`"),
@@ -110,7 +112,7 @@ fn looks(run: &RunId) -> Vec<String> {
     ]
 }
 
-/// Where a run's folder is kept when its user has called it settled: no longer a run's name.
+/// The path to which a run's folder is moved when the user has called the run settled. Its name is no longer a run's id.
 pub(crate) fn aside(journals: &Path, run: &RunId) -> PathBuf {
     let name = |number: u32| match number {
         0 => journals.join(format!("damaged-{run}")),

@@ -12,33 +12,33 @@ use std::time::Duration;
 #[must_use]
 pub struct Released {
     pub run: RunId,
-    /// The steps that were put back, newest first.
+    /// The steps that were undone, newest first.
     pub restored: Vec<String>,
-    /// Not empty: exit code 5, and each repair command printed.
+    /// If not empty: exit code 5, and each repair command is printed.
     pub conflicts: Vec<Conflict>,
-    /// Why the watchdog ended the run, when it did.
+    /// Why the watchdog ended the run, if it did.
     pub neutralised: Option<String>,
-    /// Set when the journal does not say everything: exit code 5, and the run stays.
+    /// Set when the journal does not tell all changes: exit code 5, and the run stays.
     pub unsure: Option<Unsure>,
 }
 
 impl Run {
-    /// Gives everything back: neutralises at once, dismantles newest first, ends the journal and removes the run's folder.
+    /// Restores everything: neutralises at once, dismantles newest step first, ends the journal and removes the run's folder.
     ///
     /// # Errors
-    /// [`Error::NotRestored`] with each step that is not back; the journal stays, and `wringer undo` tries again.
+    /// [`Error::NotRestored`] with each step that is not undone; the journal stays, and `wringer undo` tries again.
     pub fn release(self) -> Result<Released, Error> {
         self.release_with(&mut |_| {})
     }
 
-    /// As [`Run::release`]; `progress` hears each step's name before its undo.
+    /// As [`Run::release`]; `progress` gets each step's name before its undo.
     pub fn release_with(mut self, progress: &mut dyn FnMut(&str)) -> Result<Released, Error> {
         self.finish(progress)
     }
 
-    /// Ends the command and leaves its server standing, without controller or watchdog: for `sandbox start`. The journal stays;
-    /// [`crate::undo`] of this run ends the server. Everything but processes that were spawned without a lifeline, and the
-    /// cgroups that they are in, must have been undone before.
+    /// Ends the command and leaves its server running, without controller or watchdog: for `sandbox start`. The journal stays; [`crate::undo`] of
+    /// this run ends the server. All steps must have been undone before, except processes that were spawned without a lifeline, and the cgroups of
+    /// these processes.
     pub fn leave(mut self) -> Result<RunId, Error> {
         let watchdog = self.journal.state().steps.first().map(|step| step.id);
         self.journal.leave()?;
@@ -56,7 +56,7 @@ impl Run {
         self.held.clear();
         let report = dismantle(&mut self.journal, &mut self.host, progress);
         self.reap();
-        // before anybody can see that the run is over, and begins the next one
+        // before anybody can see that the run is over and begins the next one
         if report.failures.is_empty() {
             self.free_resources();
         }
@@ -67,7 +67,7 @@ impl Run {
 }
 
 impl Drop for Run {
-    /// Best effort: the error has nowhere to go, and the journal stays for `wringer undo`.
+    /// Releases as far as that works: nobody can get the error, and the journal stays for `wringer undo`.
     fn drop(&mut self) {
         if !self.finished {
             let _ = self.finish(&mut |_| {});
@@ -91,7 +91,7 @@ pub(crate) fn close(
     Ok(Released { run: id.clone(), restored: report.restored, conflicts: report.conflicts, neutralised, unsure: None })
 }
 
-/// Takes the watchdog's reason into the journal, once.
+/// Records the watchdog's reason in the journal, once.
 pub(crate) fn note_reason(journal: &mut Journal, folder: &Folder) {
     if let Some(reason) = folder.read_reason().filter(|_| journal.state().neutralised.is_none()) {
         journal.neutralised(&reason);
@@ -101,7 +101,7 @@ pub(crate) fn note_reason(journal: &mut Journal, folder: &Folder) {
 /// How long the children of these steps may take to end.
 pub(crate) fn graces(steps: &[StepState]) -> Duration {
     let grace_ms = |step: &StepState| match step.change {
-        // the last to go
+        // the watchdog ends last, and needs no grace
         Step::Process { role: Role::Watchdog, .. } => 0,
         Step::Process { grace_ms, .. } if step.is_open() => grace_ms,
         _ => 0,
@@ -109,7 +109,7 @@ pub(crate) fn graces(steps: &[StepState]) -> Duration {
     Duration::from_millis(steps.iter().map(grace_ms).sum())
 }
 
-/// The journal goes last: while it is there, the folder is known to have ended.
+/// Removes the folder, and the journal last: while the journal is there, it shows that the run has ended.
 pub(crate) fn remove_folder(folder: &std::path::Path) -> Result<(), Error> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let names =

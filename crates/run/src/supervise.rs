@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Standing squeezes: a daemon that is the controller of a run, for a stated time.
 //!
-//! The command calls [`start`], which executes `wringer internal supervise` in a session of its own and waits until it
-//! says ready. The daemon calls [`daemon`] with a closure that applies the squeezes; it releases the run when the time is over, on
-//! SIGTERM or SIGINT, or when a holder, slow layer or server dies.
+//! The command calls [`start`], which executes `wringer internal supervise` in a session of its own and waits until the daemon reports that it is
+//! ready. The daemon calls [`daemon`] with a closure that applies the squeezes; it releases the run when the time is over, on SIGTERM or SIGINT, or
+//! when a holder, slow layer or server dies.
 
 use crate::folder;
 use crate::{Begin, Error, Released, Run};
@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// For tests: [`CRASH_VARIABLE`] of the supervisor.
+/// For tests: the value of [`CRASH_VARIABLE`] for the supervisor.
 pub const CRASH_SUPERVISOR_VARIABLE: &str = "WRINGER_CRASH_SUPERVISOR";
 
 /// Why a standing run ended.
@@ -32,25 +32,25 @@ pub enum Cause {
     ChildDied(Role),
 }
 
-/// What a supervisor says; `T` is what its closure returns, for the command.
+/// The report of a supervisor; `T` is the return value of its closure, for the command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said<T> {
-    /// `until`: as [`host::clock::rfc3339`].
+    /// `until`: a time in the form of [`host::clock::rfc3339`].
     Applied { run: RunId, until: String, told: T },
-    /// Something is in the way; any other trouble is a failure.
+    /// There is an obstacle; any other problem is a failure.
     Refused { what: String, hint: Option<String> },
     /// The run has failed, and could not be released.
     NotRestored { run: RunId, failure: String },
 }
 
-/// A daemon that has applied everything, and stands.
+/// A daemon that has applied all squeezes and keeps them in force.
 #[derive(Debug)]
 pub struct Standing<T> {
     pub run: RunId,
-    /// The daemon's.
+    /// The pid of the daemon.
     pub pid: u32,
-    /// When it ends by itself, by the clock of the moment when it began.
+    /// The time at which it ends by itself, by the clock as it was set when the daemon began.
     pub until: String,
     pub told: T,
 }
@@ -58,7 +58,7 @@ pub struct Standing<T> {
 /// Starts the daemon and waits until it has applied everything.
 ///
 /// # Errors
-/// The daemon's reason for not applying; its run is released then. [`Error::Refused`]: something was in the way.
+/// The daemon's reason for not applying; its run is released then. [`Error::Refused`]: there was an obstacle.
 pub fn start<O: Order<Ready = Said<T>>, T: DeserializeOwned>(
     places: &Places,
     order: &O,
@@ -77,7 +77,7 @@ pub fn start<O: Order<Ready = Said<T>>, T: DeserializeOwned>(
     }
 }
 
-/// Ends a daemon that nobody waits for any more: it releases what it has applied so far.
+/// Ends a daemon for which nobody waits any more: it undoes what it has applied so far.
 fn end(supervisor: &Spawned) {
     if let Some(process) = Process::open(supervisor.identity()) {
         let _ = process.signal(Signal::TERM);
@@ -90,12 +90,12 @@ fn refused<T>(error: &Error) -> Said<T> {
     Said::Refused { what: chain(error), hint }
 }
 
-/// The daemon: begins the run, applies, reports ready, waits for `lasts` (on the clock that also counts suspend) or for a
-/// reason to end earlier, and releases.
+/// The daemon: begins the run, applies, reports that it is ready, waits for the time `lasts` (on the clock that also counts suspend) or for a reason
+/// to end earlier, and releases.
 ///
 /// # Errors
-/// The run cannot begin, `apply` failed (both are reported to the starter, too), or the release did. What `apply` gives back as an
-/// [`Error`] that is in the way reaches the starter as one.
+/// The run cannot begin, or `apply` failed (the starter gets a report of both), or the release failed. If `apply` returns an [`Error`] that is an
+/// obstacle, the starter gets it as an obstacle, too.
 pub fn daemon<O: Order<Ready = Said<T>>, T: Serialize, E>(
     begin: Begin,
     lasts: Duration,
@@ -120,7 +120,7 @@ where
     Ok((cause, run.release()?))
 }
 
-/// Releases before it reports, so that the starter finds the host as it was.
+/// Releases the run before it reports, so that the starter finds the host restored.
 fn give_up<O: Order<Ready = Said<T>>, T>(run: Run, error: &(dyn std::error::Error + 'static)) -> Error {
     let id = run.id().clone();
     let released = run.release();
@@ -160,11 +160,11 @@ fn wait(run: &Run, asked: &OwnedFd, lasts: Duration) -> Cause {
     }
 }
 
-/// Applying may take long: the probe of a slow disk ends when it sees this note.
+/// Notes a request to stop while the squeezes are applied. That may take long: the probe of a slow disk ends when it sees the note.
 fn note_when_asked(asked: &OwnedFd) -> Result<(), Error> {
     let asked = asked.try_clone().map_err(|error| host::Error::call("duplicate a descriptor", error))?;
     let wait = move || {
-        // a signal is no end
+        // an interrupting signal does not end the wait
         while poll(&mut [PollFd::new(&asked, PollFlags::IN)], None).is_err() {}
         interrupt::note();
     };

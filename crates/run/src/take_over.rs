@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Takes a run over from its controller, to undo it. The controller is asked to release the run first. It is replaced when it could release and does
-//! not. A frozen controller cannot act, and is not replaced.
+//! Takes a run over from its controller, to undo the run. The controller is first asked to release the run. It is replaced when it could run and
+//! still does not release. A frozen controller cannot act, and is not replaced.
 
 use crate::Error;
 use crate::executor::RealHost;
@@ -23,36 +23,36 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long an asked controller, or a watchdog at work, may take beyond the graces of its children before it is replaced.
+/// How long a controller that was asked, or a watchdog at work, may take, in addition to the graces of its children, before it is replaced.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The owner lock of a killed process is free within moments.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-/// The least time that others have to let go of busy things, even when the controller has already waited for them.
+/// The least time to wait for others to stop using mounts and devices, even when the controller has already waited for them.
 const LEAST_PATIENCE: Duration = Duration::from_secs(1);
-/// How often a wait looks whether the controller could run.
+/// The pause between two checks whether the controller could run.
 const LOOK: Duration = Duration::from_secs(1);
-/// At this many looks a controller may stand still after it was asked and woken.
+/// A controller may stand still at this many checks after it was asked to end and continued.
 const STANDS_STILL_LOOKS: u32 = 2;
 
-/// A run that is to be undone here.
+/// A run that this process undoes now.
 pub(crate) struct Taken {
-    /// Its lock.
+    /// The run's owner lock.
     pub(crate) _owner: File,
-    /// How long others have to let go of busy things.
+    /// How long to wait until others stop using mounts and devices.
     pub(crate) patience: Duration,
 }
 
 /// `None`: its controller or its watchdog has ended the run meanwhile.
 ///
 /// # Errors
-/// [`Error::NotRestored`]: its controller is frozen. RAM and delays are given back; the rest stays until the controller goes on.
+/// [`Error::NotRestored`]: its controller is frozen. RAM and delays are given back; the other changes stay until the controller continues.
 pub(crate) fn take_over(places: &Places, run: &FoundRun) -> Result<Option<Taken>, Error> {
     let path = Folder::of(places, &run.id).owner();
-    // whoever ends a run removes its lock
+    // the process that ends a run removes the run's lock
     let is_there = |owner: &File| owner.metadata().is_ok_and(|lock| lock.nlink() > 0);
     let taken = |owner: File, patience| is_there(&owner).then_some(Taken { _owner: owner, patience });
     if run.live {
-        // opened before the controller is asked to end: a lock that it has removed is not made anew
+        // opened before the controller is asked to end, so that a lock that the controller removes is not made anew
         let Some(owner) = opened(&path)? else { return Ok(None) };
         let began = Instant::now();
         let asked = ask_controller(run, &path);
@@ -78,7 +78,7 @@ pub(crate) fn take_over(places: &Places, run: &FoundRun) -> Result<Option<Taken>
     }
 }
 
-/// Whether a controller that was asked to end could run since. Counted in looks, not in time: the caller may stand still as well.
+/// Whether a controller that was asked to end was able to run since. Counted in looks, not in time, because the caller may stand still as well.
 struct ControllerWatch {
     controller: Option<Identity>,
     next_look: Duration,
@@ -94,7 +94,7 @@ impl ControllerWatch {
         Self { controller, next_look: now + LOOK, looks: Looks::new(LOOK, now), still, found: None }
     }
 
-    /// To be called often: it looks once in a while.
+    /// To be called often: it looks only once in a while.
     fn stands_still(&mut self) -> bool {
         let now = boot_time();
         if now < self.next_look {
@@ -114,7 +114,7 @@ impl ControllerWatch {
         self.still.look(counts).is_some()
     }
 
-    /// With the cgroup that freezes it.
+    /// The controller, and the cgroup that freezes it.
     fn frozen(self) -> Option<(Identity, PathBuf)> {
         match self.found {
             Some(Standstill::Frozen { cgroup }) => Some((self.controller?, cgroup)),
@@ -146,7 +146,7 @@ fn neutralise_frozen(places: &Places, id: &RunId) {
     }
 }
 
-/// Neutralises while the controller lives, which is always safe. The controller counts as recorded: otherwise it would be taken for a process
+/// Neutralises the run while its controller lives, which is always safe. The controller counts as recorded: otherwise it would be taken for a process
 /// that a step has started and not recorded yet.
 #[allow(clippy::disallowed_methods)] // no change that would have to be undone
 pub(crate) fn neutralise_live(id: &RunId, folder: &Folder, state: &State) {
@@ -157,7 +157,7 @@ pub(crate) fn neutralise_live(id: &RunId, folder: &Folder, state: &State) {
     dismantle::neutralise_state(state, &Permit::issue(0), &mut host);
 }
 
-/// A folder without its owner lock was being removed: the rest of it is removed, too. `false`: its journal says that the run has not ended.
+/// Removes the rest of a folder without its owner lock: somebody was removing that folder. `false`: its journal tells that the run has not ended.
 fn clear_ended(places: &Places, id: &RunId) -> Result<bool, Error> {
     let folder = Folder::of(places, id);
     if !folder.path.exists() {
@@ -176,12 +176,13 @@ fn clear_ended(places: &Places, id: &RunId) -> Result<bool, Error> {
     Ok(removable)
 }
 
-/// A controller that was asked has already waited for others; that time counts.
+/// How long to wait for others. A controller that was asked has already waited for them, and that time counts.
 fn patience_after(waited: Duration) -> Duration {
     BUSY_TIMEOUT.saturating_sub(waited).max(LEAST_PATIENCE)
 }
 
-/// Asks the controller, else the holders of the owner lock, to release, and wakes those that are stopped. `false`: there is none.
+/// Asks the controller, or, if it is not known, the holders of the owner lock, to release the run, and continues those that are stopped. `false`:
+/// there is none.
 fn ask_controller(run: &FoundRun, owner: &Path) -> bool {
     let controllers = run.controller.map_or_else(|| holders_of(owner).found, |controller| vec![controller]);
     let ask = |controller| {
@@ -190,8 +191,8 @@ fn ask_controller(run: &FoundRun, owner: &Path) -> bool {
     controllers.into_iter().filter(|controller| ask(*controller)).count() > 0
 }
 
-/// A controller or watchdog that does not come to an end is killed; the run is then undone from its journal. Its children live on
-/// until then: a server is to be stopped in order, and the caller may be one of them.
+/// Kills a controller or watchdog that does not end; the run is then undone by its journal. The children of the killed process live on until then: a
+/// server must be stopped in the right order, and the caller may be one of the children.
 #[allow(clippy::disallowed_methods)] // a process of ours that holds a lock of ours: nothing to journal
 pub(crate) fn replace_holders(owner: &Path) -> Result<(), Error> {
     let permit = Permit::issue(0);
@@ -202,7 +203,7 @@ pub(crate) fn replace_holders(owner: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// `looks`: the second of each look, and whether the controller stands still then. Returns the second at which it is given up.
+    /// `looks`: for each look its second, and whether the controller stands still then. Returns the second at which the caller gives it up.
     fn given_up_at(looks: &[(u64, bool)]) -> Option<u64> {
         let mut watch = ControllerWatch::new(None);
         watch.looks = Looks::new(LOOK, Duration::from_secs(1000));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What carries a run's mark on this host, found without its journal: a journal may have been deleted or damaged.
+//! The things on this host that carry a run's mark, found without its journal: a journal may have been deleted or damaged.
 //!
-//! In: the host, the runs that journals know. Out: a [`Lost`] for each run that no readable journal of these places answers for: what is
-//! left of the run, who owns it, and whether a process holds the run. [`lost_runs`] is pure; [`HostMarks`] reads; [`give_back`] undoes.
+//! In: the host, and the runs that have a journal. Out: a [`Lost`] for each run for which no readable journal of these places answers: what is left
+//! of the run, who owns that, and whether a process holds the run. [`lost_runs`] reads nothing from the host; [`HostMarks`] reads it; [`give_back`]
+//! undoes.
 //!
-//! A change that bears no mark (the pool of huge pages, memory blocks, values) has a second record outside of the journal: [`second_record`].
+//! A change without a mark (the pool of huge pages, memory blocks, values) has a second record outside of the journal: [`second_record`].
 
 pub(crate) mod give_back;
 mod host_marks;
@@ -25,32 +26,32 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A run that ends loses its processes and its folder one after the other: a trace that is gone within this time is not reported.
+/// A run that ends loses its processes and its folder one after the other: a trace that disappears within this time is not reported.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// A run without a readable journal below these places, of which something was found.
+/// A run without a readable journal below these places, with the traces of it that were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
     pub id: RunId,
     pub condition: Condition,
     pub traces: Vec<Trace>,
-    /// Where its journal was, or is; as far as that is known.
+    /// The folder in which its journal was, or is, if that is known.
     pub journal: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// Its journal is gone, and nobody is left who could release it.
+    /// Its journal is gone, and no process is left that could release it.
     CutOff,
     /// Its journal was below these places and is gone; its controller lives.
     Held(Identity),
-    /// Its journal is gone; all that is left is a server that was to stand, or programs that are not Wringer's.
+    /// Its journal is gone; all that is left is a server that should go on running, or programs that are not Wringer's.
     Stands,
     /// It belongs to another `WRINGER_HOME`, and is live.
     LiveElsewhere,
     /// It belongs to another `WRINGER_HOME`, whose `wringer undo` ends it, with or without a journal.
     HotElsewhere,
-    /// All of it belongs to this other user.
+    /// All its traces belong to this other user.
     Foreign(u32),
 }
 
@@ -58,7 +59,7 @@ pub enum Condition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     pub thing: Thing,
-    /// Mark and owner prove that the caller may undo it.
+    /// Its mark and its owner prove that the caller may undo it.
     pub is_ours: bool,
     pub owner: Option<u32>,
 }
@@ -67,7 +68,7 @@ pub struct Trace {
 pub enum Thing {
     Process {
         identity: Identity,
-        /// Of Wringer's own processes.
+        /// For one of Wringer's own processes.
         role: Option<String>,
         command: String,
         has_lifeline: bool,
@@ -76,7 +77,7 @@ pub enum Thing {
         target: PathBuf,
         source: String,
         fstype: String,
-        /// A process of the mount namespace that it is in, when that is another one than ours.
+        /// A process in the mount's namespace, when that is not our namespace.
         namespace_of: Option<u32>,
     },
     Cgroup {
@@ -91,11 +92,11 @@ pub enum Thing {
         name: String,
         uuid: String,
     },
-    /// A change without a mark, which was written down beside its resource's lock.
+    /// A change without a mark, which was recorded beside the lock of its resource.
     Change(Box<SecondRecord>),
 }
 
-/// The runs that no readable journal of these places answers for. Changes nothing.
+/// The runs for which no readable journal of these places answers. Changes nothing.
 pub fn find_lost(places: &Places, look: &Look) -> Vec<Lost> {
     lost_among(places, &look.runs, &look.census)
 }
@@ -110,12 +111,12 @@ fn lost_among(places: &Places, found: &[FoundRun], census: &Census) -> Vec<Lost>
     lost
 }
 
-/// Whether the run was not there when the runs were listed, and is there now.
+/// Whether the run did not exist when the runs were listed, and exists now.
 fn began_meanwhile(places: &Places, found: &[FoundRun], id: &RunId) -> bool {
     !found.iter().any(|run| run.id == *id) && Folder::of(places, id).path.exists()
 }
 
-/// All that bears the mark of one run, whatever a journal says of it.
+/// All traces with the mark of one run, even if a journal records them.
 fn traces_of(places: &Places, id: &RunId) -> Vec<Trace> {
     let seen = HostMarks::take(&places.journal, &Census::take());
     let (journal, answered) = (canonical(&places.journal), BTreeSet::new());
@@ -124,20 +125,20 @@ fn traces_of(places: &Places, id: &RunId) -> Vec<Trace> {
     lost.into_iter().find(|run| run.id == *id).map(|run| run.traces).unwrap_or_default()
 }
 
-/// The run's own journal tells what is left of the run, and the undo uses that journal.
+/// Whether the run's own journal tells what is left of the run, so that the undo uses that journal.
 fn is_answered_for(run: &FoundRun) -> bool {
     match &run.reading {
         Reading::Whole(_) | Reading::TornTail(_) => run.live || run.hot || run.left || run.unknown.is_some(),
-        // nothing is guessed about a later format; a journal that cannot be read now may be readable later
+        // the content of a later format is not guessed; a journal that cannot be read now may be readable later
         Reading::Unknown(..) | Reading::Unreadable(_) => true,
         Reading::Damaged(..) => run.live || run.unknown.is_some(),
     }
 }
 
-/// How a run stands whose journal may lie in this folder.
+/// The state of a run whose journal may be in this folder.
 fn look_below(places: &Places, journal: &Path, id: &RunId, census: &Census) -> Below {
     if !journal.join(id.as_str()).exists() {
-        // the home is still there, only its journals were deleted: `undo` can be called there
+        // the home is still there, and only its journals were deleted: `undo` can be called there
         return if journal.parent().is_some_and(Path::exists) { Below::Lost } else { Below::Nothing };
     }
     let run = find_run(&Places { journal: journal.to_owned(), ..places.clone() }, id.clone(), census);
@@ -148,13 +149,13 @@ fn look_below(places: &Places, journal: &Path, id: &RunId, census: &Census) -> B
     }
 }
 
-/// The journal's folder may be gone; the folder above it is not.
+/// The canonical path. The journal's folder may be gone; the folder above it is still there.
 fn canonical(journal: &Path) -> PathBuf {
     let above = || Some(journal.parent()?.canonicalize().ok()?.join(journal.file_name()?));
     journal.canonicalize().ok().or_else(above).unwrap_or_else(|| journal.to_owned())
 }
 
-/// As [`find_lost`], for one run or for all, without runs that are just ending: their traces go by themselves within moments.
+/// As [`find_lost`], for one run or for all, without runs that are just ending: their traces disappear within moments.
 pub fn find_settled(places: &Places, look: &Look, of: Option<&RunId>) -> Vec<Lost> {
     let deadline = Instant::now() + SETTLING;
     let mut lost = find_lost(places, look);
@@ -168,10 +169,10 @@ pub fn find_settled(places: &Places, look: &Look, of: Option<&RunId>) -> Vec<Los
     }
 }
 
-/// To be called before anything is started: a change that an earlier run has left would be taken for the host's own state.
+/// To be called before anything is started: otherwise a change that an earlier run has left would be taken for the host's own state.
 ///
 /// # Errors
-/// [`Error::Refused`], which names what there is.
+/// [`Error::Refused`], which names the traces.
 pub fn refuse_lost(places: &Places, look: &Look) -> Result<(), Error> {
     let lost = find_settled(places, look, None);
     let due: Vec<String> = lost.iter().filter(|run| run.is_due()).map(|run| format!("{run}")).collect();
@@ -184,12 +185,12 @@ pub fn refuse_lost(places: &Places, look: &Look) -> Result<(), Error> {
 }
 
 impl Lost {
-    /// `wringer undo` is to be called for it, with these places.
+    /// Whether `wringer undo` must be called for this run, with these places.
     pub fn is_due(&self) -> bool {
         matches!(self.condition, Condition::CutOff | Condition::Held(_))
     }
 
-    /// A process is left that ends by itself when the run ends. Slow layers do not count: they wait for others.
+    /// Whether a process is left that ends by itself when the run ends. Slow layers do not count: they wait for their users.
     fn may_be_ending(&self) -> bool {
         let is_layer = |role: &str| ["slowfs", "slowdisk", "preload"].contains(&role);
         self.traces.iter().any(|trace| match &trace.thing {

@@ -20,15 +20,16 @@ use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// Every run, live or not, but a standing server only when it or its disk was squeezed.
+    /// Every run, live or not; a server that was left running only if it or its disk was squeezed.
     All,
     One(RunId),
 }
 
-/// Ends runs and gives the host back. May be repeated; deletes nothing but run folders.
+/// Ends runs and restores the host. May be repeated; deletes nothing but run folders.
 ///
 /// # Errors
-/// The named run does not exist; the journals are somebody else's, and nothing was looked at. What does not come back is in the report, not an error.
+/// The named run does not exist; or the journals belong to somebody else, and nothing was looked at. A change that is not restored is in the report,
+/// and is no error.
 pub fn undo(places: &Places, scope: Scope, progress: &mut dyn FnMut(&str)) -> Result<UndoReport, Error> {
     let mut report = UndoReport::default();
     require_own(places)?;
@@ -59,14 +60,14 @@ pub fn undo(places: &Places, scope: Scope, progress: &mut dyn FnMut(&str)) -> Re
     Ok(report)
 }
 
-/// Why [`undo`] leaves this run as it is, when it does.
+/// Why [`undo`] leaves this run alone, if it does.
 pub fn reason_to_leave(run: &FoundRun, scope: &Scope) -> Option<String> {
     let squeezed = run.steps.iter().any(|step| step.is_open() && is_squeeze(&step.change));
     let stands = *scope == Scope::All && run.left && !squeezed && !run.processes.is_empty();
     stands.then(|| "a standing server; `wringer sandbox stop` ends it".to_owned())
 }
 
-/// Anything but a server with its launcher.
+/// Whether the change is anything but a server with its launcher.
 fn is_squeeze(change: &Step) -> bool {
     use journal::Role::{Launcher, Server, Watchdog};
     !matches!(change, Step::Process { role: Launcher | Server | Watchdog, .. } | Step::Note { .. })
@@ -75,7 +76,7 @@ fn is_squeeze(change: &Step) -> bool {
 fn undo_run(places: &Places, run: &FoundRun, report: &mut UndoReport, progress: &mut dyn FnMut(&str)) {
     progress(&format!("run {}", run.id));
     let folder = Folder::of(places, &run.id);
-    // a journal that another user can have written is not acted upon
+    // a journal that another user can have written is not used
     let own = folder.require_own().and_then(|()| match files::open_safe(&folder.journal(), false) {
         Err(error @ host::Error::Untrusted { .. }) => Err(error),
         _ => Ok(()),
@@ -121,7 +122,8 @@ fn outcomes(run: &RunId, state: &State) -> crate::Released {
     released
 }
 
-/// Undoes a run whose owner lock the caller holds; others have `patience` to let go of each busy thing. `None`: there was nothing to undo.
+/// Undoes a run whose owner lock the caller holds; waits for `patience` until others stop using each mount and device. `None`: there was nothing to
+/// undo.
 pub(crate) fn undo_owned(
     places: &Places,
     id: &RunId,
@@ -132,7 +134,7 @@ pub(crate) fn undo_owned(
     undo_read(places, id, (file, &reading), patience, progress)
 }
 
-/// As [`undo_owned`], of a journal that was read already.
+/// As [`undo_owned`], with a journal that was read already.
 pub(crate) fn undo_read(
     places: &Places,
     id: &RunId,
@@ -156,7 +158,7 @@ pub(crate) fn undo_read(
     }
 }
 
-/// Of a damaged journal, the steps that can be read are undone; the journal is never ended, and stays.
+/// Undoes the steps of a journal. If it is damaged, the steps that can be read are undone; the journal is never ended, and stays.
 fn undo_journal(
     mut journal: Journal,
     host: &mut RealHost,
@@ -184,7 +186,8 @@ fn undo_journal(
     Ok(Some(crate::Released { run: id.clone(), restored, conflicts, neutralised, unsure: Some(unsure) }))
 }
 
-/// A journal whose last record was never written looks whole. It lacks a record if it has an open slow layer, and nothing that is served by it.
+/// Whether the journal may lack records. A journal whose last record was never written looks whole. It lacks a record if it has an open slow layer,
+/// and no step for a mount or device on that layer.
 fn may_lack_records(reading: &Reading) -> bool {
     let Some(content) = reading.whole() else { return true };
     let steps = &content.state.steps;
@@ -203,7 +206,7 @@ fn nothing_undone(id: &RunId) -> crate::Released {
     crate::Released { run: id.clone(), restored, conflicts, neutralised: None, unsure: None }
 }
 
-/// Ends the run's processes without a journal: they are found by the token and by the run's id.
+/// Ends the run's processes without a journal: the token and the run's id identify them.
 fn sweep(host: &mut RealHost, id: &RunId) -> Result<(), Error> {
     #[allow(clippy::disallowed_methods)] // there is no journal to record it in
     let permit = host::permit::Permit::issue(0);
@@ -218,8 +221,8 @@ fn clear_unbegun(places: &Places, folder: &Folder, id: &RunId) -> Result<(), Err
     remove_folder(&folder.path)
 }
 
-/// Undoes one run, and when its journal does not say everything, takes the user's word that the host is as it should be: its folder
-/// is set aside as it is, and the run is over.
+/// Undoes one run. When its journal does not tell all changes, the user declares here that the host is as it should be: the run's folder is moved
+/// aside unchanged, and the run is over.
 ///
 /// # Errors
 /// Those of [`undo`].

@@ -5,30 +5,30 @@ use crate::trace::Lost;
 use journal::RunId;
 use std::path::PathBuf;
 
-/// What [`crate::undo`] found and did.
+/// The result of [`crate::undo`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoReport {
     /// Runs that have ended now.
     pub ended: Vec<RunId>,
     pub restored: Vec<String>,
-    /// Not empty: exit code 5.
+    /// If not empty: exit code 5.
     pub conflicts: Vec<Conflict>,
-    /// Not empty: exit code 5; the journals stay, and another `wringer undo` tries again.
+    /// If not empty: exit code 5; the journals stay, and another `wringer undo` tries again.
     pub failures: Vec<String>,
-    /// Not empty: exit code 5; it is not known whether everything that these runs changed is back, until the user says so: see [`crate::settle`].
+    /// If not empty: exit code 5; it is not known whether all changes of these runs are undone, until the user declares it: see [`crate::settle`].
     pub unsure: Vec<Unsure>,
-    /// Left as they are, with the reason: standing servers.
+    /// Runs that were left alone, with the reason: servers that should go on running.
     pub untouched: Vec<(RunId, String)>,
-    /// Left as they are, because processes of theirs may live that cannot be seen from here. Not empty: exit code 3.
+    /// Runs that were left alone, because processes of theirs may live that cannot be seen from here. If not empty: exit code 3.
     pub unknown: Vec<(RunId, String)>,
-    /// Where the folders of settled runs are kept.
+    /// The new paths of the folders of settled runs.
     pub aside: Vec<PathBuf>,
-    /// Runs that no journal of these places answers for at the end. When one run was to be undone, only that run is looked for.
+    /// Runs for which no journal of these places answers at the end. When only one run should be undone, only that run is looked for.
     pub left: Vec<Lost>,
 }
 
 impl UndoReport {
-    /// Everything that was to be put back is back.
+    /// Whether everything that should be restored is restored.
     pub fn is_whole(&self) -> bool {
         self.conflicts.is_empty() && self.failures.is_empty() && self.unsure.is_empty()
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The body of `wringer internal watchdog`: waits for the end of its controller, and then undoes the run, unless the controller
-//! has released it or left it standing.
+//! The body of `wringer internal watchdog`: waits for the end of its controller, and then undoes the run, unless the controller has released it or
+//! has left its server running.
 //!
-//! While the controller lives, the watchdog looks for dangers: a controller that hangs (a lease), memory or disk that runs out, a slow layer
-//! that hangs. Silence is counted in looks of a running watchdog, never by a clock: see [`looks`]. At any danger it neutralises the run at
-//! once, records why, asks the controller to release, and replaces a controller that does not.
+//! While the controller lives, the watchdog looks for dangers: a controller that hangs (a lease), memory or disk that runs out, a slow layer that
+//! hangs. It counts silence in its own looks, never by a clock: see [`looks`]. At any danger it neutralises the run at once, records why, asks the
+//! controller to release, and replaces a controller that does not release.
 
 mod guards;
 mod heartbeat;
@@ -33,28 +33,29 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use watch::Watch;
 
-/// Pauses between two tries of the undo. A mount may stay busy for as long as a process has a file of it open: the undo is tried without an
-/// end, with the last of these pauses.
+/// The pauses between two tries of the undo. A mount stays in use as long as a process has a file of it open: so the undo is tried without end, with
+/// the last of these pauses.
 const RETRY_PAUSES_S: [u64; 5] = [1, 2, 5, 15, 30];
-/// The number of tries when the undo itself fails, and not a step.
+/// The number of tries when something else than a step of the undo fails.
 const OTHER_TROUBLES: u32 = 40;
-/// How long others have in each try to let go of busy things. Short: the controller may have waited already, and `wringer undo` waits for us.
+/// How long each try waits until others stop using mounts and devices. It is short: the controller may have waited already, and `wringer undo` waits
+/// for us.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// For tests: [`CRASH_VARIABLE`] of the watchdog. The controller's is not inherited.
+/// For tests: the value of [`CRASH_VARIABLE`] for the watchdog. It does not inherit the controller's value.
 pub const CRASH_WATCHDOG_VARIABLE: &str = "WRINGER_CRASH_WATCHDOG";
 
-/// Whether the slow layer of the run with this folder answers: this crate does not know its protocol. May block for as long as
-/// the layer hangs; `true` when there is no layer to be asked.
+/// Whether the slow layer of the run with this folder answers: this crate does not know the layer's protocol. May block as long as the layer hangs;
+/// `true` when there is no layer to ask.
 pub type LayerProbe = fn(&Path) -> bool;
 
-/// What a watchdog is told.
+/// The order that a watchdog gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
     pub run: RunId,
     /// The folder of all journals.
     pub journal: PathBuf,
-    /// Where sandboxes live.
+    /// The folder of the sandboxes.
     pub sandboxes: PathBuf,
     /// When to end a run whose controller lives.
     pub limits: Limits,
@@ -86,7 +87,7 @@ pub fn main(order: Order, layer_answers: LayerProbe) -> Result<(), Error> {
     let lifeline = lifeline();
     // kept open, so that the run can be undone when its folder is gone
     let kept = KeptJournal::open(Folder::of(places, id));
-    // As far as this user may, so that the undo works on a host without memory.
+    // As far as this user may, so that the undo works on a host that has run out of memory.
     host::namespace::protect_self();
     report_ready::<Order>(&());
     let ended_by_us = lifeline
@@ -99,7 +100,7 @@ pub fn main(order: Order, layer_answers: LayerProbe) -> Result<(), Error> {
         let outcome = undo_once(places, id, &kept, cause, &mut told);
         match outcome {
             Err(Error::NotRestored { .. }) => {}
-            // a journal or a lock that cannot be opened will hardly open later
+            // a journal or a lock that cannot be opened now will hardly open later
             Err(_) if other_troubles < OTHER_TROUBLES => other_troubles += 1,
             settled => return settled,
         }
@@ -108,10 +109,10 @@ pub fn main(order: Order, layer_answers: LayerProbe) -> Result<(), Error> {
     }
 }
 
-/// Between two tries the owner lock is free, so that `wringer undo` need not wait for us.
+/// Tries the undo once. Between two tries the owner lock is free, so that `wringer undo` need not wait for us.
 fn undo_once(places: &Places, id: &RunId, kept: &KeptJournal, cause: &str, told: &mut String) -> Result<(), Error> {
     let folder = kept.folder();
-    // With its folder the lock is gone, too: nobody else can find the run any more, and its controller has ended.
+    // When the folder is gone, the lock is gone, too: nobody else can find the run any more, and its controller has ended.
     let owner = folder.owner().exists().then(|| files::open_lock(&folder.owner())).transpose()?;
     if let Some(owner) = &owner {
         lock(owner, &folder.owner())?;
@@ -122,7 +123,7 @@ fn undo_once(places: &Places, id: &RunId, kept: &KeptJournal, cause: &str, told:
             let never_began = content.state.begun.is_none() && !folder.path.exists();
             content.state.ended || content.state.left || never_began
         }
-        // the user has called the run settled, and its folder was set aside
+        // the user has called the run settled, and its folder was moved aside
         Reading::Damaged(content, _) => content.state.left || !folder.path.exists() && kept.is_aside(),
         Reading::Unknown(..) | Reading::Unreadable(_) => false,
     };
@@ -131,7 +132,7 @@ fn undo_once(places: &Places, id: &RunId, kept: &KeptJournal, cause: &str, told:
     }
     let outcome = undo_read(places, id, (file, &reading), PATIENCE, &mut |_| {});
     let text = describe(cause, &outcome);
-    // once, not at every try
+    // logged once, not at every try
     if *told != text {
         note(places, id, &text);
         *told = text;
@@ -156,15 +157,15 @@ fn describe(cause: &str, outcome: &Result<Option<crate::Released>, Error>) -> St
     }
 }
 
-/// What watchdogs logged within the last `seconds`: runs that they ended, and runs whose controller died. Oldest first.
+/// The lines that watchdogs logged within the last `seconds`: runs that they ended, and runs whose controller died. Oldest first.
 pub fn last_words(places: &Places, seconds: u64) -> Vec<String> {
     let since = host::clock::rfc3339(host::clock::unix_seconds().saturating_sub(seconds));
     let lines = files::tail(&watchdog_log(&places.journal), 20);
-    // such times sort as text
+    // times in this form can be compared as text
     lines.into_iter().filter(|line| line.as_str() >= since.as_str()).collect()
 }
 
-/// Writes the outcome beside the run's folder, because the folder goes with the run.
+/// Logs the outcome outside of the run's folder, because that folder is removed with the run.
 fn note(places: &Places, id: &RunId, text: &str) {
     if let Ok(mut log) = files::open_log(&watchdog_log(&places.journal)) {
         let now = host::clock::rfc3339(host::clock::unix_seconds());

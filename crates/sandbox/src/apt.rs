@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The package client of Debian and its kin, with a state of its own below Wringer's cache: the machine's sources, keys and
-//! proxies, but private package lists and a private archive. Works as an ordinary user, and changes nothing of the machine's.
+//! The package client of Debian and related systems, with its own state below Wringer's cache: it uses the machine's sources, keys and proxies, but
+//! private package lists and a private archive. It works as an ordinary user, and changes nothing on the machine.
 
 use crate::client::{self, folder_bytes, log_end};
 use crate::{Error, Flavour, Progress};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A package of a version, as the lists have it.
+/// A package with a version, as the lists have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Package {
     pub(crate) name: String,
@@ -23,16 +23,16 @@ pub(crate) struct Package {
 
 pub(crate) struct Apt {
     pub(crate) folder: PathBuf,
-    /// Of the machine's archive, where it is not the machine's own.
+    /// The suite of the machine's archive, when it is not the machine's own suite.
     pub(crate) suite: Option<String>,
 }
 
 /// How old the lists may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Age {
-    /// To begin with: older lists may name versions that the archive no longer has.
+    /// For the first try: older lists may name versions that the archive no longer has.
     Hours,
-    /// After they have proved wrong.
+    /// For the second try, after the lists were wrong.
     Minutes,
 }
 
@@ -61,11 +61,11 @@ const LEFT_OUT: [&str; 12] = [
     "Dir::Etc::Parts",
 ];
 
-/// As the client names them; a client that fails leaves them with six letters behind, `pkgcache.bin.Xa3bC9`.
+/// The client's names for its indexes; a client that fails leaves them with six more letters, `pkgcache.bin.Xa3bC9`.
 const INDEXES: [&str; 2] = ["pkgcache.bin", "srcpkgcache.bin"];
 
 impl Drop for Apt {
-    /// After a failure, too: one client at a time works here, under the lock of the cache.
+    /// Also runs after a failure: one client at a time works here, under the lock of the cache.
     fn drop(&mut self) {
         let _ = self.drop_indexes();
         let _ = self.drop_partial();
@@ -95,8 +95,8 @@ impl Apt {
         Ok(())
     }
 
-    /// Refreshes the lists when they are older; returns whether they were. A source of the machine's that does not answer is no
-    /// reason to fail: the package that we look for may be in another one.
+    /// Refreshes the lists when they are older than `most`; returns whether they were refreshed. A source of the machine that does not answer is no
+    /// error: the wanted package may be in another source.
     pub(crate) fn update(&self, most: Age, progress: &mut dyn Progress) -> Result<bool, Error> {
         let stamp = self.folder.join("updated");
         let age = stamp.metadata().and_then(|it| it.modified()).ok().and_then(|then| then.elapsed().ok());
@@ -112,7 +112,7 @@ impl Apt {
         let updated = self.run(command, doing, &mut || progress.bytes(folder_bytes(&lists), 0));
         let is_full = matches!(updated, Err(Error::NoRoom { .. })) || client::says_no_room(&log_end(&self.log_path()));
         if is_full || !holds_lists(&lists) {
-            // the client calls it a success when no source answers
+            // the client reports success even when no source answers
             updated?;
             let (program, status) = ("apt-get".into(), "success, but without a list".into());
             let failed = Error::Program { program, doing, status, log: log_end(&self.log_path()) };
@@ -122,7 +122,7 @@ impl Apt {
         Ok(true)
     }
 
-    /// The client's indexes of the lists, which it makes anew in a second: 70 MiB.
+    /// Removes the client's indexes of the lists: they are 70 MiB, and the client makes them anew in a second.
     pub(crate) fn drop_indexes(&self) -> Result<(), Error> {
         let entries = std::fs::read_dir(self.folder.join("cache")).into_iter().flatten().flatten();
         let is_index = |name: &str| INDEXES.iter().any(|index| name.starts_with(index));
@@ -132,7 +132,7 @@ impl Apt {
         Ok(())
     }
 
-    /// What a client that failed has begun to download: on a full disk, all that it could.
+    /// Removes the files that a failed client has begun to download: on a full disk they take all the space that was left.
     fn drop_partial(&self) -> Result<(), Error> {
         for name in ["state/lists/partial", "cache/archives/partial"] {
             let entries = std::fs::read_dir(self.folder.join(name)).into_iter().flatten().flatten();
@@ -152,16 +152,16 @@ impl Apt {
         Ok(names)
     }
 
-    /// Every version of `package` that the sources offer. None when they do not have it.
+    /// Every version of these packages that the sources offer; none if they have none.
     pub(crate) fn versions(&self, packages: &[String]) -> Result<Vec<Package>, Error> {
         let mut command = self.command("apt-cache");
         command.arg("show").args(packages);
         Ok(parse_show(&self.output(command, "looking a package up")?))
     }
 
-    /// What `wanted` need beyond what this machine has: names and versions, themselves included.
+    /// The packages that `wanted` need and this machine lacks: names and versions, `wanted` included.
     pub(crate) fn missing_with(&self, wanted: &[String]) -> Result<Vec<(String, String)>, Error> {
-        // A machine whose own packages are in disorder answers nothing useful: then as on an empty machine.
+        // On a machine whose own packages are inconsistent the client gives no useful answer: it is then asked as on an empty machine.
         let empty = self.folder.join("state/empty-status");
         files::write_atomic(&empty, b"", 0o644)?;
         self.resolve(wanted, None).or_else(|_| self.resolve(wanted, Some(&empty)))
@@ -176,7 +176,7 @@ impl Apt {
         Ok(self.output(command, "resolving dependencies")?.lines().filter_map(parse_uri).collect())
     }
 
-    /// Downloads `packages` into `folder`; the client checks them against the signed lists, and we once more.
+    /// Downloads `packages` into `folder`; the client checks them against the signed lists, and we check them again.
     pub(crate) fn download(
         &self,
         packages: &[Package],
@@ -216,7 +216,7 @@ impl Apt {
         self.run(command, "unpacking a package", &mut || {})
     }
 
-    /// The machine's settings, but for its hooks and places, which are ours; `more` stands last.
+    /// Writes the machine's settings, but without its hooks, and with our folders; `more` comes last.
     pub(crate) fn write_configuration(&self, machine: &str, more: &str) -> Result<(), Error> {
         let kept = machine.lines().filter(|line| !LEFT_OUT.iter().any(|prefix| line.starts_with(prefix)));
         let mut text: String = kept.flat_map(|line| [line, "\n"]).collect();
@@ -230,7 +230,7 @@ impl Apt {
              APT::Sandbox::User \"root\";\nDebug::NoLocking \"true\";\nAPT::Get::List-Cleanup \"false\";\n\
              Acquire::Retries \"2\";\n{more}"
         );
-        // It may hold the password of a proxy.
+        // The file may hold the password of a proxy.
         Ok(files::write_atomic(&self.folder.join("apt.conf"), text.as_bytes(), 0o600)?)
     }
 
@@ -248,7 +248,7 @@ impl Apt {
         client::output(command, doing).map_err(|error| client::or_no_room(error, &self.folder))
     }
 
-    /// Runs to its end, and looks around meanwhile.
+    /// Runs a command to its end, and calls `look` meanwhile.
     fn run(&self, command: Command, doing: &'static str, look: &mut dyn FnMut()) -> Result<(), Error> {
         client::run(command, doing, &self.log_path(), look).map_err(|error| client::or_no_room(error, &self.folder))
     }
@@ -258,7 +258,7 @@ impl Apt {
     }
 }
 
-/// `'URI' name_version_arch.deb size hash` -> name and version; `%3a` stands for the colon of an epoch.
+/// The name and version in `'URI' name_version_arch.deb size hash`; `%3a` stands for the colon of an epoch.
 fn parse_uri(line: &str) -> Option<(String, String)> {
     let file = line.strip_prefix('\'')?.split_whitespace().nth(1)?;
     let mut parts = file.split('_');
@@ -266,7 +266,7 @@ fn parse_uri(line: &str) -> Option<(String, String)> {
     Some((name.to_owned(), version.replace("%3a", ":")))
 }
 
-/// The paragraphs of `apt-cache show` that a source offers; what dpkg alone knows has no checksum.
+/// The paragraphs of `apt-cache show` for packages that a source offers; a package that only dpkg knows has no checksum.
 fn parse_show(text: &str) -> Vec<Package> {
     text.split("\n\n").filter_map(parse_paragraph).collect()
 }
@@ -281,12 +281,12 @@ fn parse_paragraph(text: &str) -> Option<Package> {
         version: field("Version")?,
         sha256: field("SHA256")?,
         size_bytes: field("Size")?.parse().ok()?,
-        // In KiB (deb-control(5)).
+        // The field is in KiB (deb-control(5)).
         unpacked_bytes: field("Installed-Size").and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10,
     })
 }
 
-/// The client names files `name_version_arch.deb`, with `%3a` for a colon.
+/// The file of a package. The client names files `name_version_arch.deb`, with `%3a` for a colon.
 fn file_of(package: &Package, folder: &Path) -> Option<PathBuf> {
     let start = format!("{}_{}_", package.name, package.version.replace(':', "%3a"));
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The settings that a server would have if it were started now, by its own program: nothing is started.
+//! The settings that a server would have if it were started now, as its own program tells them. No server is started.
 
 use crate::{Error, Sandbox, init};
 use capability::Flavour;
@@ -8,11 +8,11 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 impl Sandbox {
-    /// The settings of these names, in the program's words: `postgres -C NAME`, `mariadbd --verbose --help`. What the program does not know is
-    /// left out. Sizes of PostgreSQL's have units as in its configuration.
+    /// The settings of these names, in the program's words: `postgres -C NAME`, `mariadbd --verbose --help`. A setting that the program does not know
+    /// is left out. PostgreSQL's sizes have units as in its configuration.
     ///
     /// # Errors
-    /// [`Error::Running`]: ask the server itself. [`Error::Path`]: the program cannot be executed.
+    /// [`Error::Running`]: the server itself can be asked. [`Error::Path`]: the program cannot be executed.
     pub fn settings_before_start(&self, names: &[&str]) -> Result<BTreeMap<String, String>, Error> {
         if let Some(pid) = self.server_process() {
             return Err(Error::Running { name: self.name().into(), pid });
@@ -32,8 +32,8 @@ impl Sandbox {
         Ok(found)
     }
 
-    /// The server's program with `first`, then with what the server is started with: as the server's user, because it looks whether the data directory is
-    /// its own, and in that directory.
+    /// The server's program with the arguments `first`, then those with which the server is started. It runs in the data directory, and as the
+    /// server's user, because the program checks whether that user owns the data directory.
     pub(crate) fn program(&self, first: &[&str]) -> Command {
         let installation = &self.manifest.installation;
         let mut command = installation.command(&installation.program);
@@ -45,7 +45,7 @@ impl Sandbox {
     }
 }
 
-/// Also of a program that ends with an error: what it does not know is left out.
+/// The output of a program, even if it ends with an error: a setting that it does not know is left out.
 fn said(mut command: Command) -> Result<String, Error> {
     let program = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stderr(Stdio::null());
@@ -53,7 +53,7 @@ fn said(mut command: Command) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Lines of name and value, with dashes in the names: `innodb-buffer-pool-size  134217728`.
+/// The values of these names in lines of name and value, with dashes in the names: `innodb-buffer-pool-size  134217728`.
 fn of_help(text: &str, names: &[&str]) -> BTreeMap<String, String> {
     let pair = |line: &str| {
         let (name, value) = line.split_once(char::is_whitespace)?;

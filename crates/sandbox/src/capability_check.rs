@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asks a server that runs whether it has what the table of capabilities says of its flavour and version.
+//! Asks a running server whether it has the capabilities that the table has for its flavour and version.
 
 use crate::{Error, Sandbox};
 use capability::{Answer, Capability, Verdict, questions, words};
 use load::admin::Connection;
 
-/// One capability: the table's words and the server's.
+/// One capability: the table's words and the server's answer.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub capability: Capability,
-    /// Of the table, for this flavour and version; none: it lacks it.
+    /// The table's words for this flavour and version; none: the server lacks the capability.
     pub words: &'static [&'static str],
     pub sql: &'static str,
     pub answer: Answer,
-    /// Whether the server has the capability; `None`: its answer does not tell.
+    /// Whether the server has the capability; `None`: its answer does not show that.
     pub said: Option<bool>,
     pub verdict: Verdict,
 }
 
 impl Sandbox {
-    /// Everything that can be asked, without changing anything.
+    /// Asks about each capability that can be asked about without a change of the server.
     ///
     /// # Errors
     /// The server does not answer.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs the programs that fetch and unpack: each with a log, with its progress, and with an end on Ctrl-C.
+//! Runs the programs that download and unpack: each with a log and with its progress, and each is ended on Ctrl-C.
 
 use crate::Error;
 use host::files;
@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Between two looks at a download.
+/// The pause between two looks at a download.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs to its end without input, and looks around meanwhile.
+/// Runs the command to its end, without input, and calls `look` meanwhile.
 pub(crate) fn run(
     mut command: Command,
     doing: &'static str,
@@ -26,7 +26,7 @@ pub(crate) fn run(
     let log = files::open_log(log_path)?;
     let copy = log.try_clone().map_err(|source| Error::path("open log", log_path, source))?;
     command.stdin(Stdio::null()).stdout(log).stderr(copy);
-    // the download ends with this process: otherwise it would write into a folder that the next fetch clears away
+    // the download must end with this process: otherwise it would write into a folder that the next fetch clears
     // SAFETY: between fork and exec, one system call (prctl(2)), and nothing that allocates or locks.
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?)) };
     let mut child = command.spawn().map_err(|source| Error::path("start", &program, source))?;
@@ -49,16 +49,16 @@ pub(crate) fn run(
     }
 }
 
-/// As apt, dpkg and Java say it.
+/// The words of apt, dpkg and Java for a full disk.
 const NO_ROOM: [&str; 2] = ["No space left on device", "enough free space"];
-/// With less free space a client's log, on the same disk, may be cut.
+/// With less free space than this, the end of a client's log, which is on the same disk, may be missing.
 const ROOM_FOR_WORDS: u64 = 1 << 20;
 
 pub(crate) fn says_no_room(log: &[String]) -> bool {
     log.iter().any(|line| NO_ROOM.iter().any(|words| line.contains(words)))
 }
 
-/// [`Error::NoRoom`] in place of a client's failure that a full disk caused. To be called before the client's files are cleared away.
+/// Replaces a client's failure by [`Error::NoRoom`] if a full disk caused it. To be called before the client's files are removed.
 pub(crate) fn or_no_room(error: Error, folder: &Path) -> Error {
     let free_bytes =
         || rustix::fs::statvfs(folder).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
@@ -70,7 +70,7 @@ pub(crate) fn or_no_room(error: Error, folder: &Path) -> Error {
     }
 }
 
-/// What it prints; its complaints when it fails.
+/// The standard output of the command; if it fails, its error output.
 pub(crate) fn output(mut command: Command, doing: &'static str) -> Result<String, Error> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|source| Error::path("start", &program, source))?;
@@ -81,7 +81,7 @@ pub(crate) fn output(mut command: Command, doing: &'static str) -> Result<String
     Err(Error::Program { program, doing, status: output.status.to_string(), log })
 }
 
-/// Of an open file, from where it stands to its end.
+/// The checksum of an open file, from its present position to its end.
 pub(crate) fn sha256(file: File) -> Result<String, Error> {
     checksum("sha256sum", file)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Makes a sandbox: registered first, then filled; cleared away when that fails.
+//! Makes a sandbox: it is registered first, then filled; when that fails, it is removed again.
 
 use crate::client::folder_bytes;
 use crate::manifest::{Manifest, Member, Sandbox, State, check_name};
@@ -16,38 +16,38 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What to deploy.
+/// The sandbox to deploy.
 #[derive(Debug, Clone)]
 pub struct Spec {
     pub name: String,
     pub installation: Installation,
-    /// On 127.0.0.1; `None` chooses a free one, and another at a start that finds it taken.
+    /// The port on 127.0.0.1. `None`: a free one is chosen, and another one at a start that finds it in use.
     pub port: Option<u16>,
-    /// Into the server's configuration file, for all its starts.
+    /// Options for the server's configuration file, for all its starts.
     pub options: Vec<ServerOption>,
-    /// Data to begin with; none: an empty database.
+    /// Data to start from; `None`: an empty database.
     pub origin: Option<Origin>,
     /// Kept data of [`filled_key`](crate::filled_key) with the same installation and options, to be cloned; not with `origin`.
     pub filled: Option<Arc<fills::Entry>>,
-    /// The run that deletes it when it ends.
+    /// The run that deletes the sandbox when the run ends.
     pub run: Option<String>,
     /// A run of the caller holds the sandbox already: a start of its server meanwhile does not lock it again.
     pub held: bool,
     /// The number of replicas: sandboxes `NAME-r1`, `NAME-r2` and so on.
     pub replicas: u32,
-    /// pgBouncer in front of it, not of its replicas.
+    /// pgBouncer in front of the server, not in front of its replicas.
     pub pooler: Option<PoolerSpec>,
 }
 
-/// A new data directory with its first log files: MySQL 9.7 takes 190 MiB, MariaDB 10.11 120, PostgreSQL 15 40.
+/// The space for a new data directory with its first log files: MySQL 9.7 takes 190 MiB, MariaDB 10.11 120, PostgreSQL 15 40.
 const FIRST_NEED_BYTES: u64 = 256 << 20;
 /// `sun_path` has 108 bytes, the last of them zero (unix(7)).
 const SOCKET_PATH_MAX_BYTES: usize = 107;
-/// The init program of a deployment that was killed ends by itself, but not at once.
+/// How long the init program of a killed deployment may take to end: it ends by itself, but not at once.
 pub(crate) const INIT_END_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Spec {
-    /// Named after flavour and version, on a free port, with the default options.
+    /// A sandbox that is named after flavour and version, on a free port, with the default options.
     pub fn new(installation: Installation) -> Self {
         let name = format!("{}-{}", installation.flavour, installation.version);
         Self {
@@ -71,7 +71,7 @@ impl Spec {
         (!replicas.is_empty()).then_some(Member::Primary { replicas })
     }
 
-    /// Before anything is made.
+    /// Checks the replicas before anything is made.
     fn check_replicas(&self, places: &Places) -> Result<(), Error> {
         let Some(Member::Primary { replicas }) = self.member() else { return Ok(()) };
         replication::check(self)?;
@@ -80,10 +80,11 @@ impl Spec {
 }
 
 impl Sandbox {
-    /// To be asked before a server is fetched for it. What a killed deployment left is free: the next one clears it away.
+    /// Checks whether the name is free. To be called before a server is fetched for the sandbox. The rest of a killed deployment does not take the
+    /// name: the next deployment removes that rest.
     ///
     /// # Errors
-    /// Such a name cannot be given; there is a sandbox of this name.
+    /// Such a name is not allowed; or there is a sandbox of this name.
     pub fn check_free(name: &str, places: &Places) -> Result<(), Error> {
         check_name(name)?;
         match Self::open_any(name, places) {
@@ -125,7 +126,7 @@ impl Sandbox {
         match filled.and_then(|filled| filled.complete(&spec, &user, places, progress)) {
             Ok(ready) => Ok(ready),
             Err(error) => {
-                // What cannot be cleared away now is cleared by the next deployment or deletion: its state says so.
+                // What cannot be removed now is removed by the next deployment or deletion: the manifest's state tells them to.
                 let _ = sandbox.clear_members();
                 drop(lock);
                 Err(error)
@@ -160,7 +161,7 @@ impl Sandbox {
         }
     }
 
-    /// A replica's account and database are its primary's.
+    /// A replica has the account and the database of its primary.
     fn fill_as_replica(&self, primary: &Self) -> Result<(), Error> {
         self.make_folders_and_files(&primary.password()?)?;
         self.copy_from(primary)
@@ -189,7 +190,7 @@ impl Sandbox {
     ) -> Result<Self, Error> {
         self.make_folders()?;
         self.manifest.user.check_reach(&self.data())?;
-        // of every class of characters that a password policy in the data may ask for
+        // it has each class of characters that a password policy in the data may ask for
         let password = format!("Wr-{}", new_password()?);
         files::write_atomic(&self.folder.join("secret"), format!("{password}\n").as_bytes(), 0o600)?;
         self.make_replication_secret()?;
@@ -206,7 +207,7 @@ impl Sandbox {
         Ok(Self { manifest: Manifest { origin: Some(imported), ..stored }, ..sandbox })
     }
 
-    /// Returns their locks.
+    /// Deploys the replicas; returns their locks.
     fn deploy_replicas(
         &self,
         spec: &Spec,
@@ -225,7 +226,7 @@ impl Sandbox {
             let member = Member::Replica { of: spec.name.clone(), number };
             let (mut replica, lock) = register(&replica, user, places, Some(member))?;
             locks.push(lock);
-            // what the data needs is in the configuration
+            // settings that the data needs are in the configuration
             replica.manifest.origin.clone_from(&self.manifest.origin);
             replica.fill_as_replica(self)?;
             replica.ready()?;
@@ -233,9 +234,9 @@ impl Sandbox {
         Ok(locks)
     }
 
-    /// Data of somebody's may be of any size. Copies that share their blocks take none.
+    /// Checks the space for the replicas. A user's own data may be of any size. Copies that share their blocks take no space.
     fn require_space_for_copies(&self, count: u64) -> Result<(), Error> {
-        // under a name that is deleted with the sandbox, if this process is killed
+        // the name is one that is deleted with the sandbox, if this process is killed
         let probe = format!(".{}.{}.new", replication::SECRET, std::process::id());
         if origin::shares(&self.folder.join(replication::SECRET), &self.folder.join(probe))? {
             return Ok(());
@@ -243,7 +244,7 @@ impl Sandbox {
         require_space("the replicas' copies of the data", &self.folder, folder_bytes(&self.data()) * count + (64 << 20))
     }
 
-    /// The sandbox's own folder lets the server's group pass, and nobody list it.
+    /// The sandbox's own folder lets the server's group pass through, and lets nobody list it.
     fn make_folders(&self) -> Result<(), Error> {
         let user = &self.manifest.user;
         let as_other = user.identity().is_some();
@@ -264,7 +265,7 @@ impl Sandbox {
     }
 }
 
-/// The folder with the manifest in state "deploying", in place as a whole or not at all, and its lock.
+/// Makes the folder with its manifest in state "deploying", as a whole or not at all, and takes its lock.
 fn register(
     spec: &Spec,
     user: &ServerUser,
@@ -279,7 +280,7 @@ fn register(
     if fs::symlink_metadata(&folder).is_ok() {
         return Err(Error::NameTaken { name: spec.name.clone() });
     }
-    // Reserved until the manifest says so to the other sandboxes of this home.
+    // Reserved until the manifest shows the port to the other sandboxes of this home.
     let reserved = reserve_port(spec, places)?;
     let socket_folder = socket_folder(&folder, reserved.port)?;
     let (installation, user) = (spec.installation.clone(), user.clone());
@@ -301,8 +302,8 @@ fn register(
     Ok((Sandbox { folder, manifest }, lock))
 }
 
-/// Clears away what killed deployments left: folders that were never registered, and a sandbox of this name, or the group that it is
-/// of, that was never ready and that nobody works on.
+/// Removes the leftovers of killed deployments: folders that were never registered; and a sandbox of this name, with the group to which it belongs,
+/// if it was never ready and nobody works on it.
 fn clear_debris(name: &str, places: &Places) -> Result<(), Error> {
     for entry in fs::read_dir(&places.sandboxes).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(".new-") {
@@ -319,7 +320,7 @@ fn clear_debris(name: &str, places: &Places) -> Result<(), Error> {
     Ok(())
 }
 
-/// A folder whose removal was killed after its last file.
+/// Removes an empty folder: its removal was interrupted after its last file.
 fn clear_empty(folder: &Path) -> Result<(), Error> {
     match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
         Ok(true) => Ok(files::remove_dir(folder)?),
@@ -334,14 +335,14 @@ fn reserve_port(spec: &Spec, places: &Places) -> Result<Reserved, Error> {
     }
 }
 
-/// The ports that the sandboxes in this folder remember.
+/// The ports in the manifests of all sandboxes in this folder.
 pub(crate) fn ports_below(sandboxes: &Path) -> BTreeSet<u16> {
     let entries = fs::read_dir(sandboxes).into_iter().flatten().flatten();
     let manifests = entries.filter_map(|entry| Manifest::read(&entry.path().join("manifest.json")).ok());
     manifests.flat_map(|manifest| [Some(manifest.port), manifest.pooler.map(|pooler| pooler.port)]).flatten().collect()
 }
 
-/// `run` in the sandbox, unless the socket's path would be too long there.
+/// The folder for the socket: `run` in the sandbox, unless the socket's path would be too long there.
 fn socket_folder(folder: &Path, port: u16) -> Result<PathBuf, Error> {
     let inside = folder.join("run");
     let longest = inside.join(format!(".s.PGSQL.{port}"));
@@ -357,12 +358,12 @@ pub(crate) fn require_space(what: &'static str, path: &Path, need_bytes: u64) ->
     require_space_in("WRINGER_HOME", what, path, need_bytes)
 }
 
-/// The same in the cache of servers, which may be on another disk.
+/// The same for the cache of servers, which may be on another disk.
 pub(crate) fn require_cache_space(what: &'static str, path: &Path, need_bytes: u64) -> Result<(), Error> {
     require_space_in("WRINGER_CACHE", what, path, need_bytes)
 }
 
-/// `setting`: the variable that names another folder in this one's place.
+/// `setting`: the variable that names another folder instead of this one.
 fn require_space_in(setting: &'static str, what: &'static str, path: &Path, need_bytes: u64) -> Result<(), Error> {
     let disk = rustix::fs::statvfs(path).map_err(|errno| Error::path("look at the disk of", path, errno))?;
     let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);

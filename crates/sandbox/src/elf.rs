@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For which machine a program was built: elf(5).
+//! The machine for which a program was built: elf(5).
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,7 +11,7 @@ pub(crate) fn foreign_machine(program: &Path) -> Option<String> {
     (there != here).then(|| name(there))
 }
 
-/// `e_machine`; none for what is no ELF file, such as a script.
+/// `e_machine`; none for a file that is no ELF file, such as a script.
 fn machine(program: &Path) -> Option<u16> {
     let mut head = [0_u8; 20];
     File::open(program).ok()?.read_exact(&mut head).ok()?;

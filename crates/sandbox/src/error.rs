@@ -38,7 +38,7 @@ pub enum Error {
     NoSandbox { name: String },
     #[error("sandbox '{name}' is being deployed by another process")]
     Deploying { name: String },
-    /// By a run that is not to be ended for it.
+    /// The run that starts or uses it is not ended for this command.
     #[error("sandbox '{name}' is being started, or used, by another process (run {run})")]
     Starting { name: String, run: run::RunId },
     #[error("sandbox '{name}' was never deployed to its end")]
@@ -65,7 +65,7 @@ pub enum Error {
     ProgramGone { name: String, program: PathBuf },
     #[error("sandbox '{name}' is running already (process {pid})")]
     Running { name: String, pid: u32 },
-    /// Processes of its server may live where we cannot see them.
+    /// Processes of its server may live where this process cannot see them.
     #[error("cannot tell from here whether the server of sandbox '{name}' runs: {why}")]
     Unknown { name: String, why: String },
     #[error("sandbox '{name}' is not running")]
@@ -91,7 +91,7 @@ pub enum Error {
     RepositoryUnreachable { flavour: Flavour, log: Vec<String> },
     #[error("cannot take {} for a server: {why}", path.display())]
     Archive { path: PathBuf, why: String },
-    /// `file`: where the one that was expected stands, when the user did not give it.
+    /// `file`: the file with the expected checksum, when the user did not give the checksum.
     #[error("{} has the {kind} {found}, and not {expected}{}", path.display(), as_said_in(file.as_deref()))]
     Checksum { path: PathBuf, kind: &'static str, expected: String, found: String, file: Option<PathBuf> },
     #[error("without '{program}' (package {package}) Wringer cannot {what}")]
@@ -100,7 +100,7 @@ pub enum Error {
     Unusable { flavour: Flavour, version: Version, why: String },
     #[error("{what} needs {} on the disk of {}, and {} are free", Bytes(*need_bytes), path.display(), Bytes(*free_bytes))]
     DiskFull { what: &'static str, path: PathBuf, need_bytes: u64, free_bytes: u64, setting: &'static str },
-    /// `program` found it so.
+    /// The words of `program` show that the disk is full.
     #[error("the disk of {} is full: {program} found no room there while {doing}{}", path.display(), log_text(log))]
     NoRoom { program: String, doing: &'static str, path: PathBuf, log: Vec<String> },
     #[error(
@@ -121,7 +121,7 @@ pub enum Error {
         #[source]
         source: load::Error,
     },
-    /// A wrapper of a start that this host does not have.
+    /// This host does not have a wrapper that the start asks for.
     #[error("{what}")]
     Unwrappable { what: String, hint: Option<String> },
     #[error("the server of sandbox '{name}' got {got}, where {asked} was asked for; it was stopped again")]
@@ -134,7 +134,7 @@ pub enum Error {
     Died { name: String, log: Vec<String> },
     #[error("the server of sandbox '{name}' was not ready after {waited_s} s{}", log_text(log))]
     NotReady { name: String, waited_s: u64, log: Vec<String> },
-    /// After it had been ready. `status`: 128 + n when signal n ended it.
+    /// The server had been ready before. `status`: 128 + n when signal n ended it.
     #[error("the server ended by itself{}{}", status_text(*status), log_text(log))]
     Ended { status: Option<i32>, log: Vec<String> },
     #[error("interrupted")]
@@ -164,7 +164,7 @@ impl Error {
         Self::Path { operation, path: path.into(), source: source.into() }
     }
 
-    /// Whether something was missing or in the way before anything was changed: exit code 3.
+    /// Whether something was missing, or was an obstacle, before anything was changed: exit code 3.
     pub fn is_missing(&self) -> bool {
         match self {
             Self::Host(host::Error::MissingProgram { .. })
@@ -206,7 +206,7 @@ impl Error {
         }
     }
 
-    /// Whether a source of servers cannot be asked at all: another one may have what is wanted.
+    /// Whether a source of servers cannot be asked at all: another source may have the wanted server.
     pub(crate) fn is_absent_source(&self) -> bool {
         matches!(
             self,
@@ -217,7 +217,7 @@ impl Error {
         )
     }
 
-    /// Whether the words given were wrong: exit code 2.
+    /// Whether the user's arguments were wrong: exit code 2.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
@@ -229,7 +229,7 @@ impl Error {
         ) || matches!(self, Self::Fills(error) if error.is_usage())
     }
 
-    /// What would help, in one line.
+    /// Advice, in one line.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NameTaken { name } => Some(format!("choose another with --name, or `wringer sandbox delete {name}`")),
@@ -289,7 +289,7 @@ impl Error {
     }
 }
 
-/// Full disk, read-only file system, no permission, quota: the surroundings are not fit.
+/// Whether the surroundings are not fit: a full disk, a read-only file system, no permission, a quota.
 fn is_in_the_way(errno: Option<i32>) -> bool {
     use rustix::io::Errno;
     let errnos = [Errno::NOSPC, Errno::ROFS, Errno::ACCESS, Errno::PERM, Errno::DQUOT, Errno::NOTDIR];

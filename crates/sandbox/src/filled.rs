@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sandboxes that begin with a clone of a data directory that was filled before: what such a directory depends on, and how it is taken over.
+//! Sandboxes that begin with a clone of a data directory that was filled before: what the content of such a directory depends on, and how a clone of
+//! it is used.
 //!
-//! Of the options of a server, those shape its files that are listed in [`MYSQL_FAMILY`] and [`POSTGRESQL`]; of the others (pools, threads,
-//! flushing, timeouts) a filled directory is the same. An option that is in doubt is in the list: then data are filled once more than
-//! need be, and never taken for those of another setting.
+//! The options of a server that shape its files are listed in [`MYSQL_FAMILY`] and [`POSTGRESQL`]; with other options (pools, threads, flushing,
+//! timeouts) a filled directory is the same. An option that is in doubt is in the list: then data are filled once more than necessary, but never used
+//! for another setting.
 
 use crate::options::overlay;
 use crate::{Error, Flavour, Installation, Progress, Sandbox, ServerOption};
@@ -13,7 +14,7 @@ use host::files;
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::MetadataExt as _;
 
-/// Beginnings of option names. MySQL's and MariaDB's manuals, InnoDB and server system variables.
+/// Beginnings of option names. Source: MySQL's and MariaDB's manuals, InnoDB and server system variables.
 const MYSQL_FAMILY: [&str; 42] = [
     // files, pages and rows of InnoDB
     "innodb_page_size",
@@ -63,7 +64,7 @@ const MYSQL_FAMILY: [&str; 42] = [
     "server_id",
 ];
 
-/// The same of PostgreSQL. Its manual, chapter Server Configuration; what initdb is told counts in any case.
+/// The same for PostgreSQL. Source: its manual, chapter Server Configuration. All options of initdb count in any case.
 const POSTGRESQL: [&str; 16] = [
     "wal_",
     "min_wal_size",
@@ -83,10 +84,10 @@ const POSTGRESQL: [&str; 16] = [
     "log_directory",
 ];
 
-/// Names at the top of a stopped server's data directory that are not kept: its identity among replicas, and signs of a run.
+/// Names at the top of a stopped server's data directory that are not kept: its identity among replicas, and the files of a running server.
 pub const LEFT_OUT: [&str; 3] = ["auto.cnf", "postmaster.pid", "postmaster.opts"];
 
-/// A clone of kept data, as it was made.
+/// The record of a clone of kept data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
     /// The entry's name.
@@ -95,17 +96,17 @@ pub struct Taken {
     pub made: u64,
     /// `reflink` or `copy`.
     pub mechanism: String,
-    /// Length of all files.
+    /// The length of all files.
     pub bytes: u64,
     pub copied_bytes: u64,
     pub elapsed_us: u64,
 }
 
-/// The part of a filled data directory's key that is the server's: its build, and the options that shape its files. `options`: of the
-/// configuration and of the start that filled it, the later one counts. The caller adds the fill and its seed.
+/// The server's part of a filled data directory's key: its build, and the options that shape its files. `options`: those of the configuration and of
+/// the start that filled the directory; the later one counts. The caller adds the fill and its seed.
 ///
 /// # Errors
-/// The program cannot be looked at.
+/// The program file cannot be looked at.
 pub fn filled_key(installation: &Installation, options: &[ServerOption]) -> Result<Key, Error> {
     let program = &installation.program;
     let file = program.metadata().map_err(|source| Error::path("look at", program, source))?;
@@ -123,7 +124,7 @@ pub fn filled_key(installation: &Installation, options: &[ServerOption]) -> Resu
         .with("architecture", std::env::consts::ARCH)
         .with("program", program.to_string_lossy())
         .with("source", installation.source.describe())
-        // a package of the same version that was built anew has another file
+        // a package of the same version that was built again has another program file
         .with("program_bytes", file.size())
         .with("program_written", format!("{}.{:09}", file.mtime(), file.mtime_nsec()))
         .with("options", shaping))
@@ -145,12 +146,12 @@ fn shapes_files(installation: &Installation, key: &str) -> bool {
 }
 
 impl Sandbox {
-    /// In place of a new data directory; no server runs for it. The account in the data keeps the password that it was made with.
+    /// Makes the data directory from a clone of kept data; no server runs for that. The account in the data keeps its password.
     pub(crate) fn fill_with_clone(&self, entry: &Entry, progress: &mut dyn Progress) -> Result<Self, Error> {
         self.make_folders_and_files(entry.secret())?;
         self.make_replication_secret()?;
         let (data, user) = (self.data(), &self.manifest.user);
-        // root's own until all is in it: what the server's user owned, it could have put links into
+        // it belongs to root until it is complete: if the server's user owned it, that user could put links into it
         files::remove_dir(&data)?;
         files::new_private_dir(&data)?;
         progress.doing(&format!("clone {} of kept data", units::Bytes(entry.bytes())));

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many huge pages a server needs: asked before its start where its program says so, else seen in one that runs without them.
+//! The number of huge pages that a server needs: its program is asked before the start if it can tell; otherwise the number is read from a server
+//! that runs without them.
 
 use crate::wrap::mapped;
 use crate::{Error, Sandbox, ServerOption, client};
 use capability::{Capability, words};
 use std::path::Path;
 
-/// As the kernel names memory that is shared by processes and has no file (shmem_zero_setup, mm/shmem.c).
+/// The kernel's name for memory that is shared by processes and has no file (shmem_zero_setup, mm/shmem.c).
 const SHARED: &str = "/dev/zero (deleted)";
 
 impl Sandbox {
-    /// How many pages of the host's default size the stopped server would need with these options, as its own program says.
-    /// `None`: this server or this version does not say.
+    /// How many pages of the host's default size the stopped server would need with these options, as its own program tells. `None`: this server or
+    /// this version does not tell.
     ///
     /// # Errors
     /// The program cannot be run, or refuses the options.
@@ -28,7 +29,7 @@ impl Sandbox {
     }
 }
 
-/// The memory that a server without huge pages has made for all of its processes: what would lie in huge pages. 0: none is seen.
+/// The memory that a server without huge pages has made for all of its processes: this memory would be in huge pages. 0: none is seen.
 pub fn shared_memory_bytes(pid: u32) -> u64 {
     in_maps(&std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default())
 }

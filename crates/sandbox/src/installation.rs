@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A server program with the files that belong to it: the machine's own, or one that was fetched and unpacked.
+//! A server program with the files that belong to it: installed on the machine, or fetched and unpacked.
 
 use crate::libraries::Libraries;
 use crate::{Flavour, Version};
@@ -14,11 +14,11 @@ use std::process::{Command, Stdio};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installation {
     pub flavour: Flavour,
-    /// As the program says with `--version`.
+    /// The version that the program reports with `--version`.
     pub version: Version,
     /// The server program.
     pub program: PathBuf,
-    /// What the server's own folders are below: `/usr`, or `usr` of an unpacked tree.
+    /// The folder above the server's own folders: `/usr`, or `usr` of an unpacked tree.
     pub prefix: PathBuf,
     /// SQL files, messages, character sets.
     pub share: PathBuf,
@@ -32,7 +32,7 @@ pub struct Installation {
 pub enum Source {
     /// Found on this machine.
     Installed,
-    /// Unpacked from the distribution's package; of another suite than the machine's own, where one is named.
+    /// Unpacked from the distribution's package; if a suite is named, it is not the machine's own suite.
     Package {
         name: String,
         version: String,
@@ -46,7 +46,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// For the conditions of a run: `installed`, `distribution package mariadb-server-core 1:10.11.19-0+deb12u1`.
+    /// The source for the conditions of a run: `installed`, `distribution package mariadb-server-core 1:10.11.19-0+deb12u1`.
     pub fn describe(&self) -> String {
         match self {
             Self::Installed => "installed".into(),
@@ -60,7 +60,7 @@ impl Source {
     }
 }
 
-/// The servers of this flavour that this machine has, newest first.
+/// The servers of this flavour that are installed on this machine, newest first.
 pub fn installed(flavour: Flavour) -> Vec<Installation> {
     let mut prefixes: Vec<PathBuf> = ["/usr", "/usr/local"].map(PathBuf::from).to_vec();
     for name in any_words(Capability::ServerProgram, flavour) {
@@ -82,7 +82,7 @@ pub(crate) fn unpacked(flavour: Flavour, tree: &Path, source: &Source) -> Option
     prefixes.iter().find_map(|prefix| below(flavour, prefix, &libraries, source).into_iter().next())
 }
 
-/// Why the server in an unpacked tree does not run, in its own words.
+/// Why the server in an unpacked tree does not run, in the program's own words.
 pub(crate) fn trouble(flavour: Flavour, tree: &Path) -> String {
     let libraries = Libraries::below(tree);
     let program =
@@ -95,7 +95,7 @@ pub(crate) fn trouble(flavour: Flavour, tree: &Path) -> String {
 }
 
 impl Installation {
-    /// `installed: /usr/bin/postgres, version 15.18`; a fetched one with its package.
+    /// A line such as `installed: /usr/bin/postgres, version 15.18`; a fetched server is described with its package.
     pub fn describe(&self) -> String {
         let origin = match &self.source {
             Source::Installed => "installed".to_owned(),
@@ -111,13 +111,13 @@ impl Installation {
         command
     }
 
-    /// What to execute for the server, and the arguments that come before its own.
+    /// The program to execute for the server, and the arguments that come before the server's own.
     pub(crate) fn invocation(&self) -> (PathBuf, Vec<OsString>) {
         self.libraries.invocation(&self.program)
     }
 
-    /// Whether process `pid` runs this server. A loader that started it is its program to the kernel: then the files that the
-    /// process has mapped tell.
+    /// Whether process `pid` runs this server. If a loader has started the server, the kernel shows the loader as the program: then the mapped files
+    /// of the process decide.
     pub(crate) fn is_run_by(&self, pid: u32) -> bool {
         let program = std::fs::read_link(format!("/proc/{pid}/exe"));
         let Some(loader) = &self.libraries.loader else {
@@ -128,12 +128,12 @@ impl Installation {
         is_loader && maps().lines().any(|line| crate::wrap::mapped(line) == Some(&self.program))
     }
 
-    /// What a server process needs in its environment.
+    /// The variables that a server process needs in its environment.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         self.libraries.environment().into_iter().collect()
     }
 
-    /// A program of the same version, beside the server: `initdb`.
+    /// A program of the same version, beside the server, such as `initdb`.
     pub fn companion(&self, capability: Capability) -> Option<PathBuf> {
         let folder = self.program.parent()?;
         let beside = words(capability, self.flavour, &self.version).iter().map(|name| folder.join(name));
@@ -142,27 +142,27 @@ impl Installation {
         beside.chain(in_bin).find(|path| path.is_file())
     }
 
-    /// Another program of the same packages, where it is there.
+    /// Another program of the same packages, if it exists.
     pub(crate) fn beside(&self, name: &str) -> Option<PathBuf> {
         let beside = self.program.parent()?.join(name);
         [beside, self.prefix.join("bin").join(name)].into_iter().find(|path| path.is_file())
     }
 
-    /// The interactive client, to be given its arguments: the one of this version, else one on the machine.
+    /// The interactive client, without its arguments: the one of this version, or, if there is none, one on the machine.
     pub fn client(&self) -> Option<Command> {
         let names = words(Capability::ClientProgram, self.flavour, &self.version);
         let own = self.companion(Capability::ClientProgram).map(|program| self.libraries.command(&program));
         own.or_else(|| names.iter().find_map(|name| tool::find(name)).map(tool::command))
     }
 
-    /// The machine's own before a fetched one, then the newer one, then one that the user has named himself.
+    /// The order of preference: an installed server before a fetched one, then the newer version, then one from an archive that the user has named.
     pub(crate) fn preference(&self) -> (bool, Version, bool) {
         let is_named = matches!(self.source, Source::Archive { .. });
         (self.source == Source::Installed, self.version.clone(), is_named)
     }
 }
 
-/// Every server below `prefix` that runs and is of this flavour.
+/// Every server of this flavour below `prefix` that runs.
 fn below(flavour: Flavour, prefix: &Path, libraries: &Libraries, source: &Source) -> Vec<Installation> {
     programs(flavour, prefix)
         .into_iter()
@@ -182,7 +182,7 @@ fn below(flavour: Flavour, prefix: &Path, libraries: &Libraries, source: &Source
         .collect()
 }
 
-/// Files with the server's name in the folders where this flavour keeps programs; one of several names for one file.
+/// The files with the server's name in the folders where this flavour keeps programs; a file with several names comes once.
 pub(crate) fn programs(flavour: Flavour, prefix: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let folders: Vec<PathBuf> =
@@ -196,7 +196,7 @@ pub(crate) fn programs(flavour: Flavour, prefix: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// `lib/postgresql/{major}/bin` -> one folder for each version that is there.
+/// One folder for each version that exists, from `lib/postgresql/{major}/bin`.
 fn expand(prefix: &Path, word: &str) -> Vec<PathBuf> {
     let Some((head, tail)) = word.split_once("{major}") else { return vec![prefix.join(word)] };
     let (folder, start) = head.rsplit_once('/').unwrap_or(("", head));
@@ -218,8 +218,8 @@ fn ask_version(flavour: Flavour, program: &Path, libraries: &Libraries) -> Optio
     (output.status.success() && is_of(flavour, &text)).then(|| Version::find_in(&text)).flatten()
 }
 
-/// Whether a server that says so is of this flavour. MySQL's maker is in its version's comment, if anywhere: what has the form of
-/// `/usr/sbin/mysqld  Ver 9.7.4 for Linux` and is neither MariaDB's nor Percona's is MySQL's.
+/// Whether a server with this text of its version is of this flavour. MySQL's maker is named in the version's comment, if at all: a text of the form
+/// `/usr/sbin/mysqld  Ver 9.7.4 for Linux` that names neither MariaDB nor Percona is MySQL's.
 fn is_of(flavour: Flavour, version_text: &str) -> bool {
     let text = version_text.to_lowercase();
     match (flavour, text.split_once(" ver ")) {
@@ -238,7 +238,7 @@ fn share_folder(flavour: Flavour, version: &Version, prefix: &Path) -> Option<Pa
         .find(|folder| marker(flavour, version).iter().any(|name| folder.join(name).is_file()))
 }
 
-/// Files that tell a share folder from another one.
+/// Files by which a share folder is recognised.
 fn marker(flavour: Flavour, version: &Version) -> Vec<&'static str> {
     let first = words(Capability::ShareMarker, flavour, version).first();
     first.map_or_else(Vec::new, |names| names.split('|').collect())
@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Manifests from before a server could have a loader, and before packages came from other suites.
+    /// Manifests from a time when a server had no loader, and all packages came from the machine's own suite.
     #[test]
     fn an_older_manifest_is_read() {
         let text = r#"{"flavour": "mariadb", "version": "10.11.19", "program": "/c/mariadbd", "prefix": "/c", "share": "/c/share",

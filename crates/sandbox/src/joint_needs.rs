@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What several servers need together, before the first of them starts.
+//! The memory and disk space that several servers need together, checked before the first of them starts.
 
 use crate::deploy::require_space;
 use crate::{Error, Flavour, Sandbox, ServerOption};
 use units::Bytes;
 
-/// `innodb_buffer_pool_size`, `shared_buffers`: the default of all three.
+/// The default of `innodb_buffer_pool_size` and of `shared_buffers`, for all three flavours.
 const POOL_BYTES: u64 = 128 << 20;
-/// A server without its pool, at rest: MySQL 9.7 with its performance schema takes the most, 400 MiB; the others take less.
+/// The memory of a server at rest, without its pool: MySQL 9.7 with its performance schema takes the most, 400 MiB; the others take less.
 const BESIDE_POOL_BYTES: u64 = 128 << 20;
 const BESIDE_POOL_OF_MYSQL_BYTES: u64 = 400 << 20;
-/// What the first start of one writes: log files, undo, temporary tablespaces.
+/// The bytes that the first start of one server writes: log files, undo, temporary tablespaces.
 const DISK_BYTES: u64 = 64 << 20;
 
-/// Everything that [`Sandbox::check_before_start`] looks at, for each of them; and when they are several, memory and disk for all. One
-/// server's pool may be larger than RAM on purpose.
+/// Makes the checks of [`Sandbox::check_before_start`] for each server; if there are several, also checks memory and disk for all of them. The pool
+/// of a single server may be larger than RAM on purpose.
 ///
 /// # Errors
-/// Those of [`Sandbox::check_before_start`]; [`Error::MemoryFull`], [`Error::DiskFull`]. Nothing was started.
+/// The errors of [`Sandbox::check_before_start`]; [`Error::MemoryFull`], [`Error::DiskFull`]. Nothing was started.
 pub fn check_before_start_of(sandboxes: &[Sandbox], extra_options: &[ServerOption]) -> Result<(), Error> {
     sandboxes.iter().try_for_each(Sandbox::check_before_start)?;
     let [first, _, ..] = sandboxes else { return Ok(()) };
@@ -41,7 +41,7 @@ fn memory_bytes(sandbox: &Sandbox, extra_options: &[ServerOption]) -> u64 {
     pool_bytes(sandbox, extra_options) + beside
 }
 
-/// The pool that this start asks for.
+/// The size of the pool for this start.
 pub(crate) fn pool_bytes(sandbox: &Sandbox, extra_options: &[ServerOption]) -> u64 {
     let key = match sandbox.flavour() {
         Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => "innodb_buffer_pool_size",

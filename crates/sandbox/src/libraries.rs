@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How the programs of a server find their shared libraries: as the machine's own do; in further folders; or, where the server
-//! came with a C library of its own, through the dynamic loader of that library, for loader and C library belong together.
+//! How the programs of a server find their shared libraries: in the same way as the machine's own programs; or in further folders; or, if the server
+//! came with its own C library, through the dynamic loader of that library, because loader and C library belong together.
 
 use host::tool;
 use serde::{Deserialize, Serialize};
@@ -13,13 +13,13 @@ pub struct Libraries {
     /// Folders of shared libraries that this machine lacks.
     #[serde(rename = "library_path")]
     pub folders: Vec<PathBuf>,
-    /// The dynamic loader beside them. A process that it starts is the loader to `/proc/PID/exe` and `/proc/PID/comm`.
+    /// The dynamic loader beside these libraries. For a process that it starts, `/proc/PID/exe` and `/proc/PID/comm` show the loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loader: Option<PathBuf>,
 }
 
 impl Libraries {
-    /// Those of an unpacked tree.
+    /// The libraries of an unpacked tree.
     pub(crate) fn below(tree: &Path) -> Self {
         let tops = ["usr/lib", "lib", "usr/lib64", "lib64"].map(|name| tree.join(name));
         let loader = tops.iter().flat_map(|top| entries(top)).find(|path| is_loader(path));
@@ -28,10 +28,10 @@ impl Libraries {
         Self { folders, loader }
     }
 
-    /// What to execute for `program`, and the arguments that come before its own.
+    /// The program to execute for `program`, and the arguments that come before the program's own.
     pub(crate) fn invocation(&self, program: &Path) -> (PathBuf, Vec<OsString>) {
         let Some(loader) = &self.loader else { return (program.to_owned(), Vec::new()) };
-        // ld.so(8); the machine's cache names libraries that belong to its own C library
+        // ld.so(8); the machine's cache names libraries that belong to the machine's C library
         let mut arguments: Vec<OsString> = vec!["--inhibit-cache".into()];
         if let Some(folders) = self.joined() {
             arguments.extend(["--library-path".into(), folders]);
@@ -40,13 +40,13 @@ impl Libraries {
         (loader.clone(), arguments)
     }
 
-    /// What such a process needs in its environment. ld.so(8): these folders come before the machine's own.
+    /// The variable that such a process needs in its environment. ld.so(8): these folders come before the machine's own.
     pub(crate) fn environment(&self) -> Option<(OsString, OsString)> {
         let folders = if self.loader.is_some() { None } else { self.joined() };
         folders.map(|folders| ("LD_LIBRARY_PATH".into(), folders))
     }
 
-    /// `program`, to be given its own arguments.
+    /// A command for `program`, without the program's own arguments.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let (program, arguments) = self.invocation(program);
         let mut command = tool::command(program);
@@ -64,13 +64,13 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// `ld-linux-x86-64.so.2`, `ld-linux-aarch64.so.1`: the names are part of each platform's ABI.
+/// Whether it is a dynamic loader: names such as `ld-linux-x86-64.so.2` and `ld-linux-aarch64.so.1` are part of each platform's ABI.
 fn is_loader(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy());
     name.is_some_and(|name| name.starts_with("ld-linux") && name.contains(".so.")) && path.is_file()
 }
 
-/// `usr/lib/x86_64-linux-gnu`, `lib/x86_64-linux-gnu`, ...
+/// Whether the folder has shared libraries, as `usr/lib/x86_64-linux-gnu` or `lib/x86_64-linux-gnu` has.
 fn holds_libraries(folder: &Path) -> bool {
     entries(folder).iter().filter_map(|path| path.file_name()).any(|name| {
         let name = name.to_string_lossy();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which installation a request gets: one of this machine, one that was fetched earlier, or one that is fetched now.
+//! The installation for a request: an installed server, one that was fetched earlier, or one that is fetched now.
 
 use crate::installation::{installed, unpacked};
 use crate::{Error, Flavour, Installation, Progress, Request, Source, fetch};
 use host::places::Places;
 
-/// A server that meets `request`: one on this machine, else one fetched earlier, else one fetched now.
+/// A server that meets `request`: an installed one, else one that was fetched earlier, else one that is fetched now.
 ///
 /// # Errors
-/// Nobody offers such a version; the package client is missing or fails; the disk is full.
+/// No source has such a version; the package client is missing or fails; the disk is full.
 pub fn locate(request: &Request, places: &Places, progress: &mut dyn Progress) -> Result<Installation, Error> {
     match present(request, places) {
         Some(found) => Ok(found),
@@ -16,13 +16,13 @@ pub fn locate(request: &Request, places: &Places, progress: &mut dyn Progress) -
     }
 }
 
-/// The one that [`locate`] takes without fetching: one on this machine, else one fetched earlier.
+/// The server that [`locate`] finds without fetching: an installed one, else one that was fetched earlier.
 pub fn present(request: &Request, places: &Places) -> Option<Installation> {
     let here = installed(request.flavour).into_iter().chain(fetched(request.flavour, places));
     here.filter(|found| request.is_met_by(&found.version)).max_by_key(Installation::preference)
 }
 
-/// The newest fetched one that meets `request` and that [`locate`] passed over for `taken`, an older one that is installed.
+/// The newest fetched server that meets `request` and is newer than `taken`, the installed server that [`locate`] preferred.
 pub fn newer_fetched(request: &Request, taken: &Installation, places: &Places) -> Option<Installation> {
     let others = if taken.source == Source::Installed { fetched(request.flavour, places) } else { Vec::new() };
     others.into_iter().find(|other| request.is_met_by(&other.version) && other.version > taken.version)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A sandbox on disk: its folder, and the manifest that says what is in it.
+//! A sandbox on disk: its folder, and the manifest that tells its content.
 //!
 //! | name | what | owner as root |
 //! | --- | --- | --- |
@@ -62,37 +62,37 @@ pub struct Manifest {
     pub state: State,
     pub installation: Installation,
     pub user: ServerUser,
-    /// On 127.0.0.1.
+    /// The port on 127.0.0.1.
     pub port: u16,
-    /// The user asked for this port: a start never takes another.
+    /// The user asked for this port: a start never takes another one.
     #[serde(default = "asked")]
     pub port_asked: bool,
     /// The folder of the socket: `run` in the sandbox, or a short one elsewhere when that path is too long for a socket.
     pub socket_folder: PathBuf,
-    /// From `deploy -c`.
+    /// The options of `deploy -c`.
     pub options: Vec<ServerOption>,
-    /// Seconds since 1970.
+    /// When it was made, in seconds since 1970.
     pub created: u64,
-    /// The data it was made from.
+    /// The data from which it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Imported>,
-    /// The kept data that it began with a clone of.
+    /// The kept data of which it began as a clone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filled: Option<Taken>,
-    /// The run that deletes it when it ends; none: it stays until somebody does.
+    /// The run that deletes the sandbox when the run ends; `None`: it stays until somebody deletes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// Its part in a primary with replicas; none: it stands alone.
+    /// Its part in a primary with replicas; `None`: it has neither a primary nor replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<Member>,
-    /// pgBouncer in front of it.
+    /// pgBouncer in front of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pooler: Option<Pooler>,
     /// Names below the sandbox's folder.
     pub contents: Vec<PathBuf>,
 }
 
-/// A manifest from before ports could move says nothing: its port stays.
+/// A manifest from before ports could move lacks the field: its port stays.
 fn asked() -> bool {
     true
 }
@@ -100,7 +100,7 @@ fn asked() -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Begun. Nobody holds the lock: it was cut short.
+    /// The deployment has begun. If nobody holds the lock, it was interrupted.
     Deploying,
     Ready,
 }
@@ -165,7 +165,7 @@ impl Manifest {
 
 impl Sandbox {
     /// # Errors
-    /// [`Error::NoSandbox`]; [`Error::HalfDeployed`] when its deployment was cut short; [`Error::Deploying`] when it goes on.
+    /// [`Error::NoSandbox`]; [`Error::HalfDeployed`] when its deployment was interrupted; [`Error::Deploying`] when it is still being deployed.
     pub fn open(name: &str, places: &Places) -> Result<Self, Error> {
         let sandbox = Self::open_any(name, places)?;
         match sandbox.cut_short(places) {
@@ -175,11 +175,11 @@ impl Sandbox {
         }
     }
 
-    /// In any state.
+    /// Opens a sandbox in any state.
     pub(crate) fn open_any(name: &str, places: &Places) -> Result<Self, Error> {
         check_name(name)?;
         let folder = places.sandboxes.join(name);
-        // what it says is acted upon
+        // only a manifest in a safe folder is used
         files::safe_folder(&folder)?;
         if !folder.join("manifest.json").exists() {
             return Err(Error::NoSandbox { name: name.into() });
@@ -188,7 +188,7 @@ impl Sandbox {
         Ok(Self { folder, manifest })
     }
 
-    /// All that are registered, by name; in place of one whose manifest is not readable, why.
+    /// All registered sandboxes, by name; for a manifest that cannot be read, the reason.
     pub fn list(places: &Places) -> Vec<(String, Result<Self, Error>)> {
         let entries = fs::read_dir(&places.sandboxes).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
@@ -234,7 +234,7 @@ impl Sandbox {
         self.folder.join("run/server.pid")
     }
 
-    /// How to connect, over the socket, as the user with all rights.
+    /// The target for a connection over the socket, as the user with all rights.
     ///
     /// # Errors
     /// The secret cannot be read.
@@ -262,17 +262,17 @@ impl Sandbox {
         Ok(text.trim().to_owned())
     }
 
-    /// Whether a process deploys or deletes it now.
+    /// Whether a process deploys or deletes the sandbox now.
     pub fn is_locked(&self) -> bool {
         match fs::File::open(self.folder.join("lock")) {
             Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockShared).is_err(),
-            // nobody can say, where there is one
+            // a lock that exists and cannot be opened may be held
             Err(error) => error.kind() != ErrorKind::NotFound,
         }
     }
 
-    /// Held until dropped. Tried for a moment: whoever looks at it holds it as well, and so does a program that another thread has just forked,
-    /// until it is executed.
+    /// Takes the lock; it is held until the file is dropped. It tries for a moment: a process that checks the lock holds it as well, and so does a
+    /// program that another thread has just forked, until that program is executed.
     pub(crate) fn lock(&self) -> Result<fs::File, Error> {
         let lock = files::open_lock(&self.folder.join("lock"))?;
         let deadline = Instant::now() + LOCK_PATIENCE;
@@ -286,7 +286,7 @@ impl Sandbox {
     }
 }
 
-/// A name is a folder's name, and a word in a shell.
+/// Checks a name: it must be fit for a folder's name, and for a word in a shell.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let fail = |why| Err(Error::Name { name: name.into(), why });
     if name.is_empty() || name.len() > 64 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Maven, as the client of the repository that it is set up for on this machine (mirrors, proxies and all): which versions an
-//! artifact has, and an artifact unpacked. Its local repository is one of ours, so that it works for users without a home.
+//! Maven, as the client of the repository for which it is set up on this machine (with its mirrors and proxies). It lists the versions of an
+//! artifact, and unpacks an artifact. Its local repository is one of ours, so that it works for users without a home.
 
 use crate::client;
 use crate::{Error, Flavour, Progress};
@@ -17,7 +17,7 @@ pub(crate) struct Maven {
     folder: PathBuf,
 }
 
-/// What an artifact is called: `GROUP:ARTIFACT`.
+/// The name of an artifact: `GROUP:ARTIFACT`.
 pub(crate) type Coordinates = str;
 
 /// The jar that was unpacked.
@@ -26,7 +26,7 @@ pub(crate) struct Jar {
     pub(crate) size_bytes: u64,
 }
 
-/// A version of its own, so that what it does does not change with the time.
+/// A fixed version, so that its behaviour does not change over time.
 const PLUGIN: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1";
 /// How old a list of versions may be.
 const LIST_AGE: Duration = Duration::from_secs(12 * 3600);
@@ -44,20 +44,20 @@ impl Maven {
         Ok(Self { flavour, folder })
     }
 
-    /// The versions of an artifact, as its repository has them: in no order.
+    /// The versions of an artifact in its repository, in no order.
     pub(crate) fn versions(&self, artifact: &Coordinates, progress: &mut dyn Progress) -> Result<Vec<String>, Error> {
         if let Some(versions) = self.listed(artifact, Some(LIST_AGE)) {
             return Ok(versions);
         }
         progress.doing(&format!("read the versions of {artifact}"));
         let mut command = self.command("get", &self.folder);
-        // the description of the newest one; with it comes the list of all
+        // the description of the newest version; Maven gets the list of all versions with it
         command.args(["-U", "-Dtransitive=false"]).arg(format!("-Dartifact={artifact}:RELEASE:pom"));
         self.run(command, "reading the versions of an artifact", &mut || {})?;
         self.listed(artifact, None).ok_or_else(|| self.unreachable(vec!["no list of versions came".into()]))
     }
 
-    /// Downloads an artifact, checked against the repository's checksum, and unpacks it into `folder`. Nothing of it stays here.
+    /// Downloads an artifact, checked against the repository's checksum, and unpacks it into `folder`. Nothing of it stays in the local repository.
     pub(crate) fn unpack(
         &self,
         artifact: &Coordinates,
@@ -116,13 +116,13 @@ impl Maven {
         Error::RepositoryUnreachable { flavour: self.flavour, log }
     }
 
-    /// Where Maven keeps an artifact in a local repository.
+    /// The folder in which Maven keeps an artifact in a local repository.
     fn place(&self, artifact: &Coordinates) -> PathBuf {
         let (group, name) = artifact.split_once(':').unwrap_or(("", artifact));
         self.folder.join("repository").join(group.replace('.', "/")).join(name)
     }
 
-    /// The list that Maven has kept, when it is not older; its name ends with that of the repository it came from.
+    /// The list that Maven has kept, if it is not older than `most`; the name of its file ends with the name of the repository from which it came.
     fn listed(&self, artifact: &Coordinates, most: Option<Duration>) -> Option<Vec<String>> {
         let entries = fs::read_dir(self.place(artifact)).ok()?.flatten();
         let lists = entries.filter(|entry| {
@@ -139,13 +139,13 @@ impl Maven {
     }
 }
 
-/// `<version>11.4.5</version>`, one element each: what Maven itself writes.
+/// The versions in elements such as `<version>11.4.5</version>`, one on each line, as Maven itself writes them.
 fn versions_in(text: &str) -> Vec<String> {
     let parts = text.split("<version>").skip(1);
     parts.filter_map(|part| Some(part.split_once("</version>")?.0.trim().to_owned())).collect()
 }
 
-/// The first of what Maven calls errors, behind whatever it does to the terminal: what follows is how to ask Maven for more.
+/// The first of the lines that Maven calls errors, without what comes before that word; the lines after it only tell how to ask Maven for more.
 fn essence(log: &str) -> Option<String> {
     let errors = log.lines().filter_map(|line| Some(line.split_once("[ERROR] ")?.1.trim()));
     errors.filter(|words| !words.is_empty()).map(str::to_owned).next()

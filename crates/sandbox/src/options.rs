@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Server options as people give them: `key=value`, or a key alone where the server takes that.
+//! Server options as people write them: `key=value`, or a key alone where the server accepts that.
 
 use crate::{Error, Flavour};
 use capability::is_kept;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// One server variable. Keys are kept with `_`; `-` is the same to MariaDB and MySQL, and PostgreSQL has none.
+/// One server variable. Keys are kept with `_`; for MariaDB and MySQL `-` means the same, and PostgreSQL has no `-` in keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ServerOption {
@@ -31,10 +31,10 @@ impl ServerOption {
         Ok(Self { key: key_text, value: value.map(|value| value.trim().to_owned()) })
     }
 
-    /// One that somebody asks for on top of what the sandbox sets.
+    /// An option that somebody asks for in addition to the sandbox's own settings.
     ///
     /// # Errors
-    /// As [`ServerOption::new`]; the sandbox sets this one itself.
+    /// The errors of [`ServerOption::new`]; the sandbox sets this option itself.
     pub fn asked(text: &str) -> Result<Self, Error> {
         let option: Self = text.parse()?;
         match (is_kept(&option.key), option.key.as_str()) {
@@ -54,7 +54,7 @@ impl ServerOption {
         self.value.as_deref()
     }
 
-    /// As a line of the server's own configuration file.
+    /// The option as a line of the server's own configuration file.
     ///
     /// # Errors
     /// PostgreSQL has no keys without a value.
@@ -69,7 +69,7 @@ impl ServerOption {
         }
     }
 
-    /// As arguments of the server program.
+    /// The option as arguments of the server program.
     pub(crate) fn to_arguments(&self, flavour: Flavour) -> Result<Vec<String>, Error> {
         match (flavour, &self.value) {
             (Flavour::Mariadb | Flavour::Mysql | Flavour::Percona, _) => Ok(vec![format!("--{self}")]),
@@ -83,7 +83,7 @@ impl ServerOption {
     }
 }
 
-/// Later options replace earlier ones of the same key. `skip_x` and `x` are one key to MariaDB and MySQL.
+/// Later options replace earlier ones of the same key. For MariaDB and MySQL `skip_x` and `x` are one key.
 pub(crate) fn overlay(base: &[ServerOption], over: &[ServerOption]) -> Vec<ServerOption> {
     let plain = |option: &ServerOption| option.key.trim_start_matches("skip_").to_owned();
     let mut all: Vec<ServerOption> = Vec::new();
@@ -94,7 +94,7 @@ pub(crate) fn overlay(base: &[ServerOption], over: &[ServerOption]) -> Vec<Serve
     all
 }
 
-/// The option files of MariaDB and MySQL know quotes and backslashes (option-files, "Option File Syntax"); `#` begins a comment.
+/// A value for the option files of MariaDB and MySQL, with quotes and backslashes (option-files, "Option File Syntax"); there `#` begins a comment.
 pub(crate) fn quote_mariadb(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@%=".contains(c);
     if !value.is_empty() && value.chars().all(plain) {
@@ -103,7 +103,7 @@ pub(crate) fn quote_mariadb(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// postgresql.conf: single quotes, doubled inside; a backslash escapes (guc-file.l).
+/// A value for postgresql.conf: in single quotes, which are doubled inside the value; a backslash escapes (guc-file.l).
 pub(crate) fn quote_postgresql(value: &str) -> String {
     format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''"))
 }

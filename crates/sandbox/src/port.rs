@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ports on 127.0.0.1. Nothing can hold a port for a server that does not run yet, so a port that was chosen for the user is
-//! chosen again at a start that finds it taken; one that the user asked for is refused then.
+//! Ports on 127.0.0.1. No program can hold a port for a server that does not run yet. So a start that finds the port in use chooses another one,
+//! unless the user asked for that port: then the start is refused.
 //!
-//! From the choice until the server listens, the port is *reserved*: an abstract Unix socket with the port in its name
-//! (unix(7)) is bound. Like ports, those names belong to the network namespace, so every home and user of this host sees them,
-//! and the kernel frees them with their process. No file is left, and none can be planted.
+//! From the choice until the server listens, the port is *reserved*: an abstract Unix socket with the port in its name (unix(7)) is bound. Like
+//! ports, such names belong to the network namespace, so every home and user of this host sees them, and the kernel frees them with their process. No
+//! file is left, and nobody can put a file there.
 
 use crate::Error;
 use std::collections::BTreeSet;
@@ -14,13 +14,13 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Below the range that Linux gives to outgoing connections (`net.ipv4.ip_local_port_range`, 32768 by default), so that none
-/// of those takes the port between two starts.
+/// The ports to choose from. They are below the range that Linux gives to outgoing connections (`net.ipv4.ip_local_port_range`, 32768 by default), so
+/// that no such connection takes the port between two starts.
 const RANGE: std::ops::Range<u16> = 21_000..31_000;
-/// How long another process may hold a reservation because it only looks whether the port is free.
+/// How long another process may hold a reservation because it only checks whether the port is free.
 const LOOK_LIMIT: Duration = Duration::from_millis(500);
 
-/// A free port that no other Wringer takes before this is dropped.
+/// A free port that no other Wringer takes before this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     pub(crate) port: u16,
@@ -34,14 +34,14 @@ impl Reserved {
     }
 }
 
-/// `None`: somebody else has it.
+/// Reserves the port. `None`: another process has reserved it.
 fn reservation(port: u16) -> Option<UnixDatagram> {
     let address = SocketAddr::from_abstract_name(format!("wringer/port/{port}")).ok()?;
     UnixDatagram::bind_addr(&address).ok()
 }
 
-/// A free port that no other sandbox of this home remembers. `folder` spreads the sandboxes over the range, also those of other
-/// users and homes, whose manifests are not seen here.
+/// A free port that is in no manifest of this home. `folder` distributes the sandboxes over the range, also those of other users and homes, whose
+/// manifests cannot be read here.
 pub(crate) fn choose(folder: &Path, taken: &BTreeSet<u16>) -> Result<Reserved, Error> {
     let width = RANGE.end - RANGE.start;
     let start = u16::try_from(hash(folder) % u64::from(width)).unwrap_or(0);
@@ -59,13 +59,13 @@ fn hash(folder: &Path) -> u64 {
 }
 
 /// # Errors
-/// [`Error::PortInUse`]: something listens there, or another server is being started for it.
+/// [`Error::PortInUse`]: a program listens there, or another server is being started with this port.
 pub(crate) fn require(port: u16) -> Result<Reserved, Error> {
     let deadline = Instant::now() + LOOK_LIMIT;
     loop {
         match reservation(port) {
             Some(name) if is_free(port) => return Ok(Reserved { port, _name: name }),
-            // Not tried by binding it: the server of whoever has reserved it may be about to.
+            // The port is not tested by a bind: the server for which it is reserved may be about to bind it.
             None if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(10)),
             _ => return Err(Error::PortInUse { port }),
         }
@@ -100,7 +100,7 @@ mod tests {
         assert!(matches!(require(first.port), Err(Error::PortInUse { .. })));
         let port = first.port;
         drop(first);
-        // a program that another test has just forked holds it as well, until it is executed
+        // a program that another test has just forked holds the reservation as well, until it is executed
         let is_free_again = || require(port).is_ok_and(|again| again.port == port);
         assert!(testkit::wait_until(Duration::from_secs(30), is_free_again), "it is not free again");
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Told what is going on, for a person who waits. Both may be called often.
+/// Gets reports on the work, for a person who waits. Both functions may be called often.
 pub trait Progress {
-    /// A new stretch of work: "download 14 packages".
+    /// A new part of the work begins: "download 14 packages".
     fn doing(&mut self, what: &str);
-    /// How far the stretch is, in bytes; `total_bytes` 0 means: not known.
+    /// How far this part is, in bytes; `total_bytes` 0 means: not known.
     fn bytes(&mut self, _done_bytes: u64, _total_bytes: u64) {}
 }
 

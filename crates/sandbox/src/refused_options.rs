@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Options that a server's program refuses: the program reads its options and ends, without a start of the server.
+//! Options that a server's program refuses: the program reads its options and ends, and the server is not started.
 
 use crate::{Error, Flavour, Installation, ServerOption};
 use std::path::Path;
 use std::process::Stdio;
 
-/// A data directory for the command line; the folder does not exist, and is not made.
+/// A data directory for the command line; this folder does not exist, and is not made.
 const NO_FOLDER: &str = "/nonexistent/wringer";
 
-/// An option that the server would not start with, and the program's own words about it.
+/// An option with which the server would not start, and the program's own words about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     pub option: ServerOption,
@@ -16,10 +16,10 @@ pub struct Refused {
 }
 
 impl Installation {
-    /// Those of `options` that this server would refuse.
+    /// The options among `options` that this server would refuse.
     ///
     /// # Errors
-    /// The program cannot be run, or is too old to be asked; an option that cannot be written for it.
+    /// The program cannot be run, or is too old for this question; or an option cannot be written for it.
     pub fn refuses(&self, options: &[ServerOption]) -> Result<Vec<Refused>, Error> {
         if options.is_empty() || self.complaint(options)?.is_none() {
             return Ok(Vec::new());
@@ -45,7 +45,8 @@ impl Installation {
         Ok(complaint_in(self.flavour, &String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// The arguments that make the program read its options and end. As root, too: MySQL wants to be told so, PostgreSQL takes `-C` first.
+    /// The arguments that make the program read its options and end. This also works as root: MySQL then needs `--user=root`, and PostgreSQL needs
+    /// `-C` as its first argument.
     fn asking(&self) -> Vec<String> {
         let messages = format!("--lc-messages-dir={}", self.share.display());
         let no_folder = format!("--datadir={NO_FOLDER}");
@@ -65,7 +66,7 @@ impl Installation {
         words.into_iter().filter(|word| !word.ends_with("user=root") || is_root()).map(str::to_owned).collect()
     }
 
-    /// Whether its program can be asked: MySQL's from 8.0.16 on.
+    /// Whether its program can answer this question: MySQL's can from 8.0.16 on.
     pub fn can_be_asked(&self) -> bool {
         let oldest = "8.0.16".parse().ok();
         let is_mysql = matches!(self.flavour, Flavour::Mysql | Flavour::Percona);
@@ -77,7 +78,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The first line that is about an option. The programs have other complaints: no data directory, no table of plugins.
+/// The first line that is about an option. The programs also complain about other things: no data directory, no table of plugins.
 fn complaint_in(flavour: Flavour, stderr: &str) -> Option<String> {
     const ABOUT: [&str; 6] = [
         "unknown variable",
@@ -98,7 +99,7 @@ fn complaint_in(flavour: Flavour, stderr: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// As the programs print it: MariaDB 10.11, MySQL 9.7, PostgreSQL 15.
+    /// The lines as the programs print them: MariaDB 10.11, MySQL 9.7, PostgreSQL 15.
     #[test]
     fn a_complaint_is_told_from_other_talk() {
         let mariadb = "2026-11-22 12:13:16 0 [Warning] Could not open mysql.plugin table: \"Table 'mysql.plugin' doesn't exist\". \

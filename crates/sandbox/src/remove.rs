@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Removes a sandbox by its manifest: the names in it and nothing else, following no link.
+//! Removes a sandbox by its manifest: only the names in the manifest, without following a link.
 
 use crate::deploy::INIT_END_TIMEOUT;
 use crate::manifest::{Manifest, State};
@@ -14,19 +14,20 @@ use std::time::{Duration, Instant};
 pub struct Deleted {
     /// The names of all removed sandboxes, replicas first.
     pub names: Vec<String>,
-    /// Files in its folder that are not in the manifest: left where they are.
+    /// Files in its folder that are not in the manifest: they were not removed.
     pub kept: Vec<PathBuf>,
-    /// Shared memory of its server that was left where it is, and why.
+    /// Shared memory of its server that was not removed, and why.
     pub memory: Vec<String>,
-    /// The runs that were ended for it.
+    /// The runs that were ended for the deletion.
     pub ended: Vec<run::RunId>,
 }
 
 impl Sandbox {
-    /// Removes a sandbox in whatever state, a primary with its replicas. With `force`, their servers are stopped first.
+    /// Removes a sandbox in any state; a primary is removed with its replicas. With `force`, their servers are stopped first.
     ///
     /// # Errors
-    /// [`Error::Running`] without `force`; [`Error::Unknown`] when nobody can say from here whether it runs; [`Error::Deploying`] while somebody else deploys or deletes it; [`Error::IsReplica`].
+    /// [`Error::Running`] without `force`; [`Error::Unknown`] when it is not known whether it runs; [`Error::Deploying`] while another process
+    /// deploys or deletes it; [`Error::IsReplica`].
     pub fn delete(name: &str, places: &Places, force: bool) -> Result<Deleted, Error> {
         let sandbox = Self::open_any(name, places)?;
         if let (Some(Member::Replica { of, .. }), Some(_)) = (&sandbox.manifest.member, sandbox.primary()) {
@@ -44,7 +45,7 @@ impl Sandbox {
                 deleted.ended.extend(member.end_runs(places)?);
             }
         }
-        // the programs of a deployment that was killed, and what was just ended, take a moment to go
+        // the programs of a killed deployment, and the processes that were ended just now, take a moment to disappear
         Self::await_unused(&members, if force { INIT_END_TIMEOUT } else { Duration::ZERO })?;
         if !force {
             for member in &members {
@@ -56,10 +57,10 @@ impl Sandbox {
         Ok(deleted)
     }
 
-    /// Until no process has files of any of them open.
+    /// Waits until no process has files of any of these sandboxes open.
     ///
     /// # Errors
-    /// [`Error::Running`] when one still has after `patience`; [`Error::Unknown`] when one that cannot be seen has.
+    /// [`Error::Running`] when a process still has such a file open after `patience`; [`Error::Unknown`] when a process that cannot be seen has one.
     pub(crate) fn await_unused(members: &[Self], patience: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + patience;
         while let Some(user) = members.iter().find_map(Self::user) {
@@ -71,15 +72,15 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Who has its files open, as an error.
+    /// The process that has files of the sandbox open, as an error.
     fn user(&self) -> Option<Error> {
         let name = || self.name().into();
         let seen = self.occupant().map(|pid| Error::Running { name: name(), pid });
         seen.or_else(|| self.unseen_server().map(|why| Error::Unknown { name: name(), why }))
     }
 
-    /// Removes the replicas of a primary first. The primary's manifest counts as half deployed from now on: a deletion that was cut short goes on
-    /// with the next one. To be called under the locks of all.
+    /// Removes a sandbox, and before it its replicas. The primary's manifest counts as half deployed from now on, so that the next deletion continues
+    /// one that was interrupted. To be called under the locks of all members.
     pub(crate) fn clear_members(&self) -> Result<(Vec<PathBuf>, Vec<String>), Error> {
         let replicas = self.replicas();
         if !replicas.is_empty() && self.manifest.state == State::Ready {
@@ -87,27 +88,27 @@ impl Sandbox {
         }
         let (mut kept, mut memory) = (Vec::new(), Vec::new());
         for member in replicas.iter().chain([self]) {
-            // before the data directory, which names the segments
+            // this comes before the data directory is removed, which names the segments
             memory.extend(member.clear_shared_memory()?);
             kept.extend(member.clear()?);
         }
         Ok((kept, memory))
     }
 
-    /// Stops the server of a standing sandbox: ends the run that holds it, also when the server has ended by itself.
+    /// Stops a server that was left running: ends the run that holds the sandbox, even when the server has ended by itself.
     ///
     /// # Errors
-    /// [`Error::NotRunning`] when no run holds it; [`Error::Unknown`] when one may, whose processes cannot be seen from here.
+    /// [`Error::NotRunning`] when no run holds the sandbox; [`Error::Unknown`] when a run may hold it whose processes cannot be seen from here.
     pub fn stop_standing(&self, places: &Places) -> Result<Vec<run::RunId>, Error> {
         self.require_known(places)?;
         let ended = self.end_runs(places)?;
         if ended.is_empty() { Err(Error::NotRunning { name: self.name().into() }) } else { Ok(ended) }
     }
 
-    /// Ends what is left of runs whose server has ended by itself: their journals, and the cgroups that it was started in.
+    /// Ends runs whose server has ended by itself: removes their journals, and the cgroups in which the server was started.
     ///
     /// # Errors
-    /// [`Error::Starting`] while another process starts it: its run is left alone. Not everything is back.
+    /// [`Error::Starting`] while another process starts the server: its run is left alone. Or a run cannot be undone completely.
     pub fn clear_runs(&self, places: &Places) -> Result<(), Error> {
         match self.server_now(places)? {
             Server::Runs(_) => return Ok(()),
@@ -120,7 +121,7 @@ impl Sandbox {
         self.end_runs(places).map(drop)
     }
 
-    /// Whether its server stood, and has ended by itself, and its run is still to be ended.
+    /// Whether its server was left running, has ended by itself, and its run must still be ended.
     ///
     /// # Errors
     /// The runs cannot be listed.
@@ -152,12 +153,12 @@ impl Sandbox {
         Ok(ended)
     }
 
-    /// Those that hold it, or held it.
+    /// The runs that hold the sandbox, or held it.
     pub(crate) fn runs(&self, places: &Places) -> Result<Vec<run::FoundRun>, Error> {
         Ok(run::find_runs(places)?.into_iter().filter(|run| self.is_held_by(run)).collect())
     }
 
-    /// What a process that was killed while it wrote one of the sandbox's files left beside it: `.secret.4711.new`.
+    /// Files that a process has left beside the sandbox's files, because it was killed while it wrote one of them: `.secret.4711.new`.
     fn unfinished(&self) -> Vec<PathBuf> {
         let names = std::fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
         let is_ours = |name: &OsString| {
@@ -169,7 +170,7 @@ impl Sandbox {
         names.filter(is_ours).map(PathBuf::from).collect()
     }
 
-    /// To be called under the sandbox's lock.
+    /// Removes the files of the sandbox. To be called under its lock.
     pub(crate) fn clear(&self) -> Result<Vec<PathBuf>, Error> {
         let socket_folder = &self.manifest.socket_folder;
         if !socket_folder.starts_with(&self.folder) {
@@ -180,7 +181,7 @@ impl Sandbox {
     }
 }
 
-/// The names of sockets and their lock files that a server of ours has made here; PostgreSQL's hold the port, which may have moved since.
+/// The names of sockets and their lock files that our server has made here; PostgreSQL's names have the port, which may have moved since.
 fn sockets_in(folder: &Path) -> Vec<PathBuf> {
     let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let is_socket = |name: &OsString| {
@@ -190,18 +191,18 @@ fn sockets_in(folder: &Path) -> Vec<PathBuf> {
     names.filter(is_socket).map(PathBuf::from).collect()
 }
 
-/// Processes, or what a server that has ended by itself leaves behind.
+/// Whether the run has processes, or things that a server leaves behind when it ends by itself.
 fn holds_something(run: &run::FoundRun) -> bool {
     let cgroup = |step: &run::StepState| step.is_open() && matches!(step.change, run::Step::Cgroup { .. });
     !run.processes.is_empty() || run.unknown.is_some() || is_over(run) || (!run.stale && run.steps.iter().any(cgroup))
 }
 
-/// It stood, and nothing of it runs any more.
+/// Whether the run's server was left running, and none of the run's processes runs any more.
 fn is_over(run: &run::FoundRun) -> bool {
     run.left && !run.live && run.processes.is_empty() && run.unknown.is_none()
 }
 
-/// Whether a run holds it that has not started its server yet, or whose server lives. A run other than a standing server may start it again.
+/// Whether the run has not started its server yet, or its server lives. A run that is not a standing one may start the server again.
 fn is_at_work(run: &run::FoundRun) -> bool {
     let is_server = |step: &&run::StepState| matches!(step.change, run::Step::Process { role: run::Role::Server, .. });
     let lives = |step: &run::StepState| step.processes.iter().any(|process| run.processes.contains(process));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server is wanted: flavour and version, as people write them.
+//! The server that is wanted: flavour and version, as people write them.
 
 use crate::{Error, Flavour, Version};
 use std::str::FromStr;
 
-/// A server by the name of its engine: XtraDB 5.6 is what MariaDB 10.1, and no later one, has in InnoDB's place.
+/// A server by the name of its engine: XtraDB 5.6 is the engine in the place of InnoDB in MariaDB 10.1, and in no later version.
 const XTRADB: (&str, [u32; 2], Flavour, [u32; 2]) = ("xtradb", [5, 6], Flavour::Mariadb, [10, 1]);
 
-/// The flavours that [`crate::fetch`] can bring; the others come from the machine or from an archive.
+/// The flavours that [`crate::fetch`] can fetch; servers of the others are installed, or come from an archive.
 pub const FETCHED: [Flavour; 3] = [Flavour::Mariadb, Flavour::Mysql, Flavour::Postgresql];
 
 /// A flavour, and perhaps a version or the beginning of one: `mariadb`, `mariadb 10.11`, `postgresql-15`, `mysql@9`.
@@ -22,12 +22,12 @@ impl Request {
         Self { flavour, version: None }
     }
 
-    /// Whether `version` will do.
+    /// Whether `version` meets the request.
     pub fn is_met_by(&self, version: &Version) -> bool {
         self.version.as_ref().is_none_or(|wanted| version.meets(wanted))
     }
 
-    /// `10.11 `, or nothing: for messages.
+    /// The wanted version, for messages: `10.11 `, or an empty text.
     pub(crate) fn wanted(&self) -> String {
         self.version.as_ref().map(|version| format!("{version} ")).unwrap_or_default()
     }

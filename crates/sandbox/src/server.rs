@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a sandbox's server runs: by the processes that can be seen, then by signs that every namespace sees: the locks of its runs, the server's
-//! locks on its own files, and its socket. A server that cannot be seen counts as unknown, and is never stopped.
+//! Whether a sandbox's server runs: first by the processes that can be seen, then by signs that can be seen in every namespace: the locks of its
+//! runs, the server's locks on its own files, and its socket. A server that cannot be seen counts as unknown, and is never stopped.
 
 use crate::wrap::is_under_valgrind;
 use crate::{Error, Flavour, Sandbox};
@@ -16,16 +16,16 @@ use std::time::Duration;
 /// InnoDB and Aria lock these for writing while they run (fcntl(2)).
 const LOCKED_WHILE_RUNNING: [&str; 2] = ["ibdata1", "aria_log_control"];
 
-/// Between the two looks that a process must be seen in.
+/// The pause between the two looks in both of which a process must be seen.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// What a sandbox's server does.
+/// The state of a sandbox's server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Server {
-    /// As this process.
+    /// The server runs, as this process.
     Runs(u32),
     Stopped,
-    /// It runs, or may run, where it cannot be seen; the words say why.
+    /// The server runs, or may run, where it cannot be seen; the words tell why.
     Unknown(String),
 }
 
@@ -40,7 +40,7 @@ impl Server {
 }
 
 impl Sandbox {
-    /// `found`: what [`run::find_runs`] has found in these places.
+    /// `found`: the result of [`run::find_runs`] for these places.
     pub fn server(&self, places: &Places, found: &[FoundRun]) -> Server {
         if let Some(pid) = self.server_process() {
             return Server::Runs(pid);
@@ -61,7 +61,7 @@ impl Sandbox {
         if is_explained { Server::Stopped } else { self.unseen_server().map_or(Server::Stopped, Server::Unknown) }
     }
 
-    /// As [`Sandbox::server`], with a look of its own at the runs.
+    /// As [`Sandbox::server`], but it finds the runs itself.
     ///
     /// # Errors
     /// The runs cannot be listed.
@@ -70,7 +70,7 @@ impl Sandbox {
     }
 
     /// # Errors
-    /// [`Error::Unknown`]: whether its server runs cannot be told from here.
+    /// [`Error::Unknown`]: it is not known whether its server runs.
     pub fn require_known(&self, places: &Places) -> Result<(), Error> {
         match self.server_now(places)? {
             Server::Unknown(why) => Err(Error::Unknown { name: self.name().into(), why }),
@@ -78,10 +78,10 @@ impl Sandbox {
         }
     }
 
-    /// As [`Sandbox::open`], to talk to its server.
+    /// As [`Sandbox::open`], for a sandbox whose server is needed.
     ///
     /// # Errors
-    /// Those, and [`Error::NotRunning`]. One that cannot be seen may answer, and is none.
+    /// The errors of [`Sandbox::open`], and [`Error::NotRunning`]. A server that cannot be seen may answer, and is no error.
     pub fn open_running(name: &str, places: &Places) -> Result<Self, Error> {
         let sandbox = Self::open(name, places)?;
         match sandbox.server_now(places)? {
@@ -90,7 +90,7 @@ impl Sandbox {
         }
     }
 
-    /// A process that has its files open, the server above all; not the caller.
+    /// A process that has the sandbox's files open, first of all the server; never the caller.
     pub fn occupant(&self) -> Option<u32> {
         if let Some(server) = self.server_process() {
             return Some(server);
@@ -99,23 +99,23 @@ impl Sandbox {
         if seen.is_empty() {
             return None;
         }
-        // a program that the caller has just started closes what it has inherited a moment later
+        // a program that the caller has just started closes the descriptors that it has inherited a moment later
         std::thread::sleep(BETWEEN_LOOKS);
         let again = self.others();
         seen.into_iter().find(|process| again.contains(process)).map(|process| process.pid)
     }
 
-    /// Processes that have its files open, but the caller and its forks.
+    /// The processes that have its files open, except the caller and its forks.
     fn others(&self) -> Vec<Identity> {
         let own = std::process::id();
         let found = open_below(&self.folder).found.into_iter();
         found.filter(|process| process.pid != own && !is_fork_of_caller(process.pid)).collect()
     }
 
-    /// The server process, when it runs and can be seen: an ordinary user sees his own processes, and nobody sees those outside of the
-    /// namespace that he is in.
+    /// The server process, when it runs and can be seen: an ordinary user sees their own processes, and nobody sees processes outside of their own
+    /// namespace.
     pub fn server_process(&self) -> Option<u32> {
-        // PostgreSQL's children have its program too, and are younger.
+        // PostgreSQL's child processes have its program too, and are younger.
         let data = self.data();
         open_below(&data)
             .found
@@ -125,7 +125,7 @@ impl Sandbox {
             .map(|it| it.pid)
     }
 
-    /// Why a server that cannot be seen seems to use the data, also a server that no run has started.
+    /// Why it seems that a server that cannot be seen uses the data; this also finds a server that no run has started.
     pub(crate) fn unseen_server(&self) -> Option<String> {
         if run::takes_unseen_for_dead() {
             return None;
@@ -151,25 +151,26 @@ impl Sandbox {
         installation.is_run_by(pid) || is_under_valgrind(pid, &installation.program)
     }
 
-    /// Whether this run holds it, or held it.
+    /// Whether this run holds the sandbox, or held it.
     pub(crate) fn is_held_by(&self, run: &FoundRun) -> bool {
         let resource = format!("sandbox-{}", self.name());
         run.resources.contains(&resource)
     }
 }
 
-/// Whether somebody listens on this socket. That is seen from every namespace that sees the file.
+/// Whether a process listens on this socket. The answer is the same in every namespace that sees the file.
 fn answers(socket: &Path) -> bool {
     UnixStream::connect(socket).is_ok()
 }
 
-/// A file of a data directory that a server of the MySQL family has locked, and the process; 0 when that cannot be seen from here.
+/// A file of a data directory that a server of the MySQL family has locked, and the process that holds the lock; 0 when that process cannot be seen
+/// from here.
 pub(crate) fn locked_file(data: &Path) -> Option<(&'static str, i32)> {
     let locked = |name: &&'static str| Some((*name, locked_by(&File::open(data.join(name)).ok()?)?));
     LOCKED_WHILE_RUNNING.iter().find_map(locked)
 }
 
-/// The process that holds a lock for writing; 0 when it is not to be seen from here.
+/// The process that holds a lock for writing; 0 when it cannot be seen from here.
 fn locked_by(file: &File) -> Option<i32> {
     let asked = Flock::from(FlockType::ReadLock);
     let lock = fcntl_getlk(file, &asked).ok()??;

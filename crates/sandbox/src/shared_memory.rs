@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Shared memory that a PostgreSQL server leaves when all of its processes are killed: one System V segment, and the segments of
-//! dynamic shared memory in `/dev/shm`. PostgreSQL removes them itself when it starts again with the same data directory; after a deletion
-//! no server starts. So a segment is removed with the data directory when it is proven to be this server's, and nobody uses it.
+//! Shared memory that a PostgreSQL server leaves when all of its processes are killed: one System V segment, and the segments of dynamic shared
+//! memory in `/dev/shm`. PostgreSQL removes them itself when it starts again with the same data directory, but after a deletion no server starts. So
+//! a segment is removed with the data directory, if it is proven to belong to this server and nobody uses it.
 //!
-//! The way to them: `postmaster.pid` names the System V segment; its first bytes (PGShmemHeader) say whose it is, and name the control
-//! segment of dynamic shared memory, which lists the others.
+//! The segments are found like this: `postmaster.pid` names the System V segment. The first bytes of that segment (PGShmemHeader) tell to which
+//! server it belongs, and name the control segment of dynamic shared memory, which lists the other segments.
 
 use crate::{Error, Flavour, Sandbox};
 use host::shared_memory::{Removal, SystemV, posix_path, read_posix, remove_posix};
@@ -14,23 +14,23 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// What the first bytes of PostgreSQL's shared memory and those of a control segment begin with (PGShmemMagic,
-/// PG_DYNSHMEM_CONTROL_MAGIC): the same from 12 to 18.
+/// The magic numbers at the begin of PostgreSQL's shared memory and of a control segment (PGShmemMagic, PG_DYNSHMEM_CONTROL_MAGIC): they are the same
+/// from 12 to 18.
 const MAGIC: u32 = 679_834_894;
 const CONTROL_MAGIC: u32 = 0x9a50_3d32;
-/// Of PGShmemHeader.
+/// The length of PGShmemHeader.
 const HEADER_BYTES: usize = 56;
-/// Of dsm_control_header up to its items.
+/// The length of dsm_control_header up to its items.
 const CONTROL_HEADER_BYTES: usize = 16;
-/// Of dsm_control_item: of PostgreSQL 12 and 13; since 14, where a segment may lie in the main shared memory, too.
+/// The length of dsm_control_item: first for PostgreSQL 12 and 13, then since 14, where a segment may also be in the main shared memory.
 const ITEM_BYTES: usize = 24;
 const ITEM_BYTES_WITH_PAGES: usize = 40;
-/// Far more than a control segment of the most connections has (262,143).
+/// Far more bytes than a control segment for the largest number of connections (262,143) has.
 const CONTROL_LIMIT_BYTES: u64 = 64 << 20;
-/// A server notes the time of its start, and makes its segment then. Twice as long as that takes on a host with hardly any memory left.
+/// A server records the time of its start, and then makes its segment. This is twice the time between the two on a host with hardly any free memory.
 const START_SECONDS: u64 = 60;
 
-/// What `postmaster.pid` says.
+/// The content of `postmaster.pid`.
 #[derive(Debug, PartialEq, Eq)]
 struct LockFile {
     pid: u32,
@@ -40,19 +40,19 @@ struct LockFile {
 }
 
 impl LockFile {
-    /// `None`: a server that has made no shared memory yet, or no lock file.
+    /// `None`: there is no complete lock file, or a server that has made no shared memory yet.
     fn parse(text: &str) -> Option<Self> {
         let line = |number: usize| text.lines().nth(number - 1).map(str::trim);
-        // of a server in single-user mode it is negative
+        // for a server in single-user mode the number is negative
         let pid = line(1)?.parse::<i32>().ok()?.unsigned_abs();
         let mut numbers = line(7)?.split_whitespace().map(|word| word.parse::<u64>().ok());
-        // a key is a signed number of 32 bits, written as an unsigned one of 64
+        // a key is a signed number of 32 bits, written as an unsigned number of 64 bits
         let key = i32::try_from(numbers.next()??.cast_signed()).ok()?;
         let id = i32::try_from(numbers.next()??).ok()?;
         Some(Self { pid, started: line(3)?.parse().ok()?, key, id })
     }
 
-    /// The server's user owns the folder, and could have put anything there.
+    /// Reads the file with care: the server's user owns the folder, and could have put anything there.
     fn read(data: &Path) -> Option<Self> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::open(data.join("postmaster.pid"), flags, Mode::empty()).ok()?;
@@ -62,11 +62,11 @@ impl LockFile {
     }
 }
 
-/// The beginning of PGShmemHeader.
+/// The begin of PGShmemHeader.
 #[derive(Debug, PartialEq, Eq)]
 struct Header {
     creator: u32,
-    /// Of the control segment; 0: none.
+    /// The handle of the control segment; 0: there is none.
     control: u32,
     device: u64,
     inode: u64,
@@ -84,11 +84,11 @@ impl Header {
     }
 }
 
-/// The handles of the segments in `/dev/shm` that a control segment lists. `None`: it is none, or one that this does not know.
+/// The handles of the segments in `/dev/shm` that a control segment lists. `None`: it is no control segment, or one of an unknown layout.
 fn handles(control: &[u8]) -> Option<Vec<u32>> {
     let (count, most) = (number(control, 4)?, usize::try_from(number(control, 8)?).ok()?);
     let items = control.get(CONTROL_HEADER_BYTES..)?;
-    // a control segment is exactly as long as its items: their size tells the layout
+    // a control segment is exactly as long as its items: so the size of an item shows the layout
     let size = items.len().checked_div(most)?;
     let is_known = matches!(size, ITEM_BYTES | ITEM_BYTES_WITH_PAGES) && items.len() == size * most;
     let count = usize::try_from(count).ok().filter(|count| *count <= most)?;
@@ -109,7 +109,7 @@ fn long_number(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// The System V segment, when it is proven to be the server's that had this data directory.
+/// The System V segment, if it is proven to belong to the server that had this data directory.
 #[derive(Debug)]
 struct Proven {
     segment: SystemV,
@@ -130,7 +130,7 @@ impl Proven {
         }
         let header = Header::parse(&segment.head(HEADER_BYTES)?);
         let is_proven = |header: &Header| {
-            // On a slow disk the server saw another device number for the folder. Then its pid and the time are the proof.
+            // On a slow disk the server has seen another device number for the folder. Then its pid and the time are the proof.
             let by_time = segment.created.abs_diff(lock.started) <= START_SECONDS;
             let by_folder = (header.device, header.inode) == (folder.dev(), folder.ino());
             header.creator == lock.pid && (by_folder || by_time)
@@ -138,7 +138,7 @@ impl Proven {
         Ok(header.filter(is_proven).map(|header| Self { segment, header }))
     }
 
-    /// Removes the segments; returns those that are left, and why. The System V segment goes last, because it leads to the others.
+    /// Removes the segments; returns those that are left, and why. The System V segment is removed last, because it leads to the others.
     fn remove(self) -> Result<Vec<String>, Error> {
         let owner = self.segment.owner;
         let mut left = Vec::new();
@@ -171,21 +171,21 @@ fn segment_name(handle: u32) -> String {
 }
 
 impl Sandbox {
-    /// How often the server's shared memory is attached. That is counted for processes of every namespace. Nothing is attached by this look
-    /// unless others have it attached: a server that starts would take us for the one before it.
+    /// How often the server's shared memory is attached, counted for processes of every namespace. This look only attaches memory that others have
+    /// attached: otherwise a server that starts now would take us for its predecessor.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel gives an error.
     pub(crate) fn attached(&self) -> Result<u64, Error> {
         let proven = Proven::of(&self.data(), |segment| segment.attached > 0)?;
         Ok(proven.map_or(0, |it| it.segment.attached))
     }
 
-    /// What a server that was killed has left, and nobody uses. To be called before its data directory goes, under the sandbox's lock.
-    /// Yields what was left alone, and why.
+    /// Removes shared memory that a killed server has left and that nobody uses. To be called before the server's data directory is removed, under
+    /// the sandbox's lock. Returns the segments that were left alone, and why.
     ///
     /// # Errors
-    /// The kernel does not say, or does not let us.
+    /// The kernel gives an error, or refuses.
     pub(crate) fn clear_shared_memory(&self) -> Result<Vec<String>, Error> {
         if self.flavour() != Flavour::Postgresql {
             return Ok(Vec::new());
@@ -249,10 +249,10 @@ mod tests {
     #[test]
     fn a_control_segment_lists_the_others() {
         let items = [(10, 2), (11, 1), (12, 0), (14, 3)];
-        // since 14 an odd handle is one in the main shared memory
+        // since 14 an odd handle is a segment in the main shared memory
         assert_eq!(handles(&control(CONTROL_MAGIC, 4, 9, 40, &items)), Some(vec![10, 14]));
         assert_eq!(handles(&control(CONTROL_MAGIC, 4, 9, 24, &items)), Some(vec![10, 11, 14]));
-        // what lies behind the used ones is not looked at
+        // items after the used ones are not read
         assert_eq!(handles(&control(CONTROL_MAGIC, 1, 9, 40, &items)), Some(vec![10]));
         assert_eq!(handles(&control(CONTROL_MAGIC, 0, 9, 40, &[])), Some(vec![]));
         for unknown in [

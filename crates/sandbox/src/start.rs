@@ -19,37 +19,37 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How to start a server this time.
+/// The options for one start of a server.
 #[derive(Debug, Clone)]
 pub struct StartOptions {
-    /// The process whose mount namespace the server enters: a slow layer over its data directory.
+    /// The process whose mount namespace the server enters, because a slow layer lies over its data directory there.
     pub namespaces_of: Option<u32>,
-    /// Instead of a namespace, a library in the server: its environment, and what it inherits for that. Input and output that such a
-    /// library cannot see is turned off, where the server has an option for it.
+    /// Instead of a namespace, a library in the server: its environment, and the descriptors that it inherits for that. Input and output that such a
+    /// library cannot see is turned off, if the server has an option for that.
     pub preload: Option<Preload>,
-    /// A library in the server that sees none of its input and output, and answers questions.
+    /// A library in the server that sees no input and output of the server, and answers questions.
     pub asking: Option<Preload>,
     /// Folders of cgroups to join.
     pub cgroups: Vec<PathBuf>,
-    /// The CPUs that it may run on. `None`: as inherited.
+    /// The CPUs on which the server may run. `None`: as inherited.
     pub affinity: Option<Vec<u32>>,
-    /// -1000 to 1000; `None` leaves it as inherited.
+    /// From -1000 to 1000; `None`: as inherited.
     pub oom_score_adj: Option<i32>,
-    /// On the command line, over those of the configuration file.
+    /// Options for the command line, which replace those of the configuration file.
     pub extra_options: Vec<ServerOption>,
-    /// What it is started in or with this time.
+    /// The changes to the server's process for this start.
     pub wrapping: Wrapping,
-    /// What stands in front of it this time.
+    /// The pooler in front of the server in this start.
     pub pooling: Pooling,
-    /// Outlives the command that starts it; the run is then to be left, not released.
+    /// The server outlives the command that starts it; the run must then be left, not released.
     pub standing: bool,
-    /// How long until it answers. Recovery on a slow disk takes its time.
+    /// How long to wait until it answers. Recovery on a slow disk takes long.
     pub ready_timeout: Duration,
     /// How long a clean end may take: dirty pages are written, perhaps to a slow disk.
     pub stop_grace: Duration,
 }
 
-/// What puts a library into a server.
+/// The things by which a library gets into a server.
 #[derive(Debug, Clone)]
 pub struct Preload {
     pub environment: Vec<(OsString, OsString)>,
@@ -57,7 +57,7 @@ pub struct Preload {
 }
 
 impl StartOptions {
-    /// A server that sees what a process of this shape would see: its namespace, or its libraries.
+    /// The options for a server that sees the same as a process with this spec: by its namespace, or by its libraries.
     #[must_use]
     pub fn seeing(mut self, spec: ChildSpec) -> Self {
         self.namespaces_of = spec.namespaces_of;
@@ -86,55 +86,55 @@ impl Default for StartOptions {
     }
 }
 
-/// A server that answers. It is ended by [`RunningServer::stop`] or with its run.
+/// A server that answers. [`RunningServer::stop`] ends it, or the end of its run.
 #[derive(Debug)]
 pub struct RunningServer {
     pub pid: u32,
     pub socket: PathBuf,
     pub port: u16,
-    /// As the server itself says: `10.11.19-MariaDB-0+deb12u1`.
+    /// The version that the server itself reports: `10.11.19-MariaDB-0+deb12u1`.
     pub version: String,
     pub target: Target,
-    /// What of the wrapping is in force.
+    /// The part of the wrapping that is in force.
     pub got: Vec<Got>,
-    /// pgBouncer in front of it: its process, and its port.
+    /// pgBouncer in front of the server: its process, and its port.
     pub pooler: Option<(u32, u16)>,
-    /// The way through that pgBouncer.
+    /// The target for connections through that pgBouncer.
     pub pooled: Option<Target>,
     child: Child,
     pooler_child: Option<Child>,
     log: Log,
 }
 
-/// A server's error log, from where this start of it began to write.
+/// A server's error log, from the place where this start began to write.
 #[derive(Debug, Clone)]
 struct Log {
     path: PathBuf,
     start_bytes: u64,
 }
 
-/// Between two looks whether a starting server answers.
+/// The pause between two checks whether a starting server answers.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(40);
-/// How often a start takes yet another port when a stranger takes it first.
+/// How often a start takes another port, because a program that is not Wringer's has taken the one before.
 const PORT_TRIES: u32 = 3;
-/// Until the launcher of a server that has ended passes its exit status on.
+/// How long to wait until the launcher of a server that has ended reports its exit status.
 const LAUNCHER_TELLS: Duration = Duration::from_secs(5);
-/// Lines of its log that a server leaves in an error.
+/// The number of lines of a server's log in an error.
 const LOG_LINES: usize = 20;
-/// When there is trouble in them.
+/// The most lines when there is an error among them.
 const LOG_LINES_OF_TROUBLE: usize = 80;
-/// As MariaDB and PostgreSQL mark it.
+/// The words by which MariaDB and PostgreSQL mark errors.
 const TROUBLE: [&str; 4] = ["[ERROR]", "FATAL:", "PANIC:", "was terminated by signal"];
-/// And so many bytes at most.
+/// At most this many bytes of the log are read.
 const LOG_BYTES: u64 = 16 << 10;
 
 impl Sandbox {
-    /// Starts the server as a step of `run`, which should hold [`run::Resource::Sandbox`] of this name. A port that was chosen
-    /// for the user moves when it is taken: [`RunningServer::port`] and its `target` and `socket` say where it is now.
+    /// Starts the server as a step of `run`, which should hold [`run::Resource::Sandbox`] of this name. If a port that was chosen for the user is in
+    /// use, another one is taken: [`RunningServer::port`] and its `target` and `socket` tell the present one.
     ///
     /// # Errors
-    /// [`Error::Running`], [`Error::PortInUse`], [`Error::Unreachable`]: nothing was started. [`Error::Died`],
-    /// [`Error::NotReady`] with the end of the log: it has been stopped again.
+    /// [`Error::Running`], [`Error::PortInUse`], [`Error::Unreachable`]: nothing was started. [`Error::Died`], [`Error::NotReady`] with the end of
+    /// the log: the server has been stopped again.
     pub fn start(&self, run: &mut Run, options: &StartOptions) -> Result<RunningServer, Error> {
         self.check_before_start()?;
         options.wrapping.check()?;
@@ -142,7 +142,7 @@ impl Sandbox {
         loop {
             let (sandbox, reserved) = self.with_port()?;
             match sandbox.start_once(run, options) {
-                // A program that does not know of reservations has taken the port.
+                // a program that does not know about reservations has taken the port
                 Err(Error::Died { .. }) if tries < PORT_TRIES && sandbox.may_move() && !is_free(reserved.port) => {
                     tries += 1;
                 }
@@ -151,8 +151,8 @@ impl Sandbox {
         }
     }
 
-    /// The sandbox with a port that is free, and reserved: the one it remembers, which may have moved since `self` was read;
-    /// else, when the user did not ask for that one, another, which it remembers from now on.
+    /// The sandbox with a port that is free, and reserved: the port in the manifest, which may have moved since `self` was read; or, if the user did
+    /// not ask for that port, another one, which is written into the manifest.
     fn with_port(&self) -> Result<(Self, Reserved), Error> {
         let mut sandbox = self.clone();
         let path = self.folder.join("manifest.json");
@@ -174,7 +174,7 @@ impl Sandbox {
         Ok((sandbox, reserved))
     }
 
-    /// Writes the port into `server.cnf` if it has another one; changes of the user stay.
+    /// Writes the port into `server.cnf` if the file has another one; the user's own changes stay.
     fn configure_port(&self) -> Result<(), Error> {
         let path = self.configuration();
         let text = std::fs::read_to_string(&path).map_err(|source| Error::path("read", &path, source))?;
@@ -226,7 +226,7 @@ impl Sandbox {
     }
 
     /// # Errors
-    /// [`Error::NotAsAsked`] where huge pages were asked for and the server, which goes on without, got none.
+    /// [`Error::NotAsAsked`] when huge pages were asked for and the server, which runs without them, got none.
     fn look_at_wrapping(&self, wrapping: &Wrapping, pid: u32) -> Result<Vec<Got>, Error> {
         let got = wrapping.got(self, pid);
         let missing =
@@ -241,12 +241,12 @@ impl Sandbox {
     }
 
     fn make_valgrind_folder(&self, wrapping: &Wrapping) -> Result<(), Error> {
-        // those of a life before, which was killed
+        // the pipes of an earlier start, which was killed
         self.remove_pipes()?;
         if wrapping.valgrind.is_some() { self.make_servers_folder(VALGRIND_FOLDER) } else { Ok(()) }
     }
 
-    /// What would be executed: program and arguments.
+    /// The command that would be executed: program and arguments.
     ///
     /// # Errors
     /// An option that this flavour cannot have.
@@ -259,7 +259,7 @@ impl Sandbox {
         Ok((program, arguments))
     }
 
-    /// Further options of a server in which a library is to see all reads and writes.
+    /// Further options for a server in which a library must see all reads and writes.
     ///
     /// # Errors
     /// The table of capabilities has a word that is no option.
@@ -269,7 +269,8 @@ impl Sandbox {
         words.iter().map(|word| word.parse()).collect()
     }
 
-    /// What [`Self::start`] looks at first: whether it runs, the port that the user asked for, and the way to its files.
+    /// The first checks of [`Self::start`]: whether the server runs, the port that the user asked for, and whether the server's user can reach its
+    /// files.
     ///
     /// # Errors
     /// [`Error::Running`], [`Error::PortInUse`], [`Error::Unreachable`].
@@ -297,7 +298,7 @@ impl Sandbox {
         let installation = &self.manifest.installation;
         let mut extra_options = options.wrapping.options(self, &options.extra_options)?;
         extra_options.extend(options.extra_options.clone());
-        // Valgrind does not know I/O that is submitted past the C library: a server that does so hangs in it
+        // Valgrind does not know I/O that bypasses the C library: a server that does such I/O hangs in it
         if options.preload.is_some() || options.wrapping.valgrind.is_some() {
             extra_options.extend(self.options_under_a_library()?);
         }
@@ -312,7 +313,7 @@ impl Sandbox {
         env.extend(libraries.iter().flat_map(|preload| preload.environment.clone()));
         env.push(("LC_ALL".into(), "C".into()));
         let mut without_env = options.wrapping.left_out();
-        // the library of a slow disk brings the caller's own list
+        // the library of a slow disk keeps the caller's own list
         without_env.retain(|name| options.preload.is_none() || name != "LD_PRELOAD");
         Ok(ChildSpec {
             program,
@@ -338,7 +339,7 @@ impl Sandbox {
         })
     }
 
-    /// The version that the server names, once it answers a query.
+    /// Waits until the server answers a query; returns the version that it reports.
     fn await_ready(&self, child: &Child, target: &Target, timeout: Duration, log: &Log) -> Result<String, Error> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -364,8 +365,8 @@ impl Sandbox {
 }
 
 impl Log {
-    /// The end of the log since the start: the last lines, and those before them from the first error on, as far as they fit an error message. The
-    /// last lines of a crash report say least.
+    /// The end of the log since the start: the last lines, and the lines before them from the first error on, as far as they fit an error message.
+    /// The last lines of a crash report tell the least.
     fn end(&self) -> Vec<String> {
         let read = || {
             let mut log = File::open(&self.path)?;
@@ -393,15 +394,15 @@ impl RunningServer {
         self.child.is_alive()
     }
 
-    /// Returns whether it ended by itself within `timeout`. Its connections break a moment before the process is gone.
+    /// Returns whether the server ended by itself within `timeout`. Its connections break a moment before the process is gone.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.child.wait(timeout)
     }
 
-    /// The error for a server that ended by itself, with the end of its log; its step is closed.
+    /// The error for a server that ended by itself, with the end of its log; the server's step is undone.
     ///
     /// # Errors
-    /// Its launcher could not be ended.
+    /// The server's launcher could not be ended.
     pub fn ended(self, run: &mut Run) -> Result<Error, Error> {
         let deadline = Instant::now() + LAUNCHER_TELLS;
         let mut status = run.exit_status(&self.child);
@@ -414,16 +415,16 @@ impl RunningServer {
         Ok(Error::Ended { status: status.and_then(|status| status.code()), log: self.log.end() })
     }
 
-    /// Stops it cleanly and waits for its end; the run goes on.
+    /// Stops the server cleanly and waits for its end; the run continues.
     ///
     /// # Errors
-    /// It could not be ended.
+    /// The server could not be ended.
     pub fn stop(self, run: &mut Run) -> Result<(), Error> {
         self.stop_pooler(run)?;
         Ok(run.undo_step(self.child.step)?)
     }
 
-    /// Before its server, which would wait for the connections between them.
+    /// Stops the pooler. It must end before its server, which would wait for the pooler's connections.
     fn stop_pooler(&self, run: &mut Run) -> Result<(), Error> {
         self.pooler_child.as_ref().map_or(Ok(()), |child| Ok(run.undo_step(child.step)?))
     }
@@ -435,7 +436,7 @@ pub(crate) fn ask(target: &Target) -> Result<String, load::Error> {
     Ok(connection.server_version().to_owned())
 }
 
-/// An answer that waiting does not change. "Starting up" is 57P03, "too many connections" is 1040.
+/// Whether waiting does not change this answer. "Starting up" is 57P03, "too many connections" is 1040.
 pub(crate) fn is_settled(error: &load::Error) -> bool {
     error.code().is_some_and(|code| !["57P03", "1040"].contains(&code))
         || matches!(error, load::Error::Authentication(_))

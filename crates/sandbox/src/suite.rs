@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The package client on another suite of the archive that this machine is configured with: same mirror, same keys, lists of its own,
-//! and no package of the machine's counts as there, so that a server comes with all that it needs.
+//! The package client for another suite of the archive that this machine uses: the same mirror and the same keys, but its own lists. None of the
+//! machine's packages counts as installed, so that a server comes with everything that it needs.
 
 use crate::apt::Apt;
 use crate::{Error, Flavour};
@@ -13,12 +13,12 @@ use std::path::Path;
 #[derive(Debug, PartialEq, Eq)]
 struct Archive {
     uri: String,
-    /// `Signed-By` of a deb822 source, as written there; further lines included.
+    /// The field `Signed-By` of a deb822 source, as it is written there; further lines included.
     signed_by: Option<String>,
 }
 
-/// The suite that offers `flavour` where the machine's own does not; none for this flavour, or when no source of this machine is of
-/// that archive. `machine` has lists: they tell whose archive a source is.
+/// The client for the suite that offers `flavour` when the machine's own suite does not. `None` for this flavour, or when no source of this machine
+/// belongs to that archive. `machine` has lists: they tell to which archive a source belongs.
 pub(crate) fn open(machine: &Apt, flavour: Flavour) -> Result<Option<Apt>, Error> {
     for word in any_words(Capability::OtherSuite, flavour) {
         let Some((label, suite)) = word.split_once(' ') else { continue };
@@ -37,7 +37,7 @@ fn archive(machine: &Apt, label: &str) -> Result<Option<Archive>, Error> {
     let text = machine.output(command, "looking at the package sources")?;
     let first = text.lines().find_map(|line| line.split_once(' ')).filter(|(uri, _)| !uri.starts_with("cdrom:"));
     Ok(first.map(|(uri, entry)| {
-        // `FILE:NUMBER`, the number of a line or of a paragraph
+        // `FILE:NUMBER`; the number is that of a line or of a paragraph
         let file = entry.rsplit_once(':').map_or(entry, |(file, _)| file);
         let text = fs::read_to_string(file).unwrap_or_default();
         Archive { uri: uri.to_owned(), signed_by: signed_by(&text, Path::new(file), uri) }
@@ -70,7 +70,7 @@ fn of(machine: &Apt, archive: &Archive, suite: &str) -> Result<Apt, Error> {
     Ok(apt)
 }
 
-/// The value of `NAME "value";`, the last one that stands there.
+/// The value in `NAME "value";`, the last one in the text.
 fn setting<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let value = |line: &'a str| line.strip_prefix(name)?.trim().strip_prefix('"')?.strip_suffix("\";");
     text.lines().rev().find_map(value)
@@ -91,7 +91,7 @@ fn signed_by(text: &str, file: &Path, uri: &str) -> Option<String> {
     lines.filter_map(option).next()
 }
 
-/// The field with the lines that continue it: a key may stand there itself.
+/// The field with the lines that continue it: they may hold a key itself.
 fn signed_by_field(paragraph: &str) -> Option<String> {
     let mut lines = paragraph.lines().skip_while(|line| !line.to_ascii_lowercase().starts_with("signed-by:"));
     let first = lines.next()?.split_once(':')?.1.trim().to_owned();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Unpacks an archive of files that somebody else made, and nothing outside the folder that it is given: no path upwards, no absolute
-//! path, no link that leads out, no device, no set-user-id. `xz`, `gzip` and `zstd` decompress; an archive that is cut short is found out.
+//! Unpacks an archive that somebody else made, and writes nothing outside the given folder: no path upwards, no absolute path, no link that leads
+//! out, no device, no set-user-id. `xz`, `gzip` and `zstd` decompress; an archive that is cut short is noticed.
 
 use crate::deploy::require_cache_space;
 use crate::{Error, Progress};
@@ -12,12 +12,12 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Child, Stdio};
 use tar::EntryType;
 
-/// What is left free on the disk.
+/// The space that must stay free on the disk.
 const RESERVE_BYTES: u64 = 256 << 20;
 /// Offset of `ustar` in the header of a tar file (pax, IEEE Std 1003.1).
 const MAGIC_OFFSET: usize = 257;
 
-/// How an archive is packed.
+/// The compression of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Packing {
     Plain,
@@ -26,7 +26,7 @@ enum Packing {
     Zstd,
 }
 
-/// Unpacks `archive`, which messages call `name`, below `tree`, an empty folder of ours.
+/// Unpacks `archive`, which is called `name` in messages, below `tree`, an empty folder of ours.
 pub(crate) fn unpack(name: &Path, archive: &mut File, tree: &Path, progress: &mut dyn Progress) -> Result<(), Error> {
     let bad = |why: String| Error::Archive { path: name.into(), why };
     let packing = packing(archive).map_err(|source| Error::path("read", name, source))?;
@@ -36,11 +36,11 @@ pub(crate) fn unpack(name: &Path, archive: &mut File, tree: &Path, progress: &mu
     let (reader, child) = reader(packing, archive, name)?;
     let mut position = archive.try_clone().map_err(|source| Error::path("read", name, source))?;
     let look = move |progress: &mut dyn Progress| {
-        // the position is shared with the program that decompresses
+        // the file position is shared with the program that decompresses
         progress.bytes(position.stream_position().unwrap_or(0), total_bytes);
     };
     let unpacked = unpack_entries(reader, name, tree, look, progress);
-    // an error of the decompressing program comes first: it says that the archive is cut short
+    // an error of the decompressing program comes first: it tells that the archive is cut short
     match child.map(|child| finish(child, unpacked.is_ok())).transpose() {
         _ if host::interrupt::requested() => Err(Error::Interrupted),
         Ok(Some(Some(why))) => Err(bad(format!("it is damaged: {why}"))),
@@ -83,7 +83,7 @@ fn reader(packing: Packing, archive: &File, name: &Path) -> Result<(Box<dyn Read
     Ok((stdout, Some(child)))
 }
 
-/// Why the decompressing program failed, in its own words. Not when its output was not read to the end.
+/// Why the decompressing program failed, in its own words. A failure because its output was not read to the end does not count.
 fn finish(mut child: Child, was_read: bool) -> io::Result<Option<String>> {
     let mut words = String::new();
     if let Some(mut stderr) = child.stderr.take() {
@@ -109,7 +109,7 @@ fn unpack_entries(
     archive.set_preserve_permissions(false);
     archive.set_preserve_ownerships(false);
     archive.set_mask(0o022);
-    // an entry below one of them would be written where the link leads
+    // an entry below a link would be written to the link's target
     let mut links: HashSet<PathBuf> = HashSet::new();
     let mut count = 0_u64;
     for entry in archive.entries().map_err(damaged)? {
@@ -126,7 +126,7 @@ fn unpack_entries(
         match (kind, &link) {
             (EntryType::XGlobalHeader, _) => continue,
             (EntryType::Directory, _) => {
-                // not with the archive's mode: a read-only folder could not be filled, nor removed
+                // not with the archive's mode: a read-only folder could neither be filled nor removed
                 host::files::private_dir(&tree.join(&inside), 0o755)?;
                 continue;
             }
@@ -156,11 +156,11 @@ fn unpack_entries(
     if count == 0 {
         return Err(bad("it holds no files".into()));
     }
-    // behind the end of the archive: the padding, and the checksum of the packed file
+    // after the end of the archive come the padding, and the checksum of the packed file
     io::copy(&mut archive.into_inner(), &mut io::sink()).map(drop).map_err(damaged)
 }
 
-/// The kernel's error behind this one; faults of the archive have none.
+/// The kernel's error that caused this one; a fault of the archive has none.
 fn disk_error(error: &io::Error) -> Option<rustix::io::Errno> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {
@@ -176,7 +176,7 @@ fn disk_error(error: &io::Error) -> Option<rustix::io::Errno> {
     None
 }
 
-/// The path as one below a folder; none when it leads anywhere else.
+/// The path as one below a folder; `None` when it leads to any other place.
 fn inside(path: &Path) -> Option<PathBuf> {
     path.components()
         .filter(|component| *component != Component::CurDir)
@@ -184,7 +184,7 @@ fn inside(path: &Path) -> Option<PathBuf> {
         .collect()
 }
 
-/// Whether a hard link may have this target: a file below the folder, and no symbolic link, nor below one.
+/// Whether a hard link may have this target: a file below the folder that is no symbolic link, and is not below one.
 fn is_plain(target: &Path, links: &HashSet<PathBuf>) -> bool {
     inside(target).is_some_and(|target| !target.ancestors().any(|part| links.contains(part)))
 }
@@ -225,7 +225,7 @@ fn links_stay_in(name: &Path, folder: &Path, tree: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fails once the user has interrupted.
+/// A reader that fails after the user has interrupted.
 struct Interruptible<R>(R);
 
 impl<R: Read> Read for Interruptible<R> {

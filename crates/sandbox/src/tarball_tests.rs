@@ -13,7 +13,7 @@ enum Item {
 }
 use Item::{Fifo, File as Plain, Hardlink, Symlink};
 
-/// Written byte by byte: the library that writes archives refuses such names, too.
+/// The header is written byte by byte, because the library that writes archives also refuses such names.
 fn header(kind: EntryType, path: &str, link: &str, size: usize) -> Header {
     let mut header = Header::new_ustar();
     header.set_entry_type(kind);
@@ -99,7 +99,7 @@ fn what_leads_out_is_refused() {
         &[Symlink("a/l", "../../evil")],
         &[Hardlink("l", "../a.tar")],
         &[Symlink("l", "."), Plain("l/evil")],
-        // each link is inside by its words, and the second one is not by where the first one leads
+        // each link stays inside by its text, but the second one leads out through the target of the first one
         &[Plain("a/b/c/x"), Symlink("a/b/c/s", "../../.."), Symlink("m", "a/b/c/s/..")],
         &[Symlink("a/b/s", "../../x"), Hardlink("h", "a/b/s")],
     ];
@@ -120,7 +120,7 @@ fn what_is_no_file_is_refused() {
     assert!(Lab::new().why(&archive(&[])).contains("no "));
 }
 
-/// Cut in the middle, cut at the end, and with one byte turned round.
+/// The archive is cut in the middle, cut at the end, or has one changed byte.
 #[test]
 fn a_damaged_archive_is_refused() {
     let items: Vec<Item> = (0..400).map(|_| Plain("some/file")).collect();

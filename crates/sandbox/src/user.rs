@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! As whom a server runs: oneself; or, for root, the user behind sudo, else `nobody`. Never root: PostgreSQL refuses to, and a
-//! throw-away server has no business with root's rights.
+//! The user as whom a server runs: the caller; or, for root, the user behind sudo, else `nobody`. Never root: PostgreSQL refuses that, and a
+//! throw-away server must not have root's rights.
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub struct ServerUser {
 
 impl ServerUser {
     /// # Errors
-    /// The caller is root, and neither `SUDO_UID` nor the user `nobody` names somebody else.
+    /// The caller is root, and neither `SUDO_UID` nor the user `nobody` names another user.
     pub fn choose() -> Result<Self, Error> {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         if !uid.is_root() {
@@ -30,13 +30,13 @@ impl ServerUser {
         }
     }
 
-    /// (uid, gid) to change to; `None` when that is who we are.
+    /// (uid, gid) to change to; `None` when the caller has them already.
     pub fn identity(&self) -> Option<(u32, u32)> {
         (rustix::process::geteuid().as_raw() != self.uid).then_some((self.uid, self.gid))
     }
 
-    /// Whether this user can pass through every folder above `path`. Supplementary groups and access lists are not looked
-    /// at: the server runs without the former.
+    /// Whether this user can pass through every folder above `path`. Supplementary groups and access lists are not considered: the server runs
+    /// without supplementary groups.
     ///
     /// # Errors
     /// [`Error::Unreachable`] names the first folder that stops this user.
@@ -79,7 +79,7 @@ fn passwd() -> Vec<ServerUser> {
     fs::read_to_string("/etc/passwd").unwrap_or_default().lines().filter_map(passwd_entry).collect()
 }
 
-/// `name:password:uid:gid:...`, passwd(5).
+/// An entry of passwd(5): `name:password:uid:gid:...`.
 fn passwd_entry(line: &str) -> Option<ServerUser> {
     let fields: Vec<&str> = line.split(':').collect();
     let [name, _, uid, gid, ..] = fields[..] else { return None };

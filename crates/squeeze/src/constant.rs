@@ -7,7 +7,7 @@ use crate::looks::{LOOKS, Looked, Pace};
 use evidence::{Delay, DelayMode, Measured, Quantity};
 
 const TOLERANCE: f64 = 0.02;
-/// Below this the timer's own jitter would be measured.
+/// A smaller tolerance would only measure the timer's own jitter.
 const TOLERANCE_FLOOR_US: f64 = 15.0;
 
 /// Sets the delay, measures it, and leaves it in force. Each look also reads without the delay, so that disturbances by the host hit both.

@@ -48,7 +48,7 @@ impl Device {
     }
 }
 
-/// `wringer-w-20261120-201530-4f2a-loop0`: the list of the host's mappings shows whose it is.
+/// `wringer-w-20261120-201530-4f2a-loop0`: the list of the host's mappings shows to which run it belongs.
 pub fn mapping_of(run: &RunId, device: &Path) -> Mapping {
     let name = device.file_name().unwrap_or_default().to_string_lossy();
     let plain: String = name.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' }).take(32).collect();
@@ -103,7 +103,7 @@ impl SlowDevice {
     }
 }
 
-/// For a program that opens the device between our check and the kernel's.
+/// The error when a program opens the device between our check and the kernel's check.
 fn taken(device: &Device) -> impl FnOnce(run::Error) -> Error {
     move |error| match error {
         run::Error::Host(error) if error.errno() == Some(libc::EBUSY) => Error::Refused {

@@ -91,7 +91,7 @@ impl SlowLayer {
         Ok(Self { directory: directory.to_owned(), socket, child, preloaded: None, client, probe: None, floor: None })
     }
 
-    /// Over the data directory of a server that is stopped, by a mechanism that a program can be started under. `library` is as for
+    /// Makes a layer over the data directory of a server that is stopped, by a mechanism under which a program can be started. `library` is as for
     /// [`Self::preload`].
     ///
     /// # Errors

@@ -27,7 +27,7 @@ pub enum Error {
     /// All reserved RAM has been given back.
     #[error("only {got} of {asked} could be hidden within {seconds} s: {why}")]
     Shortage { asked: Bytes, got: Bytes, seconds: u64, why: String },
-    /// All of them have been given back.
+    /// All these pages have been given back.
     #[error("only {got} of {asked} huge pages could be had within {seconds} s, and they were given back: {why}")]
     FewPages { asked: u64, got: u64, seconds: u64, why: String },
     #[error("the process that holds the hidden RAM gave an answer that Wringer does not understand: '{answer}'")]

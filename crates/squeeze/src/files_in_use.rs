@@ -27,7 +27,8 @@ pub(crate) fn refuse_open_by_others(directory: &Path) -> Result<(), Error> {
     refuse_users(directory, &host::in_use::below(directory)?, &is_meant, hint)
 }
 
-/// `path`: a directory or a file. `hint`: what to do about a process. A user that is no process has its own command to end the use.
+/// `path`: a directory or a file. `hint`: what to do about a process. Where every user has a command that ends its use, as a loop device has, the
+/// error names these commands instead.
 pub(crate) fn refuse_users(
     path: &Path,
     in_use: &InUse,

@@ -20,23 +20,23 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use units::Bytes;
 
-/// One look.
+/// The result of one look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ForeignCache {
     pub files: u64,
-    /// Cached bytes of these files, whoever is charged.
+    /// Cached bytes of these files, no matter who is charged for them.
     pub cached_bytes: u64,
     /// Page cache of any file that is charged to the cgroup.
     pub charged_bytes: u64,
 }
 
 impl ForeignCache {
-    /// The least that is charged to others.
+    /// The least number of bytes that are charged to others.
     pub fn bytes(&self) -> u64 {
         self.cached_bytes.saturating_sub(self.charged_bytes)
     }
 
-    /// Whether it is more than 1 % of the limit, and more than the error of the kernel's counts.
+    /// Whether these bytes are more than 1 % of the limit, and more than the error of the kernel's counts.
     pub fn matters(&self, limit: Bytes) -> bool {
         self.bytes() > tolerance(limit)
     }
@@ -84,17 +84,17 @@ fn tolerance(limit: Bytes) -> u64 {
     lag.max(limit.0 / 100).max(Bytes::MIB)
 }
 
-/// Of all files below a folder. `None`: unknown, because the files are in RAM, or the kernel does not count.
+/// Looks at all files below a folder. `None`: unknown, because the files are in RAM, or the kernel does not count.
 pub fn of_folder(cgroup: &Path, folder: &Path) -> Option<ForeignCache> {
     if lives_in_ram(&File::open(folder).ok()?) {
         return None;
     }
-    // Before the charge is read: pages that the program reads meanwhile are then not taken for others'.
+    // Counted before the charge is read, so that pages that the program reads meanwhile are not counted as pages of others.
     let totals = tree::cached(&[folder.to_owned()], 0, &mut |_| {}).ok()?.totals;
     Some(ForeignCache { files: totals.files, cached_bytes: totals.cached_bytes, charged_bytes: charged(cgroup)? })
 }
 
-/// Of all files that the processes of the cgroup have open now.
+/// Looks at all files that the processes of the cgroup have open now.
 pub fn of_open_files(cgroup: &Path) -> Option<ForeignCache> {
     let (mut found, mut seen) = (ForeignCache::default(), BTreeSet::new());
     let processes = fs::read_to_string(cgroup.join("cgroup.procs")).ok()?;
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(look(30, 10).worse(look(5, 0)), look(30, 10));
     }
 
-    /// Of this process: a file that was just written is cached; a file in RAM is left out.
+    /// Looks at this process: a file that was just written is cached; a file in RAM is left out.
     #[test]
     fn what_processes_have_open_is_counted_once() {
         let folder = tempfile::tempdir_in(".").expect("a folder");
@@ -217,7 +217,7 @@ mod tests {
         memory.set_len(1 << 20).expect("grows");
         let (mut found, mut seen) = (ForeignCache::default(), BTreeSet::new());
         add_open_files(i32::try_from(std::process::id()).expect("a pid"), &mut found, &mut seen);
-        // the kernel may drop pages at any moment: never more are there afterwards
+        // the kernel may drop pages at any moment, so the later count is never larger
         let after = residency(&open[0], &path).expect("asks").cached_bytes();
         assert!(found.files >= 1 && found.cached_bytes >= after && after > 1 << 20, "{found:?}, then {after}");
         let key = open[0].metadata().map(|it| (it.dev(), it.ino())).expect("is there");

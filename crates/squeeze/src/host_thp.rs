@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The host's transparent huge pages, set for one server and put back: of one process they can only be turned off (prctl(2),
-//! `PR_SET_THP_DISABLE`), so `always` and `madvise` are the whole host's.
+//! Sets the host's transparent huge pages for one server, and puts the setting back. For one process alone they can only be turned off (prctl(2),
+//! `PR_SET_THP_DISABLE`), so `always` and `madvise` can only be set for the whole host.
 
 use crate::Error;
 use host::change;
 use run::{Run, StepId};
 use std::path::Path;
 
-/// Kernel, admin-guide/mm/transhuge.rst.
+/// The kernel's setting (kernel, admin-guide/mm/transhuge.rst).
 pub const PATH: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// What was set.
+/// The setting that was made, with the one before.
 #[derive(Debug)]
 pub struct HostThp {
     step: StepId,
@@ -20,7 +20,7 @@ pub struct HostThp {
 
 impl HostThp {
     /// # Errors
-    /// Somebody else has changed it meanwhile.
+    /// Somebody else has changed the setting meanwhile.
     pub fn give_back(self, run: &mut Run) -> Result<(), Error> {
         Ok(run.undo_step(self.step)?)
     }
@@ -32,15 +32,15 @@ pub fn in_force() -> Option<String> {
     change::chosen(&found).map(str::to_owned)
 }
 
-/// Whether this user may change it.
+/// Whether this user may change the setting.
 pub fn may_set() -> bool {
     rustix::fs::access(PATH, rustix::fs::Access::WRITE_OK).is_ok() && in_force().is_some()
 }
 
-/// `None`: it was so already.
+/// Puts the word in force. `None`: the word was in force already.
 ///
 /// # Errors
-/// It cannot be written, or somebody else changed it at this moment.
+/// The setting cannot be written, or somebody else changed it at this moment.
 pub fn set(run: &mut Run, word: &str) -> Result<Option<HostThp>, Error> {
     let path = Path::new(PATH);
     let found = change::read_value(path)?;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Room for a server in the host's pool of huge pages: the same step of the journal as the squeeze by that pool, for pages that are to be used.
+//! Makes room for a server in the host's pool of huge pages. The journal records the same step as for a squeeze by this pool, but here a server uses
+//! the pages.
 //!
-//! The pages that are in the pool already may be meant for somebody else, so the pool grows by all that is needed. Who may not make it
-//! larger takes what is free.
+//! The pages that are in the pool already may be meant for somebody else, so the pool grows by all pages that the server needs. A user who may not
+//! make the pool larger takes the free pages.
 
 use crate::ram::pool;
 use crate::{Error, Meminfo};
@@ -13,19 +14,19 @@ use units::Bytes;
 
 /// How long the kernel may take to find memory in one piece.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// So much of the host's RAM stays available beside the pages, else nothing is taken.
+/// This much of the host's RAM must stay available beside the pages; otherwise no page is taken.
 const LEFT_BYTES: u64 = Bytes::GIB;
 
-/// What was made for one server.
+/// The pages that are ready for one server.
 #[derive(Debug)]
 pub struct HugePool {
     step: Option<StepId>,
     pub asked_pages: u64,
-    /// What the pool has for it.
+    /// The number of pages that the pool has for the server.
     pub pages: u64,
-    /// Of the host's default size.
+    /// The size of one page: the host's default size.
     pub page_bytes: u64,
-    /// Why it has less than was asked for.
+    /// Why the pool has fewer pages than asked.
     pub stopped: Option<String>,
 }
 
@@ -43,10 +44,10 @@ impl HugePool {
         }
     }
 
-    /// Makes the pool as small as it was; the server that used it has stopped.
+    /// Makes the pool as small as it was before. The server that used the pages has stopped by then.
     ///
     /// # Errors
-    /// Somebody else has changed it meanwhile.
+    /// Somebody else has changed the pool meanwhile.
     pub fn give_back(self, run: &mut Run) -> Result<(), Error> {
         self.step.map_or(Ok(()), |step| Ok(run.undo_step(step)?))
     }
@@ -55,7 +56,7 @@ impl HugePool {
 /// The size of the host's default huge page, in bytes.
 ///
 /// # Errors
-/// [`Error::Refused`]: this kernel has none.
+/// [`Error::Refused`]: this kernel has no huge pages.
 pub fn page_bytes() -> Result<u64, Error> {
     match Meminfo::now()?.huge_page_bytes {
         0 => Err(Error::Refused {
@@ -66,7 +67,7 @@ pub fn page_bytes() -> Result<u64, Error> {
     }
 }
 
-/// Makes the pool larger by `pages`, or, where this user may not, counts what is free in it.
+/// Makes the pool larger by `pages`. Where this user may not make it larger, counts its free pages.
 ///
 /// # Errors
 /// The host has too little RAM for them; the pool was changed by somebody else at this moment.

@@ -40,7 +40,7 @@ pub(crate) trait Imitator {
     /// Sets the model; credits and queues start anew.
     fn set(&mut self, model: &Model) -> Result<(), Error>;
     fn read(&mut self, task: Task) -> Result<Reads, Error>;
-    /// The name in results.
+    /// The mechanism's name in results.
     fn mechanism(&self) -> &'static str {
         DiskMechanism::Fuse.in_results()
     }

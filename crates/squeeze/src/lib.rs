@@ -12,10 +12,10 @@
 //! | [`device`] | an unused block device | device-mapper's delay target | its module, root |
 //! | [`loop_disk`] | an image file, or an unused block device | a loop device over a FUSE file | `/dev/fuse`, loop, root |
 //!
-//! [`huge_pool`] gives instead of taking: room for one server in the host's pool of huge pages. [`host_thp`] sets the host's transparent huge
+//! [`huge_pool`] takes nothing away: it makes room for one server in the host's pool of huge pages. [`host_thp`] sets the host's transparent huge
 //! pages for one server.
 //!
-//! [`standing`] has one type for those of them that stand for a stated time, and are for everybody.
+//! [`standing`] has one type for the squeezes that stay in force for a stated time and affect everybody.
 //!
 //! [`foreign_cache`] finds page cache that a limit of RAM does not count, because others are charged for it. [`probe`] is the
 //! witness of a slow disk. [`databases`] finds servers of others that a squeeze of the host would affect.

@@ -31,7 +31,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// For readings one after the other that should each take so long.
+    /// The pace for readings one after the other, each of which should take `reading_us`.
     pub(crate) fn of(reading_us: f64) -> Self {
         Self { reading_us: reading_us.max(1.0) }
     }

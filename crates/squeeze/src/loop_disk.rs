@@ -33,7 +33,7 @@ pub struct Started {
     pub disk: SlowDisk,
     pub device: LoopDevice,
     pub keeper: Child,
-    /// Whether the death of a worker is no I/O error.
+    /// Whether the device survives the death of a worker without an I/O error.
     pub resends: bool,
     pub folder: PathBuf,
 }

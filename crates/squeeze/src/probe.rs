@@ -119,12 +119,12 @@ fn connect(socket: &Path, child: &Child) -> io::Result<UnixStream> {
     }
 }
 
-/// What a probe is told.
+/// The order that a probe's process gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
     /// Opened once, before any delay is changed. Its name may be any bytes.
     file: OsString,
-    /// The socket to be asked at.
+    /// The socket at which the process takes requests.
     socket: PathBuf,
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn open(path: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
-/// By seeking, because `metadata` knows the length of a file, but not that of a device.
+/// The number of blocks, found by seeking: `metadata` knows the length of a file, but not that of a device.
 fn blocks(file: &File, path: &Path) -> Result<u64, Error> {
     let end = (&mut &*file).seek(SeekFrom::End(0)).map_err(|source| failed(path, source))?;
     Ok(end / BLOCK as u64)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Squeezes of the whole host that stand for a stated time: hidden RAM, huge pages for a server, and storage that is slow for everybody.
+//! Squeezes of the whole host that stay in force for a stated time: hidden RAM, huge pages for a server, and storage that is slow for everybody.
 //!
-//! In: [`Asked`], made of what a check has accepted. Out: [`InForce`], what was asked beside what was got, as commands print
-//! it; a change of a squeeze in force gives back the same type. All of it ends with the run.
+//! In: [`Asked`], made of values that a check has accepted. Out: [`InForce`], the asked values beside the measured ones, as commands print them. A
+//! change of a squeeze in force returns the same type. All squeezes end with the run.
 
 use crate::Error;
 use crate::device::{Delays, Device, SlowDevice, Timing};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use units::Span;
 
-/// What is to be squeezed.
+/// The squeeze that is asked for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
@@ -29,7 +29,7 @@ pub enum Asked {
     Image { image: Image, model: Box<Model> },
 }
 
-/// What has come of it.
+/// A squeeze in force, with its results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InForce {
@@ -41,7 +41,7 @@ pub enum InForce {
 }
 
 impl Asked {
-    /// What no other run may squeeze meanwhile.
+    /// The resource that no other run may squeeze meanwhile.
     pub fn resource(&self) -> Resource {
         match self {
             Self::Ram(_) | Self::HugePages(_) => Resource::HostRam,
@@ -52,17 +52,17 @@ impl Asked {
         }
     }
 
-    /// All that the run is the only one to have; [`Asked::resource`] comes first.
+    /// All resources that only this run may have meanwhile; [`Asked::resource`] comes first.
     pub fn resources(&self) -> Vec<Resource> {
         let more = matches!(self, Self::HugePages(_)).then_some(Resource::HugePages);
         [self.resource()].into_iter().chain(more).collect()
     }
 
-    /// Puts it in force, and measures it.
+    /// Puts the squeeze in force, and measures it.
     ///
     /// # Errors
-    /// It cannot be made, or less than half or more than twice of what was asked for came on; with `strict`, anything out of its tolerance. Finished
-    /// parts are undone with the run.
+    /// The squeeze cannot be made, or its result is less than half or more than twice of what was asked; with `strict`, any result out of its
+    /// tolerance. Finished parts are undone with the run.
     pub fn apply(&self, run: &mut Run, places: &Places, strict: bool) -> Result<InForce, Error> {
         match self {
             Self::Ram(plan) => Ok(InForce::Ram(HiddenRam::of(&ram::hide(run, plan)?))),
@@ -83,7 +83,7 @@ impl Asked {
     }
 }
 
-/// Makes the type of one squeeze of an [`InForce`] that is of this squeeze.
+/// Converts an [`InForce`] to the type of its squeeze; an [`InForce`] of another squeeze comes back as the error.
 macro_rules! only {
     ($($squeeze:ident: $inside:ty),+ $(,)?) => {
         $(impl TryFrom<InForce> for $inside {
@@ -104,7 +104,7 @@ only!(Ram: HiddenRam, HugePages: GrantedPages, Directory: SlowedDirectory, Devic
 /// RAM that is hidden from the whole host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HiddenRam {
-    /// Its name in results.
+    /// The mechanism's name in results.
     pub mechanism: String,
     pub traits: Traits,
     pub hidden_bytes: u64,
@@ -117,7 +117,7 @@ pub struct HiddenRam {
     pub measured: Vec<Measured>,
     /// RAM that other programs took or gave back meanwhile, in words.
     pub remainder: Option<String>,
-    /// Why it is less than was asked for, in words.
+    /// Why less RAM is hidden than asked, in words.
     pub shortage: Option<String>,
 }
 
@@ -159,7 +159,7 @@ impl SlowedDirectory {
     }
 }
 
-/// A device of device-mapper over an unused one.
+/// A device of device-mapper over an unused device.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlowedDevice {
     /// The device below it.
@@ -169,17 +169,17 @@ pub struct SlowedDevice {
     /// The kernel counts a delay in ticks of this length.
     pub tick_us: u64,
     pub delay: Delay,
-    /// As `dmsetup table` prints it.
+    /// The table, as `dmsetup table` prints it.
     pub table: String,
     pub measured: Vec<Measured>,
     pub notes: Vec<String>,
 }
 
 impl SlowedDevice {
-    /// Puts the delays of a device that exists in force, also while it is mounted.
+    /// Puts delays in force on a device that exists, also while it is mounted.
     ///
     /// # Errors
-    /// [`Error::Refused`]: the kernel's delay target is not loaded. Those of [`SlowDevice::set`].
+    /// [`Error::Refused`]: the kernel's delay target is not loaded. The errors of [`SlowDevice::set`].
     pub fn set(places: &Places, slow: &SlowDevice, delays: Delays, strict: bool) -> Result<Self, Error> {
         let Some(timing) = Timing::here()? else {
             let what = "device-mapper's delay target is not loaded".to_owned();
@@ -219,7 +219,7 @@ pub struct SlowedImage {
     pub delay: Delay,
     pub model: Model,
     pub measured: Vec<Measured>,
-    /// Whether the death of the process that serves it is no I/O error.
+    /// Whether the device survives the death of the process that serves it without an I/O error.
     pub survives_its_process: bool,
     pub notes: Vec<String>,
 }

@@ -8,7 +8,7 @@ use slowfs::way::{Looked, Way};
 
 pub const WAY: &str = "disk.way.median";
 
-/// The figure of the row is for this length; the witness names all others. Waits of a disk: up to 3 ms.
+/// The row's figure is for waits of up to this length, 3 ms, as those of a disk are; the witness names the figures of all lengths.
 const TOLD_UP_TO_NS: u64 = 3_000_000;
 
 /// `None`: this layer has no way to subtract.

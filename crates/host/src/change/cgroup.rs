@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 /// A cgroup stays busy for a moment after its last process has ended.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Makes one cgroup: a folder in a mounted hierarchy. Its name must tell whose it is: `wringer-<run id>`.
+/// Makes one cgroup: a folder in a mounted hierarchy. Its name must tell to which run it belongs: `wringer-<run id>`.
 ///
 /// # Errors
-/// EEXIST when it is there already: it is then not ours.
+/// EEXIST when the cgroup is there already: then another program has made it.
 #[allow(clippy::disallowed_methods)]
 pub fn make_cgroup(_permit: &Permit, path: &Path) -> Result<(), Error> {
     fs::create_dir(path).map_err(|source| Error::path("make cgroup", path, source))
 }
 
-/// Moves a process, with its threads, into the cgroup. What it has been charged for stays where it was charged.
+/// Moves a process, with its threads, into the cgroup. Memory that was charged before stays charged to the old cgroup.
 pub fn attach(_permit: &Permit, path: &Path, pid: u32) -> Result<(), Error> {
     write(&path.join("cgroup.procs"), &pid.to_string())
 }
@@ -32,12 +32,12 @@ pub fn members(path: &Path) -> Vec<Identity> {
     text.lines().filter_map(|line| Identity::of(line.parse().ok()?)).collect()
 }
 
-/// Removes a cgroup of ours with those below it. Processes in it that are ours are killed, others go back to `home`, the cgroup of
-/// this hierarchy that they came from; without one, to that of the caller. Nobody goes to the first cgroup of the hierarchy, unless it
-/// is his home. Returns whether there was one.
+/// Removes a cgroup of ours, with the cgroups below it. Our own processes in them are killed; other processes move back to `home`, the cgroup of this
+/// hierarchy from which they came, or, without a home, to the cgroup of the caller. No process moves to the first cgroup of the hierarchy, unless
+/// that is its home. Returns whether there was such a cgroup.
 ///
 /// # Errors
-/// It stays busy: by whom is told.
+/// The cgroup stays busy; the error names its processes.
 pub fn remove_cgroup(
     permit: &Permit,
     path: &Path,
@@ -56,7 +56,7 @@ pub fn remove_cgroup(
     remove_when_idle(path)
 }
 
-/// Repeated until no process is in it: a process may have started others meanwhile.
+/// Repeats until no process is in the cgroup: a process may have started others meanwhile.
 fn empty(permit: &Permit, path: &Path, homes: &[PathBuf], is_ours: &dyn Fn(&Identity) -> bool) -> Result<(), Error> {
     let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
@@ -67,7 +67,7 @@ fn empty(permit: &Permit, path: &Path, homes: &[PathBuf], is_ours: &dyn Fn(&Iden
         // a process that ended in between (ESRCH) needs no move
         let stay: Vec<Identity> = keep.into_iter().filter(|it| !goes_home(permit, *it, homes)).collect();
         if let Err(refusal) = stop(permit, &kill, StopRequest::KILL) {
-            // of v2; it asks for no right to its processes, and would hit those that could not be moved
+            // only v2 has this file. It needs no right to signal the processes, but it would also kill those that could not be moved
             if !stay.is_empty() || write(&path.join("cgroup.kill"), "1").is_err() {
                 return Err(refusal);
             }
@@ -85,8 +85,8 @@ fn goes_home(permit: &Permit, process: Identity, homes: &[PathBuf]) -> bool {
     homes.iter().any(|home| attach(permit, home, process.pid).is_ok()) || !process.is_alive()
 }
 
-/// The cgroups that a process may go to, in this order: its home; those above it, if the home is gone or takes no process; the caller's. Only
-/// the caller's when the home is not known.
+/// The cgroups that a process may move to, in this order: its home; the cgroups above its home, if the home is gone or takes no process; the caller's
+/// cgroup. When the home is not known, the caller's cgroup alone.
 fn homes(home: Option<&Path>, own: Option<&Path>) -> Vec<PathBuf> {
     let is_first = |folder: &Path| folder.parent().is_none_or(|parent| !parent.join("cgroup.procs").exists());
     let above = |home: &Path| home.ancestors().skip(1).take_while(|it| !is_first(it)).map(Path::to_owned).collect();
@@ -96,14 +96,14 @@ fn homes(home: Option<&Path>, own: Option<&Path>) -> Vec<PathBuf> {
     homes
 }
 
-/// The cgroup that this process is in, of the hierarchy that `folder` belongs to. `None`: it is outside of what is mounted here.
+/// The cgroup of this process in the hierarchy to which `folder` belongs. `None`: that cgroup is outside of the part that is mounted here.
 pub fn own_cgroup(folder: &Path) -> Option<PathBuf> {
     let read = |file| fs::read_to_string(file).unwrap_or_default();
     own_of(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"), folder).filter(|own| own.is_dir())
 }
 
-/// A mount shows a part of its hierarchy, from `root` down (proc_pid_mountinfo(5)); both it and the paths of cgroups(7) count from the
-/// first cgroup of the namespace.
+/// A mount shows a part of its hierarchy, from `root` down (proc_pid_mountinfo(5)). `root` and the paths of cgroups(7) both start at the first cgroup
+/// of the namespace.
 fn own_of(mountinfo: &str, cgroups: &str, folder: &Path) -> Option<PathBuf> {
     let parse = |line: &str| {
         let (mount, of_kind) = line.split_once(" - ")?;
@@ -178,7 +178,7 @@ mod tests {
         let there = tempfile::tempdir().expect("a folder");
         let all = there.path().join("all");
         let (user, session) = (all.join("user"), all.join("user/session"));
-        #[allow(clippy::disallowed_methods)] // plain files in place of the kernel's
+        #[allow(clippy::disallowed_methods)] // plain files take the place of the kernel's
         let make = |folder: &Path| {
             fs::create_dir_all(folder).expect("makes");
             fs::write(folder.join("cgroup.procs"), "").expect("writes");

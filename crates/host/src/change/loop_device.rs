@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A loop device over a file of a slow disk: attached, found again, detached. It is known by the name of its file, which carries the run's
-//! id, and never by its number, which the kernel gives to others as soon as it is free. It detaches by itself when nobody has it open any
-//! more (autoclear); a device that somebody uses is never taken away.
+//! A loop device over a file of a slow disk: attached, found again, detached. The name of its file identifies it, because that name carries the run's
+//! id. Its number does not: the kernel gives a number to another device as soon as it is free. The device detaches by itself when nobody has it open
+//! any more (autoclear); a device that somebody uses is never taken away.
 
 use super::value::{Restored, read_value, restore_value};
 use crate::mapper::numbers;
@@ -17,7 +17,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A file system that does not tell a file's inode within this time hangs.
+/// A file system that does not tell the inode of a file within this time counts as hanging.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
@@ -54,25 +54,25 @@ struct Config {
     reserved: [u64; 8],
 }
 
-/// Attached now.
+/// A loop device that is attached now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopDevice {
     /// `/dev/loop3`.
     pub path: PathBuf,
-    /// As `stat` names it.
+    /// The device number, as `stat` shows it.
     pub device: u64,
-    /// It goes past the page cache of its file.
+    /// Its reads and writes bypass the page cache of its file.
     pub direct: bool,
 }
 
 impl LoopDevice {
-    /// The one whose file has this name. `None`: there is none any more.
+    /// The loop device whose file has this name. `None`: there is none any more.
     pub fn find(name: &str) -> Option<Self> {
         let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
         entries.filter_map(|entry| Self::at(&entry.path())).find_map(|(device, file)| (file == name).then_some(device))
     }
 
-    /// With the name of its file.
+    /// The loop device of a folder below `/sys/block`, and the name of its file.
     fn at(sys: &Path) -> Option<(Self, String)> {
         let backing = fs::read_to_string(sys.join("loop/backing_file")).ok()?;
         let name = backing.trim_end().rsplit('/').next()?.to_owned();
@@ -82,13 +82,13 @@ impl LoopDevice {
         Some((Self { path, device, direct }, name))
     }
 
-    /// Where it is mounted, in our mount namespace or in any other that can be seen.
+    /// Where the device is mounted, in our mount namespace or in any other that can be seen.
     pub fn mount(&self) -> Option<MountedAt> {
         let numbers = numbers(self.device);
         mounted_anywhere(&|mount| mount.device == numbers)
     }
 
-    /// Whether somebody else than `own` has it mounted or open.
+    /// Whether the device is mounted, or a process that is not in `own` has it open.
     pub fn is_used(&self, own: &[Identity]) -> bool {
         self.mount().is_some() || open_device(self.device).found.iter().any(|user| !own.contains(user))
     }
@@ -109,10 +109,10 @@ pub fn backing_files() -> Vec<(PathBuf, PathBuf)> {
 pub struct FreeDevice(i32);
 
 impl FreeDevice {
-    /// The kernel makes one where there is none.
+    /// Finds a free device; the kernel makes one where there is none.
     ///
     /// # Errors
-    /// No loop devices here, or no right to them.
+    /// There are no loop devices here, or this user has no right to them.
     pub fn find() -> Result<Self, Error> {
         let control = open_node(Path::new("/dev/loop-control"), OFlags::RDWR)?;
         // SAFETY: takes no argument.
@@ -123,13 +123,13 @@ impl FreeDevice {
         Ok(Self(number))
     }
 
-    /// Below `/sys/block`.
+    /// Its folder below `/sys/block`.
     fn sys(self) -> PathBuf {
         Path::new("/sys/block").join(format!("loop{}", self.0))
     }
 
-    /// The file that holds the device's read-ahead, and what it is now. The kernel computes it anew when a file is attached, from what the
-    /// file's disk is like, and leaves it so afterwards (block/blk-settings.c, `blk_apply_bdi_limits`).
+    /// The file that holds the device's read-ahead, and its present value. The kernel computes the value anew when a file is attached, from the
+    /// properties of the file's disk, and keeps it after the file is detached (block/blk-settings.c, `blk_apply_bdi_limits`).
     pub fn read_ahead(self) -> Option<(PathBuf, String)> {
         let path = self.sys().join("queue/read_ahead_kb");
         let value = read_value(&path).ok()?;
@@ -137,11 +137,11 @@ impl FreeDevice {
     }
 }
 
-/// Attaches the loop device to `file`, past the page cache, with sectors of `block_bytes`. It lasts for as long as the returned
-/// descriptor, or somebody else, has it open. `None`: somebody else was faster.
+/// Attaches the loop device to `file`, so that it bypasses the page cache, with sectors of `block_bytes`. It stays attached as long as the returned
+/// descriptor, or another process, has it open. `None`: another program was faster.
 ///
 /// # Errors
-/// It cannot be attached, or cannot go past the page cache.
+/// The file cannot be attached, or the device cannot bypass the page cache.
 pub fn attach(
     _permit: &Permit,
     free: FreeDevice,
@@ -156,7 +156,7 @@ pub fn attach(
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Ok(None),
         Err(error) => return Err(Error::path("attach", path, error)),
     }
-    // held without the right to write: udev looks at a device when its last writer closes it
+    // this descriptor has no right to write: udev reads a device when its last writer closes it
     let hold = open_node(&path, OFlags::RDONLY)?;
     match LoopDevice::at(&free.sys()) {
         Some((device, found)) if found == name && device.direct => Ok(Some((device, hold))),
@@ -167,10 +167,10 @@ pub fn attach(
     }
 }
 
-/// Puts the read-ahead of a device back, unless a file is attached: then the value is for that file. Returns whether it was changed.
+/// Restores the read-ahead of a device, unless a file is attached: then the value is for that file. Returns whether it was changed.
 ///
 /// # Errors
-/// It cannot be read or written. A device that is gone has none.
+/// The value cannot be read or written. A device that is gone has no value, and is no error.
 pub fn restore_read_ahead(permit: &Permit, path: &Path, before: &str) -> Result<bool, Error> {
     let attached = path.ancestors().nth(2).is_some_and(|device| device.join("loop/backing_file").exists());
     if attached || !path.exists() {
@@ -193,10 +193,10 @@ fn configure(node: BorrowedFd<'_>, file: BorrowedFd<'_>, name: &str, block_bytes
     if configured == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Detaches the loop device whose file has this name; others have `patience` to close it. Returns whether it was there.
+/// Detaches the loop device whose file has this name; other processes have `patience` to close it. Returns whether there was such a device.
 ///
 /// # Errors
-/// [`Error::Mounted`], or [`Error::Busy`] with the processes that hold it open; it goes when they let it.
+/// [`Error::Mounted`], or [`Error::Busy`] with the processes that have it open; the device detaches when they close it.
 pub fn detach(_permit: &Permit, name: &str, patience: Duration) -> Result<bool, Error> {
     let deadline = Instant::now() + patience;
     let mut was_there = false;
@@ -211,7 +211,7 @@ pub fn detach(_permit: &Permit, name: &str, patience: Duration) -> Result<bool, 
         }
         let may_wait = Instant::now() < deadline && !interrupt::impatient();
         match mount {
-            // a mount in another namespace goes with the last process there
+            // a mount in another namespace ends with the last process of that namespace
             Some(mount) if mount.elsewhere.is_none() || !may_wait => {
                 return Err(Error::Mounted { path: device.path, mount });
             }
@@ -222,7 +222,7 @@ pub fn detach(_permit: &Permit, name: &str, patience: Duration) -> Result<bool, 
     Ok(was_there)
 }
 
-/// Between the look and the open the number may have passed to another device: the open device is asked for its file's name again.
+/// The number may have passed to another device before this opens it, so the open device is asked for the name of its file again.
 fn clear(path: &Path, name: &str) -> Result<(), Error> {
     let node = match open_node(path, OFlags::RDONLY) {
         Err(error) if error.errno() == Some(libc::ENXIO) => return Ok(()),
@@ -241,14 +241,14 @@ fn clear(path: &Path, name: &str) -> Result<(), Error> {
     }
 }
 
-/// What was written into it when it was attached.
+/// The name of its file, as it was written into the device at the attach.
 fn label(node: BorrowedFd<'_>) -> Option<String> {
     let info = status(node)?;
     let length = info.file_name.iter().position(|byte| *byte == 0).unwrap_or(info.file_name.len());
     Some(String::from_utf8_lossy(&info.file_name[..length]).into_owned())
 }
 
-/// `None`: nothing is attached to it.
+/// The state of the device. `None`: no file is attached.
 fn status(node: BorrowedFd<'_>) -> Option<Info> {
     // SAFETY: as in `configure`.
     let mut info: Info = unsafe { std::mem::zeroed() };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A device that delays another one: made, changed while it is in use, removed. Only what carries our UUID is touched. A device that somebody uses is
-//! never removed, nor marked to be removed later; what is on its way when the table is changed is not lost: the kernel hands it down first.
+//! A device that delays another one: made, changed while it is in use, removed. Only devices with our UUID are touched. A device that somebody uses
+//! is never removed, nor marked to be removed later. Requests that wait while the table is changed are not lost: the kernel passes them down first.
 
 use crate::mapper::ioctl::{Command, Request, SKIP_LOCKFS, UDEV_PRIMARY_SOURCE};
 use crate::mapper::{DELAY, DelayTable, Mapping, MappingStatus, numbers};
@@ -18,7 +18,7 @@ const UDEV_TIMEOUT: Duration = Duration::from_secs(3);
 /// Makes the mapping and its name below `/dev/mapper`. When it fails, [`remove_mapping`] removes the rest.
 ///
 /// # Errors
-/// The device is in use (the kernel's own look, `EBUSY`); there is no such target.
+/// The device is in use (the kernel checks that: `EBUSY`); there is no such target.
 pub fn make_mapping(permit: &Permit, mapping: &Mapping, table: &DelayTable) -> Result<(), Error> {
     let failed = |what: &str, error| Error::call(format!("{what} {}", mapping.name), error);
     let create = Request::new(&mapping.name, &mapping.uuid)?;
@@ -38,8 +38,8 @@ pub fn make_mapping(permit: &Permit, mapping: &Mapping, table: &DelayTable) -> R
     }
 }
 
-/// Puts another table in force, in one step: the mapping is never left suspended, so that a crash cannot block it. Delayed requests are handed
-/// down at once.
+/// Puts another table in force, in one step: the mapping is never left suspended, so that a crash cannot block it. Delayed requests are passed down
+/// at once.
 ///
 /// # Errors
 /// There is no such mapping; the kernel does not take the table.
@@ -54,12 +54,12 @@ pub fn set_table(_permit: &Permit, mapping: &Mapping, table: &DelayTable) -> Res
     Ok(())
 }
 
-/// Ends any delay, also that of a table that is loaded and waits for a resume. `false`: there is no such mapping, or it has no table yet.
+/// Ends any delay, also that of a table that is loaded and not yet in force. `false`: there is no such mapping, or it has no table yet.
 pub fn pass_through(permit: &Permit, mapping: &Mapping) -> Result<bool, Error> {
     let Some(status) = look(mapping)? else { return Ok(false) };
     match status.table {
         Some(table) if table.longest_ms() > 0 || status.suspended => {
-            // replaces a table that was loaded
+            // this replaces a table that was loaded
             set_table(permit, mapping, &table.without_delay()).map(|()| true)
         }
         table => {
@@ -72,10 +72,10 @@ pub fn pass_through(permit: &Permit, mapping: &Mapping) -> Result<bool, Error> {
     }
 }
 
-/// Removes the mapping and its name; others have `patience` to close it. Returns whether either was there.
+/// Removes the mapping and its name; other processes have `patience` to close it. Returns whether the mapping or its name was there.
 ///
 /// # Errors
-/// [`Error::Busy`] with the processes that hold it open, and where it is mounted; it delays by nothing then.
+/// [`Error::Busy`] with the processes that have it open, or [`Error::Mounted`] with its mount; the mapping delays nothing any more then.
 pub fn remove_mapping(permit: &Permit, mapping: &Mapping, patience: Duration) -> Result<bool, Error> {
     let deadline = Instant::now() + patience;
     let mut was_there = false;
@@ -88,12 +88,12 @@ pub fn remove_mapping(permit: &Permit, mapping: &Mapping, patience: Duration) ->
             Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
                 return Err(Error::call(format!("remove {}", mapping.name), error));
             }
-            // a mount does not go by itself, unlike a process that only looks at a new device
+            // a mount does not end by itself, unlike the use by a process that only reads a new device
             Err(_) if Instant::now() < deadline && !is_mounted(status.device) && !interrupt::impatient() => {
                 std::thread::sleep(Duration::from_millis(100));
             }
             Err(_) => {
-                // its users keep it, at full speed
+                // its users keep the mapping, without a delay
                 let _ = pass_through(permit, mapping);
                 return Err(busy(&mapping.path(), status.device));
             }
@@ -102,12 +102,12 @@ pub fn remove_mapping(permit: &Permit, mapping: &Mapping, patience: Duration) ->
     Ok(remove_name(&mapping.path())? || was_there)
 }
 
-/// `None`, too, where there is no device-mapper: then there is no mapping either. A control file that cannot be opened says nothing.
+/// `None` also where there is no device-mapper: then there is no mapping either. A control file that cannot be opened proves nothing.
 fn look(mapping: &Mapping) -> Result<Option<MappingStatus>, Error> {
     if !crate::mapper::is_loaded() { Ok(None) } else { mapping.status() }
 }
 
-/// The name carries the run's id: no other mapping has it.
+/// Removes the name of a mapping. It carries the run's id, so no other mapping has it.
 fn remove_name(path: &Path) -> Result<bool, Error> {
     let is_there = || path.symlink_metadata().is_ok();
     let was_there = is_there();
@@ -144,7 +144,7 @@ fn is_mounted(device: u64) -> bool {
     mount_of(device).is_some()
 }
 
-/// Mounts are told first: they are what `umount` ends.
+/// Names the mounts first: `umount` can end them.
 fn busy(path: &Path, device: u64) -> Error {
     if let Some(mount) = mount_of(device) {
         return Error::Mounted { path: path.to_owned(), mount };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Memory blocks: `/sys/devices/system/memory/memoryN` (kernel, admin-guide/mm/memory-hotplug.rst). A block whose pages cannot all be moved refuses
-//! to go (EBUSY). It comes back into the zone that it was in: `online_kernel` or `online_movable`, because a plain `online` may choose another one.
+//! to go offline (EBUSY). It is brought back into its earlier zone with `online_kernel` or `online_movable`, because a plain `online` may choose
+//! another zone.
 
 use super::value::{read_value, write};
 use crate::Error;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 pub const MEMORY: &str = "/sys/devices/system/memory";
 
-/// Which zone a block belongs to, as far as its return needs it.
+/// The zone of a block, as far as it matters for bringing the block back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Zone {
     Kernel,
@@ -68,15 +69,16 @@ pub fn may_change() -> bool {
     first.is_some_and(|path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
-/// The values that the kernel computes anew when a block comes or goes, as they are now: reserves below their usual size, even if somebody has set
-/// them (mm/mmap.c, `reserve_mem_notifier`), and the free memory to keep, if it was set lower (mm/page_alloc.c, `init_per_zone_wmark_min`).
+/// The present values that the kernel computes anew when a block comes or goes: the two reserves, if they are below their usual size, even if
+/// somebody has set them (mm/mmap.c, `reserve_mem_notifier`), and the free memory to keep, if it was set lower (mm/page_alloc.c,
+/// `init_per_zone_wmark_min`).
 pub fn computed_values() -> Vec<(PathBuf, String)> {
     let paths = ["user_reserve_kbytes", "admin_reserve_kbytes", "min_free_kbytes"]
         .map(|name| Path::new("/proc/sys/vm").join(name));
     paths.into_iter().filter_map(|path| read_value(&path).ok().map(|value| (path, value))).collect()
 }
 
-/// The blocks that are online and lie in one zone: only these can go.
+/// The blocks that are online and lie in one zone: only these can go offline.
 pub fn online_blocks() -> Vec<(u32, Zone)> {
     let names = std::fs::read_dir(MEMORY).into_iter().flatten().flatten();
     let numbers = names.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("memory")?.parse::<u32>().ok());
@@ -94,7 +96,7 @@ pub fn is_online(block: u32) -> bool {
     read_value(&file(block, "state")).is_ok_and(|state| state == "online")
 }
 
-/// Of an online block `valid_zones` names its own zone, or "none" when it lies in several.
+/// The zone of an online block: `valid_zones` names it, or says "none" when the block lies in several zones.
 fn zone_of(block: u32) -> Option<Zone> {
     match read_value(&file(block, "valid_zones")).ok()?.as_str() {
         "none" | "" => None,
@@ -103,11 +105,12 @@ fn zone_of(block: u32) -> Option<Zone> {
     }
 }
 
-/// Returns whether the block went offline within `patience`. Without a limit one page that somebody pins, for direct I/O for example, keeps the kernel
-/// trying for as long as it is pinned (mm/memory_hotplug.c, `offline_pages`), unless a signal comes; then the block stays online.
+/// Takes the block offline; returns whether it went offline within `patience`. Without this limit, one page that somebody pins, for direct I/O for
+/// example, keeps the kernel trying until the page is free (mm/memory_hotplug.c, `offline_pages`), unless a signal comes; then the block stays
+/// online.
 ///
 /// # Errors
-/// Another reason than that its pages cannot be moved.
+/// An error other than that its pages cannot be moved.
 pub fn take_offline(_permit: &Permit, block: u32, patience: Duration) -> Result<bool, Error> {
     let path = file(block, "state");
     let fail = |source: io::Error| Error::path("write", &path, source);
@@ -120,11 +123,11 @@ pub fn take_offline(_permit: &Permit, block: u32, patience: Duration) -> Result<
     }
 }
 
-/// Sends this thread a signal when `work` has not ended within `patience`, and again until it has: a single one may come before the
-/// system call that it is to end.
+/// Sends this thread a signal when `work` has not ended within `patience`, and repeats it until `work` ends: one signal may come before the system
+/// call that it should interrupt.
 fn interrupted_after<T>(patience: Duration, work: impl FnOnce() -> T) -> io::Result<T> {
     const AGAIN: Duration = Duration::from_millis(20);
-    // SAFETY: a handler that does nothing; that there is one is what ends a system call.
+    // SAFETY: a handler that does nothing; because there is a handler, the signal ends a system call.
     let handler = unsafe { signal_hook_registry::register(libc::SIGURG, || {}) }?;
     let (process, thread) = (std::process::id().cast_signed(), rustix::thread::gettid().as_raw_nonzero().get());
     let (working, ended) = mpsc::channel::<()>();
@@ -132,7 +135,7 @@ fn interrupted_after<T>(patience: Duration, work: impl FnOnce() -> T) -> io::Res
         std::thread::Builder::new().name("impatient".into()).spawn_scoped(scope, move || {
             let mut wait = patience;
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                // SAFETY: a system call with integers only; the thread waits for this one, and so is there.
+                // SAFETY: a system call with integers only; the signalled thread waits for this one, so it exists.
                 unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGURG) };
                 wait = AGAIN;
             }
@@ -145,7 +148,7 @@ fn interrupted_after<T>(patience: Duration, work: impl FnOnce() -> T) -> io::Res
     result
 }
 
-/// Brings the offline ones of `blocks` online; returns whether there was one. Blocks that are online, or gone, are left.
+/// Brings those of `blocks` that are offline online; returns whether there was one. Blocks that are online, or do not exist any more, are left alone.
 ///
 /// # Errors
 /// The first block that does not come online; the others are tried all the same.
@@ -170,7 +173,7 @@ mod tests {
     fn a_call_that_does_not_end_is_ended() {
         let (end, _other) = rustix::pipe::pipe().expect("a pipe");
         let (patience, started) = (Duration::from_millis(50), std::time::Instant::now());
-        // poll(2) is among the calls that no handler restarts (signal(7)), as the kernel's offline_pages
+        // no handler restarts poll(2) (signal(7)), as none restarts the kernel's offline_pages
         let poll = || {
             let mut set = [rustix::event::PollFd::new(&end, rustix::event::PollFlags::IN)];
             rustix::event::poll(&mut set, None)

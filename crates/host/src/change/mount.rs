@@ -12,27 +12,27 @@ use rustix::mount::{UnmountFlags, unmount as umount2};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long others have to unmount a mount of their own: it seldom goes by itself, unlike an open file.
+/// How long to wait for others to unmount mounts of their own: unlike an open file, such a mount seldom ends by itself.
 const PATIENCE_FOR_MOUNTS: Duration = Duration::from_secs(1);
-/// The mark is lost when somebody walks through the mount. This many tries are made before the next pause.
+/// The mark is lost when somebody's path walk crosses the mount. This many tries are made before the next pause.
 const TRIES: u32 = 50;
 const REST: Duration = Duration::from_millis(50);
 
 /// Whether the file system is still served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Served {
-    /// By a live process: its other mounts (bind mounts, copies in other namespaces) must go first. Until then all its users see the same files,
-    /// with the same locks.
+    /// A live process serves it: the other mounts of the file system (bind mounts, copies in other namespaces) must go first. Until then all its
+    /// users see the same files, with the same locks.
     Yes,
-    /// Its process is dead, or the kernel serves it: its other mounts are none of our business.
+    /// Its process is dead, or the kernel serves it: the other mounts of the file system do not matter.
     No,
 }
 
-/// Unmounts the run's mount, wherever it is by now, and no other; never lazily. Others have `patience` to close their files. Returns whether it was
-/// there.
+/// Unmounts the run's mount, wherever it is now, and no other mount; never lazily. Other processes have `patience` to close their files. Returns
+/// whether the mount was there.
 ///
 /// # Errors
-/// [`Error::InUse`] with everything that is in the way: the mount stays.
+/// [`Error::InUse`] with everything that uses the mount or covers it: the mount stays.
 pub fn unmount(_permit: &Permit, ours: &OwnMount, served: Served, patience: Duration) -> Result<bool, Error> {
     let began = Instant::now();
     let mut was_there = false;
@@ -51,7 +51,7 @@ pub fn unmount(_permit: &Permit, ours: &OwnMount, served: Served, patience: Dura
     }
 }
 
-/// For the process that has made the mount: one try. `false`: somebody uses it.
+/// Makes one try, for the process that has made the mount. `false`: somebody uses the mount.
 pub(crate) fn try_unmount(ours: &OwnMount, served: Served) -> Result<bool, Error> {
     let (look, taken) = try_once(ours, served)?;
     Ok(taken == Taken::Yes || look.is_empty())
@@ -74,9 +74,9 @@ fn try_once(ours: &OwnMount, served: Served) -> Result<(Look, Taken), Error> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
     Yes,
-    /// By other mounts.
+    /// Other mounts prevent it.
     Hindered,
-    /// By files, or by those who walk through it.
+    /// Open files, or path walks through the mount, prevent it.
     Busy,
     Failed(Errno),
 }
@@ -86,7 +86,7 @@ fn try_to_take(ours: &OwnMount, id: u64, target: &Path) -> Taken {
         match expire(ours, id, target) {
             Ok(true) => return Taken::Yes,
             Ok(false) => {}
-            // it may be elsewhere by now
+            // the mount may be at another path by now
             Err(Errno::BUSY | Errno::INVAL | Errno::NOENT | Errno::NOTDIR) => return Taken::Busy,
             Err(Errno::PERM) => return by_helper(ours, id, target),
             Err(errno) => return Taken::Failed(errno),
@@ -95,7 +95,7 @@ fn try_to_take(ours: &OwnMount, id: u64, target: &Path) -> Taken {
     Taken::Busy
 }
 
-/// Whether it was unmounted. `false`: somebody has walked through it, or has mounted something upon it.
+/// Whether the mount was unmounted. `false`: somebody's path walk has crossed it, or somebody has mounted something on it.
 fn expire(ours: &OwnMount, id: u64, target: &Path) -> Result<bool, Errno> {
     #[cfg(feature = "failpoints")]
     if forgets("whose_mount") || forgets("the_mark") && is_on_top(ours, id, target) {
@@ -103,7 +103,7 @@ fn expire(ours: &OwnMount, id: u64, target: &Path) -> Result<bool, Errno> {
         return umount2(target, UnmountFlags::NOFOLLOW).map(|()| true);
     }
     let flags = UnmountFlags::EXPIRE | UnmountFlags::NOFOLLOW;
-    // removes the mark of an earlier try
+    // a path walk removes the mark of an earlier try
     unmark(target);
     if !is_on_top(ours, id, target) {
         return Ok(false);
@@ -114,7 +114,7 @@ fn expire(ours: &OwnMount, id: u64, target: &Path) -> Result<bool, Errno> {
         other => return other.map(|()| true),
     }
     moment("after the mark");
-    // Only the run's mount can bear the mark now: a mount that came on top before would still be there, or would be gone with its mark.
+    // Only the run's mount can have the mark now: a mount that was put on top earlier would still be there, or would be gone together with its mark.
     let second = if is_on_top(ours, id, target) {
         moment("after the second look");
         umount2(target, flags)
@@ -130,19 +130,20 @@ fn expire(ours: &OwnMount, id: u64, target: &Path) -> Result<bool, Errno> {
     }
 }
 
-/// Removes the mark of a mount: a path walk through it does that. The file system is not asked, because only the path is opened.
+/// Removes the mark of a mount by a path walk through it. The file system is not asked, because only the path is opened.
 fn unmark(target: &Path) {
     drop(open(target, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()));
 }
 
-/// For tests, two mutants: one takes what lies on top without a look (`whose_mount`), one looks and then takes it (`the_mark`).
+/// Two mutants, for tests: one unmounts the topmost mount without a look (`whose_mount`), the other looks first, and then unmounts it without a mark
+/// (`the_mark`).
 #[cfg(feature = "failpoints")]
 fn forgets(what: &str) -> bool {
     std::env::var("WRINGER_FORGET").is_ok_and(|forgotten| forgotten == what)
 }
 
-/// An ordinary user's FUSE mount goes through the set-uid helper that made it, which knows no marks: what is mounted between this look and its call
-/// would be taken. It takes FUSE mounts of the same user alone.
+/// Unmounts an ordinary user's FUSE mount through the set-uid helper that made it. The helper does not use marks, so it would unmount a mount that
+/// was put on top between this look and its call. It only unmounts FUSE mounts of the same user.
 fn by_helper(ours: &OwnMount, id: u64, target: &Path) -> Taken {
     let Some(helper) = ["fusermount3", "fusermount"].iter().find_map(|name| tool::find(name)) else {
         return Taken::Failed(Errno::PERM);
@@ -175,7 +176,7 @@ fn words(mut obstacles: Vec<String>, holders: &[Holder]) -> Vec<String> {
     obstacles
 }
 
-/// Who uses what is left of the file system, and where, in words. Empty: nobody that can be seen.
+/// The users of the mounts of the file system that are left, and where they use it, in words. Empty: no user can be seen.
 ///
 /// # Errors
 /// `/proc` cannot be read.

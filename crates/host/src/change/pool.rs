@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The pool of huge pages: `/proc/sys/vm/nr_hugepages` (kernel, admin-guide/mm/hugetlbpage.rst). The kernel grants what it finds in one piece, so
-//! less than was asked for is normal. Pages that somebody uses when the pool is made smaller become surplus: theirs until they let go, then free.
+//! The pool of huge pages: `/proc/sys/vm/nr_hugepages` (kernel, admin-guide/mm/hugetlbpage.rst). The kernel grants the memory that it finds in one
+//! piece, so fewer pages than asked are normal. Pages in use when the pool is made smaller become surplus: they stay with their users until the
+//! users free them, and are free then.
 
 use super::value::{read_value, write};
 use crate::Error;
@@ -14,7 +15,7 @@ pub fn pool_pages() -> Result<u64, Error> {
     read_pool(Path::new(POOL))
 }
 
-/// What each NUMA node has of the pool, in the order of the nodes' numbers. Empty where there is one node alone: the pool is its own.
+/// The pages that each NUMA node has in the pool, in the order of the nodes' numbers. Empty on a host with one node, which has the whole pool.
 pub fn pool_of_nodes() -> Vec<u64> {
     let sizes: Option<Vec<u64>> = node_files().iter().map(|path| read_pool(path).ok()).collect();
     sizes.filter(|sizes| sizes.len() > 1).unwrap_or_default()
@@ -43,7 +44,7 @@ fn read_pool(path: &Path) -> Result<u64, Error> {
 /// Asks for a pool of `after` pages, and repeats that while `again`, given the present size, returns true. Returns the size.
 ///
 /// # Errors
-/// [`Error::Conflict`] when it is not `before` any more; nothing was written then.
+/// [`Error::Conflict`] when the size is not `before` any more; nothing was written then.
 pub fn grow_pool(_permit: &Permit, before: u64, after: u64, again: &mut dyn FnMut(u64) -> bool) -> Result<u64, Error> {
     let path = Path::new(POOL);
     let found = read_pool(path)?;
@@ -59,17 +60,17 @@ pub fn grow_pool(_permit: &Permit, before: u64, after: u64, again: &mut dyn FnMu
     }
 }
 
-/// How the pool came back.
+/// How the pool was made smaller again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shrunk {
     Restored,
     Already,
-    /// Somebody else made it this large; it stays.
+    /// Somebody else made the pool this large; it stays as it is.
     Foreign(u64),
 }
 
-/// Makes the pool `before` again when its size is ours: `observed`, or, when the growing was cut, anything between. `nodes`: what each node had of
-/// `before`; left alone, the kernel takes pages from the nodes in turn, whichever gave them.
+/// Makes the pool `before` again when its size is ours: `observed`, or any size in between if the growth was interrupted. `nodes`: the pages of each
+/// node at `before`. Without them the kernel would take pages from the nodes in turn, even from nodes that gave none.
 ///
 /// # Errors
 /// The pool cannot be read or written.
@@ -81,13 +82,13 @@ pub fn shrink_pool(
     nodes: &[u64],
 ) -> Result<Shrunk, Error> {
     let files = node_files();
-    // a node has come or gone since: whose share is whose is not known
+    // a node has been added or removed since: which share belongs to which node is not known
     let shares =
         if files.len() == nodes.len() { files.into_iter().zip(nodes.iter().copied()).collect() } else { vec![] };
     shrink_at(permit, Path::new(POOL), before, after, observed, &shares)
 }
 
-/// An undo that was killed between two nodes has left one of them with its share, and the pool smaller than it was.
+/// Whether an undo was killed between two nodes: then one of them has its share again, and the pool is smaller than it was.
 fn was_cut(shares: &[(PathBuf, u64)]) -> bool {
     shares.iter().any(|(node, share)| read_pool(node).is_ok_and(|now| now <= *share))
 }
@@ -109,7 +110,7 @@ fn shrink_at(
         (false, false) => Ok(Shrunk::Foreign(now)),
         (false, true) => {
             for (node, share) in shares {
-                // what a node does not give back is taken from the pool as a whole
+                // pages that a node does not give back are taken from the pool as a whole
                 if read_pool(node).is_ok_and(|now| now > *share) {
                     let _ = write(node, &share.to_string());
                 }
@@ -119,7 +120,7 @@ fn shrink_at(
     }
 }
 
-/// Moves pages together so that larger pieces become free: `/proc/sys/vm/compact_memory`, 1. Nothing to undo.
+/// Moves pages together so that larger pieces become free: `/proc/sys/vm/compact_memory`, 1. There is nothing to undo.
 pub fn compact_memory(_permit: &Permit) -> Result<(), Error> {
     write(Path::new("/proc/sys/vm/compact_memory"), "1")
 }
@@ -141,10 +142,10 @@ mod tests {
         check("10\n", Some(100), Shrunk::Already, "10");
         check("100\n", Some(100), Shrunk::Restored, "10");
         check("40\n", Some(40), Shrunk::Restored, "10");
-        // cut while it grew: a part was granted, and its size was not recorded
+        // interrupted while the pool grew: a part was granted, and its size was not recorded
         check("40\n", None, Shrunk::Restored, "10");
         check("100\n", None, Shrunk::Restored, "10");
-        // somebody else's
+        // a size that somebody else has set
         check("77\n", Some(100), Shrunk::Foreign(77), "77");
         check("120\n", None, Shrunk::Foreign(120), "120");
         check("5\n", None, Shrunk::Foreign(5), "5");
@@ -159,7 +160,7 @@ mod tests {
             path
         };
         let pool = file("pool", 40);
-        // somebody has made the second one smaller meanwhile
+        // somebody has made the second node's share smaller meanwhile
         let shares = [(file("node0", 31), 7), (file("node1", 9), 12), (folder.path().join("gone"), 1)];
         let shrunk = shrink_at(&Permit::issue(1), &pool, 10, 40, Some(40), &shares).expect("looks");
         let left = [&pool, &shares[0].0, &shares[1].0].map(|path| read_value(path).expect("reads"));

@@ -5,16 +5,16 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
 
-/// How a value came back.
+/// How a value was restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restored {
-    /// It was the value that we had set, and is back.
+    /// The value was the one that we had set; the earlier value is in force again.
     Restored,
     /// It already was the value from before: the change never happened, or was undone already.
     Already,
     /// There is no such file any more.
     Missing,
-    /// Somebody else set it to this; it stays.
+    /// Somebody else has set this value; it stays.
     Foreign(String),
 }
 
@@ -27,7 +27,7 @@ pub fn read_value(path: &Path) -> Result<String, Error> {
 /// Sets a value that must still be `before`, and returns it as the kernel shows it afterwards.
 ///
 /// # Errors
-/// [`Error::Conflict`] when it is not `before` any more; nothing was written then.
+/// [`Error::Conflict`] when the value is not `before` any more; nothing was written then.
 pub fn set_value(_permit: &Permit, path: &Path, before: &str, after: &str) -> Result<String, Error> {
     let found = read_value(path)?;
     if !holds(path, before, &found) {
@@ -37,7 +37,7 @@ pub fn set_value(_permit: &Permit, path: &Path, before: &str, after: &str) -> Re
     read_value(path)
 }
 
-/// Puts `before` back when the value is one of `ours`; anything else is somebody else's and stays.
+/// Puts `before` back when the value is one of `ours`; any other value was set by somebody else and stays.
 pub fn restore_value(_permit: &Permit, path: &Path, before: &str, ours: &[&str]) -> Result<Restored, Error> {
     let found = match read_value(path) {
         Err(error) if matches!(error.errno(), Some(libc::ENOENT | libc::ENODEV)) => return Ok(Restored::Missing),
@@ -56,7 +56,7 @@ pub fn restore_value(_permit: &Permit, path: &Path, before: &str, ours: &[&str])
     Ok(Restored::Restored)
 }
 
-/// Whether the value found is the one that was asked for. Of a list of controllers one member is asked for.
+/// Whether the file holds the asked value. In a list of controllers, the asked value is one member.
 fn holds(path: &Path, asked: &str, found: &str) -> bool {
     match switch(path, asked) {
         Some((name, on)) => found.split_whitespace().any(|member| member == name) == on,
@@ -65,8 +65,8 @@ fn holds(path: &Path, asked: &str, found: &str) -> bool {
     }
 }
 
-/// `transparent_hugepage/enabled` is written as one word, and read as all words with that one in brackets (kernel,
-/// admin-guide/mm/transhuge.rst).
+/// Whether the file shows all choices: `transparent_hugepage/enabled` is written as one word, and read as all words with the chosen one in brackets
+/// (kernel, admin-guide/mm/transhuge.rst).
 fn lists_choices(path: &Path) -> bool {
     path.ends_with("transparent_hugepage/enabled")
 }
@@ -76,16 +76,16 @@ pub fn chosen(found: &str) -> Option<&str> {
     found.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word)
 }
 
-/// `cgroup.subtree_control` is written as `+name` or `-name`, and read as a list of names (kernel, admin-guide/cgroup-v2.rst). Others
-/// may switch other controllers meanwhile.
+/// The controller to switch, and whether to switch it on: `cgroup.subtree_control` is written as `+name` or `-name`, and read as a list of names
+/// (kernel, admin-guide/cgroup-v2.rst). Other programs may switch other controllers meanwhile.
 fn switch<'a>(path: &Path, value: &'a str) -> Option<(&'a str, bool)> {
     path.file_name().filter(|name| *name == "cgroup.subtree_control")?;
     value.strip_prefix('+').map(|name| (name, true)).or_else(|| value.strip_prefix('-').map(|name| (name, false)))
 }
 
-/// A cgroup beside the file that has a limit of this controller: the limit would be lost with the controller.
+/// A cgroup beside the file in which somebody has set a limit of this controller: without the controller the limit would be lost.
 fn limited_below(control: &Path, controller: &str) -> Option<String> {
-    // each with what it holds when nobody has set it
+    // each file with its value when nobody has set it
     let unset: &[(&str, &str)] = match controller {
         "cpu" => &[("cpu.max", "max 100000"), ("cpu.weight", "100")],
         "cpuset" => &[("cpuset.cpus", ""), ("cpuset.mems", "")],
@@ -100,8 +100,8 @@ fn limited_below(control: &Path, controller: &str) -> Option<String> {
     found.map(|folder| folder.display().to_string())
 }
 
-/// The files in which the kernel keeps a number of bytes as whole pages of this machine, and prints what it keeps (kernel,
-/// mm/page_counter.c). No other kernel file is rounded: there each digit counts.
+/// The files in which the kernel keeps a number of bytes as whole pages of this machine, and shows the rounded number (kernel, mm/page_counter.c). It
+/// rounds in no other file: there each digit counts.
 const KEPT_IN_PAGES: [&str; 9] = [
     "memory.max",
     "memory.high",
@@ -114,7 +114,7 @@ const KEPT_IN_PAGES: [&str; 9] = [
     "memory.soft_limit_in_bytes",
 ];
 
-/// Equal but for white space; of a limit that is kept in pages, but for the rounding.
+/// Whether two values are equal, apart from white space. A limit that is kept in pages may also differ by the rounding.
 fn same_value(path: &Path, asked: &str, found: &str) -> bool {
     let (asked, found) = (normal(asked), normal(found));
     let page = rustix::param::page_size() as u64;
@@ -127,7 +127,7 @@ fn normal(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// One write call: kernel files take a value whole, an empty one as an empty line. The file must exist.
+/// Writes with one call: kernel files take a value as a whole, and an empty value as an empty line. The file must exist.
 #[allow(clippy::disallowed_methods)]
 pub(super) fn write(path: &Path, value: &str) -> Result<(), Error> {
     OpenOptions::new()
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(read_value(file.path()).expect("reads"), "77");
     }
 
-    /// As the kernel's file reads; what is written to a plain file stays there, and shows what was asked of the kernel.
+    /// The content has the form of the kernel's file. A plain file keeps what is written to it, so it shows what the kernel was asked for.
     #[test]
     fn one_controller_of_several_is_switched() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -227,7 +227,7 @@ mod tests {
         assert!(same_value(ports, "4096 87380 6291456", "4096\t87380\t6291456\n"));
     }
 
-    /// Somebody who sets a kernel value to a little more than ours has set it: only limits of memory are kept in pages.
+    /// A kernel value that is a little larger than ours was set by somebody else: only limits of memory are kept in pages.
     #[test]
     fn another_value_within_the_same_page_is_somebody_elses() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Copies of somebody else's files into Wringer's own folders. The original is opened to read, and through no link.
+//! Copies of somebody else's files into Wringer's own folders. The original is opened only for reading, and never through a link.
 
 use crate::Error;
 use rustix::fs::{Mode, OFlags, SeekFrom, copy_file_range, ftruncate, ioctl_ficlone, seek};
@@ -14,18 +14,18 @@ use std::path::Path;
 pub enum Copied {
     /// The two share their blocks until one of them is written (FICLONE, ioctl_ficlone(2)).
     Shared,
-    /// Bytes that were copied; holes are holes in the copy, too.
+    /// The number of copied bytes; holes are holes in the copy, too.
     Bytes(u64),
 }
 
-/// So much between two calls of `progress`.
+/// This many bytes are copied between two calls of `progress`.
 const PIECE_BYTES: u64 = 64 << 20;
 
-/// `from`, a regular file, as the new file `to`, given to `owner` (uid, gid); it is on the disk then. `progress` is told of bytes that
-/// were copied, and returns false to end it.
+/// Copies `from`, a regular file, to the new file `to`, and gives it to `owner` (uid, gid); it is on the disk then. `progress` gets the number of
+/// copied bytes, and returns false to end the copy.
 ///
 /// # Errors
-/// `from` is no regular file, or a link; it became longer or shorter meanwhile; the name `to` is taken; the disk is full. A file that was begun stays.
+/// `from` is no regular file, or a link; it became longer or shorter meanwhile; the name `to` is taken; the disk is full. An incomplete copy stays.
 pub fn copy(
     from: &Path,
     to: &Path,
@@ -33,7 +33,7 @@ pub fn copy(
     owner: Option<(u32, u32)>,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Copied, Error> {
-    // O_NONBLOCK: a FIFO in a file's place does not hold us up
+    // O_NONBLOCK: the open does not wait if there is a FIFO instead of a file
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let source = rustix::fs::open(from, flags, Mode::empty()).map_err(|errno| Error::path("read", from, errno))?;
     let (copied, target) = copy_opened(&File::from(source), from, to, mode, owner, progress)?;
@@ -41,7 +41,7 @@ pub fn copy(
     Ok(copied)
 }
 
-/// As [`copy`], of a file that is open already; `from` is its name for messages. The new file is not on the disk yet: it is returned.
+/// As [`copy`], for a file that is open already; `from` is its name for messages. The new file is not on the disk yet: it is returned.
 ///
 /// # Errors
 /// As [`copy`].
@@ -85,7 +85,7 @@ pub fn copy_opened(
     Ok((copied, target))
 }
 
-/// From data to data, hole after hole.
+/// Copies each range of data, and skips each hole.
 fn copy_data(source: &File, target: &File, length: u64, progress: &mut dyn FnMut(u64) -> bool) -> Result<u64, Errno> {
     ftruncate(target, length)?;
     let (mut at, mut copied) = (0, 0);
@@ -93,7 +93,7 @@ fn copy_data(source: &File, target: &File, length: u64, progress: &mut dyn FnMut
         let data = match seek(source, SeekFrom::Data(at)) {
             Ok(data) => data,
             Err(Errno::NXIO) => break,
-            // a file system that knows of no holes
+            // the file system does not know about holes
             Err(_) => at,
         };
         let end = seek(source, SeekFrom::Hole(data)).unwrap_or(length).min(length);

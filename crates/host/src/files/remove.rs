@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Deletion that follows no link and crosses no mount: every name is opened or removed relative to an open folder, and the kernel
-//! refuses to open what is mounted there (openat2(2)). What is mounted keeps its files.
+//! Deletion that follows no link and crosses no mount: every name is opened or removed relative to an open folder, and the kernel refuses to open a
+//! mounted folder (openat2(2)). A mounted file system keeps its files.
 
 use crate::Error;
 use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// What a deletion by manifest left alone.
+/// The result of a deletion by manifest, with the names that it left alone.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Removed {
     pub entries: u64,
@@ -18,12 +18,12 @@ pub struct Removed {
     pub kept: Vec<PathBuf>,
 }
 
-/// Removes `names` (files, or folders with all they hold) from `folder`, then `folder` itself when nothing else is in it.
-/// A missing name is fine. A name that is a symbolic link is removed as a link.
+/// Removes `names` (files, or folders with their content) from `folder`, then `folder` itself when nothing else is in it. A missing name is no error.
+/// A name that is a symbolic link is removed as a link.
 ///
 /// # Errors
-/// `folder` is a link or cannot be opened; a name cannot be removed. [`Error::MountBelow`]: something is mounted there; nothing was
-/// removed, unless it was mounted in the middle of it.
+/// `folder` is a link or cannot be opened; a name cannot be removed. [`Error::MountBelow`]: something is mounted there; nothing was removed, unless
+/// the mount was made during the deletion.
 pub fn remove_manifested(folder: &Path, names: &[PathBuf]) -> Result<Removed, Error> {
     let mut removed = Removed::default();
     refuse_mounts(folder)?;
@@ -44,7 +44,7 @@ pub fn remove_manifested(folder: &Path, names: &[PathBuf]) -> Result<Removed, Er
     Ok(removed)
 }
 
-/// Removes `folder`, which must be Wringer's own, with all it holds; follows no link.
+/// Removes `folder`, which must be Wringer's own, with its content; follows no link.
 ///
 /// # Errors
 /// As [`remove_manifested`].
@@ -58,8 +58,8 @@ pub fn remove_tree(folder: &Path) -> Result<Removed, Error> {
     Ok(removed)
 }
 
-/// Removes the files of `folder` whose names begin with `beginning`: what a program of somebody else left there when it was killed. Folders stay.
-/// A folder that is missing is fine.
+/// Removes the files of `folder` whose names begin with `beginning`: a program that is not Wringer's left them there when it was killed. Folders
+/// stay. A missing folder is no error.
 ///
 /// # Errors
 /// `folder` is a link or cannot be opened; a file cannot be removed.
@@ -72,7 +72,7 @@ pub fn remove_beginning(folder: &Path, beginning: &str) -> Result<u64, Error> {
         }
         match unlinkat(&opened, &name, AtFlags::empty()) {
             Ok(()) => removed += 1,
-            // gone meanwhile; a folder
+            // removed meanwhile, or a folder
             Err(Errno::NOENT | Errno::ISDIR) => {}
             Err(errno) => return Err(Error::path("remove", folder.join(name.to_string_lossy().as_ref()), errno)),
         }
@@ -80,12 +80,12 @@ pub fn remove_beginning(folder: &Path, beginning: &str) -> Result<u64, Error> {
     Ok(removed)
 }
 
-/// Relative, and without `..`.
+/// Whether the name is relative and without `..`.
 fn is_plain(name: &Path) -> bool {
     name.components().count() > 0 && name.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Before anything is removed. What is mounted later is met by [`enter`].
+/// Refuses a folder with mounts, before anything is removed. A mount that is made later makes [`enter`] fail.
 fn refuse_mounts(folder: &Path) -> Result<(), Error> {
     let Ok(folder) = folder.canonicalize() else { return Ok(()) };
     match crate::mounts::mounts()?.into_iter().find(|entry| entry.target.starts_with(&folder)) {
@@ -94,7 +94,7 @@ fn refuse_mounts(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// From the folder above it, so that what is mounted on it is seen.
+/// Opens the folder from the one above it, so that a mount on the folder is noticed.
 fn open_folder(folder: &Path) -> Result<Option<OwnedFd>, Error> {
     let fail = |errno: Errno| Error::path("open folder", folder, errno);
     let name = folder.file_name().ok_or(fail(Errno::INVAL))?;
@@ -111,22 +111,22 @@ fn open_folder(folder: &Path) -> Result<Option<OwnedFd>, Error> {
     }
 }
 
-/// Opens a folder by its name in another one: neither through a link, nor what is mounted on it, which is EXDEV.
+/// Opens a folder by its name in another one. A link is refused, and so is a mount on the folder, with EXDEV.
 fn enter(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     let resolve =
         ResolveFlags::NO_XDEV | ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     loop {
         match openat2(at, name, FOLDER, Mode::empty(), resolve) {
-            // Linux before 5.6, and a container whose filter does not know the call
+            // Linux before 5.6, or a container whose filter does not know the call
             Err(Errno::NOSYS | Errno::PERM) => return enter_by_mount_id(at, name),
-            // somebody renames in the same moment
+            // somebody renames a folder at the same moment
             Err(Errno::AGAIN | Errno::INTR) => {}
             other => return other,
         }
     }
 }
 
-/// The same by the number of the mount that each descriptor is on (proc_pid_fdinfo(5)).
+/// Does the same by comparing the mount numbers of the two descriptors (proc_pid_fdinfo(5)).
 fn enter_by_mount_id(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     let opened = openat(at, name, FOLDER, Mode::empty())?;
     let (above, here) = (mount_id(at)?, mount_id(opened.as_fd())?);
@@ -140,11 +140,11 @@ fn mount_id(descriptor: BorrowedFd<'_>) -> Result<u64, Errno> {
     id.ok_or(Errno::NOSYS)
 }
 
-/// It is not read: whoever may pass through may look.
+/// For a folder that is not read: the right to pass through is enough to open it.
 const ABOVE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// `name` may have several parts: each but the last is opened as a folder, never through a link.
+/// Removes `name`, which may have several parts: each part but the last is opened as a folder, never through a link.
 fn remove_below(folder: &OwnedFd, name: &Path, shown: &Path, removed: &mut Removed) -> Result<(), Error> {
     let mut parts = name.components().peekable();
     let mut parent: Option<OwnedFd> = None;
@@ -169,7 +169,7 @@ fn remove_below(folder: &OwnedFd, name: &Path, shown: &Path, removed: &mut Remov
 
 fn remove_entry(at: BorrowedFd<'_>, name: &CStr, shown: &Path, removed: &mut Removed) -> Result<(), Error> {
     let fail = |errno: Errno| match errno {
-        // EBUSY: of a file or an empty folder, that something is mounted on it
+        // EBUSY: something is mounted on the file or the empty folder
         Errno::XDEV | Errno::BUSY => Error::MountBelow { path: shown.to_owned() },
         errno => Error::path("remove", shown, errno),
     };
@@ -241,12 +241,12 @@ mod tests {
         assert!(!own.join("mine").exists() && own.join("yours").exists());
     }
 
-    /// In a mount namespace of its own, which ends with the thread.
+    /// Runs the test in a mount namespace of its own, which ends with the thread.
     fn with_mounts(test: impl FnOnce() + Send + 'static) {
         use rustix::mount::{MountPropagationFlags, mount_change};
         use rustix::thread::{UnshareFlags, unshare_unsafe};
         let in_thread = std::thread::spawn(move || {
-            // SAFETY: of what threads share only the mount namespace is left, and with it the working directory
+            // SAFETY: the thread stops sharing the mount namespace, and with it the working directory, and nothing else
             if unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.is_err() {
                 testkit::skip!("no right to mount");
             }
@@ -262,7 +262,7 @@ mod tests {
         rustix::mount::mount_bind(from, to).expect("binds");
     }
 
-    /// It is busy while a child that another test has just forked has a file of it open: until that child executes its program.
+    /// The mount is busy while a child that another test has just forked has a file of it open: until that child executes its program.
     fn unmount(point: &Path) {
         let mut tried = Err(Errno::BUSY);
         testkit::wait_until(Duration::from_secs(60), || {
@@ -304,11 +304,11 @@ mod tests {
                         rustix::mount::mount("none", &point, "tmpfs", flags, None).expect("mounts");
                         write_atomic(&point.join("theirs"), b"1", 0o600).expect("writes");
                     }
-                    // of the same device: a look at the number of the device does not see it
+                    // of the same device: the device number alone does not show this mount
                     _ => bind(&other, &point),
                 }
                 let tried = if case % 2 == 0 { remove_tree(&own) } else { remove_manifested(&own, &["data".into()]) };
-                // the look beforehand is at the namespace of the process; here it is the kernel that says so
+                // the check beforehand looks at the namespace of the process; here the kernel refuses
                 assert!(is_mount_below(&tried, &point), "{on}: {tried:?}");
                 assert!(other.join("precious").exists() && other.join("folder/precious").exists(), "{on}");
                 assert!(on != "data/deep" || point.join("theirs").exists());
@@ -319,7 +319,7 @@ mod tests {
         });
     }
 
-    /// Where openat2(2) is missing.
+    /// Covers a kernel without openat2(2).
     #[test]
     fn a_mount_is_told_by_its_number_too() {
         with_mounts(|| {
@@ -334,7 +334,7 @@ mod tests {
         });
     }
 
-    /// Somebody mounts and unmounts in a loop while we delete.
+    /// Somebody mounts and unmounts in a loop during the deletion.
     #[test]
     fn a_mount_in_the_middle_keeps_its_files() {
         use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

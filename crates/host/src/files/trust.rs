@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Folders and files that nobody but root and the caller can have written or can exchange: what is acted upon, such as a journal,
-//! is read from such a place alone. Every folder from `/` down is opened relative to the one above it and looked at by its
-//! descriptor; a link in the way is read, and its target walked in the same way.
+//! Folders and files that nobody but root and the caller can have written or can exchange. Only from such a place does Wringer read a file on which
+//! it acts, such as a journal. Every folder from `/` down is opened relative to the one above it and checked by its descriptor. A link on the path is
+//! read, and its target is walked in the same way.
 //!
-//! A folder is safe when it belongs to root or to the caller and nobody else can write in it. Two exceptions: a sticky folder,
-//! such as `/tmp`, in which nobody can exchange what is somebody else's; and one that the caller's own private group can write
-//! (`umask 002`, as Debian and Fedora set it up), of which nobody else is a member.
+//! A folder is safe when it belongs to root or to the caller and nobody else can write in it. There are two exceptions. In a sticky folder, such as
+//! `/tmp`, nobody can exchange what belongs to somebody else. And a folder may be writable for the caller's own private group (`umask 002`, as Debian
+//! and Fedora set it up), which has no other member.
 
 use crate::Error;
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -43,10 +43,10 @@ impl fmt::Display for Distrust {
     }
 }
 
-/// A safe folder, open.
+/// A safe folder that is open.
 #[derive(Debug)]
 pub struct SafeFolder {
-    /// With every link resolved. Nobody but root and the caller can make it mean another folder.
+    /// The path with every link resolved. Nobody but root and the caller can make it lead to another folder.
     pub path: PathBuf,
     pub owner: u32,
     folder: OwnedFd,
@@ -59,10 +59,10 @@ impl SafeFolder {
     }
 }
 
-/// Opens a folder that is safe, or says that there is none.
+/// Opens a folder that is safe. `None`: there is no such folder.
 ///
 /// # Errors
-/// [`Error::Untrusted`] names what is not safe: the folder itself, one above it, or a link in the way.
+/// [`Error::Untrusted`] names what is not safe: the folder itself, one above it, or a link on the path.
 pub fn safe_folder(path: &Path) -> Result<Option<SafeFolder>, Error> {
     let walked = walk(path)?;
     if !walked.missing.is_empty() {
@@ -71,17 +71,17 @@ pub fn safe_folder(path: &Path) -> Result<Option<SafeFolder>, Error> {
     walked.last(path).map(Some)
 }
 
-/// As [`safe_folder`]; what is missing is made, the last folder and those above it, and it has exactly this mode then.
+/// As [`safe_folder`], but makes missing folders, the last one and those above it; the last one has exactly this mode then.
 ///
 /// # Errors
-/// Those of [`safe_folder`]; it belongs to somebody else than the caller; it cannot be made.
+/// The errors of [`safe_folder`]; the folder belongs to somebody else than the caller; it cannot be made.
 pub fn own_folder(path: &Path, mode: u32) -> Result<SafeFolder, Error> {
     let mut walked = walk(path)?;
     while let Some(name) = walked.missing.pop_front() {
         let new = walked.path().join(&name);
         let mode = if walked.missing.is_empty() { mode } else { 0o755 };
         match mkdirat(walked.folder(), &name, Mode::from_raw_mode(mode)) {
-            // somebody was faster: the owner is checked below
+            // another program made it first: the owner is checked below
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(Error::path("make folder", &new, errno)),
         }
@@ -97,10 +97,11 @@ pub fn own_folder(path: &Path, mode: u32) -> Result<SafeFolder, Error> {
     Ok(own)
 }
 
-/// Opens a regular file to read, or to read and write: root's or the caller's, which nobody else can write, and no link. A FIFO or a device in its place does not hold us up.
+/// Opens a regular file to read, or to read and write. It must belong to root or to the caller, nobody else may be able to write it, and it must be
+/// no link. A FIFO or a device in its place does not make the open wait.
 ///
 /// # Errors
-/// [`Error::Untrusted`]; it is missing, or cannot be opened.
+/// [`Error::Untrusted`]; the file is missing, or cannot be opened.
 pub fn open_safe(path: &Path, write: bool) -> Result<File, Error> {
     let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
     let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -124,15 +125,15 @@ pub fn open_safe(path: &Path, write: bool) -> Result<File, Error> {
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// As the kernel (path_resolution(7)).
+/// The same limit as the kernel's (path_resolution(7)).
 const LINKS_MAX: u32 = 40;
 
-/// How far a path leads.
+/// The part of a path that exists.
 struct Walked {
-    /// From `/` down, each with its name.
+    /// The folders from `/` down, each with its name.
     folders: Vec<(OwnedFd, OsString, Stat)>,
     links: u32,
-    /// What is not there, from the first missing name on.
+    /// The names that are not there, from the first missing one on.
     missing: VecDeque<OsString>,
 }
 
@@ -149,14 +150,14 @@ fn walk(path: &Path) -> Result<Walked, Error> {
             break;
         }
     }
-    // no name below what is missing leads up again
+    // a name `..` after a missing one cannot be resolved
     if walked.missing.iter().any(|name| name == "..") {
         return Err(Error::path("look at", path, Errno::NOENT));
     }
     Ok(walked)
 }
 
-/// Without `/` and `.`.
+/// The names of a path, without `/` and `.`.
 fn names(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     let name = |part: Component<'_>| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -176,7 +177,7 @@ impl Walked {
         self.folders[self.folders.len() - 1].0.as_fd()
     }
 
-    /// One name further; `false` when it is not there. A link's target is put in front of what is still to be walked.
+    /// Goes one name further; `false` when the name is not there. The target of a link is put before the names that are still to be walked.
     fn enter(&mut self, name: &OsStr) -> Result<bool, Error> {
         if name == ".." {
             self.folders.truncate((self.folders.len() - 1).max(1));
@@ -215,8 +216,8 @@ impl Walked {
         }
     }
 
-    /// The folder that the path leads to. In it, files are taken for the owner's by their place, so that it must be closed to others
-    /// also where it is sticky, and its owner be known.
+    /// The folder to which the path leads. Files in it count as the owner's because of their place, so the folder must be closed to others even if it
+    /// is sticky, and its owner must be known.
     fn last(mut self, path: &Path) -> Result<SafeFolder, Error> {
         let whole = self.path();
         let Some((folder, _, stat)) = self.folders.pop() else {
@@ -234,7 +235,7 @@ impl Walked {
     }
 }
 
-/// Whether anybody but root and the caller can rename or exchange what is in this folder.
+/// Checks whether anybody but root and the caller can rename or exchange the content of this folder.
 fn check_folder(folder: &OwnedFd, path: &Path) -> Result<Stat, Error> {
     let stat = fstat(folder).map_err(|errno| Error::path("look at", path, errno))?;
     let is_sticky = stat.st_mode & 0o1000 != 0;
@@ -255,8 +256,8 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// In a user namespace that does not map root, files of root and of every other unmapped user show the overflow uid. A folder above the wanted
-/// one that shows it counts as root's, as `/` is. Outside of such a namespace the overflow uid is a user like any other.
+/// In a user namespace that does not map root, files of root and of every other unmapped user show the overflow uid. A folder above the wanted one
+/// that shows the overflow uid counts as root's, as `/` does. Outside of such a namespace the overflow uid is a user like any other.
 fn owner_trouble(uid: u32, in_the_way: bool) -> Option<Distrust> {
     if uid == 0 || uid == own_uid() {
         return None;
@@ -268,7 +269,7 @@ fn owner_trouble(uid: u32, in_the_way: bool) -> Option<Distrust> {
     }
 }
 
-/// Whether this uid stands for all users that this user namespace does not map. `None`: without `/proc` nobody can say.
+/// Whether this uid stands for all users that this user namespace does not map. `None`: unknown, because `/proc` cannot be read.
 fn is_unmapped(uid: u32) -> Option<bool> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let overflow = read("/proc/sys/kernel/overflowuid").trim().parse().unwrap_or(65_534);
@@ -284,9 +285,9 @@ fn is_unmapped(uid: u32) -> Option<bool> {
     (!map.is_empty()).then(|| !map.lines().any(maps))
 }
 
-/// Whether the group that can write this file or folder is the caller's alone: their own first group, named as they are, with no
-/// other member, and no access list that lets others in (its mask shows as the group's permission). A group that `/etc/group` does
-/// not have, of a directory service, is taken for private when it has the number of the user.
+/// Whether the group that can write this file or folder is the caller's alone: it is the caller's own first group, it has the caller's name, it has
+/// no other member, and no access list lets others in (the mask of such a list shows as the group's permission). A group that is not in `/etc/group`,
+/// because it comes from a directory service, counts as private when its number is that of the user.
 fn is_private_group(file: impl AsFd, stat: &Stat) -> bool {
     let (uid, gid) = (own_uid(), rustix::process::getegid().as_raw());
     if stat.st_gid != gid || has_access_list(file) {
@@ -308,7 +309,7 @@ fn is_private_group(file: impl AsFd, stat: &Stat) -> bool {
     !others && of_gid.all(|group| is_own(&group[0]) && members(group))
 }
 
-/// The lines of `/etc/passwd` or `/etc/group` in their parts.
+/// The lines of `/etc/passwd` or `/etc/group`, each split into its fields.
 fn entries(path: &str) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.lines().map(|line| line.split(':').map(str::to_owned).collect()).collect()
@@ -327,7 +328,7 @@ fn name_of(id_wanted: u32, path: &str) -> Option<String> {
     entries(path).into_iter().find(|it| id(it) == Some(id_wanted)).map(|mut it| it.swap_remove(0))
 }
 
-/// As `/etc/passwd` names them, and as `sudo -u` takes them.
+/// The user's name in `/etc/passwd`, as `sudo -u` takes it.
 pub fn user_name(uid: u32) -> Option<String> {
     name_of(uid, "/etc/passwd")
 }
@@ -347,7 +348,7 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 
-    /// Somebody else, whom nothing on this machine is named after.
+    /// Another user, whose number has no name on this machine.
     const STRANGER: u32 = 12_345;
 
     fn home() -> tempfile::TempDir {
@@ -437,7 +438,7 @@ mod tests {
         assert_eq!(why(&link), None);
         std::os::unix::fs::lchown(&link, Some(STRANGER), Some(STRANGER)).expect("gives away");
         assert_eq!(why(&link), owner, "they could point it elsewhere");
-        // in the first user namespace the overflow uid is a user as any other
+        // in the first user namespace the overflow uid is a user like any other
         chown(&theirs, Some(65_534), None).expect("gives away");
         assert_eq!(why(&theirs.join("journal")), Some(Distrust::Owner(65_534)));
 
@@ -461,7 +462,7 @@ mod tests {
         let way = home.path().join("way");
         own_folder(&way.join("journal"), 0o700).expect("makes");
         mode(&way, 0o775);
-        // root's group is root's alone, as is a user's private one; nobody's is a group of their own on Debian, too
+        // only root is in root's group, and only the user in a private one; the user nobody has a group of its own on Debian, too
         let own = fs::metadata(&way).expect("is there").gid();
         if rustix::process::geteuid().is_root() {
             assert_eq!((own, why(&way.join("journal"))), (0, None));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who uses one file or block device, by whatever name: known by the numbers of its inode, or of the device.
+//! Finds the users of one file or block device, by whatever name they use it: it is known by the numbers of its inode, or of the device.
 
 use super::{How, InUse, User, swaps, users};
 use crate::Error;
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What tells a file or a device from all others.
+/// The numbers that identify a file or a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Numbers {
     /// Major and minor number of its file system's device, and its inode.
@@ -39,7 +39,7 @@ impl Numbers {
         look_at(path).is_some_and(|it| self.is(&it))
     }
 
-    /// The first thing that a process does with it.
+    /// The first use by a process.
     fn used_by(self, pid: u32) -> std::io::Result<Option<(How, PathBuf)>> {
         for entry in fs::read_dir(format!("/proc/{pid}/fd"))?.flatten() {
             let Ok(link) = fs::read_link(entry.path()) else { continue };
@@ -50,8 +50,8 @@ impl Numbers {
         Ok(self.mapped_by(pid)?.map(|path| (How::Mapped, path)))
     }
 
-    /// A line of `/proc/PID/maps`: addresses, rights, offset, `08:01` in hexadecimal, inode, path. Some file systems have other numbers there
-    /// than `stat` has: what is mapped is looked at itself, where we may.
+    /// The first mapping of it. A line of `/proc/PID/maps`: addresses, rights, offset, `08:01` in hexadecimal, inode, path. Some file systems have
+    /// other numbers there than `stat` has: so the mapped file itself is looked at, where we may.
     fn mapped_by(self, pid: u32) -> std::io::Result<Option<PathBuf>> {
         let text = fs::read(format!("/proc/{pid}/maps"))?;
         let text = String::from_utf8_lossy(&text);
@@ -78,8 +78,8 @@ impl Numbers {
         Some(Self::Inode(number(major)?, number(minor)?, inode.parse().ok()?))
     }
 
-    /// Compares the path that was attached, and the file's numbers: the path may lead nowhere, or to another file now. A file system that does not
-    /// answer is not that of this file, which has answered.
+    /// Compares the path that was attached, and the file's numbers, because the path may lead nowhere now, or to another file. A file system that
+    /// does not answer cannot be the one of this file, which has answered.
     fn loops(self) -> impl Iterator<Item = User> {
         let is_it = move |device: &Path, file: &Path| {
             let inode = || {
@@ -92,7 +92,7 @@ impl Numbers {
         attached.map(|(device, file)| User::Loop { device, file })
     }
 
-    /// By the path that was named, in every mount namespace that can be seen.
+    /// Finds it by the path in `/proc/swaps`, looked up in every mount namespace that can be seen.
     fn swap(self) -> Option<User> {
         let files = swaps();
         if files.is_empty() {
@@ -107,10 +107,10 @@ impl Numbers {
     }
 }
 
-/// Everybody else who uses a file: a process that has it open or mapped, a loop device, the kernel as swap; by whatever path.
+/// Every other user of a file: a process that has it open or mapped, a loop device, the kernel as swap; by whatever path.
 ///
 /// # Errors
-/// It cannot be looked at.
+/// The file cannot be looked at.
 pub fn file(path: &Path) -> Result<InUse, Error> {
     let it = look_at(path).ok_or_else(|| Error::path("look at", path, std::io::ErrorKind::NotFound))?;
     let numbers = Numbers::of_inode(&it);
@@ -132,8 +132,8 @@ fn used(numbers: Numbers) -> InUse {
     InUse { by, unseen }
 }
 
-/// Whether the kernel swaps to the file, by whatever name: it refuses to grow a swap file (ETXTBSY). It is asked for a size that no file can have
-/// (EFBIG), so that nothing is changed.
+/// Whether the kernel swaps to the file, by whatever name: the kernel refuses to grow a swap file (ETXTBSY). The asked size is one that no file can
+/// have (EFBIG), so that nothing is changed.
 fn is_swap_file(path: &Path) -> bool {
     let last = u64::try_from(i64::MAX).unwrap_or_default();
     let answer = |file: fs::File| fallocate(&file, FallocateFlags::KEEP_SIZE, last, 1);

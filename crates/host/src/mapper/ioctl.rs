@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
-/// Through which the kernel is asked.
+/// The device file through which the kernel is asked.
 pub const CONTROL: &str = "/dev/mapper/control";
 
 const HEADER_SIZE: u32 = 312;
@@ -35,21 +35,21 @@ pub(crate) const SUSPEND: u32 = 1 << 1;
 pub(crate) const STATUS_TABLE: u32 = 1 << 4;
 pub(crate) const INACTIVE_PRESENT: u32 = 1 << 6;
 const BUFFER_FULL: u32 = 1 << 8;
-/// No freezing of the file system above: the blocks stay the same.
+/// Do not freeze the file system above: its blocks stay the same.
 pub(crate) const SKIP_LOCKFS: u32 = 1 << 10;
 
-/// What udev's rules ask of an event that they shall take for a real one (libdevmapper, `DM_UDEV_PRIMARY_SOURCE_FLAG`).
+/// Tells udev's rules that the event is a real change (libdevmapper, `DM_UDEV_PRIMARY_SOURCE_FLAG`).
 pub(crate) const UDEV_PRIMARY_SOURCE: u32 = 0x0040 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
     Create = 3,
     Remove = 4,
-    /// Suspends or, without the flag, resumes; a resume swaps the loaded table in.
+    /// Suspends, or, without the suspend flag, resumes; a resume puts the loaded table in force.
     Suspend = 6,
     Status = 7,
     LoadTable = 9,
-    /// The one that was loaded and is not in force.
+    /// Removes the table that was loaded and is not in force.
     ClearTable = 10,
     TableStatus = 12,
     ListTargets = 13,
@@ -60,7 +60,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// A device is named by its UUID alone, but when it is made.
+    /// A request for a device. The UUID alone names the device, except when the device is made.
     pub(crate) fn new(name: &str, uuid: &str) -> Result<Self, Error> {
         if name.len() >= NAME_BYTES || uuid.len() >= UUID_BYTES {
             return Err(Error::call(format!("name a device '{name}'"), io::Error::from(io::ErrorKind::InvalidInput)));
@@ -84,7 +84,7 @@ impl Request {
         self
     }
 
-    /// A table of one line.
+    /// Adds a table of one line.
     pub(crate) fn target(mut self, sectors: u64, kind: &str, parameters: &str) -> Self {
         let (spec, text) = (HEADER_BYTES, HEADER_BYTES + TARGET_BYTES);
         self.put(TARGET_COUNT, 1);
@@ -132,7 +132,7 @@ impl Reply {
         self.number(OPEN_COUNT)
     }
 
-    /// As `stat` names it.
+    /// The device number, as `stat` shows it.
     pub(crate) fn device(&self) -> u64 {
         let bytes = self.bytes.get(DEVICE..DEVICE + 8).and_then(|bytes| bytes.try_into().ok());
         u64::from_ne_bytes(bytes.unwrap_or_default())
@@ -150,7 +150,7 @@ impl Reply {
         Some((sectors, self.text(spec + 24), self.text(spec + TARGET_BYTES)))
     }
 
-    /// The answer to [`Command::ListTargets`]: each with its version.
+    /// The answer to [`Command::ListTargets`]: the name and version of each target.
     pub(crate) fn versions(&self) -> Vec<(String, [u32; 3])> {
         let (mut at, mut found) = (self.number(DATA_START) as usize, Vec::new());
         loop {
@@ -170,7 +170,7 @@ impl Reply {
         u32::from_ne_bytes(bytes.unwrap_or_default())
     }
 
-    /// Up to its zero.
+    /// The text at this place, up to its zero byte.
     fn text(&self, at: usize) -> String {
         let bytes = self.bytes.get(at..).unwrap_or_default();
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());

@@ -7,9 +7,9 @@ use std::fmt;
 /// One line: `0 SECTORS delay DEVICE 0 READ DEVICE 0 WRITE DEVICE 0 FLUSH`, times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelayTable {
-    /// Of 512 bytes.
+    /// The length in sectors of 512 bytes.
     pub sectors: u64,
-    /// `7:0`: the device below, by its numbers.
+    /// The numbers of the device below: `7:0`.
     pub device: String,
     pub read_ms: u32,
     pub write_ms: u32,
@@ -17,13 +17,13 @@ pub struct DelayTable {
 }
 
 impl DelayTable {
-    /// What stands behind the target's name. All three groups always: with two a flush would be delayed as a write.
+    /// The words after the target's name. There are always all three groups: with two groups a flush would be delayed as a write.
     pub fn parameters(&self) -> String {
         let group = |ms: u32| format!("{} 0 {ms}", self.device);
         [self.read_ms, self.write_ms, self.flush_ms].map(group).join(" ")
     }
 
-    /// As the kernel shows a table: three, six or nine words.
+    /// Reads a table as the kernel shows it: three, six or nine words.
     pub fn parse(sectors: u64, parameters: &str) -> Option<Self> {
         let words: Vec<&str> = parameters.split_whitespace().collect();
         let groups: Vec<&[&str]> = words.chunks(3).collect();

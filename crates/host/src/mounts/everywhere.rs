@@ -17,15 +17,15 @@ pub struct NamespaceMounts {
     pub pid: u32,
     /// It is the caller's own namespace.
     pub is_own: bool,
-    /// Oldest first; a target is as that process sees it.
+    /// The mounts, oldest first; each target is a path as that process sees it.
     pub mounts: Vec<MountEntry>,
 }
 
-/// The mounts of every mount namespace in which a process lives that we may look at.
+/// The mounts of every mount namespace that has a process at which we may look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Everywhere {
-    /// The caller's own namespace first. A namespace stands there once more for each process with a root of its own (chroot(2)) that sees mounts which the processes
-    /// before it do not; each mount stands there once.
+    /// The caller's own namespace comes first. A namespace is listed once more for each process with a root of its own (chroot(2)) that sees mounts
+    /// which the processes before it do not see. Each mount is listed once.
     pub namespaces: Vec<NamespaceMounts>,
     /// How many processes we were not allowed to look at.
     pub unseen: usize,
@@ -36,16 +36,16 @@ pub fn mounts_everywhere() -> Result<Vec<NamespaceMounts>, Error> {
     Ok(Everywhere::look()?.namespaces)
 }
 
-/// Where something is mounted.
+/// The place of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedAt {
-    /// As the processes of its namespace see it.
+    /// The path as the processes of its namespace see it.
     pub target: PathBuf,
     /// A process that sees it, when it is not in our mount namespace: `nsenter -t PID -m umount TARGET`.
     pub elsewhere: Option<u32>,
 }
 
-/// After "mounted at".
+/// The text after "mounted at".
 impl fmt::Display for MountedAt {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}", self.target.display())?;
@@ -55,9 +55,9 @@ impl fmt::Display for MountedAt {
     }
 }
 
-/// The first such mount, in our mount namespace or in any other that can be seen.
+/// The place of the first mount for which `is_it` holds, in our mount namespace or in any other that can be seen.
 pub fn mounted_anywhere(is_it: &dyn Fn(&MountEntry) -> bool) -> Option<MountedAt> {
-    // ours costs no look at the processes
+    // our own namespace first: it needs no look at the processes
     let own = || mounts().unwrap_or_default().into_iter().find(is_it).map(|it| (it, None));
     let other = || {
         mounts_everywhere().unwrap_or_default().into_iter().find_map(|namespace| {
@@ -69,13 +69,13 @@ pub fn mounted_anywhere(is_it: &dyn Fn(&MountEntry) -> bool) -> Option<MountedAt
 }
 
 impl Everywhere {
-    /// One process of each namespace and root is asked; the file systems are not. Not found is a namespace without a process: one that is only held
-    /// open, or bound somewhere.
+    /// Asks one process of each namespace and root; the file systems are not asked. A namespace without a process is not found, for example one that
+    /// is only held open, or bound to a path.
     pub fn look() -> Result<Self, Error> {
         Self::seen_by(pids())
     }
 
-    /// The same through the processes of a census that was taken before; what is mounted is read now.
+    /// The same through the processes of a census that was taken before; their mounts are read now.
     pub fn of(census: &Census) -> Result<Self, Error> {
         Self::seen_by(census.pids())
     }
@@ -86,13 +86,13 @@ impl Everywhere {
         let namespaces = vec![NamespaceMounts { namespace: own, pid: std::process::id(), is_own, mounts: mounts()? }];
         let mut found = Self { namespaces, unseen: 0 };
         for (namespace, mut views) in views(pids, &mut found.unseen) {
-            // who sees the root of its namespace sees all of it
+            // a process whose root is the namespace's root sees all mounts of the namespace
             views.sort_by_key(|(root, _)| root.as_path() != Path::new("/"));
             let is_own = namespace == own;
             let ours = found.namespaces[0].mounts.iter().filter(|_| is_own);
             let mut known: BTreeSet<u64> = ours.map(|entry| entry.id).collect();
             for (_, pids) in views {
-                // each may have ended meanwhile, and reads as nothing then
+                // each process may have ended meanwhile, and then shows no mounts
                 let seen = pids.into_iter().map(|pid| (pid, mounts_of(pid))).find(|(_, mounts)| !mounts.is_empty());
                 let Some((pid, mounts)) = seen else { continue };
                 let mounts: Vec<MountEntry> = mounts.into_iter().filter(|entry| known.insert(entry.id)).collect();
@@ -130,7 +130,7 @@ fn mounts_of(pid: u32) -> Vec<MountEntry> {
     fs::read(format!("/proc/{pid}/mountinfo")).map(|text| parse(&text)).unwrap_or_default()
 }
 
-/// Of a live process: its mount namespace and its root, as its own namespace names it.
+/// The mount namespace of a live process, and its root as its own namespace names it.
 fn view(pid: u32) -> std::io::Result<(u64, PathBuf)> {
     let namespace = namespace_of(&pid.to_string())?;
     let root = fs::read_link(format!("/proc/{pid}/root"))?;
@@ -148,7 +148,7 @@ fn namespace_of(process: &str) -> std::io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// A process that has left our mount namespace is found, and what it has mounted there.
+    /// A process that has left our mount namespace is found, with the mounts that it has made there.
     #[test]
     #[allow(clippy::disallowed_methods)] // a process for the test
     fn a_mount_in_another_namespace_is_seen() {

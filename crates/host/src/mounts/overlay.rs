@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an overlay is made of. The kernel keeps mounts of its own of these folders, which stand in no table: only the options name them, by the
-//! paths that they had when it was mounted.
+//! The folders of which an overlay is made. The kernel keeps its own mounts of these folders, which are in no table: only the options of the overlay
+//! name the folders, by the paths that they had when it was mounted.
 
 use super::{MountEntry, unescape};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
-/// Those of overlayfs that name folders; with a plus, one each.
+/// The options of overlayfs that name folders; an option with a plus names one folder each time.
 const FOLDERS: [&str; 5] = ["lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir"];
 
 impl MountEntry {
-    /// The folders below an overlay, as whoever mounted it named them; of any other mount nothing.
+    /// The folders below an overlay, with the paths that were given when it was mounted. None for any other mount.
     pub(crate) fn overlay_folders(&self) -> Vec<PathBuf> {
         if self.fstype != "overlay" {
             return Vec::new();
@@ -22,7 +22,7 @@ impl MountEntry {
     }
 }
 
-/// `one:two::data`; a colon within a name stands behind a backslash.
+/// Splits `one:two::data` into folders; a colon that belongs to a name has a backslash before it.
 fn folders(value: &[u8]) -> Vec<PathBuf> {
     let mut names = vec![Vec::new()];
     let mut bytes = value.iter();

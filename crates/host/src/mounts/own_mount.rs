@@ -9,8 +9,8 @@ use std::fs;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
 
-/// The mount that a run has made, told apart from other mounts of the same file system: others may have bound it elsewhere, and a namespace
-/// that was made since has copies.
+/// The mount that a run has made. It must be told apart from other mounts of the same file system: others may have bound it elsewhere, and a
+/// namespace that was made later has copies of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnMount {
     /// `wringer-<run id>`.
@@ -23,27 +23,27 @@ pub struct OwnMount {
 /// Identifies a mount, even after its path has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Of the file system, as mountinfo writes it: `0:55`. The kernel gives it to another one when this one has ended.
+    /// The device number of the file system, as mountinfo writes it: `0:55`. The kernel gives it to another file system when this one has ended.
     pub device: String,
-    /// As mountinfo writes it. The kernel gives it to another mount when this one is gone.
+    /// The number of the mount, as mountinfo writes it. The kernel gives it to another mount when this one is gone.
     pub id: u64,
-    /// Never given again; from Linux 6.8 on.
+    /// A number that is never given again; from Linux 6.8 on.
     pub unique: Option<u64>,
 }
 
-/// In a run's folder: the [`Mark`] of its mount, as JSON.
+/// The file in a run's folder that has the [`Mark`] of the run's mount, as JSON.
 pub const MARK_FILE: &str = "mount";
 
 impl Mark {
-    /// Written down in a run's folder. `None`: it was not, or the layer was cut before.
+    /// Reads the mark from a run's folder. `None`: no mark was written, for example because the layer was interrupted before.
     pub fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(folder.join(MARK_FILE)).ok()?).ok()
     }
 
-    /// Of the topmost mount at `target`. The file system is not asked.
+    /// The mark of the topmost mount at `target`. The file system is not asked.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The target cannot be opened.
     pub fn of(target: &Path) -> Result<Self, Error> {
         let failed = |errno: rustix::io::Errno| Error::path("look at the mount of", target, errno);
         let file = open(target, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
@@ -59,7 +59,7 @@ impl Mark {
     }
 }
 
-/// linux/stat.h, since Linux 6.8.
+/// The flag from linux/stat.h, since Linux 6.8.
 const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
 
 /// The mount through which a descriptor was opened. `fdinfo` is a path below `/proc`.
@@ -69,7 +69,7 @@ pub(super) fn mount_id(fdinfo: &str) -> Option<u64> {
 }
 
 impl OwnMount {
-    /// To be called right after the mount was made. There is no mark when something was mounted upon it since.
+    /// To be called right after the mount was made. There is no mark when something was mounted on it since.
     pub fn just_mounted(source: &str, fstype: &str, target: &Path) -> Self {
         let ours = Self { source: source.to_owned(), fstype: fstype.to_owned(), mark: None };
         let mounts = mounts().unwrap_or_default();
@@ -86,7 +86,7 @@ impl OwnMount {
     /// The run's mount, among the mounts of our namespace.
     pub(crate) fn among<'a>(&self, mounts: &'a [MountEntry]) -> Option<&'a MountEntry> {
         let id = match &self.mark {
-            // the kernel may be older, or the mount gone
+            // an older kernel does not know the unique number; `None`: the mount is gone
             Some(mark) => Some(mark.unique.map_or(Some(mark.id), |unique| old_id(unique).unwrap_or(Some(mark.id)))?),
             None => None,
         };
@@ -94,26 +94,26 @@ impl OwnMount {
     }
 }
 
-/// Where the run's mount is, and what keeps it from being unmounted.
+/// Where the run's mount is, and what prevents its unmounting.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
     pub(crate) ours: Option<MountEntry>,
-    /// In words.
+    /// The obstacles, in words.
     pub(crate) obstacles: Vec<String>,
-    /// Each mount of the file system that can be seen: those who have a file open through one of them use it.
+    /// The number of each mount of the file system that can be seen: a process that has a file open through one of them uses the file system.
     pub(crate) ids: Vec<u64>,
-    /// As mountinfo writes it.
+    /// The device number, as mountinfo writes it.
     pub(crate) device: Option<String>,
 }
 
 impl Look {
-    /// Neither the mount nor anything in its way is left, as far as can be seen.
+    /// Whether neither the mount nor an obstacle is left, as far as can be seen.
     pub(crate) fn is_empty(&self) -> bool {
         self.ours.is_none() && self.obstacles.is_empty()
     }
 
-    /// `others_too`: other mounts of the file system are in the way, too. It is still served, and their users would see another file system than
-    /// we at the same path: locks and caches would not be shared any more.
+    /// `others_too`: other mounts of the file system are obstacles, too, because the file system is still served. Without that check their users
+    /// would see another file system than we at the same path: they would not share locks and caches with us any more.
     pub(crate) fn take(ours: &OwnMount, others_too: bool) -> Result<Self, Error> {
         let everywhere = Everywhere::look()?;
         let own = &everywhere.namespaces[0].mounts;
@@ -147,7 +147,7 @@ impl Look {
     }
 }
 
-/// The overlays that were made of it since: each keeps a mount of it that no table shows.
+/// The overlays that were made of the run's mount since: each keeps a mount of it that no table shows.
 fn overlays(ours: &OwnMount, mounts: &[MountEntry]) -> Vec<String> {
     let Some(first) = mounts.iter().position(|entry| ours.is_of(entry)) else { return Vec::new() };
     let targets: Vec<&Path> = mounts.iter().filter(|entry| ours.is_of(entry)).map(|it| it.target.as_path()).collect();
@@ -158,19 +158,19 @@ fn overlays(ours: &OwnMount, mounts: &[MountEntry]) -> Vec<String> {
     later.map(|entry| format!("the overlay at {} is made of it", entry.target.display())).collect()
 }
 
-/// As the kernel names a process.
+/// The name that the kernel has for a process.
 pub(crate) fn command(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
-/// Whether a path walk to the run's mount ends at that mount, with nothing upon it.
+/// Whether a path walk to the run's mount ends at that mount, with nothing mounted on it.
 pub(crate) fn is_on_top(ours: &OwnMount, id: u64, target: &Path) -> bool {
     let Ok(mounts) = mounts() else { return false };
     let found = ours.among(&mounts).filter(|found| found.id == id && found.target == target);
     found.is_some_and(|found| above(&mounts, found).is_empty())
 }
 
-/// The mounts that lie on the run's mount, or hide it.
+/// The mounts that are on the run's mount, or hide it.
 fn above(mounts: &[MountEntry], ours: &MountEntry) -> Vec<String> {
     let is_upon = |entry: &&MountEntry| entry.parent == ours.id && entry.id != ours.id;
     let named = |entry: &MountEntry| format!("{} ({})", entry.source, entry.fstype);
@@ -193,7 +193,7 @@ fn above(mounts: &[MountEntry], ours: &MountEntry) -> Vec<String> {
     }
 }
 
-/// The mount in which a path walk from our root to `target` arrives. Each mount that is crossed on the way is upon the one before it.
+/// The mount at which a path walk from our root to `target` ends. Each mount that the walk crosses lies on the one before it.
 fn arrival<'a>(mounts: &'a [MountEntry], target: &Path) -> Option<&'a MountEntry> {
     let root = mounts.iter().find(|entry| {
         entry.target == Path::new("/") && mounts.iter().all(|it| it.id != entry.parent || it.id == entry.id)
@@ -213,7 +213,7 @@ fn arrival<'a>(mounts: &'a [MountEntry], target: &Path) -> Option<&'a MountEntry
     }
 }
 
-/// The groups into which the kernel passes on what is unmounted from below the mount on which `ours` lies.
+/// The groups of mounts to which the kernel passes on an unmount below the mount on which `ours` lies.
 fn peers(everywhere: &Everywhere, ours: &MountEntry) -> Vec<u64> {
     let parent = everywhere.namespaces[0].mounts.iter().find(|entry| entry.id == ours.parent);
     let mut groups: Vec<u64> = parent.and_then(|parent| parent.shared).into_iter().collect();
@@ -232,7 +232,8 @@ fn peers(everywhere: &Everywhere, ours: &MountEntry) -> Vec<u64> {
     groups
 }
 
-/// Whether `copy`, among `theirs`, goes with `ours`: both lie at the same place of the same file system, in mounts to which the kernel passes it on.
+/// Whether the kernel unmounts `copy`, one of `theirs`, together with `ours`: both lie at the same place of the same file system, and the kernel
+/// passes the unmount on to the mount below `copy`.
 fn follows(theirs: &[MountEntry], copy: &MountEntry, own: &[MountEntry], ours: &MountEntry, groups: &[u64]) -> bool {
     let parent = |mounts: &[MountEntry], of: &MountEntry| mounts.iter().find(|entry| entry.id == of.parent).cloned();
     let (Some(here), Some(there)) = (parent(own, ours), parent(theirs, copy)) else { return false };
@@ -241,7 +242,7 @@ fn follows(theirs: &[MountEntry], copy: &MountEntry, own: &[MountEntry], ours: &
     };
     let told = there.shared.is_some_and(|group| groups.contains(&group))
         || there.follows.is_some_and(|group| groups.contains(&group));
-    // a mount on a part of the copy keeps it
+    // a mount on a part of the copy prevents its unmount
     let is_kept =
         theirs.iter().any(|entry| entry.parent == copy.id && entry.id != copy.id && entry.target != copy.target);
     told && !is_kept && here.device == there.device && place(&here, ours) == place(&there, copy)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! statmount(2), since Linux 6.8: mounts by ids that are never given again.
+//! statmount(2), since Linux 6.8: reads mounts by ids that are never given again.
 
 use std::io;
 
-/// The same number for every architecture.
+/// The number is the same for every architecture.
 const SYS_STATMOUNT: libc::c_long = 457;
 const STATMOUNT_MNT_BASIC: u64 = 2;
 
-/// linux/mount.h: `mnt_id_req`, its first version.
+/// `mnt_id_req` of linux/mount.h, its first version.
 #[repr(C)]
 struct Request {
     size: u32,
@@ -16,7 +16,7 @@ struct Request {
     param: u64,
 }
 
-/// `statmount`, up to what is read here; the kernel fills 512 bytes.
+/// `statmount`, up to the last field that is read here; the kernel fills 512 bytes.
 #[repr(C)]
 struct Answer {
     size: u32,
@@ -30,10 +30,10 @@ struct Answer {
     rest: [u8; 448],
 }
 
-/// The id that mountinfo has for the mount, in our namespace.
+/// The id that mountinfo shows for the mount, in our namespace.
 ///
 /// # Errors
-/// The kernel does not know of such ids. `Ok(None)`: the mount is gone, or in another namespace.
+/// The kernel does not know such ids. `Ok(None)`: the mount is gone, or in another namespace.
 pub(super) fn old_id(unique: u64) -> Result<Option<u64>, io::Error> {
     let request = Request { size: 24, spare: 0, id: unique, param: STATMOUNT_MNT_BASIC };
     // SAFETY: numbers and arrays of numbers, for which zeros are valid.

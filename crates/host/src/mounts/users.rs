@@ -9,8 +9,8 @@ use std::fs;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
-/// Processes that have a file of this file system open or mapped, or their working directory or root in it, in any namespace; without Wringer's
-/// helpers. The file system is not asked: it may hang.
+/// The processes that have a file of this file system open or mapped, or their working directory or root in it, in any namespace; Wringer's helpers
+/// are left out. The file system is not asked: it may hang.
 pub(crate) fn users(look: &Look) -> Vec<Holder> {
     let visible: BTreeSet<u64> = Everywhere::look()
         .map(|it| it.namespaces.iter().flat_map(|it| it.mounts.iter().map(|entry| entry.id)).collect())
@@ -19,7 +19,7 @@ pub(crate) fn users(look: &Look) -> Vec<Holder> {
     users.filter(|pid| !is_helper(*pid)).map(|pid| Holder { pid, command: command(pid) }).collect()
 }
 
-/// Whether the process serves a FUSE file system, or is about to: whoever has a file there would get an error if it ended.
+/// Whether the process serves a FUSE file system, or is about to serve one: if it ended, every process with a file there would get an error.
 pub fn serves_files(pid: u32) -> bool {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     descriptors.into_iter().any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link == Path::new("/dev/fuse")))
@@ -39,7 +39,7 @@ fn has_open(pid: u32, look: &Look, visible: &BTreeSet<u64>) -> bool {
     fs::read_dir(&folder).into_iter().flatten().flatten().any(|entry| {
         let Some(number) = entry.file_name().to_str().map(str::to_owned) else { return false };
         let Some(id) = mount_id(&format!("{pid}/fdinfo/{number}")) else { return false };
-        // a mount that was taken out of the tree (umount -l) is in no table, and lasts for as long as its files are open
+        // a mount that was taken out of the tree (umount -l) is in no table, and exists as long as its files are open
         look.ids.contains(&id) || !visible.contains(&id) && is_on(&entry.path(), look)
     })
 }
@@ -52,7 +52,7 @@ fn is_on(descriptor: &Path, look: &Look) -> bool {
             .is_ok_and(|it| look.device.as_deref() == Some(&format!("{}:{}", it.stx_dev_major, it.stx_dev_minor)))
 }
 
-/// `7f1c2000-7f1c3000 r--s 00000000 00:37 12 /path`: the numbers are hexadecimal.
+/// Whether the process has a file mapped. In `7f1c2000-7f1c3000 r--s 00000000 00:37 12 /path` the numbers are hexadecimal.
 fn has_mapped(pid: u32, look: &Look) -> bool {
     let number = |text: &str, radix| u32::from_str_radix(text, radix).ok();
     let pair = |text: &str, radix| {

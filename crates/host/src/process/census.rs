@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One list of all processes, with their marks: for all questions that one command asks.
+//! One list of all processes, with their marks, which serves all questions of one command.
 
 use super::RUN_VARIABLE;
 use super::identity::{Identity, Stat};
@@ -9,16 +9,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What every process of a run carries.
+/// The mark that every process of a run carries.
 #[derive(Debug, Clone)]
 pub struct Mark {
-    /// Its path; held open.
+    /// The path of the token, which the process holds open.
     pub token: PathBuf,
-    /// In the environment, as `WRINGER_RUN`.
+    /// The value of `WRINGER_RUN` in its environment.
     pub run_id: String,
 }
 
-/// The processes of one moment, with the files and the environment that each showed. Answers name only processes that lived then and still live.
+/// The processes of one moment, with the files and the environment that each showed. Answers name only processes that existed then and are still
+/// alive.
 #[derive(Debug)]
 pub struct Census {
     residents: Vec<Resident>,
@@ -28,7 +29,8 @@ pub struct Census {
 #[derive(Debug)]
 pub(super) struct Resident {
     pub(super) identity: Identity,
-    /// The caller, or a child of it between fork and exec: such a child still has all descriptors of the caller, and loses them with exec.
+    /// It is the caller, or a child of the caller between fork and exec: such a child still has all descriptors of the caller, and loses them with
+    /// exec.
     is_us: bool,
     /// The entries below `/proc/PID/fd`, and what they link to.
     pub(super) links: io::Result<Vec<(PathBuf, PathBuf)>>,
@@ -44,7 +46,7 @@ impl Census {
     pub(super) fn of(pids: impl Iterator<Item = u32>) -> Self {
         let own = std::process::id();
         let mut residents: Vec<Resident> = pids.filter_map(|pid| Resident::look(pid, own)).collect();
-        // a process that ends, or executes another program, refuses for a moment
+        // a process that ends, or executes another program, refuses the look for a moment
         if residents.iter().any(Resident::refuses) {
             std::thread::sleep(MOMENT);
             let again = |it: Resident| if it.refuses() { Resident::look(it.identity.pid, own) } else { Some(it) };
@@ -57,7 +59,7 @@ impl Census {
         self.residents.iter().map(|it| it.identity.pid)
     }
 
-    /// All but the caller.
+    /// All processes but the caller.
     pub(super) fn others(&self) -> impl Iterator<Item = &Resident> {
         let own = std::process::id();
         self.residents.iter().filter(move |it| it.identity.pid != own)
@@ -90,11 +92,11 @@ fn is_fork(pid: u32, stat: &Stat, own: u32) -> bool {
 }
 
 impl Resident {
-    /// `None`: it has ended.
+    /// `None`: the process has ended.
     fn look(pid: u32, own: u32) -> Option<Self> {
         let stat = Stat::read(pid)?;
         let identity = stat.identity_of(pid)?;
-        // Whether it is a fork is asked first: a child that executes its program after that holds the token because it was given it.
+        // This is asked first: a child that executes its program after this moment was given the token, if it holds the token.
         let is_us = pid == own || is_fork(pid, &stat, own);
         let environment = fs::read(format!("/proc/{pid}/environ"));
         Some(Self { identity, is_us, links: links(pid), environment })
@@ -105,7 +107,7 @@ impl Resident {
         !self.is_us && (refused(self.links.as_ref().err()) || refused(self.environment.as_ref().err()))
     }
 
-    /// Its environment may be shown where its files are not.
+    /// Whether the process carries the mark. Its environment may be readable where its files are not.
     fn carries(&self, is_token: &dyn Fn(&Path, &Path) -> bool, run_id: &str) -> Look {
         let by_token = match &self.links {
             Ok(links) => Look::of(Ok(links.iter().any(|(path, link)| is_token(path, link)))),

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// How long the kernel may take to say that a file system is dead.
+/// How long the kernel may take to answer that a file system is dead.
 const DEADLINE: Duration = Duration::from_millis(500);
 
 /// Whether the process uses the mount of a dead slow layer: with an open file, its working directory or its root.
@@ -20,7 +20,7 @@ pub(super) fn is_cut_off(pid: u32) -> bool {
     layers.any(|mount| !has_layer(mount) && is_dead(pid, &mount.target))
 }
 
-/// A live layer may hang, and then a process that asks for one of its files hangs, too.
+/// Whether the layer of the mount lives. It is checked first, because a live layer may hang, and then a question about its files hangs, too.
 fn has_layer(mount: &MountEntry) -> bool {
     let run = mount.source.strip_prefix("wringer-").unwrap_or(&mount.source);
     with_mark(Path::new(""), run).found.iter().any(|process| is_layer(process.pid))
@@ -31,7 +31,7 @@ fn is_layer(pid: u32) -> bool {
     arguments.split(|byte| *byte == 0).skip(1).take(2).eq([b"internal".as_slice(), b"slowfs"])
 }
 
-/// Asked in a thread: the layer of a process that cannot be seen from here may live, and hang.
+/// Asks in a thread of its own: a layer whose process cannot be seen from here may live, and hang.
 fn is_dead(pid: u32, target: &Path) -> bool {
     let mut path = OsString::from(format!("/proc/{pid}/root"));
     path.push(target);

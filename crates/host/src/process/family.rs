@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which processes belong to a run by their place in the tree of processes, and which of them belong to another run: a server that
+//! Finds the processes of a run by their place in the tree of processes, and tells which of them belong to another run: a server that
 //! `wringer sandbox start` has started below another run's command does not belong to that command.
 
 use super::identity::{Identity, Stat};
@@ -10,10 +10,10 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The first bytes of the journal that lies beside a run's token.
+/// The first bytes of the journal, which is in the same folder as a run's token.
 const JOURNAL_MAGIC: &[u8] = b"WRINGERJ";
 
-/// `leaders` and every live process below them, but for those that belong to another run, and what is below these.
+/// `leaders` and every live process below them, without the processes that belong to another run, and without the processes below these.
 pub fn family(leaders: &[Identity]) -> BTreeSet<Identity> {
     let alive: Vec<u32> = leaders.iter().filter(|leader| leader.is_alive()).map(|leader| leader.pid).collect();
     let own: BTreeSet<PathBuf> = alive.iter().copied().chain([std::process::id()]).flat_map(tokens_of).collect();
@@ -27,7 +27,8 @@ pub fn family(leaders: &[Identity]) -> BTreeSet<Identity> {
     found.into_iter().filter_map(Identity::of).collect()
 }
 
-/// Whether this process, or the next one above it that belongs to a run at all, belongs to another run than the one with `token`.
+/// Whether this process belongs to another run than the one with `token`. If it belongs to no run, the next process above it that belongs to a run
+/// decides.
 pub fn is_of_another_run(pid: u32, token: &Path) -> bool {
     let mut next = Some(pid);
     while let Some(pid) = next.filter(|pid| *pid > 1) {
@@ -40,13 +41,13 @@ pub fn is_of_another_run(pid: u32, token: &Path) -> bool {
     false
 }
 
-/// Whether it holds tokens of runs, and none of `own`.
+/// Whether the process holds tokens of runs, and none of `own`.
 fn is_elsewhere(pid: u32, own: &BTreeSet<PathBuf>) -> bool {
     let tokens = tokens_of(pid);
     !tokens.is_empty() && tokens.is_disjoint(own)
 }
 
-/// The tokens of runs that this process holds open. One whose run has ended is none: its folder is gone.
+/// The tokens of runs that this process holds open. The token of a run that has ended does not count: its folder is gone.
 fn tokens_of(pid: u32) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let links = entries.filter_map(|entry| Some((entry.path(), fs::read_link(entry.path()).ok()?)));

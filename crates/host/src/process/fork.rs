@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A copy of this process that does its work: for a process that must be replaced at once, also when no program can be read.
+//! A copy of this process that does its work: for a process that must be replaceable at once, even when no program file can be read.
 
 use crate::Error;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -8,18 +8,18 @@ use rustix::process::{
 };
 use std::io;
 
-/// The caller waits for it. It carries the marks of this process: the run's token, its id.
+/// A forked child. The caller must wait for its end. It carries the marks of this process: the run's token, its id.
 #[derive(Debug)]
 pub struct Forked {
     pid: Pid,
     pidfd: OwnedFd,
 }
 
-/// Runs `body` in a child, which ends with what it returns.
+/// Runs `body` in a child, which ends with the status that `body` returns.
 ///
 /// # Errors
-/// This process has more than one thread: the child has the calling one alone, and could wait for ever for a lock that another one
-/// held, the allocator's above all (fork(2)). Or the kernel cannot make a process.
+/// This process has more than one thread: the child has only the calling thread, and could wait for ever for a lock that another thread held, above
+/// all the allocator's lock (fork(2)). Or the kernel cannot make a process.
 pub fn fork(body: impl FnOnce() -> i32) -> Result<Forked, Error> {
     let failed = |source: io::Error| Error::call("fork", source);
     let threads = threads()?;
@@ -28,22 +28,22 @@ pub fn fork(body: impl FnOnce() -> i32) -> Result<Forked, Error> {
             "this process has {threads} threads, and the copy would have one"
         ))));
     }
-    // SAFETY: this thread is the only one, as was just seen, and nobody but itself could start another one: so nobody holds a lock that
-    // the child lacks, and `body` may do whatever a program with one thread may.
+    // SAFETY: this thread is the only one, as was checked above, and no other thread could start a new one: so nobody holds a lock that the child
+    // would miss, and `body` may do whatever a program with one thread may do.
     let pid = match unsafe { libc::fork() } {
         0 => {
             let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(101);
-            // SAFETY: ends the child without what the parent registered for its own end.
+            // SAFETY: ends the child without the exit handlers that the parent has registered for its own end.
             unsafe { libc::_exit(status) }
         }
         pid => Pid::from_raw(pid).filter(|_| pid > 0).ok_or_else(|| failed(io::Error::last_os_error()))?,
     };
-    // not waited for yet: the pid cannot be another one's
+    // nobody has waited for the child yet, so no other process can have its pid
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| failed(errno.into()))?;
     Ok(Forked { pid, pidfd })
 }
 
-/// Of this process.
+/// The number of threads of this process.
 fn threads() -> Result<usize, Error> {
     let path = "/proc/self/task";
     let entries = std::fs::read_dir(path).map_err(|source| Error::path("read", path, source))?;
@@ -55,7 +55,7 @@ impl Forked {
         self.pid.as_raw_nonzero().get().cast_unsigned()
     }
 
-    /// Readable when it has ended, with all its threads.
+    /// Readable when the child has ended, with all its threads.
     pub fn pidfd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
@@ -69,7 +69,7 @@ impl Forked {
             .is_ok_and(|status| status.is_some())
     }
 
-    /// How it ended; waits for the end.
+    /// Waits for the end of the child, and returns how it ended.
     pub fn reap(&self) -> Option<WaitIdStatus> {
         loop {
             match waitid(WaitId::PidFd(self.pidfd()), WaitIdOptions::EXITED) {
@@ -84,13 +84,13 @@ impl Forked {
 mod tests {
     use super::*;
 
-    /// In a copy of this program that has one thread, as the tests have several.
+    /// Runs `check` in a copy of this program that has one thread, because the test program has several.
     fn alone(check: fn() -> bool) {
         // SAFETY: the child runs `check`, which allocates: glibc's allocator is usable in it (fork handlers), and nothing else is shared.
         match unsafe { libc::fork() } {
             0 => {
                 let passed = std::panic::catch_unwind(check).unwrap_or(false);
-                // SAFETY: ends the child without the end of the tests.
+                // SAFETY: ends the child without the exit handlers of the test program.
                 unsafe { libc::_exit(i32::from(!passed)) }
             }
             pid => {

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// A process, told apart from a later one with the same pid.
+/// A process, distinguished from a later process with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Identity {
     pub pid: u32,
@@ -16,7 +16,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// `None` when there is no such process, or it is a zombie: dead, and only waiting for its parent.
+    /// `None` when there is no such process, or it is a zombie: it is dead, and only waits for its parent.
     pub fn of(pid: u32) -> Option<Self> {
         Stat::read(pid)?.identity_of(pid)
     }
@@ -25,7 +25,7 @@ impl Identity {
         Self::of(std::process::id())
     }
 
-    /// How long ago it was started; suspend counts, and nobody can set that clock.
+    /// The time since the process was started; suspend counts, and nobody can set that clock.
     pub fn age(&self) -> Duration {
         let ticks = rustix::param::clock_ticks_per_second().max(1);
         crate::clock::boot_time().saturating_sub(Duration::from_millis(self.start_time * 1000 / ticks))
@@ -35,7 +35,7 @@ impl Identity {
         Self::of(self.pid) == Some(*self)
     }
 
-    /// Whether the kernel shows us what it has open; not from within a user namespace that it is outside of.
+    /// Whether the kernel shows us its open files. In a user namespace it does not show those of a process outside of that namespace.
     pub fn may_be_looked_into(&self) -> bool {
         fs::read_dir(format!("/proc/{}/fd", self.pid)).is_ok()
     }
@@ -49,14 +49,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// `None` when that process is gone. The start time is compared after the pidfd is open, so a reused pid is noticed.
+    /// `None` when that process is gone. The start time is compared after the pidfd is open, so that a reused pid is noticed.
     pub fn open(identity: Identity) -> Option<Self> {
         let pid = Pid::from_raw(i32::try_from(identity.pid).ok()?)?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
         identity.is_alive().then_some(Self { identity, pidfd })
     }
 
-    /// A child that the caller has not waited for yet: its pid cannot be reused, and it may have ended already.
+    /// For a child that the caller has not waited for yet: its pid cannot be reused, and the child may have ended already.
     pub(super) fn of_child(pid: u32) -> Option<Self> {
         let identity = Identity { pid, start_time: Stat::read(pid)?.start_time };
         let pidfd = pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()?;
@@ -79,7 +79,7 @@ impl Process {
         poll(&mut set, timeout.as_ref()).is_ok_and(|ready| ready > 0)
     }
 
-    /// An error means that it is gone, or not ours to signal.
+    /// An error means that the process is gone, or that we may not signal it.
     pub fn signal(&self, signal: Signal) -> rustix::io::Result<()> {
         pidfd_send_signal(&self.pidfd, signal)
     }
@@ -89,7 +89,7 @@ impl Process {
     }
 }
 
-/// What we need of `/proc/PID/stat`.
+/// The needed fields of `/proc/PID/stat`.
 pub(super) struct Stat {
     pub(super) state: u8,
     pub(super) parent: u32,
@@ -97,7 +97,7 @@ pub(super) struct Stat {
     pub(super) start_time: u64,
 }
 
-/// include/linux/sched.h
+/// The flag from include/linux/sched.h.
 const PF_KTHREAD: u32 = 0x0020_0000;
 
 impl Stat {
@@ -114,7 +114,7 @@ impl Stat {
         Self::at(Path::new(&format!("/proc/{pid}")))
     }
 
-    /// Of a process or a thread: its folder below `/proc`.
+    /// Reads the state of a process or a thread from its folder below `/proc`.
     pub(super) fn at(folder: &Path) -> Option<Self> {
         Self::parse(&fs::read_to_string(folder.join("stat")).ok()?)
     }
@@ -131,10 +131,10 @@ impl Stat {
     }
 }
 
-/// How one of our own threads stands.
+/// The state of one of our own threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadLook {
-    /// As in `/proc/PID/stat`: `D` is an uninterruptible wait.
+    /// The letter as in `/proc/PID/stat`: `D` is an uninterruptible wait.
     pub state: u8,
     /// User and system time so far.
     pub cpu_ticks: u64,

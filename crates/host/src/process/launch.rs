@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The body of `wringer internal launch`: enters a namespace, starts one server, and stays its parent.
 //!
-//! It ends the server (stop signal, grace, SIGKILL) when it is asked to (SIGTERM), or when its lifeline ends because
-//! controller and watchdog are dead. The kernel sends the server its stop signal when the launcher itself is killed.
+//! It ends the server (stop signal, grace, SIGKILL) when a signal asks for that (SIGTERM), or when its lifeline ends because controller and watchdog
+//! are dead. When the launcher itself is killed, the kernel sends the server its stop signal.
 
 use super::family::own_tokens;
 use super::order::{Answer, ORDER_VARIABLE, Order, write_line};
@@ -21,14 +21,14 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// The part of a [`ChildSpec`] that the launcher applies: its order.
+/// The part of a [`ChildSpec`] that the launcher applies: the launcher's order.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct LaunchSettings {
     pub program: OsString,
     pub args: Vec<OsString>,
-    /// For the server only: its library path would make the launcher load other libraries.
+    /// Variables for the server only: a library path for the server would make the launcher load other libraries.
     pub env: Vec<(OsString, OsString)>,
-    /// Of the inherited environment; `env` may name them again.
+    /// Variables of the inherited environment to remove; `env` may set them again.
     pub without_env: Vec<OsString>,
     pub cwd: Option<PathBuf>,
     pub identity: Option<(u32, u32)>,
@@ -48,7 +48,7 @@ pub struct LaunchSettings {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Launched {
     pub pid: u32,
-    /// `None`: it had ended before that could be read.
+    /// `None`: the server had ended before its start time could be read.
     pub start_time: Option<u64>,
 }
 
@@ -92,18 +92,18 @@ impl LaunchSettings {
     }
 }
 
-/// Runs until the server has ended; returns its exit status, 128 + n when signal n ended it. The processes that a command in the foreground
-/// left running are ended then, or let go.
+/// Runs until the server has ended. Returns the server's exit status, or 128 + n when signal n ended it. Processes that a command in the foreground
+/// left running are ended then, or live on, as the settings say.
 ///
 /// # Errors
-/// The namespace cannot be entered or the server not started. They are also reported on the ready pipe.
+/// The namespace cannot be entered, or the server cannot be started. The ready pipe reports these errors, too.
 pub fn launch(settings: &LaunchSettings) -> Result<i32, Error> {
     let (lifeline, mut ready) = (lifeline(), inherited_descriptor(READY_VARIABLE));
     let stop_signals = block_stop_signals()?;
     let adopted = if settings.foreground { Some(adopt()?) } else { None };
     let mut server =
         start(settings).inspect_err(|error| write_line(ready.as_ref(), &Answer::<()>::Error(chain(error))))?;
-    // the launcher may outlive its command, and must not keep that command's folder busy
+    // the launcher may outlive its command, and must not keep the command's working directory busy
     let _ = std::env::set_current_dir("/");
     let identity = Identity::of(server.id());
     let launched = Launched { pid: server.id(), start_time: identity.map(|identity| identity.start_time) };
@@ -122,7 +122,7 @@ pub fn launch(settings: &LaunchSettings) -> Result<i32, Error> {
     }
     let status = server.wait().map_err(|source| Error::path("wait for", &settings.program, source))?;
     if let Some(Leftovers { folder, beginning }) = &settings.leftovers {
-        let _ = files::remove_beginning(folder, beginning); // what stays does no harm, and goes with the folder
+        let _ = files::remove_beginning(folder, beginning); // files that stay do no harm, and are removed with the folder
     }
     if let Some(adopted) = adopted {
         let orphans = if settings.leave {
@@ -159,16 +159,16 @@ fn start(settings: &LaunchSettings) -> Result<Child, Error> {
     command.spawn().map_err(|source| Error::path("start", &settings.program, source))
 }
 
-/// Descriptors that a command is not to inherit.
+/// Marks descriptors that a command must not inherit.
 fn keep_to_ourselves(descriptors: &[i32]) {
     for number in descriptors {
-        // SAFETY: it is open: it was inherited for as long as this process lives.
+        // SAFETY: the descriptor is open: this process inherited it and keeps it open until its own end.
         let descriptor = unsafe { BorrowedFd::borrow_raw(*number) };
         let _ = rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC);
     }
 }
 
-/// What a launcher waits for, besides the end of its server.
+/// The events for which a launcher waits, besides the end of its server.
 struct Ends<'a> {
     /// A signal asks for the end.
     stop: Option<&'a OwnedFd>,
@@ -177,7 +177,7 @@ struct Ends<'a> {
     adopted: Option<&'a Adopted>,
 }
 
-/// `true` when the server ended by itself, `false` when it is to be ended.
+/// Returns `true` when the server ended by itself, and `false` when the launcher must end it.
 fn await_server(server: &Process, ends: &Ends<'_>) -> bool {
     loop {
         let orphans = ends.adopted.map(Adopted::ended);
@@ -196,7 +196,7 @@ fn await_server(server: &Process, ends: &Ends<'_>) -> bool {
     }
 }
 
-/// Blocks SIGTERM, SIGINT and SIGHUP; the descriptor is readable once one has come. To be called before threads start.
+/// Blocks SIGTERM, SIGINT and SIGHUP; the descriptor becomes readable when one of them has come. To be called before threads start.
 pub fn block_stop_signals() -> Result<OwnedFd, Error> {
     signals(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
 }

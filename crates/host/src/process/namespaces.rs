@@ -4,8 +4,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 
-/// Which namespaces a process lives in (namespaces(7)): the inode numbers of `/proc/PID/ns/*`. What is known of processes and
-/// mounts holds in these. 0: this kernel has none of that kind, and so everybody is in the same.
+/// The namespaces in which a process lives (namespaces(7)): the inode numbers of `/proc/PID/ns/*`. What is known of processes and mounts is valid in
+/// these namespaces. 0: this kernel has no namespaces of that kind, so all processes are in the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Namespaces {
     pub pid: u64,
@@ -14,7 +14,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// `None` when `/proc` does not say.
+    /// `None` when `/proc` does not show them.
     pub fn own() -> Option<Self> {
         Some(Self { pid: inode("pid")?, user: inode("user")?, mount: inode("mnt")? })
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a child in a role of ours is told and what it answers: one type each, written as JSON. Its only argument is the role.
+//! The order that a child in one of our roles gets, and its answer: one type each, written as JSON. The child's only argument is the role.
 //!
-//! The order is a file in memory, given as standard input. A launcher gets it on a descriptor, because its standard input is its command's.
-//! So arguments, which everybody may read, tell nothing, and an order may be longer than an argument (execve(2)).
+//! The order is a file in memory, given as standard input. A launcher gets it on another descriptor, because its standard input belongs to its
+//! command. So the arguments, which everybody may read, show nothing of the order, and an order may be longer than an argument (execve(2)).
 
 use super::{READY_VARIABLE, inherited_descriptor};
 use crate::Error;
@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 
-/// What a child in one role is told.
+/// The order for a child in one role.
 pub trait Order: Serialize + DeserializeOwned {
-    /// As in `wringer internal ROLE`.
+    /// The role, as in `wringer internal ROLE`.
     const ROLE: &'static str;
-    /// What it says when it is ready.
+    /// The child's report when it is ready.
     type Ready: Serialize + DeserializeOwned;
 }
 
-/// The number of the descriptor that a launcher reads its order from.
+/// The number of the descriptor from which a launcher reads its order.
 pub(super) const ORDER_VARIABLE: &str = "WRINGER_ORDER_FD";
 
 #[derive(Serialize, Deserialize)]
@@ -30,23 +30,23 @@ struct Written<R, O> {
     order: O,
 }
 
-/// The one line that a child says.
+/// The one line that a child answers.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer<R> {
     Ready(R),
-    /// Why it will never be ready.
+    /// Why the child will never be ready.
     Error(String),
 }
 
 /// # Errors
-/// A path in it is not UTF-8.
+/// A path in the order is not UTF-8.
 pub(super) fn written<O: Order>(order: &O) -> Result<String, Error> {
     let written = Written { role: O::ROLE, order };
     serde_json::to_string(&written).map_err(|error| Error::call(format!("write the order of {}", O::ROLE), error))
 }
 
-/// A file in memory, to be read from its beginning.
+/// Makes a file in memory that is read from its beginning.
 pub(super) fn in_memory(text: &str) -> Result<OwnedFd, Error> {
     let make = || -> io::Result<File> {
         let mut file = File::from(memfd_create("wringer-order", MemfdFlags::CLOEXEC)?);
@@ -57,10 +57,10 @@ pub(super) fn in_memory(text: &str) -> Result<OwnedFd, Error> {
     make().map(OwnedFd::from).map_err(|error| Error::call("make a file in memory", error))
 }
 
-/// For a child: its order. What it starts itself does not get it.
+/// For a child: its order. Processes that the child starts do not get it.
 ///
 /// # Errors
-/// There is none, or it is for another role.
+/// There is no order, or it is for another role.
 pub fn order<O: Order>() -> Result<O, Error> {
     let failed = |error: io::Error| Error::call(format!("read the order of {}", O::ROLE), error);
     let mut text = String::new();
@@ -84,12 +84,12 @@ fn forget_input() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stdin(null)?)
 }
 
-/// For a child: says that it is ready, and closes the descriptor. Nothing happens when nobody asked.
+/// For a child: reports that it is ready, and closes the descriptor. Nothing happens when nobody waits for the report.
 pub fn report_ready<O: Order>(ready: &O::Ready) {
     write_line(inherited_descriptor(READY_VARIABLE).as_ref(), &Answer::Ready(ready));
 }
 
-/// For a child: says why it will never be ready.
+/// For a child: reports why it will never be ready.
 pub fn report_not_ready(why: &str) {
     write_line(inherited_descriptor(READY_VARIABLE).as_ref(), &Answer::<()>::Error(why.to_owned()));
 }

@@ -15,25 +15,25 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Between the signal that asks them to end and SIGKILL.
+/// The time between the signal that asks the processes to end and SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
-/// Between two looks at what is left.
+/// The pause between two looks at the processes that are left.
 const TICK: Duration = Duration::from_millis(50);
-/// How often the threads are gone through: a thread that is started meanwhile inherits the CPUs of its starter.
+/// How often all threads are visited: a thread that is started meanwhile inherits the CPUs of its starter.
 const AFFINITY_PASSES: u32 = 10;
 
-/// What became of the processes that a command left running.
+/// What was done with the processes that a command left running.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orphans {
     pub ended: usize,
-    /// They were to live on.
+    /// Processes that were allowed to live on.
     pub left: Vec<Identity>,
-    /// They live, and the caller may not end them or give them back their CPUs: they run as another user.
+    /// Live processes that the caller may not end, or whose CPUs it may not restore: they run as another user.
     pub refused: Vec<Identity>,
 }
 
 impl Orphans {
-    /// The longest time until they are known.
+    /// The longest time until the result is known.
     pub const TIMEOUT: Duration = Duration::from_secs(GRACE.as_secs() + KILL_TIMEOUT.as_secs() + 10);
 }
 
@@ -43,7 +43,7 @@ pub(super) fn adopt() -> Result<Adopted, Error> {
     Ok(Adopted { ended: signals(&[libc::SIGCHLD])? })
 }
 
-/// Blocks these signals; the descriptor is readable once one has come.
+/// Blocks these signals; the descriptor becomes readable when one of them has come.
 pub(super) fn signals(wanted: &[i32]) -> Result<OwnedFd, Error> {
     // SAFETY: the set is initialised by sigemptyset before use; signalfd's result is checked.
     unsafe {
@@ -61,7 +61,7 @@ pub(super) fn signals(wanted: &[i32]) -> Result<OwnedFd, Error> {
     }
 }
 
-/// Reads away the signals that have come so far; returns whether there was one.
+/// Reads and drops the signals that have come so far; returns whether there was one.
 fn drain(signals: &OwnedFd) -> bool {
     let mut came = false;
     while rustix::io::read(signals, &mut [0; 128]).is_ok_and(|length| length > 0) {
@@ -73,7 +73,7 @@ fn drain(signals: &OwnedFd) -> bool {
 /// The children of a subreaper.
 #[derive(Debug)]
 pub(super) struct Adopted {
-    /// Readable when one of them has ended.
+    /// Readable when one of the children has ended.
     ended: OwnedFd,
 }
 
@@ -82,7 +82,7 @@ impl Adopted {
         &self.ended
     }
 
-    /// Waits for those that have ended, so that no zombie stays; `spared`, whom somebody else waits for, is left.
+    /// Waits for the children that have ended, so that no zombie stays. `spared` is left alone, because somebody else waits for it.
     pub(super) fn reap(&self, spared: Option<u32>) {
         drain(&self.ended);
         while let Some(ended) = ended_child().filter(|ended| Some(*ended) != spared) {
@@ -94,9 +94,9 @@ impl Adopted {
         }
     }
 
-    /// Ends everything below us: SIGTERM, the grace, SIGKILL. One of `hurry` cuts the grace.
+    /// Ends all processes below us: SIGTERM, the grace, SIGKILL. A signal from `hurry` ends the grace.
     pub(super) fn end(&self, hurry: &OwnedFd) -> Orphans {
-        // the signal that ended the command may have come here, too
+        // the signal that ended the command may have reached this process, too
         drain(hurry);
         let (mut asked, mut refused) = (BTreeSet::new(), BTreeSet::new());
         let (mut grace_until, kill_within) = (Instant::now() + GRACE, GRACE + KILL_TIMEOUT);
@@ -131,7 +131,7 @@ impl Adopted {
         Orphans { ended, left: Vec::new(), refused }
     }
 
-    /// Lets everything below us live on, and on the CPUs that we may run on ourselves, where it has those of `affinity`.
+    /// Lets all processes below us live on. A thread that still has the CPUs of `affinity` gets the CPUs on which we may run ourselves.
     pub(super) fn let_go(&self, affinity: Option<&CpuSet>) -> Orphans {
         self.reap(None);
         let refused = affinity.map(widen).unwrap_or_default();
@@ -139,9 +139,9 @@ impl Adopted {
     }
 }
 
-/// One of our children that has ended, and that nobody has waited for yet.
+/// A child of ours that has ended, and for which nobody has waited yet.
 fn ended_child() -> Option<u32> {
-    // SAFETY: the kernel fills the structure, which is plain numbers; without a child that has ended its pid stays 0 (waitid(2)).
+    // SAFETY: the kernel fills the structure, which is plain numbers; if no child has ended, its pid stays 0 (waitid(2)).
     let pid = unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -160,7 +160,7 @@ fn await_either(ended: &OwnedFd, hurry: &OwnedFd) {
     let _ = poll(&mut [ended, hurry].map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN)), tick.as_ref());
 }
 
-/// Returns whose CPUs could not be set.
+/// Gives threads with the CPUs `narrow` our own CPUs; returns the processes whose CPUs could not be set.
 fn widen(narrow: &CpuSet) -> BTreeSet<Identity> {
     let Ok(own) = sched_getaffinity(None) else { return below_us() };
     let mut refused = BTreeSet::new();

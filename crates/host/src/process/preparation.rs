@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a forked child does to itself before it executes its program.
+//! The changes that a forked child makes to itself before it executes its program.
 
 use super::ChildSpec;
 use crate::Error;
@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// All memory is allocated before the fork.
+/// Everything that these changes need; all memory is allocated before the fork.
 #[derive(Debug, Default)]
 pub(super) struct Preparation {
     inherited: Vec<RawFd>,
@@ -25,7 +25,7 @@ pub(super) struct Preparation {
     /// Stay in the session and process group of the caller.
     foreground: bool,
     identity: Option<(u32, u32)>,
-    /// Kept over exec and fork.
+    /// The setting survives exec and fork.
     without_thp: bool,
     bond: Option<Bond>,
 }
@@ -56,7 +56,7 @@ impl Preparation {
         })
     }
 
-    /// Of a launcher: what else the spec asks for is for its server.
+    /// The preparation of a launcher: the other settings of the spec are for its server.
     pub(super) fn of_launcher(spec: &ChildSpec) -> Self {
         Self { foreground: spec.foreground, ..Self::default() }
     }
@@ -66,7 +66,7 @@ impl Preparation {
         Self { inherited, closes_others: !self.foreground, ..self }
     }
 
-    /// From this process, which must be the one that forks, the child gets `signal` when we die.
+    /// When this process dies, the child gets `signal`. This process must be the one that forks the child.
     pub(super) fn bound_to_us(self, signal: i32) -> Self {
         let parent = rustix::process::getpid().as_raw_nonzero().get();
         Self { bond: Some(Bond { signal, parent }), ..self }
@@ -95,7 +95,7 @@ impl Preparation {
             // "0" means the writer (kernel, cgroup-v2.rst, cgroup.procs).
             rustix::io::write(procs, b"0")?;
         }
-        // after the cgroups: one of CPUs sets the affinity anew
+        // after the cgroups, because joining a cgroup of CPUs sets the affinity anew
         if let Some(cpus) = &self.affinity {
             rustix::thread::sched_setaffinity(None, cpus)?;
         }
@@ -112,7 +112,7 @@ impl Preparation {
 
     fn change_identity(&self) -> io::Result<()> {
         let Some((uid, gid)) = self.identity else { return Ok(()) };
-        // SAFETY: raw calls, because libc's would signal the other threads, which do not exist after fork.
+        // SAFETY: raw system calls, because libc's functions would signal the other threads, which do not exist after fork.
         unsafe {
             check_long(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()))?;
             check_long(libc::syscall(libc::SYS_setresgid, gid, gid, gid))?;
@@ -120,8 +120,8 @@ impl Preparation {
         }
     }
 
-    /// Last, because a change of identity clears the setting. A parent that has died already sends no signal: then the child does not
-    /// start. It sees that its parent is another process by now.
+    /// This is done last, because a change of identity clears the setting. A parent that has died already sends no signal: then the child does not
+    /// start. The child notices that, because its parent is another process by now.
     fn bind_to_parent(&self) -> io::Result<()> {
         let Some(Bond { signal, parent }) = self.bond else { return Ok(()) };
         // SAFETY: sets an attribute of our own process; then a call that cannot fail.
@@ -138,7 +138,7 @@ pub(super) fn cpu_set(cpus: &[u32]) -> CpuSet {
     set
 }
 
-/// The launcher blocks some signals; its server shall not.
+/// Unblocks all signals: the launcher blocks some, and its server must not inherit that.
 fn unblock_signals() {
     // SAFETY: the set is initialised by sigemptyset before use.
     unsafe {
@@ -175,24 +175,24 @@ mod tests {
     use rustix::pipe::{PipeFlags, pipe_with};
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-    /// Ends this process, a copy of the test, without the end of the tests.
+    /// Ends this process, a copy of the test program, without the exit handlers of the tests.
     fn exit(status: i32) -> ! {
         // SAFETY: it does not return.
         unsafe { libc::_exit(status) }
     }
 
-    /// A parent forks a child, and dies, if it is to, before the child has called prctl. The child writes to the pipe whether it could bind
-    /// itself to its parent.
+    /// A parent forks a child. If `parent_dies_first`, the parent dies before the child has called prctl. The child writes to the pipe whether it
+    /// could bind itself to its parent.
     fn bound(parent_dies_first: bool) -> u8 {
         let (says, tell) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
-        // SAFETY: the copies make system calls alone.
+        // SAFETY: the forked copies only make system calls.
         let parent = unsafe { libc::fork() };
         if parent == 0 {
             let preparation = Preparation::default().bound_to_us(libc::SIGKILL);
             let us = rustix::process::getpid();
             // SAFETY: as above
             if unsafe { libc::fork() } == 0 {
-                // a process that dies closes its files first and hands its children on later: no pipe says that it is dead
+                // a process that dies closes its files first, and its children get a new parent later: so no pipe shows that it is dead
                 while parent_dies_first && rustix::process::getppid() == Some(us) {
                     rustix::thread::sched_yield();
                 }

@@ -24,8 +24,8 @@ pub(super) fn links(pid: u32) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     Ok(paths.filter_map(|path| fs::read_link(&path).ok().map(|link| (path, link))).collect())
 }
 
-/// Answers whether a link below `/proc/PID/fd` is this lock file, open for writing: by its path, or by device and inode, for another mount may show
-/// the file under another path.
+/// Returns a function that answers whether a link below `/proc/PID/fd` is this lock file, open for writing. The path must be the same, or the device
+/// and inode, because another mount may show the file under another path.
 pub(super) fn lock_held(file: &Path) -> impl Fn(&Path, &Path) -> bool {
     let numbers = |it: Statx| (it.stx_dev_major, it.stx_dev_minor, it.stx_ino);
     let wanted = look_at(file).map(numbers);
@@ -37,7 +37,8 @@ pub(super) fn lock_held(file: &Path) -> impl Fn(&Path, &Path) -> bool {
 }
 
 /// Whether an entry below `/proc/PID/fd` is open for writing: the kernel shows it in the mode of the link (proc_pid_fd(5)). A process of a run has
-/// the run's lock files open for writing; who only looks whether such a lock is free opens the file for reading, and belongs to another run or none.
+/// the run's lock files open for writing. A process that only checks whether such a lock is free opens the file for reading, and belongs to another
+/// run or to none.
 pub(super) fn is_open_for_writing(entry: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     fs::symlink_metadata(entry).is_ok_and(|link| link.mode() & 0o200 != 0)

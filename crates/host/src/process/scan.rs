@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finds processes by the files that they hold. Only `readlink`, small reads below `/proc`, and looks that never ask a file system, which may hang.
+//! Finds processes by the files that they hold. It only uses `readlink`, small reads below `/proc`, and looks that never ask a file system, because a
+//! file system may hang.
 
 use super::RUN_VARIABLE;
 use super::census::{Census, Mark};
@@ -44,7 +45,7 @@ pub fn open_below(folder: &Path) -> Sight {
     })
 }
 
-/// Every live process that has the block device with this number open, by whatever node.
+/// Every live process that has the block device with this number open, by whatever device file.
 pub fn open_device(device: u64) -> Sight {
     let numbers = (rustix::fs::major(device), rustix::fs::minor(device));
     Sight::of(|pid| {
@@ -106,7 +107,7 @@ pub(super) fn children_by_parent() -> BTreeMap<u32, Vec<u32>> {
     children
 }
 
-/// `wanted` gets an entry below `/proc/PID/fd`, and the path that it links to.
+/// `wanted` is called with an entry below `/proc/PID/fd`, and the path to which it links.
 fn holds(pid: u32, wanted: &dyn Fn(&Path, &Path) -> bool) -> io::Result<bool> {
     Ok(links(pid)?.iter().any(|(path, link)| wanted(path, link)))
 }

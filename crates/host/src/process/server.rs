@@ -11,8 +11,8 @@ use std::path::PathBuf;
 /// Names of programs, as in `/proc/PID/comm`; a build may add `-debug`, or a version.
 const PROGRAMS: [&str; 6] = ["mysqld", "mariadbd", "postgres", "postmaster", "mongod", "oracle"];
 
-/// What the names of programs begin with that run another program: the dynamic loader, when it was started by its own name (ld.so(8)), and
-/// the tools of Valgrind.
+/// The beginnings of the names of programs that run another program: the dynamic loader, when it was started by its own name (ld.so(8)), and the
+/// tools of Valgrind.
 const RUNNERS: [&str; 7] = ["ld-linux", "ld-musl", "valgrind", "memcheck-", "massif-", "callgrind-", "dhat-"];
 
 /// The options of the dynamic loader whose value is the next argument (ld.so(8)).

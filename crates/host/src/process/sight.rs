@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The result of a look at the processes: those found, and those that could not be looked into. An unseen process is never taken for absent.
+//! The result of a look at the processes: those found, and those at which the look was refused. A process that was not seen never counts as absent.
 
 use super::identity::{Identity, Stat};
 use super::proc_files::pids;
@@ -14,14 +14,14 @@ use units::counted;
 /// The pause before the second look at processes that refused the first.
 pub(super) const MOMENT: Duration = Duration::from_millis(10);
 
-/// The processes that a look has found, and those that it could not look into.
+/// The processes that a look has found, and those that it could not examine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sight {
     pub found: Vec<Identity>,
     pub unseen: Unseen,
 }
 
-/// The processes that a look could not look into.
+/// The processes that a look could not examine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unseen {
     /// Processes of our own user outside of the user namespace that we are in: the kernel does not let us look into them.
@@ -52,7 +52,7 @@ pub enum Unlisted {
 pub(super) enum Look {
     Wanted,
     Other,
-    /// The kernel does not say.
+    /// The kernel refuses to answer.
     Refused,
 }
 
@@ -93,7 +93,7 @@ impl Sight {
                 Look::Refused => refused.push(pid),
             }
         }
-        // a process that ends, or executes another program, refuses for a moment
+        // a process that ends, or executes another program, refuses the look for a moment
         if !refused.is_empty() {
             std::thread::sleep(MOMENT);
         }
@@ -127,8 +127,8 @@ impl Unseen {
         }
     }
 
-    /// Whether a process of this user may be among the unseen. Those of other users alone are no reason to refuse: an ordinary user never
-    /// sees into them.
+    /// Whether a process of this user may be among the unseen. Unseen processes of other users alone are no reason to refuse: an ordinary user can
+    /// never examine them.
     pub fn may_hide_ours(&self) -> bool {
         self.own > 0 || matches!(self.unlisted, Some(Unlisted::NoProc | Unlisted::OtherProc))
     }
@@ -170,7 +170,7 @@ impl fmt::Display for Unlisted {
 /// The first pid namespace of a machine: PROC_PID_INIT_INO, include/linux/proc_ns.h.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// The first user namespace: PROC_USER_INIT_INO, as above.
+/// The first user namespace: PROC_USER_INIT_INO, in the same file.
 const FIRST_USER_NAMESPACE: &str = "user:[4026531837]";
 
 fn is_in_user_namespace() -> bool {

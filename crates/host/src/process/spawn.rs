@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What ties a child to its run.
+/// The things by which a child belongs to its run.
 #[derive(Debug, Clone, Copy)]
 pub struct Marks<'a> {
     pub run_id: &'a str,
@@ -24,7 +24,7 @@ pub struct Marks<'a> {
     pub default_log: &'a Path,
     pub token: BorrowedFd<'a>,
     pub lifeline: Option<BorrowedFd<'a>>,
-    /// Inherited as they are, for as long as the child lives: locks, another pipe's write end.
+    /// Descriptors that the child inherits unchanged, and holds as long as it lives: locks, another pipe's write end.
     pub keep: &'a [BorrowedFd<'a>],
 }
 
@@ -36,13 +36,13 @@ pub struct Spawned {
     ready: Option<ReadyPipe>,
     program: String,
     log: PathBuf,
-    /// Where its own part of the log begins.
+    /// The place in the log where the child's own part begins.
     log_start_bytes: u64,
-    /// It writes a second line when its command has ended.
+    /// The child writes a second line when its command has ended.
     tells_orphans: bool,
 }
 
-/// Starts `spec` in a session of its own, with stdin from `/dev/null`, unless it is one in the foreground.
+/// Starts `spec` in a session of its own, with stdin from `/dev/null`, unless the child is in the foreground.
 ///
 /// # Errors
 /// The program is missing or cannot be executed; a log or a cgroup cannot be opened; the identity cannot be taken.
@@ -54,7 +54,7 @@ pub fn spawn(_permit: &Permit, marks: Marks<'_>, spec: &ChildSpec) -> Result<Spa
     start(command, marks.default_log, marks.lifeline.filter(|_| spec.lifeline), inherited, spec)
 }
 
-/// Starts a daemon that will be the controller of a run of its own: it belongs to no run yet, and changes nothing before it has begun one.
+/// Starts a daemon that will be the controller of its own run: it belongs to no run yet, and changes nothing before it has begun its run.
 pub fn spawn_supervisor(log: &Path, spec: &ChildSpec) -> Result<Spawned, Error> {
     let mut command = direct_command(spec)?;
     command.env_remove(RUN_VARIABLE);
@@ -68,7 +68,7 @@ fn start(
     mut inherited: Vec<RawFd>,
     spec: &ChildSpec,
 ) -> Result<Spawned, Error> {
-    // A test that kills us at a crash point does not mean our children.
+    // A test that kills us at a crash point must not kill our children.
     command.env_remove("WRINGER_CRASH");
     let order = if spec.launcher { Some(in_memory(&written(&LaunchSettings::of(spec))?)?) } else { None };
     if !spec.launcher {
@@ -101,10 +101,10 @@ impl Spawned {
         self.process.identity()
     }
 
-    /// What the child said when it was ready, the [`super::Order::Ready`] of its role; `None` when it was not asked.
+    /// The child's report when it was ready, the [`super::Order::Ready`] of its role; `None` when the child was not asked for a report.
     ///
     /// # Errors
-    /// [`Error::Child`] with the end of its log when it ends, complains, or takes longer than `timeout`;
+    /// [`Error::Child`] with the end of its log when the child ends, reports an error, or takes longer than `timeout`;
     /// [`Error::Interrupted`] when the user asks us to stop.
     pub fn await_ready(&mut self, timeout: Duration) -> Result<Option<serde_json::Value>, Error> {
         let Some(mut ready) = self.ready.take() else { return Ok(None) };
@@ -121,10 +121,10 @@ impl Spawned {
         }
     }
 
-    /// For a command in the foreground that has ended: what became of the processes that it left running. `None`: its launcher was killed.
+    /// For a command in the foreground that has ended: what was done with the processes that it left running. `None`: its launcher was killed.
     ///
     /// # Errors
-    /// The launcher does not come to an end.
+    /// The launcher does not end.
     pub fn await_orphans(&mut self) -> Result<Option<Orphans>, Error> {
         let Some(mut ready) = self.ready.take() else { return Ok(None) };
         let deadline = Instant::now() + Orphans::TIMEOUT;
@@ -135,7 +135,7 @@ impl Spawned {
         }
     }
 
-    /// Collects the exit status when it has ended, so that no zombie stays.
+    /// Collects the exit status when the child has ended, so that no zombie stays.
     pub fn reap(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -169,7 +169,7 @@ enum NotReady {
 #[derive(Debug)]
 struct ReadyPipe {
     descriptor: OwnedFd,
-    /// Bytes that came with the line before: a command may end before its first line was read.
+    /// Bytes that came together with the line before: a command may end before its first line was read.
     rest: Vec<u8>,
 }
 
@@ -190,7 +190,7 @@ impl ReadyPipe {
     }
 }
 
-/// In slices of 100 ms, to notice the user's wish to stop.
+/// Waits in slices of 100 ms, to notice the user's request to stop.
 fn await_readable(descriptor: &OwnedFd, deadline: Instant, interrupted: &dyn Fn() -> bool) -> Result<(), NotReady> {
     loop {
         let slice = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -226,7 +226,7 @@ fn launcher_command(spec: &ChildSpec) -> Result<Command, Error> {
     Ok(command)
 }
 
-/// The input of a launcher is that of what it starts.
+/// A launcher passes its standard input on to its command.
 fn give_input(command: &mut Command, spec: &ChildSpec) -> Result<(), Error> {
     match &spec.order {
         Some(order) => command.stdin(in_memory(order)?),

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a process is stopped or frozen. No clock of the kernel stops meanwhile, so a silent process may stand still or hang: this tells which.
+//! Whether a process is stopped or frozen. No clock of the kernel stops meanwhile, so a silent process either stands still or hangs: this module
+//! tells which.
 
 use super::identity::Stat;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Why a process cannot run, whatever it would like to do.
+/// Why a process cannot run at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standstill {
-    /// A thread of it is stopped by a signal, or by who traces it (state `T` or `t`).
+    /// A thread of the process is stopped by a signal, or by a tracer (state `T` or `t`).
     Stopped,
-    /// The freezer of this cgroup holds it, or is about to (cgroup v1 `freezer.state`, v2 `cgroup.freeze`).
+    /// The freezer of this cgroup holds the process, or is about to hold it (cgroup v1 `freezer.state`, v2 `cgroup.freeze`).
     Frozen { cgroup: PathBuf },
 }
 
@@ -24,7 +25,7 @@ impl fmt::Display for Standstill {
     }
 }
 
-/// `None`: it could run, or is gone, or its cgroups cannot be seen from here.
+/// `None`: the process can run, or is gone, or its cgroups cannot be seen from here.
 pub fn standstill(pid: u32) -> Option<Standstill> {
     if is_stopped(pid) {
         return Some(Standstill::Stopped);
@@ -41,17 +42,17 @@ fn is_stopped(pid: u32) -> bool {
     threads.filter_map(|thread| Stat::at(&thread.path())).any(|stat| matches!(stat.state, b'T' | b't'))
 }
 
-/// A mounted hierarchy that can freeze.
+/// A mounted cgroup hierarchy that can freeze processes.
 #[derive(Debug, PartialEq, Eq)]
 struct Hierarchy {
     mounted_at: PathBuf,
-    /// What of the hierarchy is mounted there: not all of it, in a container.
+    /// The part of the hierarchy that is mounted there: in a container it is not the whole.
     root: PathBuf,
     v2: bool,
 }
 
 impl Hierarchy {
-    /// Of a line of mountinfo: proc_pid_mountinfo(5). The kernel writes no blanks into these paths.
+    /// Reads a line of mountinfo: proc_pid_mountinfo(5). The kernel writes no blanks into these paths.
     fn parse(line: &str) -> Option<Self> {
         let (head, tail) = line.split_once(" - ")?;
         let head: Vec<&str> = head.split(' ').collect();
@@ -64,14 +65,14 @@ impl Hierarchy {
         Some(Self { root: head.get(3)?.into(), mounted_at: head.get(4)?.into(), v2 })
     }
 
-    /// The nearest cgroup of a process, up the tree, that is frozen; `cgroups` is its `/proc/PID/cgroup`.
+    /// The nearest frozen cgroup of a process, up the tree; `cgroups` is the process's `/proc/PID/cgroup`.
     fn frozen_above(&self, cgroups: &str) -> Option<PathBuf> {
         let own = self.folder(cgroups)?;
         let up = own.ancestors().take_while(|folder| folder.starts_with(&self.mounted_at));
         up.map(Path::to_owned).find(|folder| self.freezes(folder))
     }
 
-    /// `N:freezer:/path`, and `0::/path` of version 2.
+    /// The folder of a process's cgroup, from the line `N:freezer:/path`, or `0::/path` in version 2.
     fn folder(&self, cgroups: &str) -> Option<PathBuf> {
         let is_it = |controllers: &str| {
             if self.v2 { controllers.is_empty() } else { controllers.split(',').any(|name| name == "freezer") }
@@ -83,7 +84,7 @@ impl Hierarchy {
         Some(self.mounted_at.join(Path::new(path).strip_prefix(&self.root).ok()?))
     }
 
-    /// Asked for counts, too: some of it stands still already, then.
+    /// Whether the cgroup is frozen or is being frozen: in the second case some of its processes stand still already.
     fn freezes(&self, folder: &Path) -> bool {
         let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
         if self.v2 {
@@ -119,7 +120,7 @@ mod tests {
     fn frozen_is_whom_a_cgroup_above_freezes() {
         let folder = tempfile::tempdir().expect("a folder");
         let below = folder.path().join("above/between/own");
-        #[allow(clippy::disallowed_methods)] // stands for a hierarchy
+        #[allow(clippy::disallowed_methods)] // takes the place of a hierarchy
         let write = |name: &str, text: &str| {
             std::fs::create_dir_all(&below).expect("made");
             std::fs::write(folder.path().join("above").join(name), text).expect("written");

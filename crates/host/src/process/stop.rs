@@ -10,20 +10,20 @@ use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How long a process may take to go after SIGKILL: it may be in an uninterruptible wait for a disk, which we may have slowed.
+/// How long a process may take to end after SIGKILL: it may be in an uninterruptible wait for a disk that we have slowed.
 pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(20);
 /// The grace of a process whose slow layer is dead: time to write to its log.
 const CUT_OFF_GRACE: Duration = Duration::from_secs(2);
-/// How often a wait looks whether that layer lives.
+/// How often the wait checks whether that layer lives.
 const HOPE_PAUSE: Duration = Duration::from_secs(1);
-/// How often a wait looks whether the user has become impatient.
+/// How often the wait checks whether the user has become impatient.
 const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy)]
 pub struct StopRequest {
     /// Number of the signal that asks for a clean end.
     pub signal: i32,
-    /// Then SIGKILL follows, for the processes and everything below them that has no run of its own.
+    /// The time until SIGKILL follows, for the processes and for all processes below them that belong to no other run.
     pub grace: Duration,
 }
 
@@ -35,23 +35,24 @@ impl StopRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
     AlreadyGone,
-    /// By itself, within the grace.
+    /// The processes ended by themselves, within the grace.
     Cleanly,
     Killed,
 }
 
-/// Ends `leaders`, and waits until they are gone. Need not be their parent: a zombie counts as gone.
+/// Ends `leaders`, and waits until they are gone. The caller need not be their parent: a zombie counts as gone.
 ///
-/// A stopped process is woken, to act on the signal. A process whose slow layer is dead cannot end cleanly, and has a short grace.
+/// A stopped process is continued, so that it acts on the signal. A process whose slow layer is dead cannot end cleanly, and gets a short grace.
 ///
 /// # Errors
-/// [`Error::Unstoppable`] when one is still there after SIGKILL; [`Error::NotPermitted`] when one is not ours to signal: all others are ended then.
+/// [`Error::Unstoppable`] when a process is still there after SIGKILL; [`Error::NotPermitted`] when we may not signal a process: all others are ended
+/// then.
 pub fn stop(_permit: &Permit, leaders: &[Identity], request: StopRequest) -> Result<Stopped, Error> {
     stop_unpermitted(leaders, request)
 }
 
-/// As [`stop`], of processes with threads that may hang in the kernel and hold nothing (see [`super::without_descriptors`]): such a
-/// process is gone when its main thread is.
+/// As [`stop`], for processes with threads that may hang in the kernel and hold nothing (see [`super::without_descriptors`]): such a process counts
+/// as gone when its main thread is gone.
 ///
 /// # Errors
 /// As [`stop`].
@@ -59,7 +60,7 @@ pub fn stop_main_thread(_permit: &Permit, leaders: &[Identity], request: StopReq
     stop_until(leaders, request, &|process| !process.identity().is_alive())
 }
 
-/// SIGKILL for these processes alone: what they have started lives on.
+/// Sends SIGKILL to these processes alone: the processes that they have started live on.
 ///
 /// # Errors
 /// As [`stop`].
@@ -67,12 +68,12 @@ pub fn kill_alone(_permit: &Permit, processes: &[Identity]) -> Result<(), Error>
     kill(&processes.iter().copied().collect(), &|_| false)
 }
 
-/// For the launcher, which ends its own child.
+/// As [`stop`], for the launcher, which ends its own child.
 pub(super) fn stop_unpermitted(leaders: &[Identity], request: StopRequest) -> Result<Stopped, Error> {
     stop_until(leaders, request, &|_| false)
 }
 
-/// `is_gone` holds earlier than the end of the whole process.
+/// `is_gone` may hold before the whole process has ended.
 fn stop_until(leaders: &[Identity], request: StopRequest, is_gone: IsGone<'_>) -> Result<Stopped, Error> {
     let processes: Vec<Process> = leaders.iter().copied().filter_map(Process::open).collect();
     if processes.is_empty() {
@@ -87,14 +88,14 @@ fn stop_until(leaders: &[Identity], request: StopRequest, is_gone: IsGone<'_>) -
     if await_end(&asked, grace, is_gone, &mut is_cut) && refused.is_empty() {
         return Ok(Stopped::Cleanly);
     }
-    // Once more: while it was given its grace, it may have started others.
+    // The family is looked up again: the processes may have started others during the grace.
     kill(&below.union(&family(leaders)).copied().collect(), is_gone)?;
     Ok(Stopped::Killed)
 }
 
 type IsGone<'a> = &'a dyn Fn(&Process) -> bool;
 
-/// Whether a clean end can still be waited for: not for long without the files that the end needs.
+/// Whether it is worth waiting for a clean end: only for a short time when the process has lost the files that the end needs.
 struct Hope {
     next_look: Instant,
     ends: Option<Instant>,
@@ -127,7 +128,8 @@ fn kill(family: &BTreeSet<Identity>, is_gone: IsGone<'_>) -> Result<(), Error> {
     if processes.is_empty() { Ok(()) } else { Err(Error::NotPermitted { processes }) }
 }
 
-/// Signals all of them; returns those that we may not signal. Such a process does not keep the others from being signalled.
+/// Signals all of these processes; returns those that were signalled, and those that we may not signal. One that we may not signal does not prevent
+/// the signal to the others.
 fn signal_all(processes: Vec<Process>, signal: i32) -> Result<(Vec<Process>, Vec<Process>), Error> {
     let signal = Signal::from_named_raw(signal).unwrap_or(Signal::TERM);
     let (mut asked, mut refused, mut failed) = (Vec::new(), Vec::new(), None);
@@ -175,7 +177,7 @@ mod tests {
         Command::new("sleep").arg("1000").uid(uid).spawn().expect("starts")
     }
 
-    /// As an ordinary user whose processes are among those of others: in a thread that alone becomes that user.
+    /// Runs as an ordinary user whose processes are among those of other users: in a thread that alone becomes that user.
     #[test]
     fn one_that_is_not_ours_to_end_keeps_nobody_else_alive() {
         if !rustix::process::geteuid().is_root() {
@@ -197,7 +199,7 @@ mod tests {
         children.iter_mut().for_each(|child| drop((child.kill(), child.wait())));
         assert_eq!(alive, [true, false, true, false]);
         let Err(Error::NotPermitted { processes }) = stopped else { panic!("{stopped:?}") };
-        // in no order: the numbers may have begun anew between two of them
+        // compared without an order: the numbers of pids may have started again from the beginning between two of them
         let pids: BTreeSet<u32> = processes.iter().map(|it| it.pid).collect();
         assert_eq!(pids, BTreeSet::from([leaders[0].pid, leaders[2].pid]));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finds processes that have a run's files open, with their role and user. Only small reads below `/proc`, and looks at open files that ask no
-//! file system.
+//! Finds processes that have a run's files open, with their role and user. It only makes small reads below `/proc`, and looks at open files that do
+//! not ask a file system.
 
 use super::census::{Census, Resident};
 use super::identity::Identity;
@@ -14,17 +14,17 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marked {
     pub identity: Identity,
-    /// `None`: it runs under several, as a set-user-id program does.
+    /// `None`: the process runs under several users, as a set-user-id program does.
     pub uid: Option<u32>,
-    /// As the kernel names it.
+    /// The name that the kernel has for the process.
     pub command: String,
-    /// Of `wringer internal ROLE`.
+    /// The ROLE of `wringer internal ROLE`.
     pub role: Option<String>,
-    /// `WRINGER_RUN`, as it was when the program was executed.
+    /// The value of `WRINGER_RUN` when the program was executed.
     pub run: Option<String>,
-    /// It ends by itself when nobody is left who could release it.
+    /// The process ends by itself when all processes that could release it are dead.
     pub has_lifeline: bool,
-    /// Those that were asked for.
+    /// The files that were asked for.
     pub files: Vec<HeldFile>,
 }
 
@@ -33,20 +33,20 @@ pub struct Marked {
 pub struct HeldFile {
     /// The name under which it was opened, or that it was given later.
     pub path: PathBuf,
-    /// It has no name any more.
+    /// The file has no name any more.
     pub is_deleted: bool,
-    /// By flock(2), through this descriptor.
+    /// The file is locked by flock(2), through this descriptor.
     pub is_locked: bool,
-    /// Of the file. `None`: the file system did not say.
+    /// The owner of the file. `None`: the file system did not answer.
     pub owner: Option<u32>,
 }
 
-/// What the kernel appends to the link of a file without a name.
+/// The text that the kernel appends to the link of a file without a name.
 const DELETED: &str = " (deleted)";
 
 impl Census {
-    /// Every live process but the caller that has a file open for writing for which `is_mark` holds, or `WRINGER_RUN` in its environment. As an ordinary
-    /// user, only one's own processes are seen.
+    /// Every live process but the caller that has a file open for writing for which `is_mark` holds, or `WRINGER_RUN` in its environment. An ordinary
+    /// user only sees their own processes.
     pub fn marked(&self, is_mark: &dyn Fn(&Path) -> bool) -> Vec<Marked> {
         let mut found: Vec<Marked> = self.others().filter_map(|resident| look(resident, is_mark)).collect();
         found.sort_by_key(|it| (it.identity.start_time, it.identity.pid));
@@ -54,7 +54,7 @@ impl Census {
     }
 }
 
-/// The run to which a process belongs, as its environment says. `None`: to none, or it does not show its environment to this user.
+/// The run to which a process belongs, by its environment. `None`: it belongs to none, or it does not show its environment to this user.
 pub fn run_of(pid: u32) -> Option<String> {
     run_in(&fs::read(format!("/proc/{pid}/environ")).ok()?)
 }
@@ -106,12 +106,12 @@ fn name_of(link: &Path) -> (PathBuf, bool) {
     }
 }
 
-/// `lock: 1: FLOCK  ADVISORY  WRITE 4711 fd:00:1234 0 EOF` (proc_pid_fdinfo(5)).
+/// Whether the descriptor has a lock: `lock: 1: FLOCK  ADVISORY  WRITE 4711 fd:00:1234 0 EOF` (proc_pid_fdinfo(5)).
 fn has_lock(text: &str) -> bool {
     text.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK") && line.contains("WRITE"))
 }
 
-/// What the kernel knows of the file without asking its file system.
+/// The owner of a file, as the kernel knows it without asking the file system.
 fn owner_of(link: &Path) -> Option<u32> {
     let known = statx(CWD, link, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, StatxFlags::UID).ok()?;
     Some(known.stx_uid)
@@ -123,7 +123,7 @@ fn role(arguments: &[u8]) -> Option<String> {
     words.next().filter(|_| is_internal).map(|role| String::from_utf8_lossy(role).into_owned())
 }
 
-/// Real, effective, saved and of the file system (proc_pid_status(5)).
+/// The user, if all four uids are the same: real, effective, saved, and that of the file system (proc_pid_status(5)).
 fn one_uid(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     let uids: Vec<u32> = line.split_whitespace().filter_map(|uid| uid.parse().ok()).collect();
@@ -162,7 +162,7 @@ mod tests {
             .spawn()
             .expect("starts");
         fs::remove_file(&path).expect("removes");
-        // it has no environment yet while it executes its program
+        // the child has no environment yet while it executes its program
         testkit::wait_until(Duration::from_secs(60), || run_of(child.id()).is_some());
         let found = Census::take().marked(&|name| name == path);
         let _ = child.kill();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What system calls return, as errors.
+//! Turns the results of system calls into errors.
 
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};

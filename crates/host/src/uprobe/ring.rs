@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A ring that the kernel writes records into and that is read here (perf_event_open(2), "MMAP layout").
+//! A ring of records that the kernel writes, and that is read here (perf_event_open(2), "MMAP layout").
 
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -7,16 +7,16 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Half a MiB: some 16,000 records, between two looks.
+/// 512 KiB: room for some 16,000 records between two looks.
 const DATA: usize = 512 << 10;
 const DATA_BYTES: u64 = DATA as u64;
-/// In the page before it: `struct perf_event_mmap_page`.
+/// The places of head and tail in the page before the data: `struct perf_event_mmap_page`.
 const HEAD_AT: usize = 1024;
 const TAIL_AT: usize = 1032;
 
 const LOST: u32 = 2;
 const SAMPLE: u32 = 9;
-/// Kind, flags and length.
+/// The length of a record's header: kind, flags and length.
 const HEADER: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) enum Record {
         thread: u32,
         at_ns: u64,
     },
-    /// So many had no room.
+    /// This number of records had no room.
     Lost(u64),
 }
 
@@ -54,7 +54,7 @@ impl Ring {
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(at).cast()) }
     }
 
-    /// All records that are there, the oldest first.
+    /// Reads all records that are there, the oldest first.
     pub(super) fn read(&mut self, mut each: impl FnMut(Record)) {
         let head = self.counter(HEAD_AT).load(Ordering::Acquire);
         let mut tail = self.counter(TAIL_AT).load(Ordering::Relaxed);
@@ -62,7 +62,7 @@ impl Ring {
         while tail < head {
             self.copy(tail, HEADER, &mut bytes);
             let Some((kind, length)) = header(&bytes) else { break };
-            // neither is written by this kernel: better to lose what is there than to stay
+            // this kernel writes no such length: it is better to lose the records than to loop for ever
             if length < HEADER || length as u64 > head - tail {
                 tail = head;
                 break;
@@ -75,12 +75,12 @@ impl Ring {
         self.counter(TAIL_AT).store(tail, Ordering::Release);
     }
 
-    /// A record may go on at the ring's begin.
+    /// Copies a part of a record, which may continue at the ring's begin.
     fn copy(&self, from: u64, length: usize, into: &mut Vec<u8>) {
         into.clear();
         for at in from..from + length as u64 {
             let within = usize::try_from(at % DATA_BYTES).unwrap_or(0);
-            // SAFETY: within the data, which the kernel has written up to its head, and does not write again until the tail is past it
+            // SAFETY: the byte is within the data, which the kernel has written up to its head, and does not write again until the tail has passed it
             into.push(unsafe { self.start.as_ptr().add(self.page + within).read() });
         }
     }
@@ -88,7 +88,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: this value's own mapping, which nobody looks at any more
+        // SAFETY: this value's own mapping, to which nothing refers any more
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.page + DATA) };
     }
 }
@@ -97,12 +97,12 @@ fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<[u8; BYTES]> {
     bytes.get(at..at + BYTES)?.try_into().ok()
 }
 
-/// Kind, and length with the header.
+/// The kind of a record, and its length with the header.
 fn header(bytes: &[u8]) -> Option<(u32, usize)> {
     Some((u32::from_ne_bytes(number(bytes, 0)?), usize::from(u16::from_ne_bytes(number(bytes, 6)?))))
 }
 
-/// What stands behind the header.
+/// The record, from the bytes after its header.
 fn record(kind: u32, body: &[u8]) -> Option<Record> {
     let long = |at| Some(u64::from_ne_bytes(number(body, at)?));
     let short = |at| Some(u32::from_ne_bytes(number(body, at)?));

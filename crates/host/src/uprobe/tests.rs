@@ -17,7 +17,7 @@ extern "C" fn waits(ms: u64) -> u64 {
     black_box(7)
 }
 
-/// Where it begins in the program's file.
+/// The place of the function in the program's file.
 fn offset_of(address: u64) -> u64 {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("our own");
     let found = maps.lines().find_map(|line| {

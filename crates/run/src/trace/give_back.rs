@@ -20,13 +20,13 @@ use rustix::process::Signal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a controller that was asked may take: it stops servers.
+/// How long a controller that was asked may take: it must stop servers.
 const CONTROLLER_TIMEOUT: Duration = Duration::from_secs(180);
-/// Longer than the grace that a launcher itself gives its server.
+/// It is longer than the grace that a launcher itself gives its server.
 const SERVER_GRACE_MS: u64 = 180_000;
 const GRACE_MS: u64 = 10_000;
 
-/// Undoes the runs that no journal of these places answers for: one run, or all. `first`: a look that was taken just now.
+/// Undoes the runs for which no journal of these places answers: one run, or all. `first`: a look that was taken just now.
 pub(crate) fn undo_lost(
     places: &Places,
     of: Option<&RunId>,
@@ -49,7 +49,7 @@ pub(crate) fn undo_lost(
     let left = if due.is_empty() { lost } else { look()? };
     left.iter().filter(|run| run.is_due()).for_each(|run| tell(run, report));
     let is_left = |id: &RunId| left.iter().any(|run| run.id == *id && run.is_due());
-    // a damaged journal does not say what else the run changed: such a run is not over
+    // a damaged journal does not tell what else the run changed: such a run is not over
     let is_told = |id: &RunId| report.ended.contains(id) || report.unsure.iter().any(|unsure| unsure.run == *id);
     let ended = due.iter().map(|run| run.id.clone()).filter(|id| !is_left(id) && !is_told(id));
     let ended: Vec<RunId> = ended.collect();
@@ -62,7 +62,7 @@ pub(crate) fn undo_lost(
     Ok(())
 }
 
-/// To be called before the undo of a journal that may have lost records. Takes away mounts and devices that bear the run's mark and that no step
+/// To be called before the undo of a journal that may have lost records. Removes mounts and devices that have the run's mark and that no step
 /// records: the slow layer below them is ended later. Returns the failures.
 pub(crate) fn take_unrecorded(places: &Places, id: &RunId, state: &State, host: &mut RealHost) -> Vec<String> {
     let open = state.open_steps();
@@ -83,7 +83,7 @@ pub(crate) fn take_unrecorded(places: &Places, id: &RunId, state: &State, host: 
     failures
 }
 
-/// A slow layer may be below it.
+/// Whether a slow layer may be below it.
 fn is_served(thing: &Thing) -> bool {
     matches!(thing, Thing::Mount { .. } | Thing::LoopDevice { .. } | Thing::Mapping { .. })
 }
@@ -115,7 +115,7 @@ fn ask(controller: Identity) {
     }
 }
 
-/// There is no journal to record these changes in. Each undo looks at the present state, and may be repeated.
+/// A permit without a journal: there is no journal to record these changes in. Each undo looks at the present state, and may be repeated.
 #[allow(clippy::disallowed_methods)]
 fn permit() -> Permit {
     Permit::issue(0)
@@ -129,7 +129,7 @@ fn give_back(places: &Places, run: &Lost, report: &mut UndoReport) {
     let mut is_served = false;
     for step in &steps {
         if is_served && is_layer(&step.change) {
-            // the layer serves on without delay below a busy mount; the look afterwards reports it
+            // the layer serves on without delay below a mount in use; the look afterwards reports the mount
             continue;
         }
         match host.undo(&permit(), step) {
@@ -157,7 +157,7 @@ fn is_layer(change: &Step) -> bool {
 fn steps_of(run: &Lost) -> Vec<StepState> {
     let mut steps: Vec<(u8, StepState)> =
         run.traces.iter().filter(|trace| trace.is_ours).filter_map(|trace| step_of(&trace.thing)).collect();
-    // of changes of the same kind the newest first
+    // changes of the same kind are undone newest first
     steps.sort_by_key(|(order, step)| (*order, std::cmp::Reverse(step.id)));
     steps.into_iter().map(|(_, step)| step).collect()
 }
@@ -209,7 +209,7 @@ fn step(change: Step, processes: Vec<Identity>) -> StepState {
     }
 }
 
-/// Reports what is left after everything was tried.
+/// Reports the traces that are left after everything was tried.
 fn tell(run: &Lost, report: &mut UndoReport) {
     let id = &run.id;
     let told = |trace: &Trace| match trace.is_ours {
@@ -223,7 +223,7 @@ fn of(owner: Option<u32>) -> String {
     owner.map(|uid| format!(", but of uid {uid}")).unwrap_or_default()
 }
 
-/// The shell command by which a person would undo it.
+/// The shell command with which a person would undo the trace.
 pub(super) fn command(thing: &Thing) -> String {
     let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
     match thing {
@@ -261,12 +261,13 @@ fn repair(change: &Step) -> String {
 }
 
 impl Lost {
-    /// The `WRINGER_HOME` that it belongs to.
+    /// The `WRINGER_HOME` to which the run belongs.
     pub fn home(&self) -> Option<&Path> {
         self.journal.as_deref()?.parent()
     }
 
-    /// For whoever undoes something here: what is there and was left alone, and what would end it. `None`: it is live, or is to be undone.
+    /// A note for the user who undoes something here: what was found and left alone, and what would end it. `None`: the run is live, or must be
+    /// undone.
     pub fn note(&self) -> Option<String> {
         let id = &self.id;
         match &self.condition {
@@ -287,7 +288,7 @@ impl Lost {
 }
 
 impl Trace {
-    /// The shell command that undoes it by hand.
+    /// The shell command that undoes this trace by hand.
     pub fn command(&self) -> String {
         command(&self.thing)
     }

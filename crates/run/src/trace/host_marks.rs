@@ -23,13 +23,13 @@ pub(super) struct HostMarks {
     /// Each loop device, and the file below it.
     pub(super) loops: Vec<(PathBuf, PathBuf)>,
     pub(super) mappings: Vec<Present>,
-    /// Beside the locks.
+    /// The second records beside the locks.
     pub(super) written: Vec<SecondRecord>,
-    /// The folder of journals of each run that has noted it beside the locks.
+    /// The folder of journals of each run that has recorded it beside the locks.
     pub(super) journals: BTreeMap<RunId, PathBuf>,
 }
 
-/// A mount that bears our name.
+/// A mount whose source is one of our names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SeenMount {
     pub(super) target: PathBuf,
@@ -40,7 +40,7 @@ pub(super) struct SeenMount {
 }
 
 impl HostMarks {
-    /// Things that this user cannot read are left out.
+    /// Reads all marks. Those that this user cannot read are left out.
     pub(super) fn take(journal: &Path, census: &Census) -> Self {
         let everywhere = Everywhere::of(census).unwrap_or_default().namespaces;
         let own = everywhere.first().map(|it| it.mounts.as_slice()).unwrap_or_default();
@@ -71,7 +71,7 @@ pub(super) fn run_of_folder(file: &Path) -> Option<RunId> {
 fn ours(namespace: &NamespaceMounts) -> Vec<SeenMount> {
     let named = namespace.mounts.iter().filter(|it| it.source.starts_with(PREFIX) && it.fstype.starts_with("fuse"));
     let made_by = |user_id: Option<u32>| {
-        // within a user namespace its maker can choose any uid
+        // within a user namespace the user who made the namespace can choose any uid
         if namespace.is_own || same_users(namespace.pid) { user_id } else { uid_of(namespace.pid) }
     };
     let seen = named.map(|mount| SeenMount {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sorts the marks on the host by run, and finds the runs that no journal answers for. Pure.
+//! Sorts the marks on the host by run, and finds the runs for which no journal answers. It reads nothing itself.
 
 use super::host_marks::{HostMarks, PREFIX, run_of_folder};
 use super::{Condition, Lost, Thing, Trace};
@@ -8,7 +8,7 @@ use journal::RunId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What is known of runs besides their marks on the host.
+/// Facts about runs that are not among their marks on the host.
 pub(super) struct Known<'a> {
     /// Runs for which a journal of these places answers.
     pub(super) answered: &'a BTreeSet<RunId>,
@@ -26,7 +26,7 @@ pub(super) enum Below {
     /// The folder above the journals is there, the run's folder is not.
     Lost,
     Live,
-    /// Its server stands.
+    /// Its server goes on running.
     Left,
     Hot,
 }
@@ -43,7 +43,7 @@ struct Found {
     named: Vec<Trace>,
 }
 
-/// The runs that no journal of these places answers for, oldest first; `uid` is the caller's.
+/// The runs for which no journal of these places answers, oldest first; `uid` is the caller's uid.
 pub(super) fn lost_runs(seen: &HostMarks, known: &Known<'_>, uid: u32) -> Vec<Lost> {
     let mut runs = group(seen, uid);
     runs.retain(|id, found| !known.answered.contains(id) && !found.traces.is_empty());
@@ -70,10 +70,10 @@ fn group(seen: &HostMarks, uid: u32) -> BTreeMap<RunId, Found> {
         add(&mut runs, id, thing, Some(cgroup.uid), is_own(Some(cgroup.uid)));
     }
     for (path, file) in &seen.loops {
-        // the file is one of a file system that is mounted nowhere: nothing stands above its name
+        // the file is in a file system that is mounted nowhere, so that its path is a name alone
         let name = file.to_str().and_then(|file| file.strip_prefix('/')).filter(|name| !name.contains('/'));
         let Some((id, name)) = name.and_then(|name| Some((run_of_name(name)?, name))) else { continue };
-        // root alone attaches them
+        // only root attaches loop devices
         add(&mut runs, id, Thing::LoopDevice { path: path.clone(), name: name.to_owned() }, Some(0), is_own(Some(0)));
     }
     for mapping in &seen.mappings {
@@ -128,7 +128,7 @@ fn add_process(runs: &mut BTreeMap<RunId, Found>, process: &Marked, uid: u32) {
             found.holder = Some((process.identity, journal.to_owned()));
         }
         if proven.insert(id) {
-            // a server may run under another uid than the user who started it; that user owns the token
+            // a server may run as another user than the one who started it; the latter owns the token
             let owner = file.owner.filter(|owner| *owner == uid).or(process.uid).or(file.owner);
             found.traces.push(trace(owner));
         }
@@ -139,7 +139,7 @@ fn add_process(runs: &mut BTreeMap<RunId, Found>, process: &Marked, uid: u32) {
     }
 }
 
-/// `wringer-<run>`, or with more behind it: `wringer-<run>-memory`.
+/// The run in a name such as `wringer-<run>`, or one with a further part: `wringer-<run>-memory`.
 fn run_of_name(name: &str) -> Option<RunId> {
     leading_run(name.strip_prefix(PREFIX)?)
 }
@@ -179,8 +179,8 @@ fn judge(id: RunId, found: Found, known: &Known<'_>, uid: u32) -> Option<Lost> {
     Some(Lost { id, condition, traces: found.traces, journal })
 }
 
-/// A launcher without a lifeline belongs to a server that outlives its command: the run's cgroups limit that server alone. A program that is
-/// not Wringer's changes nothing on the host.
+/// Whether the traces include a change of the host. A launcher without a lifeline belongs to a server that outlives its command: the run's cgroups
+/// then limit that server alone. A program that is not Wringer's changes nothing on the host.
 fn changes_the_host(traces: &[Trace]) -> bool {
     let is_standing = |trace: &Trace| matches!(&trace.thing, Thing::Process { role: Some(role), has_lifeline: false, .. } if role == "launch");
     let stands = traces.iter().any(is_standing);
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(judged(&with(Some("holder"), true)), Some(Condition::CutOff));
     }
 
-    /// A program takes its environment wherever it goes: the variable alone says nothing.
+    /// A program passes its environment on to all its children: the variable alone proves nothing.
     #[test]
     fn a_name_in_the_environment_is_no_proof() {
         let process = Marked { files: Vec::new(), ..process(None, false, "token", false) };

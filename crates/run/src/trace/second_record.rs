@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The second record of a change that bears no mark: the pool of huge pages, memory blocks, a value. The file `<run>.step-<number>` beside the
-//! locks is written and synced before the change, and removed after its undo. So a change is known even when the journal, or a record in it, is
-//! lost. The file `<run>.home` beside it names the folder of the run's journal.
+//! The second record of a change without a mark: the pool of huge pages, memory blocks, a value. The file `<run>.step-<number>` beside the locks is
+//! written and synced before the change, and removed after its undo. So the change is known even when the journal, or a record in it, is lost. The
+//! file `<run>.home` in the same folder names the folder of the run's journal.
 
 use super::Lost;
 use crate::Error;
@@ -16,25 +16,25 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// What the file says, as JSON.
+/// The content of the file, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondRecord {
     pub run: RunId,
-    /// Of the boot in which it was written.
+    /// The id of the boot in which it was written.
     pub boot_id: String,
-    /// The folder of journals in which the run's was.
+    /// The folder of journals in which the run's journal was.
     pub journal: PathBuf,
     pub step: StepId,
     pub change: Step,
-    /// As in the journal's `done`.
+    /// The same value as in the journal's `done`.
     pub observed: Option<String>,
-    /// Of the file.
+    /// The owner of the file.
     #[serde(skip)]
     pub uid: u32,
 }
 
 impl SecondRecord {
-    /// As the journal would have it.
+    /// The step as the journal would have it.
     pub(super) fn as_step(&self) -> StepState {
         StepState {
             id: self.step,
@@ -47,27 +47,27 @@ impl SecondRecord {
         }
     }
 
-    /// The change was made in an earlier boot and did not survive it.
+    /// Whether the change was made in an earlier boot and did not survive it.
     fn is_void(&self) -> bool {
         journal::boot_id().is_ok_and(|now| now != self.boot_id) && !survives_boot(&self.change)
     }
 
-    /// The changed file does not exist any more: nothing can be put back.
+    /// Whether the changed file does not exist any more: then nothing can be restored.
     fn is_gone(&self) -> bool {
         let Step::Value { path, .. } = &self.change else { return false };
         fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
     }
 }
 
-/// Whether nothing on the host tells whose change this is.
+/// Whether nothing on the host tells to which run the change belongs.
 fn bears_no_mark(change: &Step) -> bool {
     matches!(change, Step::Value { .. } | Step::HugePool { .. } | Step::MemoryBlocks { .. })
 }
 
-/// To be called before the change without `observed`, and after it with `observed`.
+/// Writes the record. To be called before the change without `observed`, and after the change with `observed`.
 ///
 /// # Errors
-/// It is not written: then the change must not be made.
+/// The record cannot be written: then the change must not be made.
 pub(crate) fn write(
     places: &Places,
     run: &RunId,
@@ -93,10 +93,10 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Writes where the run's journal is, for a user of another home who finds the run's marks.
+/// Writes the folder of the run's journal, for a user of another home who finds the run's marks.
 pub(crate) fn write_home(places: &Places, run: &RunId) -> Result<(), Error> {
     let home = super::canonical(&places.journal);
-    // only a help: nothing is lost when the path cannot be written
+    // the file is only a help: nothing is lost if it stays empty because the path is not UTF-8
     let text = home.to_str().unwrap_or_default();
     Ok(files::write_atomic(&host_locks(places)?.join(name_of_home(run)), text.as_bytes(), 0o600)?)
 }
@@ -113,7 +113,7 @@ pub(crate) fn forget_home(folder: &Path) {
     }
 }
 
-/// To be called when the user has said that the run is settled.
+/// To be called when the user has declared the run settled.
 pub(crate) fn forget_run(places: &Places, run: &RunId) {
     let prefix = format!("{run}.");
     let is_of_it = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix));
@@ -122,7 +122,7 @@ pub(crate) fn forget_run(places: &Places, run: &RunId) {
     names_in(&folders).filter(is_of_it).filter(is_note).for_each(|path| drop(files::remove_file(&path)));
 }
 
-/// A file that cannot be removed does no harm: the next undo finds that its change is undone.
+/// Removes a file. If it cannot be removed, that does no harm: the next undo finds that its change is undone.
 fn forget(folder: &Path, name: &str) {
     for locks in folder.parent().map(folders).unwrap_or_default() {
         let _ = files::remove_file(&locks.join(name));
@@ -137,7 +137,7 @@ fn name_of_home(run: &RunId) -> String {
     format!("{run}.home")
 }
 
-/// The folders in which such files may lie: that of these places, and for root also that of the host.
+/// The folders in which such files may be: the one of these places, and for root also the one of the host.
 pub(super) fn folders(journal: &Path) -> Vec<PathBuf> {
     let hosts = rustix::process::geteuid().is_root().then(|| PathBuf::from(HOST_LOCKS));
     hosts.into_iter().chain([super::canonical(journal).join("locks")]).collect()

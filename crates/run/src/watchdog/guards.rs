@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Dangers for the host while a run lives: what is read, and when it is a danger. A reading is some small files below `/proc`. [`DiskWatch`]
-//! asks the file system, which may hang, without waiting for it.
+//! Dangers for the host while a run lives: which values are read, and when they show a danger. A reading is some small files below `/proc`.
+//! [`DiskWatch`] asks the file system, which may hang, and does not wait for the answer.
 
 use super::inquiry::Inquiry;
 use super::limits::Limits;
@@ -18,15 +18,15 @@ pub(crate) struct Reading {
     pub(crate) available_bytes: u64,
     /// `None`: a kernel without pressure information.
     pub(crate) full_avg10_percent: Option<f64>,
-    /// OOM kills since boot, without those in the run's own cgroups: there a server has reached its own limit.
+    /// OOM kills since boot, without those in the run's own cgroups: such a kill only means that a server has reached its own limit.
     pub(crate) oom_kills: u64,
-    /// The holder is the kernel's first victim.
+    /// The processes that hide RAM live, so that they are the kernel's first victims.
     pub(crate) holders_live: bool,
     pub(crate) disks: Vec<Space>,
 }
 
 impl Reading {
-    /// `disk` is where sandboxes live. `own_kills` remembers what the run's cgroups told while they were there.
+    /// `disk` looks at the folder of the sandboxes. `own_kills` keeps the kills of the run's cgroups, also of those that are gone.
     pub(crate) fn take(state: &State, disk: &mut DiskWatch, own_kills: &mut BTreeMap<PathBuf, u64>) -> Self {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let kib = |name| number_after(&meminfo, name).unwrap_or(u64::MAX >> 10) << 10;
@@ -44,7 +44,7 @@ impl Reading {
         }
     }
 
-    /// The first danger, in words. `before` is the last reading before this one.
+    /// The first danger, in words. `before` is the previous reading.
     pub(crate) fn danger(&self, before: &Self, state: &State, limits: &Limits) -> Option<String> {
         let of_ram = hides_ram(state).then(|| self.memory(before, limits, server_is_victim(state))).flatten();
         of_ram.or_else(|| has_server(state).then(|| self.disk(limits)).flatten())
@@ -53,7 +53,7 @@ impl Reading {
     fn memory(&self, before: &Self, limits: &Limits, server_is_victim: bool) -> Option<String> {
         let available = Bytes(self.available_bytes);
         let floor = limits.floor_bytes(self.total_bytes);
-        // the experiment is to run out of memory: it ends with the kernel's kill
+        // the experiment is meant to run out of memory: it ends when the kernel kills the server
         if self.available_bytes < floor && !server_is_victim {
             return Some(format!("only {available} of RAM were available, and the floor is {}", Bytes(floor)));
         }
@@ -89,7 +89,7 @@ fn holders(state: &State) -> impl Iterator<Item = &Identity> {
     state.steps.iter().filter(|step| step.is_open()).filter(holds).flat_map(|step| &step.processes)
 }
 
-/// Steps that hide RAM: by a process, or by pages or blocks that no process holds.
+/// The steps that hide RAM: by a process, or by pages or blocks that no process holds.
 fn hiding(state: &State) -> impl Iterator<Item = &StepState> {
     let hides = |step: &&StepState| {
         use Step::{HugePool, MemoryBlocks, Process};
@@ -102,12 +102,13 @@ fn hides_ram(state: &State) -> bool {
     hiding(state).next().is_some()
 }
 
-/// A run whose server is to be killed by the kernel: it goes on without memory until then.
+/// Whether the kernel should kill the run's server: then the run goes on without memory until that happens.
 fn server_is_victim(state: &State) -> bool {
     hiding(state).any(|step| step.oom_victim == OomVictim::Server)
 }
 
-/// Only a sandbox's server is guarded: where the command of `wringer squeeze` writes is the user's affair.
+/// Whether the run has a sandbox's server. Only then the disk is guarded: the folder in which the command of `wringer squeeze` writes is the user's
+/// business.
 fn has_server(state: &State) -> bool {
     let sandbox = |begun: &Begun| begun.resources.iter().any(|resource| resource.starts_with("sandbox-"));
     state.begun.as_ref().is_none_or(sandbox) && has_open(state, |role| role == Role::Server)
@@ -117,17 +118,17 @@ fn has_open(state: &State, wanted: impl Fn(Role) -> bool) -> bool {
     state.steps.iter().any(|step| step.is_open() && matches!(step.change, Step::Process { role, .. } if wanted(role)))
 }
 
-/// The number that follows `name` at the beginning of a line.
+/// The number that follows `name` at the begin of a line.
 fn number_after(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
 }
 
-/// `full avg10=0.00 avg60=0.00 avg300=0.00 total=0` (kernel, accounting/psi.rst).
+/// The value in `full avg10=0.00 avg60=0.00 avg300=0.00 total=0` (kernel, accounting/psi.rst).
 fn full_avg10(text: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix("full avg10=")?.split(' ').next()?.parse().ok())
 }
 
-/// `memory.events` on v2, `memory.oom_control` on v1 since Linux 4.13: both have a line `oom_kill N`.
+/// The OOM kills of each cgroup of the run. `memory.events` on v2, and `memory.oom_control` on v1 since Linux 4.13, have a line `oom_kill N`.
 fn own_oom_kills(state: &State) -> Vec<(PathBuf, u64)> {
     let cgroups = state.steps.iter().filter_map(|step| match &step.change {
         Step::Cgroup { path, .. } => Some(path),
@@ -141,7 +142,7 @@ fn own_oom_kills(state: &State) -> Vec<(PathBuf, u64)> {
 /// Folder, free bytes, size.
 pub(crate) type Space = (PathBuf, u64, u64);
 
-/// The free space where sandboxes live. When that file system does not answer, the last known number stays.
+/// Watches the free space of the sandboxes' disk. When that file system does not answer, the last known number stays.
 pub(crate) struct DiskWatch {
     inquiry: Option<Inquiry<Option<Space>>>,
     known: Option<Space>,
@@ -152,7 +153,7 @@ impl DiskWatch {
         Self { inquiry: Inquiry::start("ask the disk", move || space(&folder)), known: None }
     }
 
-    /// As it was at the look before this one.
+    /// The space as it was at the look before this one.
     fn look(&mut self) -> Option<Space> {
         if let Some(answer) = self.inquiry.as_mut().and_then(|inquiry| inquiry.answer(true)) {
             self.known = answer;
@@ -161,7 +162,7 @@ impl DiskWatch {
     }
 }
 
-/// May hang as the file system does.
+/// Asks the file system for its space; it may hang as the file system does.
 fn space(folder: &Path) -> Option<Space> {
     let there = folder.ancestors().find(|folder| folder.is_dir())?;
     let space = rustix::fs::statvfs(there).ok()?;

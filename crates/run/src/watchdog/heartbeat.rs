@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The controller's signs of life: a thread writes a byte into the watchdog's lifeline at intervals.
 //!
-//! A stopped process writes none. Nor is one written while the thread that started the heartbeat hangs: it waits uninterruptibly, for a
+//! A stopped process writes no byte. No byte is written either while the thread that started the heartbeat hangs: it waits uninterruptibly, for a
 //! disk or a file system, and has used no CPU since the last look.
 
 use crate::Error;
@@ -10,14 +10,14 @@ use rustix::fd::OwnedFd;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Beats until it is dropped; the lifeline ends then.
+/// Writes signs of life until it is dropped; the lifeline ends then.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     _stop: Sender<()>,
 }
 
 impl Heartbeat {
-    /// For the calling thread. `lifeline` must not block.
+    /// Starts a heartbeat for the calling thread. `lifeline` must not block.
     pub(crate) fn start(lifeline: OwnedFd, every: Duration) -> Result<Self, Error> {
         let (stop, stopped) = channel();
         let tid = rustix::thread::gettid();

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A question that may hang, asked again and again in a thread of its own, so that the watchdog never hangs with it.
+//! A question that may hang. It is asked again and again in a thread of its own, so that the watchdog never hangs with it.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 pub(super) struct Inquiry<T> {
     ask: Sender<()>,
     answers: Receiver<T>,
-    /// A question is under way.
+    /// A question was asked and is not answered yet.
     asked: bool,
 }
 
 impl<T: Send + 'static> Inquiry<T> {
-    /// `None` when there is no thread to be had.
+    /// `None` when no thread can be started.
     ///
-    /// The thread has no descriptors of the watchdog's. It may hang in the kernel, and then it outlives the end of the watchdog: it must not keep a lock,
-    /// nor anybody's lifeline.
+    /// The thread has none of the watchdog's descriptors. It may hang in the kernel, and then it outlives the watchdog: it must not keep a lock, nor
+    /// a lifeline.
     pub(super) fn start(name: &str, mut question: impl FnMut() -> T + Send + 'static) -> Option<Self> {
         let (ask, asked) = channel();
         let (answer, answers) = channel();
@@ -26,7 +26,7 @@ impl<T: Send + 'static> Inquiry<T> {
         Some(Self { ask, answers, asked: false })
     }
 
-    /// The answer, when one has come since the last call; then the question is asked anew, unless `ask` is false. It is never asked twice at a time.
+    /// The answer, if one has come since the last call. Asks the question anew unless `ask` is false, or the last question is not answered yet.
     pub(super) fn answer(&mut self, ask: bool) -> Option<T> {
         let answer = self.answers.try_recv().ok();
         self.asked &= answer.is_none();

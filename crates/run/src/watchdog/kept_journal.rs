@@ -20,7 +20,7 @@ impl KeptJournal {
         &self.folder
     }
 
-    /// Reads at once, without waiting: it is called each second.
+    /// Reads without waiting, because it is called each second.
     pub(super) fn look(&self) -> Reading {
         self.file.as_ref().map_or_else(|| reading::read(&self.folder), JournalFile::read_at_once)
     }
@@ -37,7 +37,7 @@ impl KeptJournal {
         }
     }
 
-    /// Its folder was not removed, but has another name now.
+    /// Whether its folder was not removed, but renamed.
     pub(super) fn is_aside(&self) -> bool {
         self.file.as_ref().is_some_and(|file| !file.is_removed())
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the slow layers of a run answer. A layer whose processes are stopped or frozen does not hang: it goes on when it is woken. A layer
-//! hangs when it could run and answers nobody.
+//! Whether the slow layers of a run answer. A layer whose processes are stopped or frozen does not hang: it continues when they continue. A layer
+//! hangs when it could run and does not answer.
 
 use super::LayerProbe;
 use super::inquiry::Inquiry;
@@ -12,30 +12,30 @@ use journal::{Role, State, Step};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// For tests, of a build with `failpoints`: a watchdog that goes by the clock, and kills (`WRINGER_FORGET=standstill`).
+/// For tests, in a build with `failpoints`: a watchdog that goes by the clock, and kills (`WRINGER_FORGET=standstill`).
 pub(super) const FORGET_STANDSTILL: &str = "standstill";
 
-/// What a look at the layers finds.
+/// The result of a look at the layers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Well,
-    /// It stands still for longer than a layer may be silent: its users wait. Reported once.
+    /// A layer stands still for longer than a layer may be silent: its users wait. Reported once.
     StandsStill(Identity, Standstill),
-    /// It goes on, after its standstill was reported.
+    /// The layer continues, after its standstill was reported.
     GoesOn,
-    /// It could run, and has not answered for this many looks.
+    /// The layer could run, and has not answered for this many looks.
     Hangs(u32),
 }
 
 pub(super) struct LayerWatch {
-    /// Looks in a row that make a layer one that hangs.
+    /// A layer without an answer for this many looks in a row hangs.
     deadline: u32,
     question: Question,
     silence: Silence,
     standstill: Silence,
     /// The standstill was reported.
     told: bool,
-    /// When it answered last: for the watchdog that goes by the clock alone.
+    /// The time of the last answer: for the watchdog that goes by the clock alone.
     answered: Duration,
     patience: Duration,
 }
@@ -62,7 +62,7 @@ impl LayerWatch {
         }
     }
 
-    /// To be called once a look; `counts`: the watchdog itself did not stand still before it.
+    /// To be called at each look; `counts`: the watchdog itself did not stand still before this look.
     pub(super) fn look(&mut self, layers: &[Identity], counts: bool) -> Found {
         if layers.is_empty() {
             self.silence.end();
@@ -96,7 +96,7 @@ impl LayerWatch {
         if std::mem::take(&mut self.told) { Found::GoesOn } else { Found::Well }
     }
 
-    /// The answer since the last look. A layer that stood still is not asked: the questions would pile up.
+    /// Whether an answer has come since the last look. A layer that stood still is not asked: the questions would pile up.
     fn answered(&mut self, ask: bool) -> bool {
         if let Question::NotYet(folder, answers) = &self.question {
             let (folder, answers) = (folder.clone(), *answers);
@@ -110,12 +110,12 @@ impl LayerWatch {
     }
 }
 
-/// Looks at the layers and the processes that they started: a slow disk's worker serves for its keeper.
+/// Looks at the layers and the processes that they started: the worker of a slow disk serves instead of its keeper.
 fn standing_still(layers: &[Identity]) -> Option<(Identity, Standstill)> {
     descendants(layers).into_iter().find_map(|process| Some((process, standstill(process.pid)?)))
 }
 
-/// The layers that have come to the end of their start, and live.
+/// The layers that have started completely, and live.
 pub(super) fn serving(state: &State) -> Vec<Identity> {
     let layers = state.steps.iter().filter(|step| {
         step.is_open() && step.completed && matches!(step.change, Step::Process { role: Role::SlowLayer, .. })
@@ -137,7 +137,7 @@ mod tests {
         Some((LAYER, Standstill::Stopped))
     }
 
-    /// What is found at so many looks in a row.
+    /// The results of this many looks in a row.
     fn found(watch: &mut LayerWatch, looks: u32, answered: bool, still: bool, counts: bool) -> Vec<Found> {
         let all = (0..looks).map(|_| watch.judge(answered, stopped().filter(|_| still), counts));
         all.filter(|found| *found != Found::Well).collect()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A controller's lease: it ends when no sign of life has come for too many looks. Pure.
+//! A controller's lease: it ends when no sign of life has come for too many looks. This module reads no clock.
 
 use host::looks::{Silence, looks_in};
 use std::time::Duration;
@@ -10,7 +10,7 @@ pub(crate) struct Lease {
     silence: Silence,
 }
 
-/// Looks that a late controller has besides: on a machine whose processors are all busy it may write late.
+/// Additional looks for a late controller: on a machine whose processors are all busy it may write its sign of life late.
 const PATIENCE_LOOKS: u32 = 3;
 
 impl Lease {
@@ -18,12 +18,12 @@ impl Lease {
         Self { every, silence: Silence::of(looks_in(lasts, every).saturating_add(PATIENCE_LOOKS)) }
     }
 
-    /// A sign of life was read.
+    /// To be called when a sign of life was read.
     pub(crate) fn renew(&mut self) {
         self.silence.end();
     }
 
-    /// To be called at each look that counts, when there is no sign of life to be read. `Some`: for how long there was none, while the watchdog ran.
+    /// To be called at each look that counts, if there is no sign of life to read. `Some`: the time without a sign of life while the watchdog ran.
     pub(crate) fn expired(&mut self) -> Option<Duration> {
         self.silence.look(true).map(|looks| self.every * looks)
     }
@@ -36,7 +36,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// The second in which it ends, when the watchdog looks at these.
+    /// The second at which the lease ends, when the watchdog looks at these seconds.
     fn ends(lease: &mut Lease, looks: &mut Looks, seconds: impl IntoIterator<Item = u64>) -> Option<u64> {
         let mut silent = |second: u64| looks.counts(Duration::from_secs(second)).then(|| lease.expired()).flatten();
         seconds.into_iter().find(|second| silent(*second).is_some())
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(ends(&mut lease, &mut looks, 1001..2000), Some(1064));
     }
 
-    /// The machine slept for an hour, or watchdog and controller were frozen: they wake in any order.
+    /// The machine slept for an hour, or watchdog and controller were frozen: they continue in any order.
     #[test]
     fn a_suspend_does_not_end_it() {
         for silent_before in [0, 50] {
@@ -73,7 +73,7 @@ mod tests {
         }
     }
 
-    /// The silence before it and the silence after it are one; the jump and three looks do not count.
+    /// The silence before the suspend and the silence after it count together; the jump and three looks do not count.
     #[test]
     fn and_a_suspend_does_not_renew_it() {
         let (mut lease, mut looks) = lease();

@@ -11,22 +11,22 @@ pub const LIMITS_VARIABLE: &str = "WRINGER_WATCHDOG";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// A controller without a sign of life for this time is stopped or hangs.
+    /// A controller that gives no sign of life for this time is stopped or hangs.
     pub lease_ms: u64,
     /// `MemAvailable` below which a run that hides RAM ends. `None`: 1 % of RAM, at least 256 MiB.
     pub available_floor_bytes: Option<u64>,
     /// `full avg10` of `/proc/pressure/memory`, in percent.
     pub pressure_full_percent: f64,
-    /// The pressure, and an OOM kill, count only while less than this is available: a slow disk alone, under a server that reads through the page
-    /// cache, looks the same in `full`. `None`: twice the floor.
+    /// The pressure, and an OOM kill, count only while less memory than this is available: a slow disk alone, below a server that reads through the
+    /// page cache, shows the same value in `full`. `None`: twice the floor.
     pub pressure_available_bytes: Option<u64>,
     /// Free space below which a run with a server ends. `None`: 512 MiB, or 2 % of a small file system.
     pub disk_free_bytes: Option<u64>,
     /// A slow layer that does not answer for this time hangs.
     pub layer_deadline_ms: u64,
-    /// How often everything is looked at.
+    /// The pause between two looks at all of these.
     pub look_ms: u64,
-    /// How long a controller that was told to release may take beyond the graces of its children.
+    /// How long a controller that was asked to release may take, in addition to the graces of its children.
     pub release_ms: u64,
 }
 
@@ -46,7 +46,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The defaults, or what a test asks for.
+    /// The defaults, or the limits that a test sets.
     pub(crate) fn from_environment() -> Self {
         let text = std::env::var(LIMITS_VARIABLE).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
@@ -56,7 +56,7 @@ impl Limits {
         Duration::from_millis(self.lease_ms)
     }
 
-    /// Six signs of life fit into a lease.
+    /// The pause between two signs of life: six of them fit into a lease.
     pub(crate) fn beat(&self) -> Duration {
         self.lease() / 6
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The watchdog while its controller lives: it looks for dangers; at a danger it neutralises the run and makes it end.
+//! The watchdog while its controller lives: it looks for dangers; at a danger it neutralises the run and makes the controller end it.
 
 use super::guards::{DiskWatch, Reading as HostReading};
 use super::kept_journal::KeptJournal;
@@ -26,17 +26,17 @@ pub(super) struct Watch<'a> {
     places: &'a Places,
     id: &'a RunId,
     journal: &'a KeptJournal,
-    /// The state at the last time that the journal could be read whole: damage since then takes nothing away.
+    /// The state when the journal could last be read as a whole: later damage removes nothing from it.
     known: State,
     limits: Limits,
     looks: Looks,
     lease: Lease,
-    /// Of the last look.
+    /// The reading of the last look.
     before: HostReading,
     own_kills: BTreeMap<PathBuf, u64>,
     disk: DiskWatch,
     layer: LayerWatch,
-    /// After the run was neutralised: the looks that its controller still has to release.
+    /// After the run was neutralised: the number of looks that its controller still has for the release.
     tripped: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Watch<'a> {
         Self { places, id, journal, known, limits, looks, lease, before, own_kills, disk, layer, tripped: None }
     }
 
-    /// Whether it was the watchdog who ended the run.
+    /// Waits for the end of the controller; returns whether the watchdog has made the run end.
     pub(super) fn until_the_end_of(&mut self, lifeline: &OwnedFd) -> bool {
         let mut next_look = boot_time() + self.limits.look();
         loop {
@@ -84,7 +84,7 @@ impl<'a> Watch<'a> {
         let counts = self.looks.counts(boot_time());
         match self.journal.look() {
             Reading::Whole(content) | Reading::TornTail(content) => self.known = content.state,
-            // the state that was read before still holds
+            // otherwise the state that was read before stays valid
             Reading::Damaged(content, _) if content.state.steps.len() > self.known.steps.len() => {
                 self.known = content.state;
             }
@@ -101,7 +101,7 @@ impl<'a> Watch<'a> {
                 }
             }
             Some(patience) => {
-                // steps that the controller had begun before it noticed
+                // this covers steps that the controller had begun before it noticed
                 self.neutralise(&state);
                 if counts && controller_could_run(&state) {
                     self.tripped = Some(patience.saturating_sub(1));
@@ -113,7 +113,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Found by the owner lock that it holds; the lock is gone when somebody removed the folder.
+    /// Replaces the controller: it is found by the owner lock that it holds. If somebody removed the folder, the lock is gone, and the state names
+    /// the controller.
     fn replace_controller(&self, state: &State) {
         let owner = self.journal.folder().owner();
         let _ = replace_holders(&owner);
@@ -121,7 +122,7 @@ impl<'a> Watch<'a> {
         let _ = kill_alone(&permit(), controller.as_slice());
     }
 
-    /// `counts`: this look counts for a silence.
+    /// `counts`: whether a silence counts at this look.
     fn danger(&mut self, state: &State, counts: bool) -> Option<String> {
         if let Some(silent) = counts.then(|| self.lease.expired()).flatten() {
             return Some(format!(
@@ -142,8 +143,8 @@ impl<'a> Watch<'a> {
         danger
     }
 
-    /// A layer that stands still is left alone: it goes on when it is woken. A layer that hangs ends the run. It is not killed, because
-    /// processes that wait for its files would get an I/O error. Only the keeper of a slow disk is killed: that wakes its worker, which answers.
+    /// A layer that stands still is left alone: it continues when its processes continue. A layer that hangs ends the run. It is not killed, because
+    /// processes that wait for its files would get an I/O error. Only the keeper of a slow disk is killed: then its worker takes over and answers.
     fn stuck_layer(&mut self, state: &State, counts: bool) -> Option<String> {
         let layers = serving(state);
         match self.layer.look(&layers, counts) {
@@ -182,13 +183,13 @@ impl<'a> Watch<'a> {
         note(self.places, self.id, text);
     }
 
-    /// The reason first: whoever releases the run journals it.
+    /// The reason is written first: the process that releases the run journals it.
     fn trip(&mut self, state: &State, reason: &str) {
         let _ = host::files::write_atomic(&self.journal.folder().reason(), reason.as_bytes(), 0o600);
         self.neutralise(state);
         self.tell(&format!("neutralised: {reason}"));
         if let Some(controller) = controller(state).and_then(Process::open) {
-            // delivered when it wakes
+            // a stopped controller gets the signal when it continues
             let _ = controller.signal(Signal::TERM);
             let _ = controller.signal(Signal::CONT);
         }
@@ -201,7 +202,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// For ending processes that the run's journal names: that is no change to undo.
+/// For ending processes that the run's journal names: that is no change that could be undone.
 #[allow(clippy::disallowed_methods)]
 fn permit() -> Permit {
     Permit::issue(0)
@@ -211,7 +212,7 @@ fn controller(state: &State) -> Option<Identity> {
     state.begun.as_ref().map(|begun| begun.controller)
 }
 
-/// A frozen controller is not replaced: it has the signal, and releases when it goes on.
+/// Whether the controller could run. A frozen controller is not replaced: it has got the signal, and releases when it continues.
 fn controller_could_run(state: &State) -> bool {
     controller(state).is_none_or(|controller| standstill(controller.pid).is_none())
 }
@@ -237,7 +238,7 @@ mod tests {
     use journal::{Begun, Kind, OomVictim, Phase, Role, StepId, StepState};
     use std::process::{Child, Command};
 
-    /// A step whose process may have been started and is not recorded yet: that takes a few milliseconds.
+    /// A step whose process may have been started and is not recorded yet: that state lasts a few milliseconds.
     fn starting(id: u32, role: Role) -> StepState {
         let change = Step::Process { role, program: "child".into(), stop_signal: 15, grace_ms: 0 };
         StepState {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A server from an archive that the user has: a maker's tarball, or one of his own build. What it is, the server in it says itself;
-//! the file's name is not looked at.
+//! A server from an archive that the user has: a maker's tarball, or the user's own build. The server in the archive tells its flavour and version;
+//! the name of the file does not matter.
 
 use super::cache::{self, Part};
 use super::checksums::{self, Kind, Published};
@@ -15,24 +15,24 @@ use std::fs::File;
 use std::io::Seek as _;
 use std::path::{Path, PathBuf};
 
-/// An archive, and what its user knows of it.
+/// An archive, and what its user knows about it.
 #[derive(Debug, Clone, Default)]
 pub struct Archive {
     pub path: PathBuf,
-    /// Refused when the server in it is of another flavour.
+    /// The archive is refused when its server is of another flavour.
     pub flavour: Option<Flavour>,
-    /// As its maker publishes it, in hexadecimal digits; none: what is found beside the archive.
+    /// The checksum that its maker publishes, in hexadecimal digits; `None`: the checksums in files beside the archive count.
     pub sha256: Option<String>,
 }
 
-/// How far below the top the server's folder may be: five folders in a jar of MariaDB, one in a maker's tarball.
+/// How many folders below the top the server's folder may be: five in a jar of MariaDB, one in a maker's tarball.
 const DEPTH: usize = 5;
 
-/// Unpacks the server in an archive into the cache; at once when the cache has this archive already.
+/// Unpacks the server in an archive into the cache. Nothing is unpacked when the cache has this archive already.
 ///
 /// # Errors
-/// [`Error::Checksum`]; [`Error::Archive`] when it is damaged, cut short, unsafe, for another architecture, or holds no server, or
-/// none of the flavour asked for; [`Error::DiskFull`]. Nothing is left behind then.
+/// [`Error::Checksum`]; [`Error::Archive`] when the archive is damaged, cut short, unsafe, for another architecture, or holds no server, or none of
+/// the asked flavour; [`Error::DiskFull`]. Nothing is left behind then.
 pub fn unpack(archive: &Archive, places: &Places, progress: &mut dyn Progress) -> Result<Installation, Error> {
     let mut file = open(&archive.path)?;
     progress.doing(&format!("compute the checksum of {}", archive.path.display()));
@@ -76,7 +76,7 @@ fn open(path: &Path) -> Result<File, Error> {
     if metadata.is_file() { Ok(file) } else { Err(Error::Archive { path: path.into(), why: "it is no file".into() }) }
 }
 
-/// By what lies beside the archive.
+/// Checks the archive against the checksums in files beside it.
 fn check_beside(archive: &Archive, sha256: &str, file: &File, progress: &mut dyn Progress) -> Result<(), Error> {
     for Published { file: said_by, kind, sum: expected } in checksums::beside(&archive.path)? {
         progress.doing(&format!("compare its {} with {}", kind.name(), said_by.display()));
@@ -106,7 +106,7 @@ fn bad(archive: &Archive, why: impl Into<String>) -> Error {
     Error::Archive { path: archive.path.clone(), why: why.into() }
 }
 
-/// An entry that was made of the same bytes.
+/// The server of a cache entry that was made from the same bytes.
 fn known(sum: &str, places: &Places) -> Option<Installation> {
     let is_same = |source: &Source| matches!(source, Source::Archive { sha256, .. } if sha256 == sum);
     let entry = cache::entries(places).into_iter().find(|entry| is_same(&entry.source))?;
@@ -122,7 +122,7 @@ fn of_flavour(archive: &Archive, found: Installation) -> Result<Installation, Er
     }
 }
 
-/// The folder that the server's own folders are below, nearest to the top.
+/// The folder that has the server's own folders, nearest to the top.
 pub(super) fn root(folder: &Path) -> Option<PathBuf> {
     let mut level = vec![folder.to_owned()];
     for _ in 0..=DEPTH {
@@ -142,13 +142,13 @@ fn subfolders(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Of any flavour, where an unpacked tree has them.
+/// The server programs of any flavour, at the places where an unpacked tree has them.
 fn server_programs(tree: &Path) -> Vec<PathBuf> {
     let prefixes = [tree.join("usr"), tree.to_owned()];
     prefixes.iter().flat_map(|prefix| Flavour::ALL.map(|flavour| programs(flavour, prefix))).flatten().collect()
 }
 
-/// The server in the tree, as it says itself what it is.
+/// The server in the tree, with the flavour and version that it reports.
 fn identify(archive: &Archive, tree: &Path, source: &Source) -> Result<Installation, Error> {
     if let Some(found) = Flavour::ALL.into_iter().find_map(|flavour| unpacked(flavour, tree, source)) {
         return Ok(found);

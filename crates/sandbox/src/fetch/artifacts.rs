@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Servers that somebody has put into Maven's repository: whole trees of programs, for tests of Java programs.
+//! Servers that others have put into Maven's repository: whole trees of programs, for tests of Java programs.
 
 use super::archive::root;
 use super::cache::{self, Part};
@@ -20,11 +20,11 @@ struct Made {
     flavour: Flavour,
     version: Version,
     artifact: &'static str,
-    /// As the repository has it: `18.4.0`, `10.5.0-1`.
+    /// The version as the repository writes it: `18.4.0`, `10.5.0-1`.
     artifact_version: String,
 }
 
-/// What such an entry takes on the disk: MariaDB 11.4 has 167 MiB of jar, and 350 MiB unpacked.
+/// The space that such an entry takes on the disk: MariaDB 11.4 has 167 MiB of jar, and 350 MiB unpacked.
 const NEED_BYTES: u64 = 600 << 20;
 
 pub(super) fn offers(flavour: Flavour, places: &Places, progress: &mut dyn Progress) -> Result<Vec<Offer>, Error> {
@@ -67,14 +67,14 @@ fn artifact(flavour: Flavour) -> Option<&'static str> {
         .map(|it| it.1)
 }
 
-/// Whether the repository needs to be asked: a version from before all that are there is not.
+/// Whether the repository must be asked: it is not asked for a version older than all that it has.
 fn may_have(request: &Request) -> bool {
     let since = first_since(Capability::Artifact, request.flavour);
     let Some(wanted) = &request.version else { return true };
     since.is_some_and(|since| *wanted >= since.first(wanted.count()))
 }
 
-/// Newest first; of builds of one version, the last.
+/// The versions of the artifact, newest first; of several builds of one version, the last.
 fn made(
     flavour: Flavour,
     artifact: &'static str,
@@ -141,13 +141,13 @@ fn fill_entry(
     Ok((installation, vec![Part { name, version, sha256: jar.sha256, size_bytes: jar.size_bytes }]))
 }
 
-/// A tree that lies in the jar as a tar file.
+/// The tar file in the jar that holds the tree, if there is one.
 fn packed_tree(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|extension| extension == "txz"))
 }
 
-/// A jar keeps no modes.
+/// Makes the files executable: a jar keeps no modes.
 fn set_run_bits(folder: &Path) -> Result<(), Error> {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_file()) {

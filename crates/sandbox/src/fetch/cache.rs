@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The cache of fetched servers: `<cache>/servers/<entry>/{fetched.json, tree/}`. An entry appears by one rename, complete and tried, or not at all.
+//! The cache of fetched servers: `<cache>/servers/<entry>/{fetched.json, tree/}`. An entry appears by one rename, when it is complete and was tried,
+//! or not at all.
 
 use crate::apt::Package;
 use crate::installation::unpacked;
@@ -18,7 +19,7 @@ pub(crate) struct Entry {
     pub(crate) source: Source,
 }
 
-/// `fetched.json`.
+/// The content of `fetched.json`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Fetched {
     pub(super) schema: u32,
@@ -28,7 +29,7 @@ pub(super) struct Fetched {
     pub(super) packages: Vec<Part>,
 }
 
-/// What was downloaded, or unpacked: a package, an artifact, an archive.
+/// A thing that was downloaded or unpacked: a package, an artifact, an archive.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Part {
     pub(super) name: String,
@@ -61,7 +62,7 @@ impl Fetched {
         }
     }
 
-    /// The name of its entry. Of archives there may be several of one version: debug builds, builds of one's own.
+    /// The name of its entry. There may be several archives of one version: debug builds, a user's own builds.
     fn entry_name(&self) -> String {
         let (flavour, version) = (self.flavour, &self.version);
         match &self.source {
@@ -89,8 +90,8 @@ fn servers(places: &Places) -> PathBuf {
     places.cache.join("servers")
 }
 
-/// The server of this version that a package or an artifact brought, when it is there and runs. One whose libraries have gone from
-/// the machine is removed: it is fetched anew.
+/// The server of this version from a package or an artifact, when it is in the cache and runs. A server whose libraries have been removed from the
+/// machine is removed: it is fetched anew.
 pub(super) fn find(flavour: Flavour, version: &Version, places: &Places) -> Result<Option<Installation>, Error> {
     let folder = servers(places).join(format!("{flavour}-{version}"));
     let Some(entry) = entries(places).into_iter().find(|entry| is_in(entry, &folder)) else { return Ok(None) };
@@ -105,7 +106,7 @@ fn is_in(entry: &Entry, folder: &Path) -> bool {
     folder.canonicalize().is_ok_and(|folder| entry.tree.parent() == Some(&folder))
 }
 
-/// Makes an entry for a server: `fill` makes `tree` in the folder that it is given, tries the server in it, and says what it is.
+/// Makes an entry for a server: `fill` makes `tree` in the folder that it gets, tries the server in it, and returns which server that is.
 pub(super) fn make(
     places: &Places,
     fill: impl FnOnce(&Path) -> Result<(Installation, Vec<Part>), Error>,
@@ -119,8 +120,8 @@ pub(super) fn make(
     unpacked(fetched.flavour, &tree, &fetched.source).ok_or_else(|| super::unusable(&fetched, &tree))
 }
 
-/// Adds an entry to `folder`, in place of one of the same name: `fill` fills the folder that it is given, tries what is in it, and
-/// returns the entry's name and its record. Returns where the entry is. Nothing is left of one that fails.
+/// Adds an entry to `folder`, replacing one of the same name: `fill` fills the folder that it gets, tries the content, and returns the entry's name
+/// and its record. Returns the path of the entry. Nothing is left of an entry that fails.
 pub(super) fn add_entry<R: Serialize>(
     folder: &Path,
     fill: impl FnOnce(&Path) -> Result<(String, R), Error>,
@@ -144,13 +145,14 @@ fn publish(new: &Path, name: &str, record: &impl Serialize) -> Result<PathBuf, E
     Ok(entry)
 }
 
-/// The tree is on the disk before its name says that it is complete.
+/// Writes the tree to the disk: this comes before the name that marks the tree as complete.
 fn sync(folder: &Path) -> Result<(), Error> {
     let opened = fs::File::open(folder).map_err(|source| Error::path("open", folder, source))?;
     rustix::fs::syncfs(&opened).map_err(|errno| Error::path("sync", folder, errno))
 }
 
-/// One fetch at a time: a second one waits, and then finds what the first one fetched. Clears away what a killed one left.
+/// Takes the lock of the cache. Only one fetch runs at a time: a second one waits, and then finds the server that the first one fetched. Also removes
+/// the leftovers of a killed fetch.
 pub(super) fn lock(places: &Places) -> Result<fs::File, Error> {
     files::private_dir(&places.cache, 0o755)?;
     files::private_dir(&servers(places), 0o755)?;
@@ -168,7 +170,7 @@ pub(super) fn lock(places: &Places) -> Result<fs::File, Error> {
     Ok(lock)
 }
 
-/// What fetches that were killed have left in this folder.
+/// Removes the leftovers of killed fetches in this folder.
 pub(super) fn clear_unfinished(folder: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(".new-") {

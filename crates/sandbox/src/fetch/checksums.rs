@@ -13,7 +13,7 @@ pub(super) enum Kind {
 }
 use Kind::{Md5, Sha256};
 
-/// What a file beside an archive says of it.
+/// A checksum of the archive from a file beside it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Published {
     pub(super) file: PathBuf,
@@ -21,9 +21,9 @@ pub(super) struct Published {
     pub(super) sum: String,
 }
 
-/// Of the archive alone: its name with one of these endings.
+/// Files with the checksum of the archive alone: the archive's name with one of these endings.
 const ENDINGS: [(&str, Kind); 4] = [("sha256", Sha256), ("sha256sum", Sha256), ("md5", Md5), ("md5sum", Md5)];
-/// Of many files, in the archive's folder.
+/// Files with the checksums of many files, in the archive's folder.
 const LISTS: [(&str, Kind); 4] =
     [("sha256sums.txt", Sha256), ("SHA256SUMS", Sha256), ("md5sums.txt", Md5), ("MD5SUMS", Md5)];
 /// A list of a whole release has some hundred lines.
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// The program that computes it.
+    /// The program that computes the checksum.
     pub(super) fn program(self) -> &'static str {
         match self {
             Sha256 => "sha256sum",
@@ -53,10 +53,10 @@ impl Kind {
     }
 }
 
-/// What is beside the archive.
+/// The checksums in files beside the archive.
 ///
 /// # Errors
-/// A file that is the archive's own holds no checksum of it: a download that went wrong, perhaps that of the archive, too.
+/// A file that belongs to this archive alone holds no checksum of it: its download went wrong, and perhaps that of the archive, too.
 pub(super) fn beside(archive: &Path) -> Result<Vec<Published>, Error> {
     let name = archive.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut found = Vec::new();
@@ -82,7 +82,7 @@ pub(super) fn beside(archive: &Path) -> Result<Vec<Published>, Error> {
     Ok(found)
 }
 
-/// None where there is no such file.
+/// The text of the file; `None` if there is no such file.
 fn text_of(file: &Path) -> Result<Option<String>, Error> {
     if !file.is_file() {
         return Ok(None);
@@ -91,12 +91,12 @@ fn text_of(file: &Path) -> Result<Option<String>, Error> {
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// Name and checksum of each line that has one.
+/// The name and the checksum of each line with a checksum.
 fn sums(text: &str, kind: Kind) -> Vec<(Option<&str>, &str)> {
     text.lines().filter_map(|line| of_line(line.trim(), kind)).collect()
 }
 
-/// `SUM  NAME` and `SUM *NAME` (sha256sum(1)), `SHA256 (NAME) = SUM` (its `--tag`), or a bare checksum.
+/// The name and the checksum of a line: `SUM  NAME` and `SUM *NAME` (sha256sum(1)), `SHA256 (NAME) = SUM` (its `--tag`), or a bare checksum.
 fn of_line(line: &str, kind: Kind) -> Option<(Option<&str>, &str)> {
     let is_sum = |word: &&str| word.len() == kind.digits() && word.chars().all(|c| c.is_ascii_hexdigit());
     if let Some((head, sum)) = line.rsplit_once(") = ") {
@@ -108,7 +108,7 @@ fn of_line(line: &str, kind: Kind) -> Option<(Option<&str>, &str)> {
     Some((Some(file_name(name)).filter(|name| !name.is_empty()), sum)).filter(|(_, sum)| is_sum(sum))
 }
 
-/// Lists name files below the folder that they were made in, too.
+/// The name of a file without its folders: lists may also name files below the folder in which the lists were made.
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(found().expect("reads"), []);
         file("md5sums.txt", &format!("{}  b.tar.gz\n{SUM}  a.tar.gz\n", "0".repeat(32)));
         assert_eq!(found().expect("reads"), [(Md5, SUM.to_owned())]);
-        // one that was downloaded under another name
+        // the checksum of a file that was downloaded under another name
         file("a.tar.gz.sha256sum", &format!("{}  c.tar.gz\n", "ab".repeat(32)));
         assert_eq!(found().expect("reads"), [(Sha256, "ab".repeat(32)), (Md5, SUM.to_owned())]);
         file("a.tar.gz.md5", "<html>404</html>\n");

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const SCHEMA: u32 = 1;
 const FOLDER: &str = "mallocs";
 
-/// `fetched.json`.
+/// The content of `fetched.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Fetched {
     schema: u32,
@@ -25,7 +25,7 @@ struct Fetched {
     packages: Vec<Part>,
 }
 
-/// The library that was fetched earlier.
+/// The library, if it was fetched earlier.
 pub(crate) fn fetched_malloc(kind: MallocKind, places: &Places) -> Option<PathBuf> {
     let entries = fs::read_dir(places.cache.join(FOLDER)).into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -33,10 +33,10 @@ pub(crate) fn fetched_malloc(kind: MallocKind, places: &Places) -> Option<PathBu
     folders.iter().rev().find_map(|folder| read(kind, folder))
 }
 
-/// The one that the machine's suite offers.
+/// The library from the machine's suite.
 ///
 /// # Errors
-/// [`Error::Unwrappable`]: nobody offers it; the package client fails; the disk is full.
+/// [`Error::Unwrappable`]: no package has it; the package client fails; the disk is full.
 pub(crate) fn malloc(kind: MallocKind, places: &Places, progress: &mut dyn Progress) -> Result<PathBuf, Error> {
     let _lock = cache::lock(places)?;
     let folder = places.cache.join(FOLDER);
@@ -51,7 +51,7 @@ pub(crate) fn malloc(kind: MallocKind, places: &Places, progress: &mut dyn Progr
     })?;
     apt.update(Age::Hours, progress)?;
     let made = match make(kind, &apt, &folder, progress) {
-        // the archive may have moved on since the lists were read
+        // the archive may have changed since the lists were read
         Err(Error::Program { .. } | Error::Unwrappable { .. }) if apt.update(Age::Minutes, progress)? => {
             make(kind, &apt, &folder, progress)
         }
@@ -61,7 +61,8 @@ pub(crate) fn malloc(kind: MallocKind, places: &Places, progress: &mut dyn Progr
     made
 }
 
-/// Where a fetched library finds those that this machine lacks; nothing for one that came from elsewhere, or alone.
+/// The folders of further libraries that a fetched library needs and this machine lacks. Empty for a library that was not fetched, or that needs no
+/// others.
 pub(crate) fn folders_of_malloc(library: &Path) -> Vec<PathBuf> {
     let trees = library.ancestors().filter(|path| path.file_name().is_some_and(|name| name == "tree"));
     let of_cache = |tree: &&Path| tree.parent().is_some_and(|entry| entry.join("fetched.json").is_file());
@@ -99,7 +100,7 @@ fn make(kind: MallocKind, apt: &Apt, folder: &Path, progress: &mut dyn Progress)
         known.extend(apt.names(name)?.into_iter().filter(|known| known == name));
     }
     let offered = if known.is_empty() { Vec::new() } else { apt.versions(&known[..1])? };
-    // the client lists the newest first
+    // the client lists the newest version first
     let package = offered.into_iter().next().ok_or_else(lacks)?;
     progress.doing(&format!("fetch {} ({} {})", kind.name(), package.name, package.version));
     let packages = with_libraries(apt, vec![format!("{}={}", package.name, package.version)])?;
@@ -110,7 +111,7 @@ fn make(kind: MallocKind, apt: &Apt, folder: &Path, progress: &mut dyn Progress)
     read(kind, &entry).ok_or_else(|| none(kind, ", and the one of its distribution cannot be read"))
 }
 
-/// Returns the entry's record.
+/// Fills the folder of an entry; returns the entry's record.
 fn fill(
     kind: MallocKind,
     apt: &Apt,

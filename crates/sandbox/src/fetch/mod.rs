@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Fetches a server into the cache: the distribution's package, that of another suite, or an artifact of Maven's repository; or unpacks an archive
-//! that the user has. The sources are asked in this order, and of one source the newest version that fits is taken.
+//! Fetches a server into the cache: the distribution's package, a package of another suite, or an artifact of Maven's repository; or unpacks an
+//! archive that the user has. The sources are asked in this order; from a source, the newest version that fits is taken.
 
 mod archive;
 mod artifacts;
@@ -29,7 +29,7 @@ pub struct Offer {
     pub source: Source,
 }
 
-/// What can be fetched, newest first within each source; and why a source could not be asked.
+/// The versions that can be fetched, newest first within each source; and why a source could not be asked.
 pub fn offers(flavour: Flavour, places: &Places, progress: &mut dyn Progress) -> (Vec<Offer>, Vec<Error>) {
     let _lock = match cache::lock(places) {
         Ok(lock) => lock,
@@ -45,13 +45,13 @@ pub fn offers(flavour: Flavour, places: &Places, progress: &mut dyn Progress) ->
     (found, troubles)
 }
 
-/// Fetches the newest version that meets `request` from the first source that has one. Only a source knows which version is the newest; when
-/// `request` names a whole version and the cache has it, no source is asked.
+/// Fetches the newest version that meets `request` from the first source that has one. Only a source knows which version is the newest. When
+/// `request` names a whole version and the cache has that version, no source is asked.
 ///
 /// # Errors
-/// [`Error::NotOffered`]; [`Error::NoPackageClient`], [`Error::NoArtifactClient`], [`Error::SuiteUnreachable`],
-/// [`Error::RepositoryUnreachable`] when a source that could have it cannot be asked; [`Error::DiskFull`]; [`Error::Program`] with a
-/// client's words; [`Error::Unusable`] when the server does not run on this machine.
+/// [`Error::NotOffered`]; [`Error::NoPackageClient`], [`Error::NoArtifactClient`], [`Error::SuiteUnreachable`], [`Error::RepositoryUnreachable`] when
+/// a source that could have the version cannot be asked; [`Error::DiskFull`]; [`Error::Program`] with a client's words; [`Error::Unusable`] when the
+/// server does not run on this machine.
 pub fn fetch(request: &Request, places: &Places, progress: &mut dyn Progress) -> Result<Installation, Error> {
     let _lock = cache::lock(places)?;
     if let Some(wanted) = &request.version
@@ -70,13 +70,13 @@ pub fn fetch(request: &Request, places: &Places, progress: &mut dyn Progress) ->
     Err(trouble.unwrap_or_else(|| not_offered(request, offered)))
 }
 
-/// The series that a version belongs to: PostgreSQL's has one number, the others' two.
+/// The series to which a version belongs: for PostgreSQL one number, for the others two.
 fn series(flavour: Flavour, version: &Version) -> Version {
     let count = words(Capability::SeriesNumbers, flavour, version).first().and_then(|word| word.parse().ok());
     version.first(count.unwrap_or(1))
 }
 
-/// Of versions that can be fetched, the newest of each series of each source.
+/// The newest version of each series of each source, among the versions that can be fetched.
 pub fn newest(offers: &[Offer]) -> Vec<&Offer> {
     let kind = |offer: &Offer| (std::mem::discriminant(&offer.source), series(offer.flavour, &offer.version));
     let is_first = |index: usize, offer: &Offer| !offers[..index].iter().any(|earlier| kind(earlier) == kind(offer));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Servers of the distribution: its package, or that of another suite, and the libraries that this machine lacks.
+//! Servers from the distribution: its package, or a package of another suite, and the libraries that this machine lacks.
 
 use super::cache::{self, Part};
 use super::{Offer, not_offered};
@@ -19,7 +19,7 @@ struct Packaged {
     version: Version,
     package: String,
     package_version: String,
-    /// Of the machine's archive, where it is not the machine's own.
+    /// The suite of the machine's archive, when it is not the machine's own suite.
     suite: Option<String>,
 }
 
@@ -30,7 +30,7 @@ impl Packaged {
     }
 }
 
-/// What the machine's own suite offers, else the suite that the catalogue names.
+/// The versions in the machine's own suite, or, if it has none, in the suite that the catalogue names.
 pub(super) fn offers(flavour: Flavour, places: &Places, progress: &mut dyn Progress) -> Result<Vec<Offer>, Error> {
     if any_words(Capability::ServerPackage, flavour).is_empty() {
         return Ok(Vec::new());
@@ -65,7 +65,7 @@ pub(super) fn fetch(request: &Request, places: &Places, progress: &mut dyn Progr
     }
 }
 
-/// Once more with new lists when the archive may have moved on since they were read.
+/// Fetches, and tries once more with new lists when the archive may have changed since the lists were read.
 fn fetch_twice(
     apt: &Apt,
     request: &Request,
@@ -90,7 +90,7 @@ fn fetch_twice(
     fetched
 }
 
-/// With its lists; none for this flavour or machine.
+/// The client for the other suite, with the lists of that suite; `None` for this flavour or machine.
 fn other_suite(machine: &Apt, flavour: Flavour, progress: &mut dyn Progress) -> Result<Option<Apt>, Error> {
     let Some(other) = suite::open(machine, flavour)? else { return Ok(None) };
     match other.update(Age::Hours, progress) {
@@ -115,7 +115,7 @@ fn offers_in(apt: &Apt, flavour: Flavour) -> Result<Vec<Packaged>, Error> {
     Ok(offers)
 }
 
-/// Whether the star in `prefix*` stands for a version or for nothing.
+/// Whether the star in `prefix*` stands for a version, or for nothing.
 fn is_versioned(name: &str, prefix: &str) -> bool {
     let rest = name.strip_prefix(prefix).map(|rest| rest.trim_start_matches('-'));
     rest.is_some_and(|rest| {
@@ -153,8 +153,8 @@ fn fetch_with(
     cache::make(places, |new| fill_entry(apt, offer, &packages, new, progress))
 }
 
-/// The server, what stands beside it, and the libraries that this machine lacks. Dependencies that are not libraries serve
-/// installing: users, services, configuration.
+/// The server's package, its companion packages, and the libraries that this machine lacks. Other dependencies are only needed for an installation:
+/// users, services, configuration.
 fn packages_for(apt: &Apt, offer: &Packaged) -> Result<Vec<Package>, Error> {
     let major = offer.version.major().to_string();
     let mut wanted = vec![format!("{}={}", offer.package, offer.package_version)];
@@ -183,7 +183,7 @@ pub(super) fn with_libraries(apt: &Apt, mut wanted: Vec<String>) -> Result<Vec<P
     Ok(packages)
 }
 
-/// What the star in the pattern of this offer's package stood for.
+/// The text for which the star in the pattern of this offer's package stands.
 fn star(offer: &Packaged) -> &str {
     let patterns = any_words(Capability::ServerPackage, offer.flavour);
     let rest = |pattern: &&str| offer.package.strip_prefix(pattern.trim_end_matches('*'));
@@ -199,13 +199,14 @@ fn is_library(name: &str) -> bool {
         && !others.iter().any(|end| name.ends_with(end))
 }
 
-/// One beside the machine's own works only together with its own dynamic loader, as the servers of other suites have it.
+/// Whether the package is the C library. A second C library beside the machine's own only works with its own dynamic loader; the servers of other
+/// suites have that loader.
 fn is_c_library(name: &str) -> bool {
     name == "libc6"
 }
 
-/// Downloads packages and unpacks them below `new`; returns the folder of their files. Refused where the disk has not the room for them
-/// and `spare_bytes` besides.
+/// Downloads packages and unpacks them below `new`; returns the folder of their files. Refused if the disk has no room for them and for `spare_bytes`
+/// more.
 pub(super) fn unpack(
     apt: &Apt,
     packages: &[Package],

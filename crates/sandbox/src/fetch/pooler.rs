@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! pgBouncer, from the distribution's package: `<cache>/poolers/<entry>/{fetched.json, tree/}`, under the lock of the fetched servers. An
-//! entry appears by one rename, complete and tried, or not at all.
+//! pgBouncer, from the distribution's package: `<cache>/poolers/<entry>/{fetched.json, tree/}`, under the lock of the fetched servers. An entry
+//! appears by one rename, when it is complete and was tried, or not at all.
 
 use super::cache::{self, Part};
 use super::packages::{unpack, with_libraries};
@@ -16,7 +16,7 @@ use std::path::Path;
 const PACKAGE: &str = "pgbouncer";
 const SCHEMA: u32 = 1;
 
-/// `fetched.json`.
+/// The content of `fetched.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Fetched {
     schema: u32,
@@ -24,7 +24,7 @@ struct Fetched {
     packages: Vec<Part>,
 }
 
-/// The newest one that was fetched earlier, else the newest that the machine's suite offers.
+/// The newest pgBouncer that was fetched earlier, or, if there is none, the newest in the machine's suite.
 pub(crate) fn pooler(places: &Places, progress: &mut dyn Progress) -> Result<PoolerProgram, Error> {
     let _lock = cache::lock(places)?;
     let folder = places.cache.join("poolers");
@@ -36,7 +36,7 @@ pub(crate) fn pooler(places: &Places, progress: &mut dyn Progress) -> Result<Poo
     let apt = Apt::open(Flavour::Postgresql, places).map_err(without_client)?;
     apt.update(Age::Hours, progress)?;
     let made = match make(&apt, &folder, progress) {
-        // the archive may have moved on since the lists were read
+        // the archive may have changed since the lists were read
         Err(Error::Program { .. } | Error::NoPooler { .. }) if apt.update(Age::Minutes, progress)? => {
             make(&apt, &folder, progress)
         }
@@ -74,7 +74,7 @@ fn make(apt: &Apt, folder: &Path, progress: &mut dyn Progress) -> Result<PoolerP
     } else {
         Vec::new()
     };
-    // the client lists the newest first
+    // the client lists the newest version first
     let package = offered.into_iter().next().ok_or_else(none)?;
     progress.doing(&format!("fetch pgBouncer ({PACKAGE} {})", package.version));
     let packages = with_libraries(apt, vec![format!("{}={}", package.name, package.version)])?;
@@ -89,7 +89,7 @@ fn unfit() -> Error {
     Error::NoPooler { why: "this machine has none, and the one of its distribution does not run".into() }
 }
 
-/// Returns the entry's record.
+/// Fills the folder of an entry; returns the entry's record.
 fn fill(
     apt: &Apt,
     package: Package,

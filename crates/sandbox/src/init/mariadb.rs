@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! MariaDB makes its own system tables in bootstrap mode, from the SQL files in its share folder; what
-//! `mariadb-install-db` does beyond that is looking for the same files and programs.
+//! MariaDB makes its own system tables in bootstrap mode, from the SQL files in its share folder. Otherwise `mariadb-install-db` only looks for the
+//! same files and programs.
 
 use super::run_as_server_user;
 use crate::account::{DATABASE, USER};
@@ -13,7 +13,7 @@ pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
     with_lines(sandbox, &[])
 }
 
-/// What the two servers of this family share, and lines of the one alone.
+/// The lines that both servers of this family have, and the lines of one of them.
 pub(super) fn with_lines(sandbox: &Sandbox, own: &[String]) -> Result<String, Error> {
     let manifest = &sandbox.manifest;
     let installation = &manifest.installation;
@@ -52,7 +52,7 @@ pub(super) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error>
     run_as_server_user(sandbox, command, "making the system tables", &bootstrap(sandbox, password)?)
 }
 
-/// The system tables, then our account in place of every other but the owner of the system views, then the database.
+/// Makes the system tables, then our account, which replaces every other account except the owner of the system views, then the database.
 fn bootstrap(sandbox: &Sandbox, password: &str) -> Result<Vec<u8>, Error> {
     // The data file gives root's account the socket plugin when this variable is set (mariadb-install-db).
     let mut sql = b"CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n".to_vec();
@@ -71,7 +71,7 @@ fn bootstrap(sandbox: &Sandbox, password: &str) -> Result<Vec<u8>, Error> {
     Ok(sql)
 }
 
-/// Our account on the socket and on loopback, and our database: one statement a line.
+/// Our account on the socket and on loopback, and our database, with one statement on each line.
 pub(super) fn account_and_database(password: &str) -> String {
     let account = |host| {
         format!(
@@ -82,8 +82,8 @@ pub(super) fn account_and_database(password: &str) -> String {
     ["localhost", "127.0.0.1"].map(account).concat() + &format!("CREATE DATABASE {DATABASE};\n")
 }
 
-/// The same on a server that may have such an account already, for its `init_file`: one statement a line. After a dump of the
-/// system tables, what is in them is in force only from `FLUSH PRIVILEGES` on.
+/// The same for a server that may have such an account already, for its `init_file`: one statement on each line. After a dump of the system tables,
+/// their content is in force only after `FLUSH PRIVILEGES`.
 pub(crate) fn account_anew(password: &str) -> String {
     let account = |host| {
         format!(
@@ -96,7 +96,7 @@ pub(crate) fn account_anew(password: &str) -> String {
     format!("FLUSH PRIVILEGES;\n{accounts}CREATE DATABASE IF NOT EXISTS {DATABASE};\n")
 }
 
-/// The files that are there; the later ones are niceties that some packages leave out.
+/// The files that exist; some packages leave out the later ones, which are not necessary.
 fn bootstrap_files(sandbox: &Sandbox) -> Vec<PathBuf> {
     let installation = &sandbox.manifest.installation;
     let names = words(Capability::BootstrapFiles, installation.flavour, &installation.version);

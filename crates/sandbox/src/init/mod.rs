@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Makes a data directory, as each flavour does it.
+//! Makes a data directory, in the way of each flavour.
 
 mod mariadb;
 mod mysql;
@@ -25,7 +25,7 @@ pub(crate) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
     }
 }
 
-/// How all flavours write the port; a start that finds it taken replaces this line.
+/// The line for the port, which all flavours write in the same way; a start that finds the port in use replaces this line.
 pub(crate) fn port_line(port: u16) -> String {
     format!("port = {port}")
 }
@@ -42,7 +42,7 @@ pub(crate) fn server_arguments(sandbox: &Sandbox) -> Vec<String> {
     }
 }
 
-/// What this server gets unless `deploy -c` says otherwise.
+/// The options that this server gets unless `deploy -c` sets them.
 fn defaults(sandbox: &Sandbox) -> Result<Vec<ServerOption>, Error> {
     let installation = &sandbox.manifest.installation;
     let words = words(Capability::DefaultOption, installation.flavour, &installation.version);
@@ -51,7 +51,7 @@ fn defaults(sandbox: &Sandbox) -> Result<Vec<ServerOption>, Error> {
     Ok(overlay(&defaults, &of_origin))
 }
 
-/// Fills `data/`, with the account and the database. `server.cnf` and the folders are there.
+/// Fills `data/`, with the account and the database. `server.cnf` and the folders exist already.
 pub(crate) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error> {
     match sandbox.flavour() {
         Flavour::Mariadb => mariadb::initialise(sandbox, password),
@@ -60,7 +60,8 @@ pub(crate) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error>
     }
 }
 
-/// A file that the server's user alone can read, for as long as the data directory is being made; it holds the password.
+/// Runs `make` with a file that only the server's user can read and that holds the password; the file exists only while the data directory is being
+/// made.
 pub(crate) fn with_secret_file<T>(
     sandbox: &Sandbox,
     name: &str,

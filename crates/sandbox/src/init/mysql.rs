@@ -6,12 +6,12 @@ use crate::options::quote_mariadb;
 use crate::{Error, Sandbox};
 
 pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
-    // Files that SQL writes and reads stay in the sandbox; the compiled-in folder is the package's, and missing, it ends the start.
+    // Files that SQL writes and reads stay in the sandbox; the compiled-in folder belongs to the package, and the start fails if it is missing.
     let folder = sandbox.folder.join("tmp");
     mariadb::with_lines(sandbox, &[format!("secure_file_priv = {}", quote_mariadb(&folder.to_string_lossy()))])
 }
 
-/// Initialising runs the statements of `--init-file`: our account comes in place of `root`, which has no password until then.
+/// The initialisation runs the statements of `--init-file`: our account replaces `root`, which has no password until then.
 pub(super) fn initialise(sandbox: &Sandbox, password: &str) -> Result<(), Error> {
     let sql = format!("DROP USER 'root'@'localhost';\n{}", mariadb::account_and_database(password));
     with_secret_file(sandbox, "init.sql", &sql, |file| {

@@ -9,7 +9,8 @@ use crate::{Error, Sandbox, ServerOption};
 use capability::{Capability, words};
 use std::path::Path;
 
-/// `initdb` tunes its own file to the machine (shared memory type, time zone, locale): ours includes it and comes after it.
+/// `initdb` adapts its own file to the machine (shared memory type, time zone, locale): our file includes that file, and its own settings come after
+/// it.
 pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
     let manifest = &sandbox.manifest;
     let path = |path: &Path| quote_postgresql(&path.to_string_lossy());
@@ -76,7 +77,7 @@ fn is_init_option(sandbox: &Sandbox, option: &ServerOption) -> bool {
     init_words(sandbox).any(|(key, _, _)| key == option.key())
 }
 
-/// The argument that stands for `key=value`; none where the value is what happens anyhow.
+/// The argument for `key=value`; `None` if the value is the default anyway.
 fn init_argument(sandbox: &Sandbox, option: &ServerOption) -> Result<Option<String>, Error> {
     let value = option.value().unwrap_or("on");
     let found =
@@ -87,7 +88,7 @@ fn init_argument(sandbox: &Sandbox, option: &ServerOption) -> Result<Option<Stri
     }
 }
 
-/// (key, value or nothing for any, argument).
+/// The options of initdb: key, value (empty: any value), and argument.
 fn init_words(sandbox: &Sandbox) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let installation = &sandbox.manifest.installation;
     let words = words(Capability::InitOption, installation.flavour, &installation.version);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Copies a data directory into a sandbox's `data/`, except files of the original's running server, and files that would make the copy
-//! act on the original's surroundings. While it is made the folder is our own: nobody else can put a link into it.
+//! Copies a data directory into a sandbox's `data/`, except files of the original's running server, and files that would make the copy act on the
+//! original's surroundings. During the copy the folder belongs to us alone: nobody else can put a link into it.
 
 use super::{Origin, refusal};
 use crate::deploy::require_space;
@@ -12,34 +12,34 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use units::{Bytes, counted};
 
-/// What happens to a name at the top of PostgreSQL's folder.
+/// What the copy does with a name at the top of PostgreSQL's folder.
 enum Fate {
     Copy,
     LeaveOut,
-    /// Kept under this ending, not in force.
+    /// The file is kept with this ending added to its name, and is not in force.
     SetAside,
 }
 
-/// Of PostgreSQL: settings that name the original's places (`data_directory`, `archive_command`, `primary_conninfo`).
+/// PostgreSQL's files with settings that name places of the original (`data_directory`, `archive_command`, `primary_conninfo`).
 const SET_ASIDE: [&str; 3] = ["postgresql.conf", "postgresql.auto.conf", "pg_hba.conf"];
-/// Signs of a running server, and of a standby that would follow the original's primary.
+/// PostgreSQL's files that belong to a running server, or that would make the copy a standby of the original's primary.
 const LEFT_OUT: [&str; 5] = ["postmaster.pid", "postmaster.opts", "standby.signal", "recovery.signal", "recovery.conf"];
 /// Folders of PostgreSQL whose contents are left out: slots hold back WAL for a receiver that the copy does not have.
 const EMPTIED: [&str; 2] = ["pg_replslot", "pg_stat_tmp"];
-/// The two places where PostgreSQL itself has links.
+/// The places where PostgreSQL itself has links.
 const LINKED: [&str; 3] = ["pg_wal", "pg_xlog", "pg_tblspc"];
 const ENDING: &str = ".original";
 
 #[derive(Default)]
 struct Plan {
-    /// (from, below the copy), folders before what is in them.
+    /// Folders below the copy, each before its content.
     folders: Vec<PathBuf>,
     files: Vec<(PathBuf, PathBuf)>,
     bytes: u64,
     changes: Vec<String>,
 }
 
-/// Copies the files; returns the differences of the copy, one a line.
+/// Copies the files; returns the differences between the copy and the original, one on each line.
 pub(super) fn copy(sandbox: &Sandbox, origin: &Origin, progress: &mut dyn Progress) -> Result<Vec<String>, Error> {
     let plan = plan(origin)?;
     let (data, user) = (sandbox.data(), &sandbox.manifest.user);
@@ -92,7 +92,7 @@ pub(super) fn copy(sandbox: &Sandbox, origin: &Origin, progress: &mut dyn Progre
     Ok(plan.changes)
 }
 
-/// Writes new settings in place of those set aside: initdb's defaults, and access for the sandbox's account; md5 also takes SCRAM passwords.
+/// New settings in place of those set aside: initdb's defaults, and access for the sandbox's account; md5 also accepts SCRAM passwords.
 const OURS: [(&str, &str); 3] = [
     (
         "postgresql.conf",
@@ -113,7 +113,7 @@ fn is_not_empty(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.len() > 0)
 }
 
-/// Whether copies share their blocks with the original here.
+/// Whether copies to this place share their blocks with the original.
 pub(crate) fn shares(from: &Path, probe: &Path) -> Result<bool, Error> {
     let mut stop = |_| false;
     let copied = files::copy(from, probe, 0o600, None, &mut stop);
@@ -191,7 +191,8 @@ fn ends_with(name: &str, endings: &[&str]) -> bool {
     endings.iter().any(|ending| name.ends_with(ending))
 }
 
-/// PostgreSQL links to tablespaces and to its WAL; both may as well be folders. Any other link leads to what is not the origin's.
+/// The target of a link. PostgreSQL has links to tablespaces and to its WAL, which may be folders in the copy. Any other link leads to something
+/// outside of the origin.
 fn follow(origin: &Origin, link: &Path, name: &Path) -> Result<PathBuf, Error> {
     let real = link.canonicalize().map_err(|source| Error::path("follow the link", link, source))?;
     let top = name.components().next().map(|part| part.as_os_str().to_owned()).unwrap_or_default();
@@ -204,7 +205,7 @@ fn follow(origin: &Origin, link: &Path, name: &Path) -> Result<PathBuf, Error> {
     Err(refusal(&origin.path, why, "put the file or folder in the link's place, in a copy; or use a backup or a dump"))
 }
 
-/// InnoDB tables with a DATA DIRECTORY: the copy would open, and change, the original's file.
+/// Refuses InnoDB tables with a DATA DIRECTORY: the copy would open, and change, the original's file.
 fn refuse_elsewhere(origin: &Origin, file: &Path) -> Result<(), Error> {
     if file.extension().is_none_or(|ending| ending != "isl") {
         return Ok(());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server's files a folder holds, and what they say of its version. Layouts: PostgreSQL's "Database File Layout"; InnoDB's
-//! redo log header, whose creator stands at byte 16, and page 0 of a tablespace of MySQL 8, whose server version stands at byte 8.
+//! The server whose files a folder holds, and the version that these files tell. Layouts: PostgreSQL's "Database File Layout"; InnoDB's redo log
+//! header, which has the creator at byte 16; page 0 of a tablespace of MySQL 8, which has the server version at byte 8.
 
 use super::{Kind, Origin, refusal};
 use crate::{Error, Flavour, Version};
@@ -98,7 +98,7 @@ const CHECKPOINTS: [&str; 2] = ["mariadb_backup_checkpoints", "xtrabackup_checkp
 /// The files in which a server keeps the version that its system tables were last upgraded to.
 const UPGRADE_INFO: [&str; 2] = ["mariadb_upgrade_info", "mysql_upgrade_info"];
 
-/// A backup's files are of several moments until its log is applied to them.
+/// Refuses a backup that is not prepared: its files are of several moments until its log is applied to them.
 fn check_prepared(path: &Path) -> Result<(), Error> {
     let Some(file) = CHECKPOINTS.iter().map(|name| path.join(name)).find(|path| path.is_file()) else { return Ok(()) };
     let text = text_of(&file)?;
@@ -116,7 +116,7 @@ fn text_of(path: &Path) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `key = value` on a line of its own.
+/// The value in `key = value` on a line of its own.
 fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.map(|(name, value)| (name.trim(), value.trim())).find(|(name, _)| *name == key).map(|(_, value)| value)
@@ -130,7 +130,7 @@ fn upgraded_to(path: &Path) -> Option<Version> {
     Version::of_package(text_of(path).ok()?.trim())
 }
 
-/// `MariaDB 10.11.19`, `MySQL 9.7.4`: who made the redo log. Later versions of the same series need not make it anew.
+/// The server that made the redo log: `MariaDB 10.11.19`, `MySQL 9.7.4`. Later versions of the same series need not make a new log.
 fn redo_creator(path: &Path) -> Option<String> {
     let newest = || {
         let entries = std::fs::read_dir(path.join("#innodb_redo")).ok()?.flatten();
@@ -143,7 +143,7 @@ fn redo_creator(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&words[..end]).trim().to_owned()).filter(|words| !words.is_empty())
 }
 
-/// 90704 is 9.7.4.
+/// The server version in page 0; 90704 is 9.7.4.
 fn page_zero_version(path: &Path) -> Option<Version> {
     let head = files::head(path, 12).ok()?;
     let number = u32::from_be_bytes(head.get(8..12)?.try_into().ok()?);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Brings an origin into a sandbox that is being deployed: a folder is copied, a dump is loaded. Either way the server is started once, and gets
+//! Brings an origin into a sandbox that is being deployed: a folder is copied, a dump is loaded. In both cases the server is started once, and gets
 //! the sandbox's own account.
 
 use super::{Imported, Origin, copy, live_server, load, settings};
@@ -12,12 +12,12 @@ use run::{Begin, Kind, Resource, Run};
 use std::time::Duration;
 use units::counted;
 
-/// Recovery of a large data directory, or the upgrade of its dictionary, takes its time.
+/// The recovery of a large data directory, or the upgrade of its dictionary, takes long.
 const START_TIMEOUT: Duration = Duration::from_secs(1800);
-/// The largest packet that MySQL and MariaDB know: a dump has statements of any length.
+/// The largest packet that MySQL and MariaDB accept: a dump has statements of any length.
 const LARGEST_PACKET: &str = "max_allowed_packet=1073741824";
 
-/// The files of a folder; for a dump nothing yet. Before the configuration is written, which depends on what is returned.
+/// Copies the files of a folder; for a dump it does nothing yet. It comes before the configuration is written, which depends on the returned value.
 pub(crate) fn prepare(sandbox: &Sandbox, origin: &Origin, progress: &mut dyn Progress) -> Result<Imported, Error> {
     let mut imported = Imported {
         path: origin.path.clone(),
@@ -36,7 +36,7 @@ pub(crate) fn prepare(sandbox: &Sandbox, origin: &Origin, progress: &mut dyn Pro
     Ok(imported)
 }
 
-/// Starts the server on it, and brings in what is missing. The sandbox's manifest holds `imported`.
+/// Starts the server with the data, loads a dump, and makes the sandbox's account. The sandbox's manifest holds `imported`.
 pub(crate) fn finish(
     sandbox: &Sandbox,
     origin: &Origin,
@@ -84,15 +84,15 @@ pub(crate) fn finish(
     Ok(())
 }
 
-/// How the server is started meanwhile.
+/// How the server is started for that.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Servers<'a> {
     pub(crate) places: &'a Places,
-    /// By the caller's run.
+    /// The caller's run holds the sandbox.
     pub(crate) held: bool,
 }
 
-/// Runs `work` while the server runs, below a run of its own: nothing is left of it when we are killed.
+/// Runs `work` while the server runs, below a run of its own: nothing is left of the server when this process is killed.
 fn with_server<T>(
     sandbox: &Sandbox,
     servers: Servers<'_>,
@@ -105,7 +105,7 @@ fn with_server<T>(
     let mut run = Run::begin(Begin { kind: Kind::Run, command, resources, places })?;
     let options = StartOptions { extra_options, ready_timeout: START_TIMEOUT, ..StartOptions::default() };
     let done = sandbox.start(&mut run, &options).and_then(|server| {
-        // its port may have moved
+        // the server's port may have moved
         let now =
             Sandbox { manifest: crate::Manifest { port: server.port, ..sandbox.manifest.clone() }, ..sandbox.clone() };
         let done = work(&now);
@@ -132,7 +132,7 @@ fn databases(sandbox: &Sandbox) -> Result<Vec<String>, Error> {
     Ok((0..rows.len()).filter_map(|row| rows.text(row, 0)).collect())
 }
 
-/// PostgreSQL's single-user mode asks for no password; a statement is a line.
+/// Makes the account in PostgreSQL's single-user mode, which asks for no password; each statement is one line.
 fn single_user(sandbox: &Sandbox, password: &str) -> Result<(), Error> {
     let installation = &sandbox.manifest.installation;
     let mut command = installation.command(&installation.program);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a server uses a data directory now. Asked before the copy and after it: files that a server writes meanwhile would make
-//! a copy of several moments.
+//! Whether a server uses a data directory now. This is checked before the copy and after it: if a server writes files meanwhile, the copied files are
+//! of several moments.
 
 use super::{Origin, refusal};
 use crate::server::locked_file;
@@ -9,7 +9,7 @@ use host::in_use::User;
 use std::path::Path;
 
 /// # Errors
-/// [`Error::Origin`] that names what is in the way.
+/// [`Error::Origin`] that names the server or file that prevents the copy.
 pub(super) fn require_stopped(origin: &Origin) -> Result<(), Error> {
     let path = &origin.path;
     let stop = "stop that server first; or take a backup (mariabackup, pg_basebackup) or a dump, and --from that";

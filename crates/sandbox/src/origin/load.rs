@@ -54,7 +54,7 @@ pub(super) fn look(path: &Path) -> Result<Origin, Error> {
     }
 }
 
-/// Whose dump a line of its head tells. mysqldump: `-- MySQL dump 10.13  Distrib 8.0.36, for Linux`, then `-- Server version 8.0.36`;
+/// The server whose dump has this line at its head. mysqldump: `-- MySQL dump 10.13  Distrib 8.0.36, for Linux`, then `-- Server version 8.0.36`;
 /// mariadb-dump: `-- MariaDB dump 10.19  Distrib 10.11.19-MariaDB`.
 fn sign(line: &str) -> Option<(Flavour, Option<Version>, String)> {
     let line = line.trim();
@@ -90,7 +90,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Ends the program, when it was not read to its end.
+    /// Ends the unpacking program, for a dump that was not read to its end.
     fn end(mut self) {
         if let Some((_, child)) = &mut self.child {
             let _ = child.kill();
@@ -99,13 +99,13 @@ impl Reader {
     }
 }
 
-/// `own`: the server's program, where it has one of that name.
+/// `own`: the server's own program for this kind of file, if it has one.
 fn open(path: &Path, kind: Kind, own: Option<Command>) -> Result<Reader, Error> {
     let file = File::open(path).map_err(|source| Error::path("open", path, source))?;
     let (program, arguments): (&str, &[&str]) = match kind {
         Kind::Dump(Packing::Gzip) => ("gzip", &["-dc"]),
         Kind::Dump(Packing::Zstd) => ("zstd", &["-dcq"]),
-        // SQL to standard output, from standard input
+        // it reads standard input and writes SQL to standard output
         Kind::Archive => ("pg_restore", &["-f", "-"]),
         _ => return Ok(Reader { input: BufReader::new(Box::new(file)), child: None }),
     };
@@ -123,15 +123,15 @@ fn open(path: &Path, kind: Kind, own: Option<Command>) -> Result<Reader, Error> 
     Ok(Reader { input: BufReader::with_capacity(1 << 20, input), child: Some((program.into(), child)) })
 }
 
-/// What a dump made, and what it did not.
+/// The result of loading a dump: what it made, and what was left out.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
     pub statements: u64,
-    /// Roles that it names and that this server lacks: made, without the right to log in.
+    /// Roles that the dump names and this server lacks: they were made, without the right to log in.
     pub roles: BTreeSet<String>,
-    /// Statements that this server cannot take and need not, with the reason.
+    /// Statements that this server cannot execute and that are not needed, with the line.
     pub passed_over: Vec<String>,
-    /// It did not say that it was complete.
+    /// The dump did not end with the words that mark a complete dump.
     pub may_be_cut: bool,
 }
 
@@ -159,7 +159,7 @@ pub(super) fn load(
                     break Err(error);
                 }
                 loader.loaded.statements += 1;
-                // of a packed file it is not known how far we are, nor is a COPY's data counted
+                // for a packed file the position is not known, and the data of a COPY is not counted either
                 if !has_data && origin.kind == Kind::Dump(Packing::None) {
                     progress.bytes(read_bytes, total);
                 }
@@ -191,7 +191,7 @@ fn connect(target: &Target) -> Result<Connection, Error> {
     let talk = |source| Error::Talk { name: "of the dump".into(), source };
     let mut connection = Connection::open(target).map_err(talk)?;
     if target.protocol == load::Protocol::Postgresql {
-        // of ours, not of the dump's: what it says itself comes after
+        // this is our setting, not the dump's: the dump's own settings come after it
         connection.execute("SET synchronous_commit = off").map_err(talk)?;
     }
     Ok(connection)
@@ -223,7 +223,7 @@ impl Loader<'_> {
 
     fn statement(&mut self, line: u64, sql: &[u8]) -> Result<(), Error> {
         let mut last = None;
-        // each time with one role more
+        // each try has one more role than the one before
         for _ in 0..16 {
             let Err(error) = self.connection.execute_bytes(sql) else { return Ok(()) };
             if is_unneeded(error.code(), sql) {
@@ -271,8 +271,8 @@ impl Loader<'_> {
     }
 }
 
-/// Whether an error is passed over: of statements that set the original's replication position (1227 and 3546 of MySQL, 1231 and 1193 of MariaDB),
-/// because a sandbox has no use for it; and of a role that is there already (42710).
+/// Whether an error is ignored: of statements that set the original's replication position (1227 and 3546 of MySQL, 1231 and 1193 of MariaDB),
+/// because a sandbox does not use that position; and of a role that exists already (42710).
 fn is_unneeded(code: Option<&str>, sql: &[u8]) -> bool {
     let head = String::from_utf8_lossy(&sql[..sql.len().min(200)]).to_ascii_uppercase();
     match code {
@@ -284,14 +284,14 @@ fn is_unneeded(code: Option<&str>, sql: &[u8]) -> bool {
     }
 }
 
-/// `role "alice" does not exist`.
+/// The name in an error such as `role "alice" does not exist`.
 fn missing_role(error: &load::Error) -> Option<String> {
     let load::Error::Server { code, message } = error else { return None };
     let rest = (code == "42704").then(|| message.strip_prefix("role \"")).flatten()?;
     rest.strip_suffix("\" does not exist").map(str::to_owned)
 }
 
-/// Its beginning, on one line.
+/// The beginning of a statement, on one line.
 fn excerpt(sql: &[u8]) -> String {
     let text = String::from_utf8_lossy(&sql[..sql.len().min(400)]);
     let words: Vec<&str> = text.split_whitespace().collect();

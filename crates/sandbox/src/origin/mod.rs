@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Data to make a sandbox from. Their kind is found by looking at them, and the original is only read.
+//! Data from which a sandbox is made. Their kind is found by looking at them, and the original is only read.
 //!
-//! - [`Origin::look`]: a data directory, a physical backup, or a dump, and of which server; with the reason.
-//! - `live_server`: a server that uses a data directory now.
-//! - `import`: a folder copied, or a dump loaded, and how the sandbox's own account gets in.
+//! - [`Origin::look`]: tells whether it is a data directory, a physical backup, or a dump, and of which server; with the reason.
+//! - `live_server`: tells whether a server uses a data directory now.
+//! - `import`: copies a folder, or loads a dump, and makes the sandbox's own account.
 
 mod copy;
 mod folder;
@@ -21,28 +21,28 @@ use crate::{Error, Flavour, Request, ServerOption, Version};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// What was found at a path.
+/// The data that were found at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     pub path: PathBuf,
     pub kind: Kind,
     pub flavour: Flavour,
-    /// Of the server that wrote it, as far as the data says.
+    /// The version of the server that wrote the data, as far as the data tell it.
     pub version: Option<Version>,
-    /// By what it was recognised.
+    /// The reason for this result.
     pub why: String,
-    /// The server was not stopped cleanly, or the backup is to be replayed: it recovers when it starts.
+    /// The server was not stopped cleanly, or the log of the backup must be replayed: the server recovers when it starts.
     pub recovers: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     DataDirectory,
-    /// Files as a backup program has copied them, ready to be started on.
+    /// Files as a backup program has copied them, ready for a start.
     PhysicalBackup,
-    /// SQL, perhaps packed.
+    /// SQL, which may be packed.
     Dump(Packing),
-    /// What `pg_restore` reads: pg_dump's custom format.
+    /// A file for `pg_restore`: pg_dump's custom format.
     Archive,
 }
 
@@ -53,35 +53,35 @@ pub enum Packing {
     Zstd,
 }
 
-/// What a sandbox was made from, as its manifest keeps it.
+/// The origin of a sandbox, as its manifest keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Imported {
     pub path: PathBuf,
-    /// `data directory of mariadb 10.11.19`.
+    /// A text such as `data directory of mariadb 10.11.19`.
     pub what: String,
-    /// Options that the data needs, or that keep the copy to itself.
+    /// Options that the data needs, or that keep the copy from acting on anything else.
     pub settings: Vec<ServerOption>,
-    /// What is otherwise in the copy than in the original, one a line.
+    /// The differences between the copy and the original, one on each line.
     pub changes: Vec<String>,
-    /// Those that users made, at the moment of the deployment.
+    /// The databases that users had made, at the moment of the deployment.
     pub databases: Vec<String>,
 }
 
-/// Enough for the comments at a dump's head.
+/// Enough bytes for the comments at a dump's head.
 const HEAD_BYTES: u64 = 8 << 10;
 
 impl Origin {
-    /// What is at `path`.
+    /// Looks at the data at `path`.
     ///
     /// # Errors
-    /// [`Error::Origin`]: it cannot be read, is nothing known, or is not ready to be started on.
+    /// [`Error::Origin`]: it cannot be read, is of no known kind, or is not ready for a start.
     pub fn look(path: &Path) -> Result<Self, Error> {
         let real = path.canonicalize().map_err(|source| Error::path("look at", path, source))?;
         let metadata = real.metadata().map_err(|source| Error::path("look at", &real, source))?;
         if metadata.is_dir() { folder::look(&real) } else { load::look(&real) }
     }
 
-    /// `data directory of mariadb 10.11.19`.
+    /// A text such as `data directory of mariadb 10.11.19`.
     pub fn describe(&self) -> String {
         let kind = match self.kind {
             Kind::DataDirectory => "data directory",
@@ -99,13 +99,13 @@ impl Origin {
         matches!(self.kind, Kind::DataDirectory | Kind::PhysicalBackup)
     }
 
-    /// The server to ask for when none was named: for a folder of PostgreSQL its major version, else the newest that is to be had.
+    /// The server to ask for when the user named none: for a folder of PostgreSQL its major version, else the newest version that can be found.
     pub fn request(&self) -> Request {
         let major = self.version.as_ref().filter(|_| self.flavour == Flavour::Postgresql && self.is_folder());
         Request { flavour: self.flavour, version: major.map(|version| Version::of(&[version.major()])) }
     }
 
-    /// Whether a server of this flavour and version can take it. A dump is SQL: its version is no obstacle.
+    /// Whether a server of this flavour and version can use the data. A dump is SQL: its version does not matter.
     ///
     /// # Errors
     /// [`Error::Origin`], with the version to ask for.
@@ -113,7 +113,7 @@ impl Origin {
         let relatives = [Flavour::Mariadb, Flavour::Mysql, Flavour::Percona];
         let is_sql_of_a_relative =
             !self.is_folder() && relatives.contains(&flavour) && relatives.contains(&self.flavour);
-        // data of Percona Server look like MySQL's
+        // data of Percona Server look like MySQL's data
         let is_own = flavour == self.flavour || flavour.base() == Some(self.flavour);
         if !is_own && !is_sql_of_a_relative {
             let why = format!("it is a {}, and the server is {flavour} {version}", self.describe());

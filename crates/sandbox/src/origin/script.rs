@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Takes a dump apart into statements, as `mariadb`, `mysql` and `psql` do it: by their delimiter where it stands outside of strings, quoted names
-//! and comments. What those clients do beyond SQL is known as far as dumps use it: DELIMITER; \connect, COPY's data, \restrict.
+//! Splits a dump into statements, as `mariadb`, `mysql` and `psql` do it: at the delimiter, where it is outside of strings, quoted names and
+//! comments. Of the clients' own commands, those are known that dumps use: DELIMITER; \connect, COPY's data, \restrict.
 
 use crate::Flavour;
 use sql::{Dialect, Inside, Scanner};
 use std::io::{self, BufRead};
 
-/// A part of a dump that is to be sent by itself.
+/// A part of a dump that is sent separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     Sql(Vec<u8>),
-    /// A COPY from standard input: its data follows, and is to be read by [`Script::copy_line`] to its end.
+    /// A COPY from standard input: its data follows, and must be read to its end by [`Script::copy_line`].
     Copy(Vec<u8>),
-    /// Go on in this database.
+    /// Continue in this database.
     Connect(String),
     /// A command for the client that is not known here.
     Unknown(String),
@@ -21,9 +21,9 @@ pub enum Piece {
 pub struct Script<R> {
     input: R,
     is_postgresql: bool,
-    /// Of the last line read, from 1.
+    /// The number of the last line read, from 1.
     pub line: u64,
-    /// The comment by which mysqldump, mariadb-dump and pg_dump say that they came to their end was there.
+    /// The dump has the comment by which mysqldump, mariadb-dump and pg_dump mark its end.
     pub(crate) is_complete: bool,
     delimiter: Vec<u8>,
     rest: Vec<u8>,
@@ -33,21 +33,21 @@ pub struct Script<R> {
 const LAST_WORDS: [&[u8]; 3] =
     [b"-- Dump completed", b"-- PostgreSQL database dump complete", b"-- PostgreSQL database cluster dump complete"];
 
-/// What has been understood of one statement so far.
+/// The state of one statement that is being read.
 struct Progress {
     sql: Vec<u8>,
-    /// The line on which it began.
+    /// The line on which the statement began.
     line: u64,
     scanner: Scanner,
     parentheses: i32,
-    /// How many BEGIN ... END and CASE ... END are open in the body of a function, where semicolons stand between its statements.
+    /// How many BEGIN ... END and CASE ... END are open in the body of a function; there semicolons only separate the body's statements.
     bodies: u32,
-    /// The first ones.
+    /// The first words of the statement.
     words: Vec<Vec<u8>>,
     last_word: Vec<u8>,
 }
 
-/// So many words lie before the one that says what CREATE makes, with `OR REPLACE DEFINER = name@host AGGREGATE`.
+/// At most this many words come up to the one that tells what CREATE makes, with `OR REPLACE DEFINER = name@host AGGREGATE`.
 const WORDS_TO_KIND: usize = 8;
 
 impl Progress {
@@ -59,8 +59,8 @@ impl Progress {
         self.sql.iter().all(u8::is_ascii_whitespace)
     }
 
-    /// psql counts so, only in a CREATE FUNCTION or PROCEDURE. The clients of MySQL and MariaDB do not count and want another DELIMITER; a script
-    /// that sets none is understood all the same.
+    /// Counts the open bodies as psql does, which counts only in a CREATE FUNCTION or PROCEDURE. The clients of MySQL and MariaDB do not count, and
+    /// need another DELIMITER; a script without another DELIMITER is understood here nevertheless.
     fn word(&mut self, word: &[u8], is_postgresql: bool) {
         // a dump has millions of words in its INSERTs
         if self.words.first().is_some_and(|first| !matches!(first.as_slice(), b"create" | b"begin")) {
@@ -78,13 +78,13 @@ impl Progress {
             b"not" if !is_postgresql && self.words.len() == 2 && before == b"begin" => self.bodies += 1,
             b"case" if self.bodies > 0 && !after_end => self.bodies += 1,
             b"end" => self.bodies = self.bodies.saturating_sub(1),
-            // these begin without being counted
+            // the ends of these were counted, and their begins were not
             b"if" | b"loop" | b"while" | b"repeat" | b"for" if after_end => self.bodies += 1,
             _ => {}
         }
     }
 
-    /// Whether this is a CREATE of something whose body has statements of its own.
+    /// Whether this is a CREATE of something whose body has its own statements.
     fn makes_routine(&self, is_postgresql: bool) -> bool {
         let Some((first, others)) = self.words.split_first() else { return false };
         let has_body = |word: &Vec<u8>| match word.as_slice() {
@@ -151,7 +151,7 @@ impl<R: BufRead> Script<R> {
         }
     }
 
-    /// One line of COPY's data with its end; `None` after the last.
+    /// One line of COPY's data with its line end; `None` after the last line.
     pub fn copy_line(&mut self) -> io::Result<Option<Vec<u8>>> {
         match self.read_line()? {
             Some(line) if line.trim_ascii_end() == b"\\." => Ok(None),
@@ -177,7 +177,7 @@ impl<R: BufRead> Script<R> {
         }
     }
 
-    /// `Some(None)`: understood, nothing to send.
+    /// Handles a line that is a command for the client. `Some(None)`: it is known, and nothing must be sent.
     fn client_command(&mut self, line: &[u8]) -> Option<Option<Piece>> {
         let text = String::from_utf8_lossy(line);
         let text = text.trim();
@@ -200,7 +200,7 @@ impl<R: BufRead> Script<R> {
         }
     }
 
-    /// Takes a line into `so_far`; where in it the statement ends, behind the delimiter.
+    /// Adds a line to `so_far`; returns the place after the delimiter if the statement ends in this line.
     fn scan(&self, line: &[u8], so_far: &mut Progress) -> Option<usize> {
         let mut at = 0;
         while at < line.len() {
@@ -215,7 +215,7 @@ impl<R: BufRead> Script<R> {
                 sql::Piece::Symbol if run == b"(" => so_far.parentheses += 1,
                 sql::Piece::Symbol if run == b")" => so_far.parentheses -= 1,
                 sql::Piece::Word | sql::Piece::Number if self.delimiter == b";" => so_far.word(run, self.is_postgresql),
-                // a delimiter may be a word, or begin within one
+                // a delimiter may be a word, or begin inside a word
                 sql::Piece::Word | sql::Piece::Number => {
                     let begins = |at: &usize| rest[*at..].starts_with(&self.delimiter);
                     run = &run[..(1..length).find(begins).unwrap_or(length)];
@@ -238,7 +238,7 @@ impl<R: BufRead> Script<R> {
     }
 }
 
-/// `\connect name`, `\connect "a name"`, `\connect -reuse-previous=on "dbname='a name'"`.
+/// The database in `\connect name`, `\connect "a name"`, `\connect -reuse-previous=on "dbname='a name'"`.
 fn database_of(rest: &str) -> Option<String> {
     let rest = rest.trim();
     let rest = rest.strip_prefix("-reuse-previous=on").unwrap_or(rest).trim();

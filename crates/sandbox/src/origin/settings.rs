@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Options that a copied data directory needs to be opened, and those that keep the copy from acting on the original's surroundings.
+//! Options without which a copied data directory cannot be opened, and options that keep the copy from acting on the original's surroundings.
 
 use super::Origin;
 use crate::{Error, Flavour, Sandbox, ServerOption};
 use host::files;
 use std::path::Path;
 
-/// Keeps a copy of a replica, or of a subscriber, from taking the original's place; and events and persisted settings (which name
-/// the original's port and places) from being in force. `loose_`: the name differs between versions.
+/// These options keep a copy of a replica, or of a subscriber, from replicating in the original's place. They also keep events and persisted settings
+/// (which name the original's port and places) from taking effect. `loose_`: the name differs between versions.
 const ALONE_MYSQL: [&str; 3] = ["loose_skip_slave_start", "loose_skip_replica_start", "event_scheduler=off"];
 const ALONE_MYSQL_8: &str = "persisted_globals_load=off";
 const ALONE_POSTGRESQL: [&str; 1] = ["max_logical_replication_workers=0"];
@@ -51,7 +51,7 @@ fn innodb(data: &Path, flavour: Flavour) -> Vec<String> {
     words
 }
 
-/// xtrabackup and mariabackup keep the server's own.
+/// The setting in the file in which xtrabackup and mariabackup keep the server's own settings.
 fn said_by_backup(data: &Path) -> Option<String> {
     let text = std::fs::read_to_string(data.join("backup-my.cnf")).ok()?;
     let pairs = text.lines().filter_map(|line| line.split_once('='));
@@ -60,7 +60,7 @@ fn said_by_backup(data: &Path) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// Several files `ibdata1`, `ibdata2`: each but the last has a fixed size.
+/// The option for several files `ibdata1`, `ibdata2`: each file but the last has a fixed size.
 fn system_files(data: &Path) -> Option<String> {
     let sizes: Vec<u64> = (1..).map_while(|n| Some(data.join(format!("ibdata{n}")).metadata().ok()?.len())).collect();
     if sizes.len() < 2 {
@@ -74,8 +74,8 @@ fn system_files(data: &Path) -> Option<String> {
     Some(sizes.iter().enumerate().map(part).collect::<Vec<_>>().join(";"))
 }
 
-/// From the flags of the system tablespace (page 0, byte 54): in the layout of `full_crc32` (MariaDB 10.5) when bit 4 is set, else in
-/// the older one. 3 is 4 KiB, 5 is 16 KiB.
+/// The page size, from the flags of the system tablespace (page 0, byte 54): in the layout of `full_crc32` (MariaDB 10.5) when bit 4 is set, else in
+/// the older layout. 3 is 4 KiB, 5 is 16 KiB.
 fn page_bytes(system: &Path) -> Option<u64> {
     let head = files::head(system, 58).ok()?;
     let flags = u32::from_be_bytes(head.get(54..58)?.try_into().ok()?);

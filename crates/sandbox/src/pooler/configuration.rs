@@ -9,7 +9,7 @@ use host::files;
 use rustix::process::{Resource, getrlimit};
 use std::path::Path;
 
-/// What `--pool-option` may not set.
+/// The settings that `--pool-option` may not set.
 pub(super) const OURS: [&str; 18] = [
     "listen_addr",
     "listen_port",
@@ -30,10 +30,10 @@ pub(super) const OURS: [&str; 18] = [
     "default_pool_size",
     "max_user_connections",
 ];
-/// As many as a lab's load has connections.
+/// The number of clients is at most as large as the number of connections of a lab's load.
 const MOST_CLIENTS: u64 = 8192;
 
-/// Both files, for this start.
+/// Writes both files, for this start.
 pub(super) fn write(sandbox: &Sandbox, pooler: &Pooler) -> Result<(), Error> {
     let users: Vec<PoolUser> = pooler.settings.users.iter().filter(|user| user.name != USER).cloned().collect();
     let list = list_line(USER, &sandbox.password()?) + &sandbox.pool_user_list(&users)?;
@@ -84,7 +84,7 @@ fn text(sandbox: &Sandbox, pooler: &Pooler, descriptors: u64) -> String {
     lines.join("\n") + "\n"
 }
 
-/// In a connection string, as libpq quotes it but for backslashes.
+/// The path in a connection string, quoted as libpq does it, but without a treatment of backslashes.
 fn quote(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', "''"))
 }

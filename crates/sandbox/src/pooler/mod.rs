@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! pgBouncer in front of a PostgreSQL sandbox: many clients over few server connections.
 //!
-//! It is a second process of the server's run, started after the server and stopped before it, as the same user. Its configuration is
-//! written anew at each start, because either port may have moved; its password file holds the account's password, for the server's user
-//! alone. Accounts made later are looked up in the server itself (`auth_query`).
+//! pgBouncer is a second process of the server's run. It is started after the server and stopped before it, as the same user. Its configuration is
+//! written anew at each start, because either port may have moved. Its password file holds the account's password, and only the server's user can
+//! read it. Accounts that are made later are looked up in the server itself (`auth_query`).
 
 mod configuration;
 mod pools;
@@ -25,14 +25,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// In the sandbox's folder; written by root, read by the server's user.
+/// Its configuration, in the sandbox's folder; written by root, read by the server's user.
 pub(crate) const CONFIGURATION: &str = "pgbouncer.ini";
-/// The account with its password, 0600, the server's user's.
+/// Its file with the account and its password, 0600; it belongs to the server's user.
 pub(crate) const USER_LIST: &str = "userlist.txt";
-/// The database of this name is its console.
+/// The name of the database that is pgBouncer's console.
 const CONSOLE: &str = "pgbouncer";
 
-/// What is to stand in front of a server.
+/// The pooler for a sandbox that is deployed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolerSpec {
     pub program: PoolerProgram,
@@ -42,13 +42,13 @@ pub struct PoolerSpec {
 /// A sandbox's pooler, in its manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pooler {
-    /// On 127.0.0.1, and in its socket's name.
+    /// Its port on 127.0.0.1, which is also in its socket's name.
     pub port: u16,
     pub program: PoolerProgram,
     pub settings: PoolSettings,
 }
 
-/// What is pooled, and how much of it.
+/// The settings of the pools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolSettings {
     pub mode: PoolMode,
@@ -58,27 +58,27 @@ pub struct PoolSettings {
     /// Server connections for each user. `None`: no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_user_connections: Option<u32>,
-    /// Accounts for which something else holds.
+    /// Accounts with settings of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<PoolUser>,
-    /// Further settings of pgBouncer's.
+    /// Further settings of pgBouncer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<ServerOption>,
 }
 
-/// What stands in front of the server in one start.
+/// The pooler in front of the server in one start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Pooling {
     /// As the sandbox was deployed: with its pooler, where it has one.
     #[default]
     AsDeployed,
-    /// Clients reach the server alone.
+    /// Clients reach the server directly.
     Without,
     /// The sandbox's pooler, with these settings in place of its own.
     With(PoolSettings),
 }
 
-/// For how long a client keeps its server connection.
+/// How long a client keeps its server connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PoolMode {
@@ -103,7 +103,7 @@ impl fmt::Display for PoolMode {
 
 impl PoolSettings {
     /// # Errors
-    /// An option that is Wringer's to set, or that has no value; an account that is named twice.
+    /// An option that Wringer sets itself, or that has no value; an account that is named twice.
     pub fn check(&self) -> Result<(), Error> {
         let fail = |option: &ServerOption, why| Err(Error::PoolOption { option: option.to_string(), why });
         for option in &self.options {
@@ -124,7 +124,7 @@ impl PoolSettings {
 }
 
 /// # Errors
-/// The server is none that pgBouncer can stand in front of.
+/// pgBouncer does not work with this server.
 pub(crate) fn check(spec: &PoolerSpec, flavour: Flavour) -> Result<(), Error> {
     if flavour != Flavour::Postgresql {
         return Err(Error::PoolerFlavour { flavour });
@@ -133,7 +133,7 @@ pub(crate) fn check(spec: &PoolerSpec, flavour: Flavour) -> Result<(), Error> {
 }
 
 impl PoolerSpec {
-    /// On a port that no sandbox has, `taken` among them.
+    /// Reserves a port that no sandbox has and that is not in `taken`.
     pub(crate) fn reserve(self, folder: &Path, taken: &BTreeSet<u16>) -> Result<(Pooler, Reserved), Error> {
         let reserved = port::choose(&folder.join(CONSOLE), taken)?;
         Ok((Pooler { port: reserved.port, program: self.program, settings: self.settings }, reserved))
@@ -151,7 +151,7 @@ impl Sandbox {
         self.folder.join("log/pgbouncer.log")
     }
 
-    /// How to connect through pgBouncer, over its socket.
+    /// The target for a connection through pgBouncer, over its socket.
     ///
     /// # Errors
     /// The secret cannot be read.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What pgBouncer says of its pools: `SHOW POOLS` on its console.
+//! What pgBouncer reports about its pools: `SHOW POOLS` on its console.
 
 use super::{CONSOLE, Pooler};
 use crate::{Error, Sandbox};
@@ -7,7 +7,7 @@ use load::Target;
 use load::admin::{Connection, Rows};
 use std::time::Duration;
 
-/// A pooler that does not answer is no reason for `status` to hang.
+/// `status` waits no longer than this for a pooler that does not answer.
 const READ_LIMIT: Duration = Duration::from_secs(2);
 
 /// The pool of one user and one database.
@@ -21,17 +21,17 @@ pub struct Pool {
     pub clients_waiting: u64,
     /// Server connections in use.
     pub servers_active: u64,
-    /// Server connections free to use, those among them that are looked at first.
+    /// Server connections that are free, also those that pgBouncer checks first.
     pub servers_idle: u64,
-    /// How long the client that has waited longest has waited.
+    /// The waiting time of the client that has waited longest.
     pub longest_wait: Duration,
 }
 
 impl Sandbox {
-    /// Of pgBouncer, when it runs, without its console's own.
+    /// The pools of pgBouncer, when it runs, without the pool of its own console.
     ///
     /// # Errors
-    /// It does not answer.
+    /// pgBouncer does not answer.
     pub fn pools(&self) -> Result<Vec<Pool>, Error> {
         let Some(target) = self.pooled_connection()? else { return Ok(Vec::new()) };
         let talk = |source| Error::Talk { name: self.name().into(), source };
@@ -39,7 +39,7 @@ impl Sandbox {
         Ok(of_rows(&rows))
     }
 
-    /// The pgBouncer process, when it runs. As an ordinary user, only one's own processes are seen.
+    /// The pgBouncer process, when it runs. An ordinary user only sees their own processes.
     pub fn pooler_process(&self) -> Option<u32> {
         let Pooler { program, .. } = self.manifest.pooler.as_ref()?;
         let found = host::process::open_below(&self.folder.join("log")).found;
@@ -53,7 +53,7 @@ fn ask(target: &Target) -> Result<Rows, load::Error> {
     console.query("SHOW POOLS")
 }
 
-/// Columns by their names: versions have added some in between.
+/// The columns are found by their names, because versions have added columns between others.
 fn of_rows(rows: &Rows) -> Vec<Pool> {
     let column = |name: &str| rows.columns.iter().position(|column| column == name);
     let text = |row: usize, name: &str| column(name).and_then(|column| rows.text(row, column)).unwrap_or_default();

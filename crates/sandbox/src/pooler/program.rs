@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The pgBouncer program: the machine's own, or the distribution's package, unpacked into the cache and never installed.
+//! The pgBouncer program: an installed one, or the distribution's package, unpacked into the cache and never installed.
 
 use crate::libraries::Libraries;
 use crate::{Error, Progress, Source, Version, fetch};
@@ -10,23 +10,23 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 const NAME: &str = "pgbouncer";
-/// Below a prefix; the package has it in the second.
+/// The folders below a prefix; the package has the program in the second one.
 const FOLDERS: [&str; 3] = ["usr/bin", "usr/sbin", "usr/local/bin"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolerProgram {
     pub path: PathBuf,
-    /// As the program says with `--version`.
+    /// The version that the program reports with `--version`.
     pub version: Version,
     #[serde(flatten)]
     pub libraries: Libraries,
     pub source: Source,
 }
 
-/// One on this machine, else one fetched earlier, else the distribution's package, fetched now.
+/// An installed program, else one that was fetched earlier, else the distribution's package, which is fetched now.
 ///
 /// # Errors
-/// [`Error::NoPooler`]: nobody has it; the package client fails; the disk is full.
+/// [`Error::NoPooler`]: no source has it; the package client fails; the disk is full.
 pub fn locate(places: &Places, progress: &mut dyn Progress) -> Result<PoolerProgram, Error> {
     match installed() {
         Some(found) => Ok(found),
@@ -40,7 +40,7 @@ fn installed() -> Option<PoolerProgram> {
     on_path.into_iter().chain(usual).find_map(|path| look_at(&path, Libraries::default(), &Source::Installed))
 }
 
-/// The one in an unpacked tree, when it runs on this machine.
+/// The program in an unpacked tree, when it runs on this machine.
 pub(crate) fn unpacked(tree: &Path, source: &Source) -> Option<PoolerProgram> {
     let libraries = Libraries::below(tree);
     FOLDERS.iter().find_map(|folder| look_at(&tree.join(folder).join(NAME), libraries.clone(), source))

@@ -13,12 +13,12 @@ use rustix::process::Signal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// It answers within moments: its server does already.
+/// pgBouncer answers within moments, because its server answers already.
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
-/// Lines of its log in an error.
+/// The number of lines of its log in an error.
 const LOG_LINES: usize = 12;
-/// Since which version, which signal breaks off all clients at once: the server behind them is about to stop. From 1.23 on SIGTERM waits
-/// for them (usage, "Signals").
+/// Versions, and from each on the signal that disconnects all clients at once, because the server behind them stops next. From 1.23 on SIGTERM waits
+/// for the clients (usage, "Signals").
 const STOP_SIGNALS: [(&[u32], Signal); 2] = [(&[1, 23], Signal::QUIT), (&[], Signal::TERM)];
 
 /// A pgBouncer that answers, and whose server answers through it.
@@ -27,7 +27,7 @@ pub(crate) struct RunningPooler {
     pub(crate) port: u16,
     pub(crate) pid: u32,
     pub(crate) child: Child,
-    /// The way through it.
+    /// The target for connections through it.
     pub(crate) target: Target,
 }
 
@@ -37,7 +37,7 @@ fn stop_signal(version: &Version) -> i32 {
 }
 
 impl Sandbox {
-    /// Before anything is started.
+    /// Checks the pooler before anything is started.
     pub(crate) fn check_pooler(&self) -> Result<(), Error> {
         let Some(Pooler { program, .. }) = &self.manifest.pooler else { return Ok(()) };
         if !program.path.is_file() {
@@ -46,7 +46,7 @@ impl Sandbox {
         self.manifest.user.check_reach(&program.path)
     }
 
-    /// None where there is none, and while the sandbox's data is still being made.
+    /// Starts the pooler. `None` if the sandbox has no pooler, and while its data is still being made.
     pub(crate) fn start_pooler(&self, run: &mut Run, options: &StartOptions) -> Result<Option<RunningPooler>, Error> {
         let is_there = self.manifest.pooler.is_some() && options.pooling != Pooling::Without;
         if !is_there || self.manifest.state == State::Deploying {
@@ -70,7 +70,7 @@ impl Sandbox {
         }
     }
 
-    /// The port that it remembers when that is free, else another, which it remembers from now on.
+    /// The pooler with the port in the manifest, if that port is free, else with another one, which is written into the manifest.
     fn with_pooler_port(&self) -> Result<(Self, Pooler, Reserved), Error> {
         let path = self.folder.join("manifest.json");
         let mut stored = Manifest::read(&path)?;
@@ -92,7 +92,7 @@ impl Sandbox {
         Ok((Self { manifest, ..self.clone() }, pooler, reserved))
     }
 
-    /// Its server's limits are not its own: what clients get is a pooler with the machine's CPUs and RAM.
+    /// The server's limits do not apply to pgBouncer: clients get a pooler with the machine's CPUs and RAM.
     fn pooler_spec(&self, pooler: &Pooler, options: &StartOptions) -> ChildSpec {
         let program = &pooler.program;
         let (path, mut args) = program.libraries.invocation(&program.path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Settings of pgBouncer's for one account each: its section `[users]`. Up to some later version it asks nobody for the password of an
-//! account that stands there, so each of them is looked up in the server at every start, and comes into the password file.
+//! Settings of pgBouncer for single accounts: its section `[users]`. Older versions do not ask the server for the password of an account in this
+//! section. So each of these accounts is looked up in the server at every start, and is written into the password file.
 
 use super::USER_LIST;
 use crate::{Error, Sandbox, ServerOption};
@@ -25,7 +25,7 @@ impl FromStr for PoolUser {
         let unfit = || Error::PoolOption { option: text.into(), why: FORM };
         let (name, settings) = text.rsplit_once(':').ok_or_else(unfit)?;
         let settings: Vec<ServerOption> = settings.split(',').map(str::parse).collect::<Result<_, _>>()?;
-        // its reader of keys knows no quotes
+        // pgBouncer's reader of keys does not know quotes
         let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
         if name.is_empty() || !is_plain || !settings.iter().all(is_known) {
             return Err(unfit());
@@ -34,7 +34,7 @@ impl FromStr for PoolUser {
     }
 }
 
-/// Whether it is one of those that every pgBouncer knows there, with a value that will do.
+/// Whether the setting is one that every pgBouncer knows in this section, with a value that is possible.
 fn is_known(setting: &ServerOption) -> bool {
     let value = setting.value().unwrap_or_default();
     match setting.key() {
@@ -51,7 +51,7 @@ impl fmt::Display for PoolUser {
     }
 }
 
-/// The section for these accounts; nothing where there are none.
+/// The section for these accounts; empty if there are none.
 pub(super) fn section(users: &[PoolUser]) -> Vec<String> {
     if users.is_empty() {
         return Vec::new();
@@ -74,8 +74,8 @@ fn quote(text: &str) -> String {
 }
 
 impl Sandbox {
-    /// Accounts with settings of their own that were not there, or had no password, when pgBouncer started: they cannot log in through it
-    /// before its next start.
+    /// Accounts with their own settings that did not exist, or had no password, when pgBouncer started: they cannot log in through pgBouncer before
+    /// its next start.
     pub fn unknown_pool_users(&self) -> Vec<&str> {
         let users = self.manifest.pooler.iter().flat_map(|pooler| &pooler.settings.users);
         let list = std::fs::read_to_string(self.folder.join(USER_LIST)).unwrap_or_default();
@@ -83,7 +83,7 @@ impl Sandbox {
         users.map(|user| user.name.as_str()).filter(|name| !is_known(name)).collect()
     }
 
-    /// What the server keeps of the passwords of those that are there.
+    /// The lines of the password file for those accounts that the server has, with the password in the form that the server stores.
     pub(super) fn pool_user_list(&self, users: &[PoolUser]) -> Result<String, Error> {
         if users.is_empty() {
             return Ok(String::new());

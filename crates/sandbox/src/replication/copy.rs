@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Copies a data directory that no server uses, as the server's user: root writes nothing below a folder of that user's.
+//! Copies a data directory that no server uses. The copy is made as the server's user: root writes nothing below a folder of that user.
 
 use crate::init::run_as_server_user;
 use crate::{Error, Sandbox};
 use host::tool;
 use std::ffi::OsString;
 
-/// With modes, times and holes; on file systems that can, without a second copy of the blocks (cp(1)).
+/// Copies with modes, times and holes; on file systems that can do it, the copy shares its blocks with the original (cp(1)).
 pub(super) fn data(from: &Sandbox, to: &Sandbox) -> Result<(), Error> {
     let (from, into) = (from.data().join("."), to.data());
     let arguments = ["-a".into(), "--reflink=auto".into(), "--".into(), from.into_os_string(), into.into_os_string()];
     run(to, "cp", arguments.to_vec(), "copying the primary's data directory")
 }
 
-/// MySQL makes itself a new UUID where there is none.
+/// Removes the file with the UUID: MySQL makes a new UUID when there is none.
 pub(super) fn forget_identity(replica: &Sandbox) -> Result<(), Error> {
     let arguments = ["-f".into(), "--".into(), replica.data().join("auto.cnf").into_os_string()];
     run(replica, "rm", arguments.to_vec(), "taking the primary's identity from the copy")
 }
 
-/// PostgreSQL then recovers for ever, from its primary.
+/// Makes the copy a standby: PostgreSQL then recovers without end, from its primary.
 pub(super) fn mark_standby(replica: &Sandbox) -> Result<(), Error> {
     let arguments = ["--".into(), replica.data().join("standby.signal").into_os_string()];
     run(replica, "touch", arguments.to_vec(), "making the copy a standby")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a server replicates, in the words of the table of capabilities.
+//! The words with which a server replicates, from the table of capabilities.
 
 use crate::Installation;
 use capability::{Capability, words};
@@ -8,17 +8,17 @@ use capability::{Capability, words};
 pub(crate) struct Dialect {
     pub(crate) primary_options: &'static [&'static str],
     pub(crate) replica_options: &'static [&'static str],
-    /// `CHANGE ... TO`.
+    /// The words `CHANGE ... TO`.
     pub(crate) change: &'static str,
     /// The word for the primary, in keys and columns.
     pub(crate) source: &'static str,
     /// The word for the replica, in statements and columns.
     pub(crate) replica: &'static str,
-    /// What makes it go by GTID, and how it logs in and tries again.
+    /// The options that make it use GTIDs, and that set how it logs in and tries again.
     pub(crate) by_gtid: &'static str,
 }
 
-/// The one that holds for this server; none: it cannot be set up. PostgreSQL's has options alone.
+/// The dialect of this server; `None`: it cannot be set up for replication. PostgreSQL's dialect only has options.
 pub(crate) fn of(installation: &Installation) -> Option<Dialect> {
     let words = |capability| words(capability, installation.flavour, &installation.version);
     let (primary_options, replica_options) = (words(Capability::PrimaryOption), words(Capability::ReplicaOption));

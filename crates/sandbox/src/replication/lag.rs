@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far a replica is behind: in time as its server says, and in what it lacks of what its primary has.
+//! How far a replica is behind its primary: in time as its server reports it, and in the transactions or log that it lacks.
 
 use super::dialect::{self, Dialect};
 use super::mysql;
@@ -7,37 +7,37 @@ use crate::{Error, Flavour, Sandbox};
 use load::admin::{Connection, Rows};
 use std::time::Duration;
 
-/// A server that does not answer is no reason for `status` to hang.
+/// `status` waits no longer than this for a server that does not answer.
 const READ_LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lag {
-    /// It receives and applies.
+    /// The replica receives and applies.
     pub is_replicating: bool,
-    /// In seconds. `None`: the server does not say, for it does not replicate.
+    /// The lag in seconds. `None`: the server does not report it, because it does not replicate.
     pub time_s: Option<f64>,
-    /// `None`: the primary does not answer.
+    /// The missing part. `None`: the primary does not answer.
     pub behind: Option<Behind>,
-    /// How time was measured.
+    /// How the time was measured.
     pub time_source: String,
-    /// Why it does not replicate, in the server's own words.
+    /// Why the server does not replicate, in its own words.
     pub trouble: Option<String>,
 }
 
-/// What a replica lacks.
+/// The part of the primary's data that a replica lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behind {
-    /// Committed on the primary, not applied here, by their GTIDs.
+    /// Transactions that are committed on the primary and not applied on the replica, by their GTIDs.
     Transactions(u64),
-    /// Of write-ahead log, written on the primary and not replayed here.
+    /// Bytes of write-ahead log that are written on the primary and not replayed on the replica.
     WalBytes(u64),
 }
 
 impl Sandbox {
-    /// Of a replica whose server runs.
+    /// The lag of a replica whose server runs.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The server does not answer.
     pub fn lag(&self) -> Result<Lag, Error> {
         let primary = self.primary().filter(|primary| primary.server_process().is_some());
         match (self.flavour(), dialect::of(&self.manifest.installation)) {
@@ -57,7 +57,7 @@ impl Sandbox {
         })
     }
 
-    /// The primary is asked first: what comes meanwhile makes the replica look no better.
+    /// The primary is asked first: transactions that come meanwhile then do not add to the replica's lag.
     fn lacks_transactions(&self, primary: &Self) -> Result<u64, Error> {
         let value = |rows: Rows| rows.text(0, 0).unwrap_or_default();
         if self.flavour() == Flavour::Mariadb {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A primary with replicas: sandboxes of their own, each with its port, its log and its run, that know of each other by their manifests.
+//! A primary with replicas: each is a sandbox with its own port, its own log and its own run, and they know each other by their manifests.
 //!
-//! A replica's data directory is a copy of the primary's before anybody has used that: no server runs meanwhile, every
-//! flavour does it alike, and nothing but the server's own package is needed. Replication is set up by each start: the account and the
-//! slots by the primary's, source and position by the replica's, since a primary's port may have moved. If the data are a user's own, their
-//! former replication is removed before the copies are made.
+//! A replica's data directory is a copy of the primary's, made before anybody has used the primary: no server runs meanwhile, the way is the same for
+//! every flavour, and only the server's own package is needed. Each start sets up replication: the primary's start makes the account and the slots,
+//! and a replica's start sets the source and the position, because the primary's port may have moved. If the data are a user's own, their former
+//! replication is removed before the copies are made.
 //!
 //! | | how a replica follows |
 //! | --- | --- |
@@ -27,22 +27,22 @@ use host::places::Places;
 use load::admin::Connection;
 use std::path::Path;
 
-/// The account that replicas log in with.
+/// The account with which replicas log in.
 pub(crate) const REPLICATOR: &str = "replicator";
-/// Its password, in the primary's folder.
+/// The file with its password, in the primary's folder.
 pub(crate) const SECRET: &str = "replication-secret";
-/// For PostgreSQL's replicas, which read it themselves.
+/// The file with the password for PostgreSQL's replicas, which read it themselves.
 pub(crate) const PASSWORD_FILE: &str = "pgpass";
-/// dbdeployer makes three nodes unless told otherwise; more than this are no lab on one machine.
+/// dbdeployer makes three nodes by default; more replicas than this are not useful on one machine.
 pub const MOST_REPLICAS: u32 = 9;
 
-/// `pears-r1`.
+/// The name of a replica, such as `pears-r1`.
 pub(crate) fn replica_name(primary: &str, number: u32) -> String {
     format!("{primary}-r{number}")
 }
 
 /// # Errors
-/// [`Error::NoReplicas`] for a server that cannot do it as Wringer does.
+/// [`Error::NoReplicas`] for a server that cannot replicate in Wringer's way.
 pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
     let Spec { installation, replicas, .. } = spec;
     let refuse = |why: String| {
@@ -59,7 +59,7 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
 }
 
 impl Sandbox {
-    /// The primary first, then its replicas that are there; of a sandbox that stands alone, and of a replica, itself.
+    /// The primary first, then its replicas that exist; for a single sandbox, and for a replica, only the sandbox itself.
     pub fn members(&self) -> Vec<Self> {
         let own = std::iter::once(self.clone());
         own.chain(self.replicas()).collect()
@@ -84,7 +84,7 @@ impl Sandbox {
         Some(Self { manifest: Manifest::read(&folder.join("manifest.json")).ok()?, folder })
     }
 
-    /// With what its part in replication needs before the user's own options.
+    /// The sandbox with the options for its part in the replication, before the user's own options.
     pub(crate) fn with_member_options(&self) -> Result<Self, Error> {
         let Some(member) = &self.manifest.member else { return Ok(self.clone()) };
         let mut options: Vec<ServerOption> = self.member_options(member)?;
@@ -109,7 +109,7 @@ impl Sandbox {
         Ok(options)
     }
 
-    /// A data directory as the primary's; `server.cnf` and the folders are there, and no server runs on either.
+    /// Makes a copy of the primary's data directory; `server.cnf` and the folders exist already, and no server runs on either directory.
     pub(crate) fn copy_from(&self, primary: &Self) -> Result<(), Error> {
         copy::data(primary, self)?;
         match self.flavour() {
@@ -125,7 +125,7 @@ impl Sandbox {
         read_secret(&self.folder.join(SECRET))
     }
 
-    /// Before a replica starts: where its primary is now.
+    /// Writes the primary's present port, before a replica starts.
     pub(crate) fn prepare_member(&self) -> Result<(), Error> {
         match (self.primary(), self.flavour()) {
             (Some(primary), Flavour::Postgresql) => postgresql::write_source(self, &primary).map(drop),
@@ -133,8 +133,8 @@ impl Sandbox {
         }
     }
 
-    /// Once the server answers: a primary is ready for its replicas, and those that run already are told where it is now; a replica
-    /// follows its primary, or will when that is there.
+    /// To be called when the server answers. A primary gets the account for its replicas, and running replicas are told its present port; a replica
+    /// follows its primary if that exists.
     pub(crate) fn join_replication(&self) -> Result<(), Error> {
         match &self.manifest.member {
             None => Ok(()),
@@ -147,13 +147,13 @@ impl Sandbox {
                 let running = self.replicas().into_iter().filter(|replica| replica.server_process().is_some());
                 running.into_iter().try_for_each(|replica| replica.follow(self))
             }
-            // the primary is gone: what it has replicated is there
+            // the primary was deleted: the replica keeps the data that it has received
             Some(Member::Replica { .. }) => self.primary().map_or(Ok(()), |primary| self.follow(&primary)),
         }
     }
 
-    /// For a primary with a user's own data, at its first start: removes the source that those data followed, and an account of the replicas' name
-    /// with another password.
+    /// For a primary with a user's own data, at its first start: removes the source that those data followed, and an account with the replicas' name
+    /// and another password.
     pub(crate) fn forget_former_replication(&self) -> Result<(), Error> {
         let Some(Member::Primary { .. }) = &self.manifest.member else { return Ok(()) };
         let password = self.replication_password()?;
@@ -184,7 +184,7 @@ impl Sandbox {
         body(&mut connection).map_err(talk)
     }
 
-    /// The sandbox whose deployment was cut short: this one or its primary. `None`: both are ready.
+    /// The sandbox whose deployment was interrupted: this one or its primary. `None`: both are ready.
     pub(crate) fn cut_short(&self, places: &Places) -> Option<Self> {
         let whole = match &self.manifest.member {
             Some(Member::Replica { of, .. }) => Self::open_any(of, places).ok(),

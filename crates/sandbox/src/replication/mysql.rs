@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! MariaDB and MySQL, by global transaction ids.
+//! Replication of MariaDB and MySQL, by global transaction ids.
 
 use super::REPLICATOR;
 use super::dialect::Dialect;
@@ -7,7 +7,7 @@ use crate::Flavour;
 use load::Error;
 use load::admin::{Connection, Rows};
 
-/// The account that replicas log in with.
+/// Makes the account with which replicas log in.
 pub(super) fn lead(connection: &mut Connection, password: &str) -> Result<(), Error> {
     if !has_account(connection)? {
         connection.execute(&format!("CREATE USER '{REPLICATOR}'@'127.0.0.1' IDENTIFIED BY '{password}'"))?;
@@ -21,7 +21,7 @@ fn has_account(connection: &mut Connection) -> Result<bool, Error> {
     Ok(connection.query(&sql)?.text(0, 0).as_deref() != Some("0"))
 }
 
-/// Removes the source that the data followed, and an account of the replicas' name.
+/// Removes the source that the data followed, and an account with the replicas' name.
 pub(super) fn forget(connection: &mut Connection, dialect: &Dialect, password: &str) -> Result<(), Error> {
     if !status(connection, dialect)?.is_empty() {
         let replica = dialect.replica.to_uppercase();
@@ -60,8 +60,8 @@ pub(super) fn status(connection: &mut Connection, dialect: &Dialect) -> Result<R
     connection.query(&format!("SHOW {} STATUS", dialect.replica.to_uppercase()))
 }
 
-/// Transactions of `primary` that `replica` lacks, both as MariaDB's `gtid_binlog_pos` or `gtid_slave_pos`: `0-1-120,1-1-7`, with
-/// a domain's last number each.
+/// The number of transactions of `primary` that `replica` lacks. Both are in the form of MariaDB's `gtid_binlog_pos` or `gtid_slave_pos`:
+/// `0-1-120,1-1-7`, with the last number of each domain.
 pub(super) fn mariadb_lacks(primary: &str, replica: &str) -> u64 {
     let last = |gtids: &str, domain: &str| {
         gtids.split(',').filter_map(gtid).find(|(known, _)| *known == domain).map_or(0, |(_, number)| number)
@@ -75,7 +75,7 @@ fn gtid(text: &str) -> Option<(&str, u64)> {
     Some((domain, rest.split_once('-')?.1.parse().ok()?))
 }
 
-/// How many transactions MySQL's `uuid:1-5:7,uuid:9` names; a tag among the numbers counts none.
+/// The number of transactions in MySQL's `uuid:1-5:7,uuid:9`; a tag among the numbers is not counted.
 pub(super) fn mysql_count(gtids: &str) -> u64 {
     let interval = |text: &str| {
         let (first, last) = text.trim().split_once('-').unwrap_or((text.trim(), text.trim()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! PostgreSQL, by streaming: a standby with a slot of its own in the primary, so that no write-ahead log goes before it was sent.
+//! Replication of PostgreSQL, by streaming: a standby with its own slot in the primary, so that the primary keeps write-ahead log until it was sent.
 
 use super::{PASSWORD_FILE, REPLICATOR};
 use crate::options::quote_postgresql;
@@ -7,7 +7,7 @@ use crate::{Error, Sandbox, ServerOption};
 use host::files;
 use load::admin::Connection;
 
-/// `pg_create_physical_replication_slot` takes lower-case letters, digits and `_`.
+/// The name of a slot: `pg_create_physical_replication_slot` accepts lower-case letters, digits and `_`.
 fn slot(number: u32) -> String {
     format!("r{number}")
 }
@@ -20,13 +20,13 @@ pub(super) fn replica_options(replica: &Sandbox, number: u32) -> Result<Vec<Serv
     ])
 }
 
-/// As libpq reads it, which knows quotes and backslashes, too. The password stands in a file, not here.
+/// The connection string for libpq, which treats quotes and backslashes specially, too. The password is in a file, not here.
 fn source(replica: &Sandbox, port: u16) -> String {
     let file = replica.folder.join(PASSWORD_FILE).to_string_lossy().replace('\\', "\\\\").replace('\'', "\\'");
     format!("host=127.0.0.1 port={port} user={REPLICATOR} passfile='{file}' application_name={}", replica.name())
 }
 
-/// Where the primary is now, into `server.cnf`; returns whether something else stood there.
+/// Writes the primary's present port into `server.cnf`; returns whether that changed the file.
 pub(super) fn write_source(replica: &Sandbox, primary: &Sandbox) -> Result<bool, Error> {
     const KEY: &str = "primary_conninfo = ";
     let path = replica.configuration();
@@ -40,7 +40,7 @@ pub(super) fn write_source(replica: &Sandbox, primary: &Sandbox) -> Result<bool,
     Ok(moved != text)
 }
 
-/// libpq takes it from the server's user alone.
+/// Writes the password file. libpq only reads it when it belongs to the server's user.
 pub(super) fn write_password_file(replica: &Sandbox, password: &str) -> Result<(), Error> {
     let path = replica.folder.join(PASSWORD_FILE);
     files::write_atomic(&path, format!("*:*:*:{REPLICATOR}:{password}\n").as_bytes(), 0o600)?;
@@ -51,7 +51,7 @@ pub(super) fn write_password_file(replica: &Sandbox, password: &str) -> Result<(
     Ok(())
 }
 
-/// The account, and a slot for each replica from the primary's first moment on.
+/// Makes the account, and a slot for each replica, so that the slots exist from the primary's first start on.
 pub(super) fn lead(connection: &mut Connection, password: &str, replicas: usize) -> Result<(), load::Error> {
     let known = connection.query(&format!("SELECT 1 FROM pg_roles WHERE rolname = '{REPLICATOR}'"))?;
     if known.is_empty() {
@@ -67,7 +67,7 @@ pub(super) fn lead(connection: &mut Connection, password: &str, replicas: usize)
     Ok(())
 }
 
-/// An account of that name in the data has another password, and perhaps not the right to replicate.
+/// Sets password and rights of an account of that name in the data: it has another password, and perhaps not the right to replicate.
 pub(super) fn forget(connection: &mut Connection, password: &str) -> Result<(), load::Error> {
     let rights = "LOGIN REPLICATION CONNECTION LIMIT -1 VALID UNTIL 'infinity'";
     connection.execute(&format!("ALTER ROLE {REPLICATOR} {rights} PASSWORD '{password}'")).map(drop)

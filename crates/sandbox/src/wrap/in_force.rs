@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What of the wrapping is in force: read from the kernel and the server, not from what was asked.
+//! The part of the wrapping that is in force: read from the kernel and the server, not from the asked values.
 
 use super::{HugePages, MallocStart, Thp, Valgrind, Wrapping};
 use crate::{Error, Sandbox};
@@ -7,12 +7,12 @@ use capability::{Capability, MallocKind, words};
 use std::path::Path;
 use units::Bytes;
 
-/// One wrapping that was asked for, and what is in force of it.
+/// One asked wrapping, and the part of it that is in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Got {
     pub what: &'static str,
     pub asked: String,
-    /// With where it was read.
+    /// The value in force, with the place where it was read.
     pub got: String,
     pub is_as_asked: bool,
 }
@@ -28,7 +28,8 @@ impl Wrapping {
     }
 }
 
-/// Who serves is read in the process; the heap's shape and the server's own word are further witnesses, and a doubt where they differ.
+/// The process shows which malloc serves; the heap's shape and the server's own report are further witnesses, and a difference is reported as a
+/// doubt.
 fn of_malloc(asked: &MallocStart, sandbox: &Sandbox, pid: u32) -> Got {
     let serving = malloc::serving(pid);
     let mut told = vec![match &serving.file {
@@ -54,8 +55,8 @@ fn of_malloc(asked: &MallocStart, sandbox: &Sandbox, pid: u32) -> Got {
     }
 }
 
-/// What the server itself says of its malloc, where it has a variable for it. A word: it looks for functions of libraries that are mapped, and
-/// not for the one that serves.
+/// The server's own report of its malloc, if it has a variable for that. This is no proof: the server looks for functions of mapped libraries, and
+/// not for the library that serves.
 fn word_of(sandbox: &Sandbox) -> Option<String> {
     let installation = &sandbox.manifest.installation;
     let variable = *words(Capability::MallocLibrary, installation.flavour, &installation.version).first()?;
@@ -64,7 +65,7 @@ fn word_of(sandbox: &Sandbox) -> Option<String> {
     rows.text(0, 1).map(|word| word.to_owned())
 }
 
-/// The environment that the process was started with.
+/// The environment with which the process was started.
 fn of_environment(asked: &[(String, String)], pid: u32) -> Got {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let entries: Vec<&[u8]> = environment.split(|byte| *byte == 0).collect();
@@ -86,7 +87,7 @@ fn of_thp(asked: Thp, pid: u32) -> Got {
     let (got, is_as_asked) = match (enabled, asked) {
         (Some("0"), _) => ("never".to_owned(), asked == Thp::Never),
         (Some(_), Thp::Never) => ("as the host has it".to_owned(), false),
-        // `check` has found it on the host
+        // `check` has found this setting on the host
         (Some(_), asked) => (asked.name().to_owned(), true),
         (None, _) => ("not told by this kernel".to_owned(), false),
     };
@@ -119,7 +120,7 @@ fn of_huge_pages(asked: HugePages, sandbox: &Sandbox, pid: u32) -> Got {
     Got { what: "huge pages", asked: asked.name().into(), got, is_as_asked }
 }
 
-/// As the server's own status says; nothing when the server has no status for it.
+/// The value of the server's own status; `None` when the server has no status for it.
 fn huge_pages_status(sandbox: &Sandbox) -> Result<Option<(&'static str, String)>, Error> {
     let words = words(Capability::HugePagesStatus, sandbox.flavour(), &sandbox.manifest.installation.version);
     let Some(variable) = words.first() else { return Ok(None) };
@@ -127,13 +128,12 @@ fn huge_pages_status(sandbox: &Sandbox) -> Result<Option<(&'static str, String)>
     Ok(rows.text(0, 0).map(|said| (*variable, said)))
 }
 
-/// How much of its memory a process has mapped in huge pages of the host's pool, touched or not, in bytes. 0 also where this user may not
-/// read its mappings.
+/// How many bytes a process has mapped in huge pages of the host's pool, touched or not. 0 also when this user may not read the process's mappings.
 pub fn huge_page_bytes(pid: u32) -> u64 {
     huge_bytes(&std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default())
 }
 
-/// What is mapped in pages of hugetlbfs: there `KernelPageSize` is larger than the base page (proc_pid_smaps(5)).
+/// The bytes that are mapped in pages of hugetlbfs: there `KernelPageSize` is larger than the base page (proc_pid_smaps(5)).
 fn huge_bytes(smaps: &str) -> u64 {
     let kib = |line: &str, key: &str| line.strip_prefix(key)?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok();
     let base_kib = rustix::param::page_size() as u64 / 1024;
@@ -153,7 +153,7 @@ pub(super) fn maps(pid: u32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default()
 }
 
-/// The path in a line of `/proc/PID/maps`; proc_pid_maps(5).
+/// The path in a line of `/proc/PID/maps`: proc_pid_maps(5).
 pub(crate) fn mapped(line: &str) -> Option<&Path> {
     line.find('/').map(|start| Path::new(&line[start..]))
 }

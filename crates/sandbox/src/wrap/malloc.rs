@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Mallocs that a server can be started with: the library, found where the loader would look, beside a fetched server or in Wringer's cache;
-//! what is preloaded for it, and the variables of its setting.
+//! The mallocs with which a server can be started: finds the library where the loader would look, beside a fetched server, or in Wringer's cache; and
+//! makes the list of libraries to preload, and the variables of the malloc's setting.
 
 use super::unwrappable;
 use crate::{Error, Installation, Progress, fetch};
@@ -13,36 +13,36 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// As people name them; or a file, perhaps under a name of its own.
+/// A malloc by a known name; or a file, which may have a name of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Malloc {
     Setting(&'static MallocSetting),
     File { name: Option<String>, path: PathBuf },
 }
 
-/// How a server is started with a malloc: what the name has become on this machine.
+/// How a server is started with a malloc: the result of looking up the name on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MallocStart {
-    /// As it was asked for.
+    /// The name that was asked for.
     pub name: String,
-    /// `None`: what the server has itself, and nothing is put before it.
+    /// `None`: the malloc that the server has anyway; no library is put before it.
     pub library: Option<PathBuf>,
-    /// Whose malloc it is then.
+    /// The name of that malloc, if there is no library.
     own: Option<String>,
-    /// `LD_PRELOAD`: paths, or names that the loader looks for.
+    /// The value of `LD_PRELOAD`: paths, or names that the loader looks up.
     preload: Vec<PathBuf>,
-    /// Further folders of libraries, which a fetched one needs.
+    /// Further folders of libraries, which a fetched library needs.
     folders: Vec<PathBuf>,
     environment: Vec<(String, String)>,
 }
 
-/// The loader splits lists at these (ld.so(8)).
+/// The loader splits its lists at these characters (ld.so(8)).
 const SEPARATORS: [char; 2] = [' ', ':'];
 const C_LIBRARY: &str = "libc.so.6";
 const CXX_LIBRARY: &str = "libstdc++.so.6";
 
 impl Malloc {
-    /// As it was asked for.
+    /// The name that was asked for.
     pub fn name(&self) -> String {
         match self {
             Self::Setting(setting) => setting.name.to_owned(),
@@ -50,10 +50,10 @@ impl Malloc {
         }
     }
 
-    /// What this server is started with; a library that this machine lacks is fetched into the cache and not installed.
+    /// How this server is started with the malloc; a library that this machine lacks is fetched into the cache and not installed.
     ///
     /// # Errors
-    /// [`Error::Unwrappable`]: it cannot be had, or does not fit this server. Nothing was started.
+    /// [`Error::Unwrappable`]: the malloc cannot be found, or does not fit this server. Nothing was started.
     pub fn locate(
         &self,
         installation: &Installation,
@@ -68,16 +68,16 @@ impl Malloc {
         self.start_with(Some(library), installation)
     }
 
-    /// As [`Malloc::locate`], without fetching. `None`: it would be fetched.
+    /// As [`Malloc::locate`], without fetching. `None`: the library would have to be fetched.
     ///
     /// # Errors
-    /// [`Error::Unwrappable`]: it does not fit this server.
+    /// [`Error::Unwrappable`]: the malloc does not fit this server.
     pub fn present(&self, installation: &Installation, places: &Places) -> Result<Option<MallocStart>, Error> {
         if let Some(start) = self.built_in(installation)? {
             return Ok(Some(start));
         }
         let library = match self {
-            // the server starts in another folder
+            // an absolute path, because the server starts in another folder
             Self::File { path, .. } => {
                 path.canonicalize().map(Some).map_err(|error| no_file(path, &error.to_string()))?
             }
@@ -91,7 +91,7 @@ impl Malloc {
         library.map(|library| self.start_with(Some(library), installation)).transpose()
     }
 
-    /// What is in the program stands before all that can be preloaded: it is what was asked for, or that is refused.
+    /// A malloc in the program itself comes before all that can be preloaded: if it is not the one that was asked for, the start is refused.
     fn built_in(&self, installation: &Installation) -> Result<Option<MallocStart>, Error> {
         let Some(program) = Elf::open(&installation.program).filter(Elf::has_malloc) else { return Ok(None) };
         let asked = match self {
@@ -103,7 +103,7 @@ impl Malloc {
             Self::File { .. } => &[],
         };
         if asked.is_some() && asked == program.kind() {
-            // jemalloc 3 in XtraDB 5.6 starts without a word, and writes "Invalid conf pair" into the server's log
+            // jemalloc 3 in XtraDB 5.6 starts without a message, and writes "Invalid conf pair" into the server's log
             if let Some((variable, value)) = settings.first() {
                 let (name, program) = (self.name(), installation.program.display());
                 let what = format!(
@@ -137,7 +137,7 @@ impl Malloc {
         let own = library.as_deref().map(|library| fitting(library, installation)).transpose()?;
         let mut preload: Vec<PathBuf> = library.clone().into_iter().collect();
         if let Some(linked) = linked(installation) {
-            // what the program is linked with stands behind what is preloaded
+            // libraries with which the program is linked come after preloaded ones
             preload.extend(library.is_none().then(|| C_LIBRARY.into()));
             let takes_new = linked.has_operator_new() && !own.is_some_and(|own| own.has_operator_new());
             preload.extend(takes_new.then(|| CXX_LIBRARY.into()));
@@ -149,7 +149,7 @@ impl Malloc {
 }
 
 impl MallocStart {
-    /// Without what other libraries need: [`super::joined`] brings them together.
+    /// The variables without those that other libraries need: [`super::joined`] joins both.
     pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
         let list = |paths: &[PathBuf]| {
             let paths: Vec<OsString> = paths.iter().map(|path| path.clone().into_os_string()).collect();
@@ -166,7 +166,7 @@ impl MallocStart {
         variables
     }
 
-    /// As it was asked for, and which file that is.
+    /// The name that was asked for, and the file for it.
     pub fn described(&self) -> String {
         match &self.library {
             Some(library) if library.as_os_str() != self.name.as_str() => {
@@ -176,7 +176,7 @@ impl MallocStart {
         }
     }
 
-    /// Whether what was asked for serves, and nothing else beside it.
+    /// Whether the asked malloc serves, and no other one beside it.
     pub fn is_served_by(&self, serving: &Serving) -> bool {
         let is_it = match &self.library {
             Some(library) => {
@@ -189,7 +189,7 @@ impl MallocStart {
     }
 
     /// # Errors
-    /// [`Error::Unwrappable`]: the library has gone since.
+    /// [`Error::Unwrappable`]: the library was removed meanwhile.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.library.as_deref().filter(|library| !library.is_file()) {
             Some(gone) => Err(no_file(gone, "it is not there")),
@@ -223,7 +223,7 @@ impl FromStr for Malloc {
     }
 }
 
-/// One of the server's own before the machine's, for it was made for the same C library.
+/// The library for this malloc: one that came with the server before the machine's, because the former was made for the server's C library.
 fn on_machine(kind: MallocKind, installation: &Installation) -> Option<PathBuf> {
     let own = |name: &&str| in_folders(name, installation);
     let cached = loader_cache();
@@ -231,7 +231,7 @@ fn on_machine(kind: MallocKind, installation: &Installation) -> Option<PathBuf> 
     names.iter().find_map(own).or_else(|| names.iter().find_map(|name| named(name, &cached)))
 }
 
-/// The library of this file name that programs of this machine get.
+/// The library of this file name that programs on this machine get.
 pub fn library_of_machine(name: &str) -> Option<PathBuf> {
     named(name, &loader_cache())
 }
@@ -247,23 +247,23 @@ fn in_folders(name: &str, installation: &Installation) -> Option<PathBuf> {
     files.into_iter().find(|path| path.is_file())
 }
 
-/// The library of this name that the server's loader takes.
+/// The library of this name that the server's loader finds.
 fn library_of(name: &str, installation: &Installation) -> Option<PathBuf> {
     let machines = || loader_cache().into_iter().find(|path| path.file_name().is_some_and(|file| file == name));
     in_folders(name, installation).or_else(machines)
 }
 
-/// A malloc that the server is linked with and that stands before the C library.
+/// A malloc with which the server is linked and that comes before the C library.
 fn linked(installation: &Installation) -> Option<Elf> {
     let program = Elf::open(&installation.program)?;
     let before_libc = program.needs.iter().take_while(|name| !name.starts_with("libc.so"));
-    // the C++ library and its like have no malloc, and there are many: only what has it in its name is opened
+    // other libraries, such as the C++ library, have no malloc, and there are many of them: only those with "malloc" in the name are opened
     let named = before_libc.filter(|name| name.contains("malloc"));
     let libraries = named.filter_map(|name| Elf::open(&library_of(name, installation)?));
     libraries.into_iter().find(Elf::has_malloc)
 }
 
-/// What the library says of itself, when the server can be started with it.
+/// The library's own description, if the server can be started with it.
 fn fitting(library: &Path, installation: &Installation) -> Result<Elf, Error> {
     let shown = library.display();
     if library.to_string_lossy().contains(SEPARATORS) {
@@ -294,7 +294,7 @@ fn no_file(path: &Path, why: &str) -> Error {
     unwrappable(format!("--malloc: {}: {why}", path.display()), None)
 }
 
-/// What ldconfig(8) has found in the loader's folders, those of this machine's word size first.
+/// The libraries that ldconfig(8) has found in the loader's folders, those of this machine's word size first.
 fn loader_cache() -> Vec<PathBuf> {
     let Some(ldconfig) = tool::find("ldconfig") else { return Vec::new() };
     let output = tool::command(ldconfig).arg("-p").env("LC_ALL", "C").output();
@@ -302,7 +302,7 @@ fn loader_cache() -> Vec<PathBuf> {
     parse_cache(&text)
 }
 
-/// A line: `libjemalloc.so.2 (libc6,x86-64) => /lib/x86_64-linux-gnu/libjemalloc.so.2`.
+/// The paths in lines such as `libjemalloc.so.2 (libc6,x86-64) => /lib/x86_64-linux-gnu/libjemalloc.so.2`.
 fn parse_cache(text: &str) -> Vec<PathBuf> {
     let file = |line: &str| Some(Path::new(line.split_once(" => ")?.1.trim()).to_owned());
     let (mut wide, narrow): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.contains("64"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server is started with this time: another malloc, further variables of its environment, Valgrind, huge pages, no transparent huge pages. Each concerns one process; nothing on
-//! the host is changed. [`in_force`] looks afterwards what of it is in force.
+//! Changes to a server's process for one start: another malloc, further variables of its environment, Valgrind, huge pages, no transparent huge
+//! pages. Each concerns one process; nothing on the host is changed. [`in_force`] reads afterwards which of them are in force.
 
 mod in_force;
 mod malloc;
@@ -20,23 +20,23 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What is asked for; `None` leaves it as it is.
+/// The asked changes; `None`: no change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wrapping {
-    /// [`Malloc::locate`].
+    /// The result of [`Malloc::locate`].
     pub malloc: Option<MallocStart>,
     pub thp: Option<Thp>,
     pub valgrind: Option<Valgrind>,
-    /// Options of Valgrind's, after those that Wringer gives it.
+    /// Options of Valgrind, after those that Wringer sets.
     #[serde(default)]
     pub valgrind_options: Vec<String>,
     pub huge_pages: Option<HugePages>,
-    /// Further variables of the server's environment: they stand over those of the malloc.
+    /// Further variables of the server's environment: they replace those of the malloc.
     #[serde(default)]
     pub environment: Vec<(String, String)>,
 }
 
-/// Transparent huge pages. Of one process they can be turned off (prctl(2), `PR_SET_THP_DISABLE`); the rest is the host's setting.
+/// Transparent huge pages. For one process they can be turned off (prctl(2), `PR_SET_THP_DISABLE`); everything else is the host's setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thp {
@@ -52,7 +52,7 @@ pub enum Valgrind {
     Memcheck,
 }
 
-/// For the server's pool: PostgreSQL's `huge_pages`, `large_pages` of the others.
+/// Huge pages for the server's pool: PostgreSQL's `huge_pages`, `large_pages` of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HugePages {
@@ -61,18 +61,19 @@ pub enum HugePages {
     Off,
 }
 
-/// The host's setting, with the one in force in brackets.
+/// The file with the host's setting; the word in force is in brackets.
 const HOST_THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
-/// Under Valgrind a server is many times slower, and writes its report at its end.
+/// In Valgrind a server is many times slower, and writes its report at its end.
 const VALGRIND_GRACE: Duration = Duration::from_secs(600);
 const VALGRIND_READY: Duration = Duration::from_secs(600);
-/// The folder, in the sandbox, for what Valgrind writes as the server's user.
+/// The folder in the sandbox to which Valgrind writes as the server's user.
 pub(crate) const VALGRIND_FOLDER: &str = "valgrind";
-/// How the names of the pipes begin over which a program in Valgrind can be asked. They are in that folder, and not in /tmp.
+/// The beginning of the names of the pipes through which a program in Valgrind can be asked. They are in that folder, and not in /tmp.
 const PIPES: &str = "vgdb-";
-/// The folder, in the sandbox, for what other heap profilers write as the server's user.
+/// The folder in the sandbox to which other heap profilers write as the server's user.
 const PROFILES_FOLDER: &str = "profiles";
-/// PostgreSQL forks its processes, and only with this option each has pipes of its own. Programs of the machine that a server starts are not traced.
+/// PostgreSQL forks its processes, and only with this option each of them has its own pipes. Programs of the machine that a server starts are not
+/// traced.
 const WITH_CHILDREN: [&str; 2] = ["--trace-children=yes", "--trace-children-skip=/bin/*,/usr/bin/*"];
 
 impl Thp {
@@ -110,7 +111,7 @@ impl Wrapping {
     }
 
     /// # Errors
-    /// [`Error::Unwrappable`]: what cannot be had on this host. Nothing was changed.
+    /// [`Error::Unwrappable`]: a change that this host cannot make. Nothing was changed.
     pub fn check(&self) -> Result<(), Error> {
         self.check_of_server()?;
         match self.thp {
@@ -119,7 +120,7 @@ impl Wrapping {
         }
     }
 
-    /// All but the host's own setting of transparent huge pages.
+    /// Checks everything but the host's own setting of transparent huge pages.
     ///
     /// # Errors
     /// As [`Wrapping::check`].
@@ -131,12 +132,12 @@ impl Wrapping {
         Ok(())
     }
 
-    /// Options of the server's own.
+    /// The server's own options for these changes.
     pub(crate) fn options(&self, sandbox: &Sandbox, extra: &[ServerOption]) -> Result<Vec<ServerOption>, Error> {
         let flavour = sandbox.flavour();
         let mut options = Vec::new();
         if self.valgrind.is_some() && flavour == Flavour::Mariadb {
-            // versions that know this option reserve 8 TiB of addresses for it, which Valgrind does not have; the others pass it over
+            // versions that know this option reserve 8 TiB of addresses for it, which Valgrind does not have; the other versions ignore the option
             let pool = pool_bytes(sandbox, extra).to_string();
             options.push(ServerOption::new("loose_innodb_buffer_pool_size_max", Some(&pool))?);
         }
@@ -152,12 +153,12 @@ impl Wrapping {
 
     pub(crate) fn environment(&self, sandbox: &Sandbox) -> Vec<(OsString, OsString)> {
         let own = self.environment.iter().map(|(name, value)| (name.into(), value.into()));
-        // Valgrind does not start where the server's user may not write, as in a folder of the caller's that TMPDIR names
+        // Valgrind does not start when the server's user may not write to its temporary folder, such as a folder of the caller that TMPDIR names
         let temporary = self.valgrind.map(|_| ("TMPDIR".into(), sandbox.valgrind_folder().into()));
         self.malloc.iter().flat_map(MallocStart::variables).chain(temporary).chain(own).collect()
     }
 
-    /// Variables of the caller's that would change the malloc that was asked for.
+    /// The caller's variables that would change the asked malloc.
     pub(crate) fn left_out(&self) -> Vec<OsString> {
         let of_malloc =
             |name: &OsString| name.to_str().is_some_and(|name| is_malloc_variable(name) || name == "LD_PRELOAD");
@@ -165,7 +166,7 @@ impl Wrapping {
         if self.malloc.is_some() { inherited.collect() } else { Vec::new() }
     }
 
-    /// What stands before the server's program, and how long its start and its end may take then.
+    /// The program and the arguments that come before the server's program.
     pub(crate) fn valgrind_command(&self, sandbox: &Sandbox) -> Result<Option<(PathBuf, Vec<OsString>)>, Error> {
         let Some(asked) = self.valgrind else { return Ok(None) };
         let folder = sandbox.valgrind_folder();
@@ -185,7 +186,7 @@ impl Wrapping {
         Ok(Some((valgrind_program()?, arguments)))
     }
 
-    /// What Valgrind leaves where it is killed.
+    /// The files that Valgrind leaves when it is killed.
     pub(crate) fn leftovers(&self, sandbox: &Sandbox) -> Option<Leftovers> {
         self.valgrind.map(|_| Leftovers { folder: sandbox.valgrind_folder(), beginning: PIPES.into() })
     }
@@ -199,7 +200,7 @@ impl Wrapping {
     }
 }
 
-/// Lists of libraries and of folders are brought together, as the loader reads them; of another variable the last value counts.
+/// Joins lists of libraries and of folders, as the loader reads them; for any other variable the last value counts.
 pub(crate) fn joined(variables: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
     let mut all: Vec<(OsString, OsString)> = Vec::new();
     for (name, value) in variables {
@@ -216,25 +217,26 @@ pub(crate) fn joined(variables: Vec<(OsString, OsString)>) -> Vec<(OsString, OsS
 }
 
 impl Sandbox {
-    /// Where Valgrind writes, as the server's user, and where the pipes are over which it is asked (`vgdb --vgdb-prefix=FOLDER/vgdb`).
+    /// The folder to which Valgrind writes as the server's user, and which has the pipes through which it is asked
+    /// (`vgdb --vgdb-prefix=FOLDER/vgdb`).
     pub fn valgrind_folder(&self) -> PathBuf {
         self.folder.join(VALGRIND_FOLDER)
     }
 
-    /// Removes the pipes of a server in Valgrind that was killed together with its launcher. To be called while it does not run.
+    /// Removes the pipes of a server in Valgrind that was killed together with its launcher. To be called while the server does not run.
     ///
     /// # Errors
-    /// One cannot be removed.
+    /// A pipe cannot be removed.
     pub fn remove_pipes(&self) -> Result<u64, Error> {
         Ok(files::remove_beginning(&self.valgrind_folder(), PIPES)?)
     }
 }
 
 impl Sandbox {
-    /// An empty folder in which the server may write, for the heap profiles of its next life. To be called while it does not run.
+    /// Makes an empty folder to which the server may write, for the heap profiles of its next start. To be called while the server does not run.
     ///
     /// # Errors
-    /// It cannot be made, or what a life before has left there cannot be removed.
+    /// The folder cannot be made, or the files of an earlier start cannot be removed.
     pub fn make_profiles_folder(&self) -> Result<PathBuf, Error> {
         self.make_servers_folder(PROFILES_FOLDER)?;
         self.empty_profiles_folder()?;
@@ -248,7 +250,8 @@ impl Sandbox {
         Ok(())
     }
 
-    /// The server's own. An older manifest gets the folder's name first, so that the folder is deleted with the sandbox.
+    /// Makes a folder that belongs to the server's user. An older manifest gets the folder's name first, so that the folder is deleted with the
+    /// sandbox.
     pub(crate) fn make_servers_folder(&self, name: &str) -> Result<(), Error> {
         let folder = self.folder.join(name);
         if folder.is_dir() {
@@ -291,7 +294,7 @@ fn check_host_thp(asked: Thp) -> Result<(), Error> {
     Err(unwrappable(what, Some(format!("`echo {name} > {HOST_THP}` changes it, for every program of this host"))))
 }
 
-/// Whether process `pid` is `program` under Valgrind, whose tool is its program to the kernel, and maps the server's.
+/// Whether process `pid` is `program` in Valgrind: the kernel shows Valgrind's tool as its program, and the tool maps the server's program.
 pub(crate) fn is_under_valgrind(pid: u32, program: &Path) -> bool {
     let tool = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let is_valgrind = tool.components().any(|part| part.as_os_str() == "valgrind");

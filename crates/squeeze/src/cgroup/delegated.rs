@@ -42,7 +42,7 @@ fn own(root: &Path) -> Option<PathBuf> {
     (!path.starts_with("..")).then(|| root.join(path))
 }
 
-/// From the caller's cgroup upwards, without the root; a unit of systemd is the last.
+/// The cgroups from the caller's own upwards, without the root. A unit of systemd ends the list.
 fn candidates<'a>(root: &'a Path, own: &'a Path) -> Vec<&'a Path> {
     let mut found: Vec<&Path> = own.ancestors().take_while(|folder| *folder != root).collect();
     if let Some(unit) = found.iter().position(|folder| is_of_systemd(folder)) {
@@ -52,7 +52,7 @@ fn candidates<'a>(root: &'a Path, own: &'a Path) -> Vec<&'a Path> {
 }
 
 enum Objection {
-    /// Nor can any cgroup above it be used.
+    /// This user may not use the cgroup, so no cgroup above it can be used either.
     NotOurs,
     Other(String),
 }
@@ -112,7 +112,7 @@ mod tests {
         assert!(of("").is_empty(), "the first of all is no candidate");
     }
 
-    /// Plain files instead of the kernel's.
+    /// Plain files take the place of the kernel's.
     #[test]
     fn a_delegated_cgroup_is_used_when_it_is_empty() {
         let there = tempfile::tempdir().expect("a folder");

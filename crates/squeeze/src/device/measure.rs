@@ -13,7 +13,7 @@ use host::permit::Permit;
 use std::fs;
 use std::path::Path;
 
-/// The part of the prediction, or one tick if that is more.
+/// The tolerance is this part of the prediction, or one tick if one tick is more.
 const TOLERANCE: f64 = 0.1;
 /// The kernel's name of the target's thread; a name has at most 15 characters.
 const THREAD: &str = "dm-delay-flush-";
@@ -156,7 +156,8 @@ fn compare(
     }
 }
 
-/// Of all threads of the target together. The kernel does not name their devices, but others rarely have any.
+/// The processor time of all threads of the target together. The kernel does not tell the device of a thread, but another device with this target is
+/// rare.
 fn thread_cpu_us() -> f64 {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let stats = entries.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());

@@ -183,7 +183,7 @@ fn check_exclusive(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// By the device number of the mount, or, for file systems with numbers of their own (btrfs), by the source of the mount.
+/// Whether the mount is on this device: by its device number, or, for file systems with their own numbers (btrfs), by its source.
 fn is_on(mount: &MountEntry, numbers: &str) -> bool {
     mount.device == numbers || mount.source.starts_with("/dev/") && is_device(Path::new(&mount.source), numbers)
 }

@@ -7,16 +7,16 @@
 //! | 1.4.0 | 6.7 to 6.15, and some stable series | below 50 ms a thread that never sleeps while a request waits; else the timer | the time rounded up to ticks |
 //! | from 1.5.0 | from 6.16 | the same thread, sleeping between its looks | the same, and up to 1 ms |
 //!
-//! When requests come one after the other, a request arrives as long after a tick as the device took for the one before. It waits
-//! that much less than the whole time, and then the device takes as long again: so the device's own time does not show, except
-//! whole ticks of it. Requests that arrive at random wait up to one tick less.
+//! When requests come one after the other, a request arrives after a tick, later by the time that the device took for the request before. So it waits
+//! that much less than the whole time, and then the device takes its own time again: the two cancel out, and the device's own time does not show in
+//! the total, except for whole ticks. Requests that arrive at random wait up to one tick less.
 
 use crate::Error;
 use host::mapper::{self, DelayTable};
 use rustix::time::{ClockId, clock_getres};
 use serde::Serialize;
 
-/// From this time on every version uses the timer (dm-delay.c).
+/// For this delay and longer ones every version uses the timer (dm-delay.c).
 const THREAD_BELOW_MS: u32 = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -43,7 +43,7 @@ impl Timing {
         (ticks + u64::from(!self.has_thread(table))) * self.tick_us
     }
 
-    /// The total time of such a request on a device that takes `own_us` for it.
+    /// The total time of a request that waits for `effective_us`, on a device that takes `own_us` for the request.
     pub fn in_all_us(&self, effective_us: u64, own_us: f64) -> f64 {
         let tick_us = self.tick_us as f64;
         effective_us as f64 + (own_us / tick_us).floor() * tick_us
@@ -54,7 +54,7 @@ impl Timing {
         self.has_thread(table) && self.is_burning()
     }
 
-    /// Whether the kernel does that for at least one table.
+    /// Whether the kernel keeps one processor busy for at least one table.
     pub fn is_burning(&self) -> bool {
         self.version >= [1, 4, 0] && self.version < [1, 5, 0]
     }

@@ -47,12 +47,12 @@ impl Limits {
         &self.plan.asked
     }
 
-    /// For [`run::ChildSpec::cgroups`].
+    /// The folders of the cgroups, for [`run::ChildSpec::cgroups`].
     pub fn folders(&self) -> &[PathBuf] {
         &self.folders
     }
 
-    /// For [`run::ChildSpec::affinity`].
+    /// The numbers of the CPUs, for [`run::ChildSpec::affinity`].
     pub fn affinity(&self) -> Option<Vec<u32>> {
         self.plan.affinity.as_ref().map(CpuList::numbers)
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use units::CpuList;
 
-/// Of all processes of the server, also of ended ones.
+/// The counter of the CPU time of all processes of the server, also of ended ones.
 pub const CPU_US: &str = "cpu_us";
 const PERIODS: &str = "cpu.periods";
 const THROTTLED_PERIODS: &str = "cpu.throttled_periods";

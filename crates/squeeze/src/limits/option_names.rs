@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whose limits they are, and the names of the options with which the user asked for them.
+/// The program that is limited, and the names of the options with which the user asked for the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionNames {
     /// `command`, `server`.

@@ -37,7 +37,7 @@ pub(crate) fn set_and_measure(
     Ok(measured.into_iter().map(named).collect())
 }
 
-/// What users should know about this model on such a device; `resends`: the death of the process that serves it is no I/O error.
+/// What users should know about this model on such a device; `resends`: the death of the process that serves it causes no I/O error.
 pub fn notes(model: &Model, resends: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let delay = model.delay();

@@ -17,7 +17,7 @@ use std::io;
 use std::time::{Duration, Instant};
 use units::Bytes;
 
-/// What a balloon is told.
+/// The order that a balloon gets.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Options {
     pub bytes: u64,
@@ -86,7 +86,7 @@ fn inflate(file: &File, options: &Options) -> Result<Held, Error> {
     Ok(held)
 }
 
-/// In one piece: with a mapping for each chunk, 1 TiB would reach the limit of mappings (`vm.max_map_count`, 65530).
+/// Maps the file in one piece: with a mapping for each chunk, 1 TiB would reach the limit of mappings (`vm.max_map_count`, 65530).
 fn map(file: &File, bytes: u64) -> io::Result<*mut u8> {
     let length = usize::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     let protection = ProtFlags::READ | ProtFlags::WRITE;

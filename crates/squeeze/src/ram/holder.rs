@@ -11,7 +11,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 use units::Bytes;
 
-/// What a holder is told.
+/// The order that a holder gets.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Options {
     /// Pages of the default huge page size.

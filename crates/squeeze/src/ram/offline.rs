@@ -47,7 +47,7 @@ pub(super) fn take(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
     Ok(Taken { stopped, ..Taken::without_process(step, went * plan.unit_bytes, started.elapsed()) })
 }
 
-/// For the next block. A little even at the deadline, so that each block gets a try.
+/// How long to wait for the next block. Even at the deadline it is a short time, so that each block gets a try.
 fn patience(plan: &Plan, started: Instant) -> Duration {
     let left = plan.options.deadline.saturating_sub(started.elapsed());
     left.clamp(Duration::from_millis(50), PATIENCE)

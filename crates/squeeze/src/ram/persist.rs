@@ -15,7 +15,7 @@ pub struct Lasting {
     pub undo: String,
 }
 
-/// By huge pages of the default size, of 1 GiB where possible, and by a memory limit at boot.
+/// The settings for huge pages of the default size, for pages of 1 GiB where possible, and for a memory limit at boot.
 pub fn lines(plan: &Plan, pool_pages: u64) -> Vec<Lasting> {
     let boot = "the kernel's command line (GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub)";
     let gone = "remove it there, and boot again";
@@ -54,7 +54,7 @@ pub fn lines(plan: &Plan, pool_pages: u64) -> Vec<Lasting> {
     lines
 }
 
-/// In the kernel's notation: 2M, 1G.
+/// A size in the kernel's notation: 2M, 1G.
 fn size(bytes: u64) -> String {
     if bytes.is_multiple_of(Bytes::GIB) { format!("{}G", bytes >> 30) } else { format!("{}M", bytes >> 20) }
 }

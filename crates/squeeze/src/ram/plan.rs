@@ -48,17 +48,17 @@ impl Options {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     pub options: Options,
-    /// The one that was chosen.
+    /// The chosen mechanism.
     pub mechanism: RamMechanism,
     pub before: Meminfo,
-    /// The memory from which it is taken.
+    /// The memory from which the RAM is taken.
     pub room: Room,
     /// The bytes that the mechanism takes in one piece: a huge page, a memory block, or an ordinary page.
     pub unit_bytes: u64,
     /// 0: the host is already as small as asked, and there is nothing to hide.
     pub units: u64,
     pub hide_bytes: u64,
-    /// The available memory never falls below it.
+    /// The available memory never falls below this.
     pub floor_bytes: u64,
     pub overcommit_before: u64,
     /// Pages of the huge-page pool, without surplus.

@@ -16,11 +16,11 @@ use units::Bytes;
 /// The pause between two requests: freed memory becomes contiguous only after a moment.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// What the pool was made larger by.
+/// The growth of the pool.
 pub(crate) struct Grown {
     pub(crate) step: StepId,
     pub(crate) pages: u64,
-    /// The word of `why_stop`. `None`: all pages were had.
+    /// The reason that `why_stop` gave. `None`: the kernel granted all pages.
     pub(crate) stopped: Option<String>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn grow_by(
     Ok(Grown { step, pages: now.saturating_sub(before), stopped })
 }
 
-/// By the planned pages, until the deadline or the host's floor.
+/// Grows the pool by the planned pages, until the deadline or the host's floor.
 pub(super) fn grow(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
     let (started, nodes_before) = (Instant::now(), nodes(plan.unit_bytes));
     let grown = grow_by(run, plan.units, plan.options.drop_caches, &|| why_stop(plan, started))?;

@@ -20,14 +20,14 @@ impl Room {
         Self { total_bytes: meminfo.total_bytes, available_bytes: meminfo.available_bytes, limited: false }
     }
 
-    /// For memory that is charged to our own cgroup, as a process's memory is.
+    /// The room for memory that is charged to our own cgroup, as a process's memory is.
     pub(crate) fn of_own_cgroup(meminfo: &Meminfo) -> Self {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         folders(&groups, &mounts).iter().fold(Self::of_host(meminfo), |room, folder| room.within(folder))
     }
 
-    /// The rest within this cgroup: its limit, less the charged memory that cannot be dropped.
+    /// The rest within this cgroup: its limit, minus the charged memory that cannot be dropped.
     fn within(self, folder: &Path) -> Self {
         let Some(limit) = number(folder, &["memory.max", "memory.limit_in_bytes"]) else { return self };
         if limit >= self.total_bytes {

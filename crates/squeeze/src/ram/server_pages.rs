@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Huge pages for a server: the pool is made larger, so that the asked number of pages is free for whoever starts next. The pages come from the memory
-//! that is available, and stay until the step is undone: then those that are in use are their users' until they let go.
+//! Huge pages for a server: the pool is made larger, so that the asked number of pages is free for the program that starts next. The pages come from
+//! available memory, and stay in the pool until the step is undone. Pages that are in use at that moment stay with their users until the users free
+//! them.
 
 use crate::ram::host_state::HostState;
 use crate::ram::plan::{Options, Plan};
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use units::{Bytes, Span, counted};
 
-/// What is asked for.
+/// The user's wish.
 #[derive(Debug, Clone, Copy)]
 pub struct Wish {
     /// Pages of the default size that nobody uses and nobody has reserved.
@@ -23,7 +24,7 @@ pub struct Wish {
     pub drop_caches: bool,
     /// How long the kernel may take to make room.
     pub deadline: Duration,
-    /// Give everything back when fewer were granted.
+    /// Give all pages back when the kernel granted fewer.
     pub strict: bool,
 }
 
@@ -31,21 +32,21 @@ pub struct Wish {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServerPages {
     pub pages: u64,
-    /// Of them, so many are there already.
+    /// The pages of this kind that are in the pool already: nobody uses them and nobody has reserved them.
     pub unclaimed: u64,
     #[serde(flatten)]
     pub plan: Plan,
 }
 
-/// What the kernel has granted.
+/// The pages that the kernel has granted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GrantedPages {
     pub page_bytes: u64,
-    /// That many were to be free.
+    /// The number of pages that should be free.
     pub asked_pages: u64,
-    /// The pool has grown by so many.
+    /// The number of pages by which the pool has grown.
     pub granted_pages: u64,
-    /// Free now, and reserved by nobody.
+    /// Pages that are free now and that nobody has reserved.
     pub unclaimed_pages: u64,
     pub pool_pages: u64,
     pub available_before_bytes: u64,
@@ -53,7 +54,7 @@ pub struct GrantedPages {
     pub elapsed_us: u64,
     /// The pages that each NUMA node gave.
     pub nodes: Vec<Node>,
-    /// Why there are fewer than were asked for, in words.
+    /// Why the kernel granted fewer pages than asked, in words.
     pub shortage: Option<String>,
 }
 
@@ -142,7 +143,7 @@ impl ServerPages {
     /// Makes the pool larger.
     ///
     /// # Errors
-    /// [`Error::FewPages`]: less than half was granted, or, with `strict`, fewer than asked; everything is given back then.
+    /// [`Error::FewPages`]: the kernel granted less than half of the missing pages, or, with `strict`, not all of them; all are given back then.
     pub fn apply(&self, run: &mut Run) -> Result<GrantedPages, Error> {
         let before = Meminfo::now()?;
         let taken = pool::grow(run, &self.plan)?;
@@ -217,7 +218,7 @@ mod tests {
             Err(Error::Refused { what, hint }) => format!("{what}; {hint}"),
             other => panic!("{other:?}"),
         };
-        // 20 GiB less 1.2 GiB are 9625 pages and a part of one
+        // 20 GiB minus 1.2 GiB are 9625 pages and a part of one
         let most = refused(9_656, &host());
         assert!(most.contains("at most 9625 can be added"), "{most}");
         assert!(ServerPages::plan_on(&wish(9_655), &host()).is_ok());

@@ -11,7 +11,7 @@ pub(super) struct Taken {
     pub(super) bytes: u64,
     pub(super) held: Option<Held>,
     pub(super) child: Option<Child>,
-    /// Why it is less than was asked for.
+    /// Why the mechanism took less than asked.
     pub(super) stopped: Option<String>,
     pub(super) elapsed: Duration,
     /// The nodes that gave huge pages to the pool.
