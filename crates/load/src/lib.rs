@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Drives a database server: fills its tables, sends it an OLTP load, and measures the answers.
 //!
-//! - [`target`]: which server, where, as whom.
+//! - [`target`]: the server, its address, and the account.
 //! - [`protocol`]: the MySQL and PostgreSQL client protocols as state machines, bytes in and bytes out, without I/O.
 //! - [`admin`]: one blocking connection over the same state machines, for set-up work and counters.
 //! - [`capacity`]: whether the server accepts this many connections.
