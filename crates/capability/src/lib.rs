@@ -4,7 +4,7 @@
 //! - [`Flavour`], [`Version`]: as people, programs and packages write them.
 //! - [`Protocol`]: the protocol that a flavour speaks.
 //! - [`words`]: the table's words for a capability in one version; empty when the server lacks the capability. Code asks this function and never
-//! compares a version itself.
+//!   compares a version itself.
 //! - [`gauges`]: which of the numbers that a capability yields are no counters.
 //! - [`questions`]: statements that ask a server whether it has a capability, so that the table can be compared with real servers.
 //! - [`free_list()`]: InnoDB's handling of an empty free list in one version, with its source.

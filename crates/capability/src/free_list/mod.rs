@@ -6,7 +6,7 @@
 //! - [`FreeList`]: one row, with its source and the kind of its evidence ([`Evidence`]).
 //! - [`waiting_function`]: the function in which a query waits, for a probe.
 //! - [`bugs`]: the faults of a version's counters; [`setting`]: its variables, and whether they can be set while the server runs; [`watches`]: the
-//! signs of trouble in a version that has nothing to set.
+//!   signs of trouble in a version that has nothing to set.
 //! - [`Ladder`]: how long a query waits before each of its tries, under Percona Server's `backoff`.
 //!
 //! Not here: the effects on a load. `simulate` computes them.
