@@ -225,7 +225,7 @@ fn converse(stream: UnixStream, conversation: &mut Conversation<'_, impl Control
     Some(())
 }
 
-/// One client. What it holds ends with it.
+/// The conversation with one client. A model that the client holds ends with the conversation.
 struct Conversation<'a, L: Controlled> {
     layer: &'a L,
     told: &'a Told,
@@ -283,7 +283,7 @@ impl<'a, L: Controlled> Conversation<'a, L> {
 
     fn let_go(&mut self) -> Result<(), String> {
         let Some(Held { model, before }) = self.held.take() else { return Ok(()) };
-        // what somebody else has set meanwhile stays
+        // a model that another client has set in the meantime stays
         let back = if self.layer.model() == model { self.set(before) } else { Ok(()) };
         self.is_held.store(false, Ordering::SeqCst);
         back
@@ -389,7 +389,7 @@ mod tests {
         one.hold(&slow(1).into()).unwrap();
     }
 
-    /// Without a free descriptor accept(2) fails at once, again and again. So it does on a non-blocking listener.
+    /// Without a free descriptor accept(2) fails at once, again and again. The same happens on a non-blocking listener.
     #[test]
     fn a_listener_that_cannot_accept_costs_no_processor() {
         let folder = tempfile::tempdir().unwrap();
