@@ -20,7 +20,7 @@ pub enum Capability {
     ClientProgram,
     /// Names of packages that hold the server, as `prefix*`: the star stands for a version or for nothing.
     ServerPackage,
-    /// Further packages to unpack beside the server's; `{major}` as above, and `{star}` is the text for which the star stood.
+    /// Further packages to unpack in addition to the server's; `{major}` as above, and `{star}` is the text for which the star stood.
     CompanionPackage,
     /// Another archive and suite, where the machine's own suite does not offer the server: `Debian sid`.
     OtherSuite,
@@ -109,11 +109,11 @@ pub enum Capability {
     DefaultAuthentication,
     /// The plugin, and its library where the library must be loaded first.
     NativePassword,
-    /// As above.
+    /// The same for this plugin.
     CachingSha2Password,
-    /// As above.
+    /// The same for this plugin.
     Ed25519,
-    /// As above.
+    /// The same for this plugin.
     Parsec,
 
     /// The statement that limits an account's connections; `{account}` and `{limit}` stand for both.

@@ -107,7 +107,7 @@ pub struct Unassigned {
 pub struct Overbooking {
     /// The sum over accounts that may log in, are not the server's own, and may not exceed their limit.
     pub limits_sum: u64,
-    /// Those of these accounts for which no limit holds: each of them can take all connections.
+    /// The accounts among them for which no limit holds: each of them can take all connections.
     pub unlimited: Vec<String>,
     /// `None`: the server's limit, or the accounts, are not known.
     pub is_overbooked: Option<bool>,

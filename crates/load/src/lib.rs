@@ -6,7 +6,7 @@
 //! - [`admin`]: one blocking connection over the same state machines, for set-up work and counters.
 //! - [`capacity`]: whether the server accepts this many connections.
 //! - [`engine`]: many connections on a few threads, the intended-time scheduler, histograms.
-//! - [`prepare()`]: the tables of a workload that wants its own; [`prepare::pgbench`]: those of pgbench.
+//! - [`prepare()`]: the tables of a workload that wants its own; [`prepare::pgbench`]: the tables of pgbench.
 //! - [`fill`]: tables of a given size and shape.
 //! - [`replay`]: sends the statements of a real server's log again.
 //! - [`reversible`]: statements that change a server, each with its undoing: all or none.

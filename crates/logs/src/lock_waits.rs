@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// Waits are remembered for at most this many sessions. A log may have more sessions than fit into memory.
 const REMEMBERED: usize = 50_000;
-/// A message has three digits behind the point, as the statement's own duration has.
+/// A message has three digits after the decimal point, as the statement's own duration has.
 const ROUNDED_US: u64 = 1;
 
 /// For each session, its waits since its last statement ended.

@@ -27,7 +27,7 @@ pub struct Session {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorded {
     pub sessions: Vec<Session>,
-    /// What was left out.
+    /// The content of the log that was left out.
     pub skipped: Skipped,
     /// The finest step of the log's clock.
     pub resolution_us: u64,

@@ -6,7 +6,7 @@
 //! | `{"do":"get"}` | `{"delay":{"read_us":0,"write_us":0,"sync_us":0,"mode":"add"},"model":{...}}`, the medians and the whole disk model |
 //! | `{"do":"set","delay":{...}}` | the same, when the new delay is in force |
 //! | `{"do":"set","model":{...}}` | the same, for a disk model; its credits and queues start anew |
-//! | `{"do":"hold","model":{...}}` | the same, for as long as this connection is open or until it says `let_go`: then the model from before is back, unless somebody has set another one meanwhile. One connection at a time can hold |
+//! | `{"do":"hold","model":{...}}` | the same, for as long as this connection is open or until it says `let_go`: then the model from before is back, unless another client has set a model in the meantime. One connection at a time can hold |
 //! | `{"do":"let_go"}` | the same |
 //! | `{"do":"stats"}` | [`Stats`] |
 //! | `{"do":"keeper"}` | [`Kept`]; only a disk's keeper answers it; a keeper answers `get` too |

@@ -141,7 +141,7 @@ fn open_loop_arrivals_go_to_any_free_connection() {
     let measured = drive(&spec, &fake, || {}).unwrap().measured;
     assert_eq!(measured.transactions + measured.skipped, 50);
 
-    // A statement that waits for a busy connection beside a free one would keep all others waiting for it.
+    // If a statement waited for a busy connection while another one was free, all other statements would wait for it.
     let fake = Fake::new(Duration::ZERO, in_step(8));
     let spec = LoadSpec { arrivals: Arrivals::Constant { per_second: 1000.0 }, events: Some(80), time: None, ..spec };
     let measured = drive(&spec, &fake, || {}).unwrap().measured;

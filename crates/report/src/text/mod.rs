@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For the terminal: the verdict first, then the figures behind it, in at most 110 columns.
+//! For the terminal: the verdict first, then its figures, in at most 110 columns.
 
 mod histogram;
 mod table;

@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The pause between two pings, and between two checks.
 const PING_PAUSE: Duration = Duration::from_secs(1);
-/// How long the first worker may need until it answers, on a busy host; one that ends is not waited for.
+/// How long the first worker may need until it answers, on a busy host. The keeper does not wait for a worker that has ended.
 const FIRST_PATIENCE: Duration = Duration::from_secs(20);
 /// The pause between two checks for the first answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
