@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server, as people write it.
+//! The flavour of a server: the product, and its name as people write it.
 
 use crate::{Error, Protocol};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub enum Flavour {
 impl Flavour {
     pub const ALL: [Self; 4] = [Self::Mariadb, Self::Mysql, Self::Percona, Self::Postgresql];
 
-    /// The flavour that this one is made from: what the table says of that one holds here, unless it says otherwise.
+    /// The flavour that this flavour is made from: the base's rows of the table hold here, too, unless this flavour has rows of its own.
     pub fn base(self) -> Option<Self> {
         (self == Self::Percona).then_some(Self::Mysql)
     }
@@ -29,9 +29,9 @@ impl Flavour {
         self == Self::Postgresql
     }
 
-    /// Who made a server that speaks MySQL's protocol, by its variables `version` and `version_comment`: `5.7.39-42-log` and
-    /// `Percona Server (GPL), Release 42, Revision b0a7dc2da2e` is Percona Server. MariaDB 10.1 with XtraDB is MariaDB. Both texts are the
-    /// builder's: who names neither Percona nor MariaDB is taken for MySQL.
+    /// The flavour of a server that speaks MySQL's protocol, by its variables `version` and `version_comment`: `5.7.39-42-log` and `Percona Server
+    /// (GPL), Release 42, Revision b0a7dc2da2e` is Percona Server. MariaDB 10.1 with XtraDB is MariaDB. The builder of a server chooses both texts: a
+    /// server that names neither Percona nor MariaDB is taken for MySQL.
     pub fn of_mysql_family(version: &str, comment: &str) -> Self {
         let says = |word: &str| [version, comment].iter().any(|text| text.to_ascii_lowercase().contains(word));
         if says("mariadb") {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Which of the numbers of a source say how something stands now; all others are counters, that only grow. A column of the table.
+/// The gauges among the numbers of a source. A gauge tells a present state; all other numbers are counters, which only grow. A column of the table.
 ///
-/// Lists of patterns, in which `*` stands for any text: the first that fits a name decides, and behind a `!` it says that the name is a
-/// counter's. Where the server itself declares a type (`INNODB_METRICS`), names stand behind it: `value buffer_pool_pages_data`.
+/// Lists of patterns, in which `*` stands for any text. The first pattern that fits a name decides; if that pattern begins with `!`, the name is a
+/// counter's. Where the server itself declares a type (`INNODB_METRICS`), the name stands after the type: `value buffer_pool_pages_data`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gauges(pub(crate) &'static [&'static [&'static str]]);
 
@@ -26,7 +26,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(name) = name.strip_prefix(start) else { return false };
     match rest.rsplit_once('*') {
-        // two stars: what is between them is looked for
+        // with two stars, the text between them must be somewhere in the name
         Some((middle, end)) => name.strip_suffix(end).is_some_and(|name| name.contains(middle)),
         None => name.ends_with(rest),
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Server variables that a sandbox sets itself.
 
-/// Its safety and the bookkeeping of runs hang on them: where the data is, how the server is reached, who it runs as.
+/// The sandbox's safety and the bookkeeping of runs depend on them: the place of the data, the addresses of the server, the user that it runs as.
 const KEPT: [&str; 16] = [
     "datadir",
     "socket",
@@ -21,7 +21,8 @@ const KEPT: [&str; 16] = [
     "config_file",
 ];
 
-/// Whether a sandbox keeps this variable to itself. `-` is `_`, and `loose_` before a name leaves it the same one, to MariaDB and MySQL.
+/// Whether a sandbox keeps this variable to itself. To MariaDB and MySQL, `-` is the same as `_`, and `loose_` before a name does not change its
+/// meaning.
 pub fn is_kept(variable: &str) -> bool {
     let name = variable.replace('-', "_").to_ascii_lowercase();
     KEPT.contains(&name.strip_prefix("loose_").unwrap_or(&name))

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server, and what it can do: flavours, versions, and the one table of what differs between them (invariant 11).
+//! The product of a server, and its capabilities: flavours, versions, and the one table of the differences between them (invariant 11).
 //!
 //! - [`Flavour`], [`Version`]: as people, programs and packages write them.
-//! - [`Protocol`]: how a flavour is spoken to.
-//! - [`words`]: what holds for a capability in one version; nothing, when the server lacks it. Code asks this and never compares a
-//!   version itself.
+//! - [`Protocol`]: the protocol that a flavour speaks.
+//! - [`words`]: the table's words for a capability in one version; empty when the server lacks the capability. Code asks this function and never
+//!   compares a version itself.
 //! - [`gauges`]: which of the numbers that a capability yields are no counters.
-//! - [`questions`]: how a server is asked itself whether it has a capability, so that the table can be held against real servers.
-//! - [`free_list()`]: what InnoDB does about an empty free list in one version, with its source.
+//! - [`questions`]: statements that ask a server whether it has a capability, so that the table can be compared with real servers.
+//! - [`free_list()`]: InnoDB's handling of an empty free list in one version, with its source.
 //! - [`MALLOCS`]: the mallocs that a server can be started with.
 //! - [`is_kept`]: the variables that a sandbox sets itself, and nobody else.
 //!

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The mallocs that a server can be started with, by the names that people give: which library, and which variables of the environment.
+//! The mallocs that a server can be started with, by their names for users: the library and the environment variables of each.
 
-/// Whose malloc it is.
+/// The library that a malloc belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MallocKind {
     Glibc,
     Jemalloc,
-    /// Of gperftools.
+    /// The tcmalloc of gperftools.
     Tcmalloc,
     Mimalloc,
 }
@@ -16,13 +16,13 @@ pub enum MallocKind {
 pub struct MallocSetting {
     pub name: &'static str,
     pub kind: MallocKind,
-    /// Of the server's process, beside the library.
+    /// Environment variables of the server's process, in addition to the library.
     pub environment: &'static [(&'static str, &'static str)],
-    /// What it is for, in a few words.
+    /// A description in a few words.
     pub what: &'static str,
 }
 
-/// mallopt(3); jemalloc(3), TUNING.
+/// Sources: mallopt(3); jemalloc(3), TUNING.
 pub const MALLOCS: [MallocSetting; 7] = [
     MallocSetting { name: "glibc", kind: MallocKind::Glibc, environment: &[], what: "the C library's own" },
     MallocSetting {
@@ -34,8 +34,8 @@ pub const MALLOCS: [MallocSetting; 7] = [
     MallocSetting {
         name: "glibc-trim",
         kind: MallocKind::Glibc,
-        // The default value, set: glibc then stops raising this threshold and that of mmap when large blocks are freed (malloc/malloc.c,
-        // `mp_.no_dyn_threshold`).
+        // This is the default value, but it is set: then glibc no longer raises this threshold and the one of mmap when large blocks are freed
+        // (malloc/malloc.c, `mp_.no_dyn_threshold`).
         environment: &[("MALLOC_TRIM_THRESHOLD_", "131072")],
         what: "glibc that gives back what is free above 128 KiB at the end of a heap, and large blocks at once",
     },
@@ -71,7 +71,7 @@ impl MallocKind {
         }
     }
 
-    /// A function that no other library exports: by it a library is known, whatever its file is named.
+    /// A function that no other library exports: it identifies the library, whatever its file is named.
     pub fn mark(self) -> &'static str {
         match self {
             Self::Glibc => "gnu_get_libc_version",
@@ -81,7 +81,7 @@ impl MallocKind {
         }
     }
 
-    /// Names of its library's file, preferred ones first. Of the C library: it comes with the server.
+    /// The names of the library's file, preferred ones first. The C library comes with the server.
     pub fn libraries(self) -> &'static [&'static str] {
         match self {
             Self::Glibc => &["libc.so.6"],
@@ -93,7 +93,7 @@ impl MallocKind {
         }
     }
 
-    /// The packages that have it in Debian and its kin, preferred ones first.
+    /// The library's packages in Debian and its derivatives, preferred ones first.
     pub fn packages(self) -> &'static [&'static str] {
         match self {
             Self::Glibc => &[],
@@ -103,11 +103,11 @@ impl MallocKind {
         }
     }
 
-    /// Whether MariaDB's variable `version_malloc_library` may say this while this malloc serves. It looks for functions of jemalloc and
-    /// tcmalloc (mysys/my_malloc.c, sql/mysqld.cc), and says `system` of all others.
+    /// Whether MariaDB's variable `version_malloc_library` may have this value while the server uses this malloc. The server looks for functions of
+    /// jemalloc and tcmalloc (mysys/my_malloc.c, sql/mysqld.cc), and says `system` for all other mallocs.
     pub fn fits_word(kind: Option<Self>, word: &str) -> bool {
         match kind {
-            // `bundled jemalloc`, where it is in the program
+            // `bundled jemalloc`, where jemalloc is a part of the program
             Some(Self::Jemalloc) => word.contains("jemalloc"),
             Some(Self::Tcmalloc) => word.starts_with("tcmalloc"),
             Some(Self::Glibc | Self::Mimalloc) | None => word == "system",

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What servers differ in. Each says what its words in the table are.
+//! The capabilities in which servers differ. Each comment says what the words in the table mean.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Capability {
     // ---- finding, fetching and starting a server
     /// Names of the server program, in `sbin` or `bin`.
     ServerProgram,
-    /// The program that makes a data directory; absent where the server does it itself from SQL files.
+    /// The program that makes a data directory; absent where the server itself makes one from SQL files.
     InitProgram,
     /// SQL files, below the share folder, that fill the system tables in bootstrap mode, in order. `a|b` is either name.
     BootstrapFiles,
     /// Names of the share folder below the prefix; `{major}` is the first number of the version.
     ShareFolder,
-    /// Files, of which one tells the share folder from another one. `a|b` is either name.
+    /// Files that mark the share folder: a folder with one of them is the share folder. `a|b` is either name.
     ShareMarker,
     /// Folders below the prefix that hold the programs of one version.
     ProgramFolder,
@@ -20,18 +20,18 @@ pub enum Capability {
     ClientProgram,
     /// Names of packages that hold the server, as `prefix*`: the star stands for a version or for nothing.
     ServerPackage,
-    /// Further packages to unpack beside it; `{major}` as above, and `{star}` is what the star stood for.
+    /// Further packages to unpack in addition to the server's; `{major}` as above, and `{star}` is the text for which the star stood.
     CompanionPackage,
-    /// Where the machine's own suite does not offer the server: archive and suite, as in `Debian sid`.
+    /// Another archive and suite, where the machine's own suite does not offer the server: `Debian sid`.
     OtherSuite,
-    /// Where neither has it: artifact of Maven's repository for an architecture, as in `x86_64 GROUP:ARTIFACT`. Older versions than
-    /// `since` are there perhaps, and were not tried.
+    /// Another source, where no suite has the server: an artifact of Maven's repository for an architecture, as in `x86_64 GROUP:ARTIFACT`. Versions
+    /// older than `since` may be there, but were not tried.
     Artifact,
-    /// How many numbers a version has: what comes after them counts the builds of an artifact.
+    /// The count of numbers in a version: the numbers after these count the builds of an artifact.
     VersionNumbers,
-    /// How many of them name a series, of which `available` lists the newest.
+    /// The count of numbers that name a series; `available` lists the newest version of each series.
     SeriesNumbers,
-    /// The table of accounts, and the account in it that the server itself needs, where it does.
+    /// The table of accounts, and the account in it that the server itself needs, if there is one.
     AccountTable,
     /// Options that every sandbox has, unless its own options name them: `key=value`, or a key alone.
     DefaultOption,
@@ -49,7 +49,7 @@ pub enum Capability {
     IoMethod,
 
     // ---- memory
-    /// The variable in which the server says whose malloc it has.
+    /// The variable in which the server names its malloc.
     MallocLibrary,
     /// Native huge pages for the pool: the server's option for each of `on`, `try` and `off`.
     HugePages,
@@ -57,38 +57,39 @@ pub enum Capability {
     HugePagesStatus,
     /// The variable that says how many huge pages the server's shared memory needs.
     HugePagesNeeded,
-    /// What it puts into huge pages, each allocation rounded up by itself: `pool`, `log` (two buffers), `keys`, `aria`. `page or more`: what is
-    /// smaller than a page stays in ordinary ones.
+    /// The memory that the server puts into huge pages, each allocation rounded up separately: `pool`, `log` (two buffers), `keys`, `aria`. `page or
+    /// more`: an allocation that is smaller than a huge page stays in ordinary pages.
     LargePageUsers,
-    /// It takes them as System V segments (SHM_HUGETLB), for which the kernel asks for a group (vm.hugetlb_shm_group) and counts locked memory.
+    /// The server takes huge pages as System V segments (SHM_HUGETLB), for which the kernel asks for a group (vm.hugetlb_shm_group) and counts locked
+    /// memory.
     LargePageSegments,
     /// The variable by which the buffer pool is resized while the server runs.
     PoolResize,
-    /// The variable that chooses what a query does which finds no free page in the buffer pool.
+    /// The variable that chooses what a query does when it finds no free page in the buffer pool.
     EmptyFreeListAlgorithm,
-    /// The variable by which the server sizes itself after the machine's RAM.
+    /// The variable by which the server chooses its sizes from the machine's RAM.
     DedicatedServer,
-    /// The instruments that count the server's memory by what it is for.
+    /// The instruments that count the server's memory by its purpose.
     MemoryInstruments,
-    /// The view of what one's own backend has allocated, by memory context.
+    /// The view of the allocations of the session's own backend, by memory context.
     BackendMemoryContexts,
     /// The function that writes another backend's memory contexts to the log.
     LogBackendMemoryContexts,
-    /// The view of what is in the main shared memory segment.
+    /// The view of the contents of the main shared memory segment.
     SharedMemoryAllocations,
 
     // ---- counters
     /// The statement that yields the status counters.
     ServerStatus,
-    /// The statement whose third column is InnoDB's account of itself, in words.
+    /// The statement whose third column is InnoDB's status, as text.
     InnodbStatus,
-    /// The column of `INNODB_METRICS` that says that a counter counts, and its value then.
+    /// The column of `INNODB_METRICS` that says whether a counter is on, and the value of that column when the counter is on.
     InnodbMetrics,
     /// The view of what a database has read and done; its rows can be turned into JSON.
     DatabaseStatistics,
     /// The view of the background writer.
     BgwriterStatistics,
-    /// The view of the checkpointer, where it has one of its own.
+    /// The view of the checkpointer, where the checkpointer has a view of its own.
     CheckpointerStatistics,
     /// The view of the write-ahead log.
     WalStatistics,
@@ -100,45 +101,45 @@ pub enum Capability {
     // ---- logs
     /// The destination of the log that writes JSON.
     JsonLog,
-    /// The variable by which the slow log tells more of a statement.
+    /// The variable by which the slow log tells more about a statement.
     SlowLogDetail,
 
     // ---- accounts
     /// The authentication plugin of an account for which none was named.
     DefaultAuthentication,
-    /// The plugin, and the library where it must be loaded first.
+    /// The plugin, and its library where the library must be loaded first.
     NativePassword,
-    /// As above.
+    /// The same for this plugin.
     CachingSha2Password,
-    /// As above.
+    /// The same for this plugin.
     Ed25519,
-    /// As above.
+    /// The same for this plugin.
     Parsec,
 
     /// The statement that limits an account's connections; `{account}` and `{limit}` stand for both.
     AccountLimit,
     /// Rights that lift an account above its own limit of connections.
     BeyondAccountLimit,
-    /// Rights by which an account is let in when ordinary ones find all connections taken.
+    /// Rights by which an account is let in when all connections for ordinary accounts are taken.
     ConnectionReserve,
 
     // ---- tables
-    /// The clause, or the word, with which a secondary index is made while others write to its table.
+    /// The clause, or the word, with which a secondary index is made while other sessions write to its table.
     OnlineIndex,
     /// The variable by which the redo log is resized while the server runs.
     RedoLogResize,
 
     // ---- replication
-    /// What a global transaction id is made of, and the variable that has those of this server.
+    /// The parts of a global transaction id, and the variable with the ids of this server.
     Gtid,
     /// Global transaction ids may carry a tag.
     GtidTags,
-    /// Options of a primary with replicas. None: Wringer does not set up replication there.
+    /// Options of a primary with replicas. Without a row, Wringer does not set up replication for that version.
     PrimaryOption,
     /// Options of a replica.
     ReplicaOption,
-    /// `CHANGE ... TO`; the word for the primary, in keys and columns; the word for the replica, in statements and columns; what makes
-    /// it go by GTID, and how it logs in and tries again.
+    /// `CHANGE ... TO`; the word for the primary, in keys and columns; the word for the replica, in statements and columns; the options by which the
+    /// replica uses GTIDs, logs in, and tries again.
     ReplicationWords,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a server is spoken to. Which server it is, is its [`Flavour`](crate::Flavour): several of them speak the same protocol.
+//! The protocol of a server. The product is its [`Flavour`](crate::Flavour): several flavours speak the same protocol.
 
 use serde::{Deserialize, Serialize};
 use sql::Dialect;
@@ -21,7 +21,7 @@ impl Protocol {
         }
     }
 
-    /// Whose rules of quoting its statements follow.
+    /// The dialect whose quoting rules the statements follow.
     pub fn dialect(self) -> Dialect {
         match self {
             Self::Mysql => Dialect::Mysql,
@@ -29,7 +29,7 @@ impl Protocol {
         }
     }
 
-    /// Of a server that wrote statements by these rules.
+    /// The protocol of a server that wrote statements by these rules.
     pub fn of(dialect: Dialect) -> Self {
         if dialect == Dialect::Postgresql { Self::Postgresql } else { Self::Mysql }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a server is asked itself whether it has a capability. What nothing can be asked about without changing something (programs,
-//! packages, options of a start) has no question: a server that was deployed, started, replicated and stopped by it has shown it.
+//! Statements that ask a server itself whether it has a capability. A capability that cannot be asked about without a change (programs, packages,
+//! options of a start) has no question: it is shown by a server that was deployed, started, replicated and stopped with the table's words.
 
 use crate::{Capability, Flavour, Version, words};
 use Capability as C;
@@ -9,21 +9,22 @@ use Means::{Accepted, Library, Row, Word};
 #[derive(Debug, Clone, Copy)]
 pub struct Question {
     pub capability: Capability,
-    /// Changes nothing.
+    /// The statement changes nothing.
     pub sql: &'static str,
     means: Means,
 }
 
-/// What an answer says.
+/// The meaning of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Means {
-    /// A row: it is there.
+    /// A row means that the capability is there.
     Row,
-    /// A first value that is among the table's words: it is there, in the words of the table.
+    /// A first value that is among the table's words means that the capability is there, by these words.
     Word,
-    /// No error of the server's: it is there.
+    /// An answer that is no error means that the capability is there.
     Accepted,
-    /// A row: it is there. None says nothing, for packages leave libraries and extensions out, or the whole folder of them.
+    /// A row means that the capability is there. No row means nothing, because packages leave out libraries and extensions, or the whole folder of
+    /// them.
     Library,
 }
 
@@ -56,7 +57,7 @@ impl Verdict {
 }
 
 impl Question {
-    /// What the server says: that it has it, that it lacks it, or neither. `words` are the table's.
+    /// Whether the server says that it has the capability (`true`) or lacks it (`false`). `None`: it says neither. `words` are the table's.
     pub fn said(&self, words: &[&str], answer: &Answer) -> Option<bool> {
         match (self.means, answer) {
             (Accepted, answer) => Some(matches!(answer, Answer::Rows(_))),
@@ -64,14 +65,14 @@ impl Question {
             (Row, Answer::Rows(value)) => Some(value.is_some()),
             (Library, Answer::Rows(value)) => value.is_some().then_some(true),
             (Word, Answer::Rows(value)) => Some(value.as_ref().is_some_and(|value| {
-                // a value that the table does not know: it is there, in other words
+                // a value that is not among the table's words: the server has the capability under another word
                 words.is_empty() || words.contains(&value.as_str())
             })),
         }
     }
 
-    /// The table's words for this version held against the server's answer. A question that the server does not take differs: it
-    /// was asked wrongly.
+    /// Compares the table's words for this version with the server's answer. An error as the answer counts as a difference, because the question was
+    /// wrong.
     pub fn judge(&self, flavour: Flavour, version: &Version, answer: &Answer) -> Verdict {
         let words = words(self.capability, flavour, version);
         match self.said(words, answer) {
@@ -90,7 +91,7 @@ fn is_without_libraries(answer: &Answer) -> bool {
     }
 }
 
-/// What can be asked of a server of this flavour.
+/// The questions for a server of this flavour.
 pub fn questions(flavour: Flavour) -> impl Iterator<Item = &'static Question> {
     let (family, own) = match flavour {
         Flavour::Mariadb => (MYSQL_FAMILY, MARIADB),
@@ -104,14 +105,14 @@ const fn ask(capability: Capability, means: Means, sql: &'static str) -> Questio
     Question { capability, sql, means }
 }
 
-/// Each is asked of MariaDB, of MySQL and of Percona Server: what one of them lacks is to be absent there.
+/// Each question is for MariaDB, MySQL and Percona Server: a capability that one of them lacks must be absent there.
 const MYSQL_FAMILY: &[Question] = &[
     ask(C::FlushMethod, Word, "SHOW GLOBAL VARIABLES LIKE 'innodb_flush_method'"),
     ask(C::SynchronousIo, Row, "SHOW GLOBAL VARIABLES LIKE 'innodb_use_native_aio'"),
     ask(C::HugePages, Row, "SHOW GLOBAL VARIABLES LIKE 'large_pages'"),
-    // to the size that it has
+    // sets the present size again
     ask(C::PoolResize, Accepted, "SET GLOBAL innodb_buffer_pool_size = @@GLOBAL.innodb_buffer_pool_size"),
-    // MariaDB 10.2 has the variable still, without effect
+    // MariaDB 10.2 still has the variable, without effect
     ask(
         C::EmptyFreeListAlgorithm,
         Word,
@@ -137,7 +138,7 @@ const MYSQL_FAMILY: &[Question] = &[
         Word,
         "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_slow_verbosity', 'log_slow_extra')",
     ),
-    // the sandbox's own account, made without naming a plugin; MariaDB up to 10.3 leaves the name of the usual one out
+    // the sandbox's own account, made without a plugin's name; MariaDB up to 10.3 leaves out the name of the usual plugin
     ask(
         C::DefaultAuthentication,
         Word,
@@ -158,7 +159,7 @@ const MARIADB: &[Question] = &[
         "SELECT table_name FROM information_schema.tables WHERE table_schema = 'mysql' \
          AND table_name IN ('global_priv', 'user') AND table_type = 'BASE TABLE'",
     ),
-    // `all_plugins` has those, too, that a library in the folder of plugins offers
+    // `all_plugins` also has the plugins that a library in the folder of plugins offers
     ask(
         C::CachingSha2Password,
         Library,

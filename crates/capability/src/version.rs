@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Numbers between dots: 10.11.19, 15.20. Also a prefix of one: `10.11` is met by each 10.11.x.
+/// Numbers between dots: 10.11.19, 15.20. A version may be incomplete: each 10.11.x meets `10.11`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Version(Vec<u32>);
@@ -27,17 +27,17 @@ impl Version {
         Self(self.0.iter().copied().take(2).collect())
     }
 
-    /// So many numbers from its beginning.
+    /// The first `count` numbers.
     pub fn first(&self, count: usize) -> Self {
         Self(self.0.iter().take(count).copied().collect())
     }
 
-    /// How many numbers it has.
+    /// The count of numbers.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether this version is `wanted`, or a finer one of it.
+    /// Whether this version is `wanted`, or a more exact version of `wanted`.
     pub fn meets(&self, wanted: &Self) -> bool {
         self.0.starts_with(&wanted.0)
     }

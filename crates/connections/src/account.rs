@@ -2,7 +2,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a limit belongs to: a row user@host of MySQL and MariaDB, or a role of PostgreSQL.
+/// The owner of a limit: a row user@host of MySQL and MariaDB, or a role of PostgreSQL.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Account {
     /// May be empty: MySQL's anonymous account.

@@ -12,12 +12,12 @@ use capability::{Flavour, Protocol};
 use ledger::Missing;
 use serde::Serialize;
 
-/// Of one server. No figure counts the connection that asked.
+/// The audit of one server. No figure counts the connection that asked.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Audit {
     pub flavour: Flavour,
     pub version: String,
-    /// How many times the connections were looked at.
+    /// The number of looks at the connections.
     pub looks: u64,
     /// From the first look to the last.
     pub looked_us: u64,
@@ -37,7 +37,7 @@ pub struct Audit {
 pub struct ServerUse {
     /// `max_connections`. `None`: not told.
     pub limit: Option<u64>,
-    /// What ordinary accounts may have of it together.
+    /// The part of `limit` that all ordinary accounts may have together.
     pub ordinary: Option<u64>,
     pub reserve: Reserve,
     /// `max_user_connections`, for each account without a limit of its own. `None`: no such limit.
@@ -50,12 +50,12 @@ pub struct ServerUse {
 /// Connections that ordinary accounts do not get.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reserve {
-    /// Of `max_connections`.
+    /// Connections inside of `max_connections`.
     pub inside: u64,
-    /// Above `max_connections`.
+    /// Connections above `max_connections`.
     pub beside: u64,
     pub for_whom: &'static str,
-    /// `extra_port`, `admin_port`: a second way in, with connections of its own. `None`: not set up.
+    /// `extra_port`, `admin_port`: a second port, with connections of its own. `None`: not set up.
     pub second_port: Option<u64>,
     /// `extra_max_connections` of MariaDB. `None`: no second port, or it has no such limit.
     pub second_port_limit: Option<u64>,
@@ -68,13 +68,13 @@ pub struct AccountUse {
     pub account: String,
     pub user: String,
     pub host: Option<String>,
-    /// Its own. `None`: none.
+    /// The account's own limit. `None`: it has none.
     pub limit: Option<u64>,
-    /// The one that holds for it: its own, or `max_user_connections`. `None`: none but the server's.
+    /// The limit that holds for the account: its own, or `max_user_connections`. `None`: only the server's limit.
     pub limit_that_holds: Option<u64>,
-    /// The right that lets it go beyond every limit of an account.
+    /// The right by which the account may exceed every limit of an account.
     pub exempt_by: Option<String>,
-    /// The right that lets it use the reserve.
+    /// The right by which the account may use the reserve.
     pub reserve_by: Option<String>,
     pub may_log_in: bool,
     pub is_the_servers_own: bool,
@@ -88,7 +88,7 @@ pub struct AccountUse {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DatabaseUse {
     pub database: String,
-    /// `None`: none.
+    /// `None`: no limit.
     pub limit: Option<u64>,
     pub in_use: u64,
     pub peak: u64,
@@ -105,9 +105,9 @@ pub struct Unassigned {
 /// Whether accounts are promised more than there is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Overbooking {
-    /// Of accounts that may log in, are not the server's own, and may not go beyond their limit.
+    /// The sum over accounts that may log in, are not the server's own, and may not exceed their limit.
     pub limits_sum: u64,
-    /// Those of them that no limit holds for: each can take everything.
+    /// The accounts among them for which no limit holds: each of them can take all connections.
     pub unlimited: Vec<String>,
     /// `None`: the server's limit, or the accounts, are not known.
     pub is_overbooked: Option<bool>,

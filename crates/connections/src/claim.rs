@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 use serde::Serialize;
 
-/// The memory that all permitted connections of ordinary accounts could have at one time, each as much as its account's largest was seen with.
+/// The memory that all permitted connections of ordinary accounts could have at one time, if each had as much as the largest seen one of its account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Claim {
-    /// `None`: of no account is it known.
+    /// `None`: it is known for no account.
     pub bytes: Option<u64>,
-    /// How many connections that is.
+    /// The number of these connections.
     pub connections: u64,
     /// Accounts that may connect, and of which no source says how much memory a connection has. They are not in `bytes`.
     pub unknown: Vec<String>,
 }
 
-/// Who may claim.
+/// An account that may claim memory.
 pub(crate) struct Claimant<'a> {
     pub(crate) account: &'a str,
     /// `None`: as many as the server has.
@@ -20,7 +20,7 @@ pub(crate) struct Claimant<'a> {
     pub(crate) session_bytes_max: Option<u64>,
 }
 
-/// `room`: for all of them together. The dearest connections come first, so that no mix of connections claims more.
+/// `room`: the connections for all accounts together. The connections with the most memory come first, so that no mix of connections claims more.
 pub(crate) fn claim<'a>(room: u64, claimants: impl Iterator<Item = Claimant<'a>>) -> Claim {
     let (known, unknown): (Vec<_>, Vec<_>) =
         claimants.filter(|it| it.limit != Some(0)).partition(|it| it.session_bytes_max.is_some());

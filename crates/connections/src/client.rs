@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! As which row a session of MySQL or MariaDB is logged in. The server shows the user and where the client is, not the row; it compares rows with the more
-//! specific host first (MySQL manual, Access Control, Stage 1). What a literal, a network or a pattern matches is in its manual, Specifying Account Names.
+//! The row of the accounts as which a session of MySQL or MariaDB is logged in. The server shows the user and the place of the client, but not the
+//! row; it compares rows with the more specific host first (MySQL manual, Access Control, Stage 1). The matches of a literal, a network or a pattern
+//! are described in its manual, Specifying Account Names.
 
 use crate::{Account, AccountSeen};
 use std::cmp::Reverse;
 use std::net::Ipv4Addr;
 
-/// `client`: a name or an address. `None`: no row fits, or it cannot be told which.
+/// `client`: a name or an address. `None`: no row fits, or it is not known which one fits.
 pub(crate) fn row<'a>(rows: &'a [AccountSeen], user: &str, client: &str) -> Option<&'a Account> {
     let is_of = |account: &&Account| account.user == user || account.user.is_empty();
     let accounts = || rows.iter().filter(|row| row.may_log_in).map(|row| &row.account).filter(is_of);
@@ -44,7 +45,7 @@ fn network(pattern: &str) -> Option<(u32, u32)> {
     Some((u32::from(address), mask))
 }
 
-/// SQL's LIKE. Only the last `%` is ever tried again, so that a hostile pattern takes no more than pattern times text.
+/// SQL's LIKE. Only the last `%` is tried again, so that a hostile pattern takes at most as many steps as its length times the length of the text.
 fn like(pattern: &[char], text: &[char]) -> bool {
     let (mut at, mut of) = (0, 0);
     let mut again: Option<(usize, usize)> = None;
@@ -69,7 +70,7 @@ fn like(pattern: &[char], text: &[char]) -> bool {
     pattern[at..].iter().all(|letter| *letter == '%')
 }
 
-/// Literals first, then networks, then patterns by the place of their first wildcard, `%` and nothing last.
+/// Literals first, then networks, then patterns by the place of their first wildcard; `%` and the empty host come last.
 fn specificity(host: &str) -> (u8, usize) {
     match (network(host), host.find(['%', '_'])) {
         (Some((_, mask)), _) => (2, mask.count_ones() as usize),

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An error beside the present values of the limit that it hit.
+//! Explains an error by the present values of the limits that it may have hit.
 
 use crate::refusal::{Limit, Refusal, refusal};
 use crate::{AccountUse, Audit};
 use serde::Serialize;
 
-/// A refusal, and where the limits stand now.
+/// A refusal, and the present values of the limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explained {
     pub code: &'static str,
     pub means: &'static str,
     /// `None`: no server was looked at. Empty: the server has no such limit now.
     pub hits: Option<Vec<Hit>>,
-    /// The limits that the words name, also without a server.
+    /// The limits that the text names, also without a server.
     pub limits: Vec<Limit>,
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connection limits: who may have how many connections, who has how many, and which limit would keep one account from taking those of all others.
+//! Connection limits: how many connections each account may have, how many it has, and which limit would keep one account from taking the connections
+//! of all others.
 //!
 //! In: [`Seen`], what `observe` read of a server and of pgBouncer in front of it. Out:
 //! - [`audit()`]: limits, use now and sampled peak of the server, its accounts, its databases and its pooler; whether more is promised than there is.
 //! - [`explain()`]: which limit an error message is about, with its present value.
-//! - [`plan()`]: a limit for each account, the statements that set it in the server's dialect, and those that restore.
+//! - [`plan()`]: a limit for each account, the statements that set it in the server's dialect, and the statements that restore the present limits.
 //!
-//! What it is not: it asks no server and changes nothing. No I/O, no clock, no randomness.
+//! Not here: this crate asks no server and changes nothing. No I/O, no clock, no randomness.
 
 mod account;
 mod audit;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A limit for each account, from what it was seen to need.
+//! A limit for each account, from the connections that it was seen to need.
 //!
-//! The rule: `limit = min(max(ceil(peak x headroom), floor), share x what ordinary accounts have together)`, and never below the peak itself. A limit that
-//! stands already and lies between need and share stays. An account that was never seen connected gets none: nothing is known to derive it from.
+//! The rule: `limit = min(max(ceil(peak x headroom), floor), share x what ordinary accounts have together)`, and never below the peak itself. An
+//! existing limit between need and share stays. An account that was never seen connected gets no limit, because there is nothing to derive it from.
 
 use crate::claim::{Claim, Claimant, claim};
 use crate::statement::statement;
@@ -12,29 +12,29 @@ use serde::Serialize;
 /// What the caller wants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// How many times its peak an account may have; 1 or more.
+    /// An account may have its peak times this; 1 or more.
     pub headroom: f64,
-    /// No account that was seen gets less.
+    /// No account that was seen gets a lower limit.
     pub floor: u64,
-    /// No account gets more of what ordinary accounts have together; above 0, up to 1.
+    /// No account gets a larger share of the connections that ordinary accounts have together; above 0, up to 1.
     pub share: f64,
-    /// Accounts as a user writes them, with the limit that they are to have instead.
+    /// Accounts as a user writes them, each with the limit that it is to have instead.
     pub limits: Vec<(String, u64)>,
 }
 
-/// What is to be done about each account.
+/// The plan for all accounts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
-    /// What ordinary accounts have together. `None`: not known; no limit is derived then.
+    /// The connections that ordinary accounts have together. `None`: not known; then no limit is derived.
     pub ordinary: Option<u64>,
     pub accounts: Vec<Planned>,
-    /// They set the limits, in this order.
+    /// The statements that set the limits, in this order.
     pub statements: Vec<String>,
-    /// They restore the limits of now, in the same order.
+    /// The statements that restore the present limits, in the same order.
     pub restore: Vec<String>,
     pub memory_now: Claim,
     pub memory_planned: Claim,
-    /// What is odd about it, in sentences.
+    /// Doubts about the plan, in sentences.
     pub doubts: Vec<String>,
     #[serde(skip)]
     pub changes: Vec<Change>,
@@ -44,26 +44,26 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Planned {
     pub account: String,
-    /// Its own. `None`: none.
+    /// The account's own limit. `None`: it has none.
     pub limit_now: Option<u64>,
     pub in_use: u64,
     pub peak: u64,
-    /// The limit that it is to have. `None`: it keeps what it has.
+    /// The limit that the account is to have. `None`: it keeps its present limit.
     pub limit: Option<u64>,
-    /// Why this one, or why none.
+    /// The reason for this limit, or for none.
     pub why: String,
     pub session_bytes_max: Option<u64>,
     /// Limit times the largest connection that was seen. `None`: one of them is not known.
     pub claim_bytes: Option<u64>,
 }
 
-/// One statement, and what undoes it.
+/// One statement, and the statement that undoes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub account: Account,
     pub statement: String,
     pub restore: String,
-    /// As the server stores it, before and after.
+    /// The limit before and after, as the server stores it.
     pub former: i64,
     pub wanted: i64,
 }
@@ -73,7 +73,7 @@ pub struct Change {
 pub enum Unplanned {
     /// The server does not show its accounts.
     AccountsUnknown,
-    /// No account is written so, or several are.
+    /// No account fits the written name, or several do.
     NoSuchAccount { written: String, those: Vec<String> },
     /// A limit was asked for an account that gets none.
     Refused { account: String, why: String },
@@ -133,7 +133,7 @@ fn refused(used: &AccountUse, why: String) -> Unplanned {
 fn wishes(seen: &Seen, asked: &Asked) -> Result<Vec<(Account, u64)>, Unplanned> {
     let named = |(written, limit): &(String, u64)| {
         let rows = || seen.accounts.iter().flatten().map(|row| &row.account);
-        // a name in full comes before a user of that name
+        // an account with this full name comes before the accounts of a user with this name
         let exact: Vec<&Account> = rows().filter(|account| account.to_string() == *written).collect();
         let all: Vec<&Account> = rows().filter(|account| account.is_written_as(written)).collect();
         match (exact.as_slice(), all.as_slice()) {
@@ -177,7 +177,7 @@ fn decide(
     }
 }
 
-/// Why it never gets a limit from us.
+/// The reason why the account never gets a limit from us.
 fn refusal(seen: &Seen, used: &AccountUse, account: &Account) -> Option<String> {
     if used.is_the_servers_own {
         return Some("an account of the server's own".into());
@@ -213,7 +213,7 @@ fn derive(asked: &Asked, used: &AccountUse, ordinary: u64) -> Decided {
 /// Rounded up.
 #[allow(clippy::cast_possible_truncation)] // numbers of connections; beyond u64 the cast saturates
 fn times(count: u64, factor: f64) -> u64 {
-    // 10 x 1.1 is 11, not 12: what binary fractions add is no connection
+    // 10 x 1.1 is 11, not 12: the error of a binary fraction must not add a connection
     (count as f64 * factor - 1e-9).ceil().max(0.0) as u64
 }
 
@@ -253,7 +253,7 @@ fn is_ordinary(used: &AccountUse) -> bool {
     used.may_log_in && !used.is_the_servers_own && used.exempt_by.is_none() && used.reserve_by.is_none()
 }
 
-/// Now, and as planned.
+/// The claims on memory, now and as planned.
 fn memory(audit: &Audit, planned: &[Planned]) -> (Claim, Claim) {
     let room = audit.server.ordinary.unwrap_or(0);
     let ordinary = || audit.accounts.iter().zip(planned).filter(|(used, _)| is_ordinary(used));

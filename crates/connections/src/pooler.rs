@@ -11,7 +11,7 @@ pub struct PoolerUse {
     pub max_client_conn: Option<u64>,
     /// Connections to the server for each pair of database and user.
     pub default_pool_size: Option<u64>,
-    /// More of them, for a pool whose clients have waited.
+    /// Further connections, for a pool whose clients have waited.
     pub reserve_pool_size: Option<u64>,
     /// For each database; 0: no such limit.
     pub max_db_connections: Option<u64>,
@@ -21,7 +21,7 @@ pub struct PoolerUse {
     pub clients_peak: u64,
     pub servers: u64,
     pub pools: Vec<PoolUse>,
-    /// What the pools of now may take of the server's connections. `None`: a size is not told.
+    /// The server's connections that the present pools may take. `None`: a size is not told.
     pub servers_allowed: Option<u64>,
 }
 
@@ -33,11 +33,11 @@ pub struct PoolUse {
     pub clients_active: u64,
     pub clients_waiting: u64,
     pub servers: u64,
-    /// With the reserve. `None`: not told.
+    /// The limit with the reserve. `None`: not told.
     pub limit: Option<u64>,
 }
 
-/// Its console's own pool.
+/// The name of the console's own pool.
 const CONSOLE: &str = "pgbouncer";
 
 pub(crate) fn pooler(seen: &PoolerSeen) -> PoolerUse {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counters that tell of refused connections, with what each of them leaves out. Seen on MariaDB 10.11 and MySQL 9.7: `docs/connections.md`.
+//! Counters that tell of refused connections, and the refusals that each of them leaves out. Seen on MariaDB 10.11 and MySQL 9.7:
+//! `docs/connections.md`.
 
 use crate::Seen;
 use capability::{Flavour, Protocol};
@@ -9,7 +10,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pressure {
     pub counter: &'static str,
-    /// As the server tells it. `None`: it does not.
+    /// The value as the server tells it. `None`: the server does not tell it.
     pub value: Option<String>,
     pub counts: &'static str,
     pub leaves_out: &'static str,
@@ -34,7 +35,7 @@ const MYSQL: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// It refuses an ordinary account after its login, while the reserve is free, without counting it.
+/// MariaDB refuses an ordinary account after its login, while the reserve is free, and does not count this refusal.
 const MARIADB_LEAVES_OUT: &str = "of those, the ones while the connection for an administrator was free; and refusals because of an account's limit (1226) or of \
                                   max_user_connections (1203). Aborted_connects has them all";
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which limit the text of an error, or its number, is about.
+//! Finds the limit that the text of an error, or its number, is about.
 
 use serde::Serialize;
 
-/// What a server or pgBouncer has said, read.
+/// The meaning of an error of a server or of pgBouncer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
     /// `1040`, `53300`, `pgbouncer`.
@@ -23,9 +23,9 @@ pub enum Limit {
     ServerWithoutReserve,
     /// `max_user_connections`, the variable.
     AccountDefault { user: Option<String> },
-    /// An account's own.
+    /// An account's own limit.
     Account { user: Option<String> },
-    /// A database's own.
+    /// A database's own limit.
     Database { database: Option<String> },
     /// `max_client_conn` of pgBouncer.
     PoolerClients,
@@ -75,7 +75,7 @@ fn tokens(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|token| !token.is_empty())
 }
 
-/// What stands between the quotes behind `before`, up to the last quote of its line: a name may hold quotes.
+/// The text between the quotes after `before`, up to the last quote of its line: a name may hold quotes.
 fn quoted(text: &str, before: &str, quote: char) -> Option<String> {
     let place = text.to_ascii_lowercase().find(&before.to_ascii_lowercase())? + before.len();
     let line = text.get(place..)?.lines().next()?.strip_prefix(quote)?;

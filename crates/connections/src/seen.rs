@@ -7,7 +7,7 @@ use ledger::Missing;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Of one server, over one or many looks. No figure counts the connection that asked.
+/// The observations of one server, over one or many looks. No figure counts the connection that asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
     pub flavour: Flavour,
@@ -20,7 +20,7 @@ pub struct Seen {
     pub own: Option<Account>,
     /// Every account, also those that nobody uses. `None`: the server does not show them to the account that asked.
     pub accounts: Option<Vec<AccountSeen>>,
-    /// Of PostgreSQL.
+    /// The databases, for PostgreSQL.
     pub databases: Vec<DatabaseSeen>,
     /// In their order; the last one is "now".
     pub looks: Vec<Look>,
@@ -33,9 +33,9 @@ pub struct Seen {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountSeen {
     pub account: Account,
-    /// As it is stored: MySQL's and MariaDB's 0 and PostgreSQL's -1 mean none.
+    /// As it is stored: MySQL's and MariaDB's 0 and PostgreSQL's -1 mean no limit.
     pub limit: i64,
-    /// Those of its rights that have to do with limits: `SUPER`, `CONNECTION_ADMIN`, `superuser`, `pg_use_reserved_connections`.
+    /// The rights of the account that concern limits: `SUPER`, `CONNECTION_ADMIN`, `superuser`, `pg_use_reserved_connections`.
     pub rights: Vec<String>,
     /// False: a role without LOGIN, or a locked account.
     pub may_log_in: bool,
@@ -45,7 +45,7 @@ pub struct AccountSeen {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatabaseSeen {
     pub name: String,
-    /// As it is stored: -1 means none, -2 a database that cannot be connected to.
+    /// As it is stored: -1 means no limit, -2 a database that cannot be connected to.
     pub limit: i64,
 }
 
@@ -54,13 +54,14 @@ pub struct DatabaseSeen {
 pub struct Look {
     /// Microseconds after the first look.
     pub at_us: u64,
-    /// Of the whole server, by its own counter. `None`: it has not answered.
+    /// The connections of the whole server, by its own counter. `None`: the server has not answered.
     pub in_use: Option<u64>,
     pub sessions: Vec<Sessions>,
 }
 
 impl Look {
-    /// Puts those together that have the same user, client and database; of which process each was is no longer known then. Looks are many, and sessions are.
+    /// Joins the sessions with the same user, client and database; their processes are no longer known then. There may be many looks with many
+    /// sessions.
     pub fn group(&mut self) {
         let mut groups: BTreeMap<_, (u64, Option<u64>)> = BTreeMap::new();
         for it in self.sessions.drain(..) {
@@ -83,11 +84,11 @@ impl Look {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sessions {
     pub user: String,
-    /// Where the client is, without its port, as MySQL and MariaDB show it.
+    /// The client's host, without its port, as MySQL and MariaDB show it.
     pub client: Option<String>,
-    /// Of PostgreSQL.
+    /// The database, for PostgreSQL.
     pub database: Option<String>,
-    /// The backend's process, of PostgreSQL.
+    /// The backend's process, for PostgreSQL.
     pub pid: Option<u32>,
     pub count: u64,
     /// The most memory that one of them has had. `None`: no source says it.
@@ -117,8 +118,8 @@ pub struct PoolSeen {
     pub clients_waiting: u64,
     /// Connections to the server, busy or idle.
     pub servers: u64,
-    /// `SHOW DATABASES`: of the database. `None`: not told.
+    /// The pool size of the database in `SHOW DATABASES`. `None`: not told.
     pub pool_size: Option<u64>,
-    /// `SHOW DATABASES`: max_connections of the database; 0: none.
+    /// `SHOW DATABASES`: max_connections of the database; 0: no limit.
     pub max_connections: Option<u64>,
 }

@@ -9,7 +9,7 @@ pub fn dialect_is_known(flavour: Flavour, version: &Version) -> bool {
     !words(Capability::AccountLimit, flavour, version).is_empty()
 }
 
-/// `limit`: as the server stores it. `Err`: why no statement can name the account.
+/// `limit`: as the server stores it. `Err`: the reason why no statement can name the account.
 pub(crate) fn statement(
     flavour: Flavour,
     version: &Version,
@@ -43,7 +43,7 @@ fn name(flavour: Flavour, account: &Account) -> Result<String, &'static str> {
     })
 }
 
-/// In backquotes, which know no escapes but their own doubling, whatever sql_mode is. A name in backquotes must not be empty.
+/// The name in backquotes. The only escape there is a doubled backquote, whatever sql_mode is. A name in backquotes must not be empty.
 fn mysql(name: &str) -> String {
     if name.is_empty() { "''".into() } else { format!("`{}`", name.replace('`', "``")) }
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Looks folded into use now and peak.
+//! Computes the present use and the peak from all looks.
 
 use crate::{Account, Look, Seen, Sessions, client};
 use capability::Protocol;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Of a server, an account, or a database.
+/// The use of a server, of an account, or of a database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// At the last look.
     pub(crate) in_use: u64,
     /// The most at one look.
     pub(crate) peak: u64,
-    /// The most that one connection has had. `None`: no source says it.
+    /// The most memory that one connection has had. `None`: no source tells it.
     pub(crate) bytes_max: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ fn server(looks: &[Look]) -> Option<Usage> {
     Some(Usage { in_use, peak, bytes_max: None })
 }
 
-/// As which account they are logged in.
+/// The account as which the sessions are logged in.
 fn account(seen: &Seen, sessions: &Sessions) -> Option<Account> {
     let accounts = seen.accounts.as_deref()?;
     match seen.flavour.protocol() {

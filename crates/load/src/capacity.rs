@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks before a load whether the server accepts this many connections: a full server refuses while the connections are being
-//! made, and lets nobody else in meanwhile. Also checks its limit of prepared statements.
+//! Checks before a load whether the server accepts this many connections. A full server would refuse in the middle of connecting, and would accept no
+//! other client in the meantime. Also checks the server's limit of prepared statements.
 
 use crate::Error;
 use crate::admin::Connection;
@@ -8,9 +8,9 @@ use crate::target::{Endpoint, Protocol, Target};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A server is still ending the connections of a finished load: as long as their number falls, wait.
+/// The longest wait for a server that still ends the connections of an earlier load. The check waits only while the number of connections falls.
 const LEAVING: Duration = Duration::from_secs(10);
-/// When their number has not fallen for this long, the remaining ones stay.
+/// When the number of connections has not fallen for this long, the remaining ones stay.
 const STAYING: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -43,8 +43,8 @@ const MYSQL_PREPARED_IN_USE: &str = "SHOW GLOBAL STATUS LIKE 'Prepared_stmt_coun
 /// `prepared`: the least number of statements that each connection keeps prepared.
 ///
 /// # Errors
-/// [`Error::Full`]: not enough free connections. [`Error::Statements`]: too many prepared statements. Any error of a first connection. A server
-/// that does not tell its limits passes, and so does a server behind a pooler, because the pooler's limit is another.
+/// [`Error::Full`]: not enough free connections. [`Error::Statements`]: too many prepared statements. Any error of a first connection. A server that
+/// does not tell its limits passes, and so does a server behind a pooler, because the pooler has a limit of its own.
 pub fn check(target: &Target, connections: u32, prepared: u64) -> Result<(), Error> {
     let mut connection = Connection::open(target)?;
     let mut patience = Patience::new();
@@ -87,7 +87,7 @@ fn check_statements(connection: &mut Connection, connections: u32, statements: u
     }
 }
 
-/// A finished load's connections become fewer.
+/// Waits while the connections of an earlier load become fewer.
 struct Patience {
     started: Instant,
     least: u64,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Drives a database server: fills its tables, sends it an OLTP load, and measures the answers.
 //!
-//! - [`target`]: which server, where, as whom.
+//! - [`target`]: the server, its address, and the account.
 //! - [`protocol`]: the MySQL and PostgreSQL client protocols as state machines, bytes in and bytes out, without I/O.
 //! - [`admin`]: one blocking connection over the same state machines, for set-up work and counters.
 //! - [`capacity`]: whether the server accepts this many connections.
 //! - [`engine`]: many connections on a few threads, the intended-time scheduler, histograms.
-//! - [`prepare()`]: the tables of a workload that wants its own; [`prepare::pgbench`]: those of pgbench.
+//! - [`prepare()`]: the tables of a workload that wants its own; [`prepare::pgbench`]: the tables of pgbench.
 //! - [`fill`]: tables of a given size and shape.
 //! - [`replay`]: sends the statements of a real server's log again.
 //! - [`reversible`]: statements that change a server, each with its undoing: all or none.

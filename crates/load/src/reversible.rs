@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Statements that change a server's own settings, each with the statement that undoes it: all of them, or none.
+//! Statements that change a server's own settings, each with the statement that undoes it: either all are done, or none.
 //!
-//! In: the pairs, and the file that is to hold the undoing ones. The file is on the disk, synced, before the first statement is sent, and it stays: whoever
-//! kills this program has it. Out: [`Applied`], how it ended. A server's refusal undoes what was done, the newest first.
+//! In: the pairs, and the path of the file for the undoing statements. The file is synced to the disk before the first statement is sent, and it is
+//! not deleted: when this program is killed, the undoing statements are in the file. Out: [`Applied`], the outcome. When the server refuses a
+//! statement, the statements before it are undone, the newest first.
 //!
-//! It is no step of the undo journal: `wringer undo` must work without a server, and a journal holds no passwords.
+//! This is no step of the undo journal: `wringer undo` must work without a server, and a journal holds no passwords.
 
 use crate::Error;
 use crate::admin::Connection;
@@ -12,27 +13,27 @@ use crate::target::{Protocol, Target};
 use std::path::Path;
 use std::time::Duration;
 
-/// The server gives up waiting for a lock after this, and says so; the answer to that is waited for.
+/// The server waits this long for a lock, and then sends an error. This program waits longer, so that it gets that error.
 const LOCK_LIMIT_S: u64 = 5;
 const READ_LIMIT: Duration = Duration::from_secs(30);
 
-/// A statement and its undoing. Both may be sent again without harm.
+/// A statement and the statement that undoes it. Both may be sent again without harm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reversible {
     pub statement: String,
     pub undo: String,
 }
 
-/// How it ended.
+/// The outcome.
 #[derive(Debug)]
 pub enum Applied {
     All,
-    /// Nothing is changed: before the statement of this number `done` were, and they were undone. `why: None`: the caller asked to stop.
+    /// Nothing is changed: the first `done` statements were done, and then undone. `why: None`: the caller asked to stop.
     Undone {
         done: usize,
         why: Option<Error>,
     },
-    /// Some of them are changed still.
+    /// Some of the settings are still changed.
     NotUndone {
         done: usize,
         why: Option<Error>,
@@ -49,7 +50,7 @@ pub enum NotBegun {
     Connect(Error),
 }
 
-/// `head`: stands at the beginning of the file, as comments. `is_over`: asked before each statement.
+/// `head` is written to the beginning of the file, as comments. `is_over` is asked before each statement whether to stop.
 ///
 /// # Errors
 /// [`NotBegun`]: nothing was sent.
@@ -72,14 +73,14 @@ pub fn apply(
             Err(why @ Error::Server { .. }) => {
                 return Ok(undo(target, Some(connection), &all[..done], done, Some(why)));
             }
-            // nobody knows whether it was done
+            // it is not known whether this statement was done
             Err(why) => return Ok(undo(target, None, &all[..=done], done, Some(why))),
         }
     }
     Ok(Applied::All)
 }
 
-/// What undoes all of it, also by hand.
+/// The text of the file: all undoing statements. A user can also run this file by hand.
 fn text(all: &[Reversible], head: &str) -> String {
     let comments = head.lines().map(|line| format!("-- {}\n", line.replace(char::is_control, " ")));
     comments.chain(all.iter().map(|one| format!("{};\n", one.undo))).collect()
@@ -94,7 +95,8 @@ fn open(target: &Target) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// One transaction: a pooler may give each of them to another server connection, and a setting would stay with that one.
+/// The limit and the statement are one transaction: a pooler may give each transaction to another server connection, and a setting of the session
+/// would stay with that connection.
 fn limited(target: &Target, statement: &str) -> String {
     match target.protocol {
         Protocol::Mysql => statement.to_owned(),
@@ -115,7 +117,7 @@ fn undo(
     }
 }
 
-/// Tries each of them; the first error is told.
+/// Tries each undoing statement, and returns the first error.
 fn undo_all(target: &Target, connection: Option<Connection>, all: &[Reversible]) -> Result<(), Error> {
     if all.is_empty() {
         return Ok(());

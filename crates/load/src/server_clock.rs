@@ -21,7 +21,7 @@ pub struct ServerClock {
 /// Asks several times over a new connection.
 ///
 /// # Errors
-/// As of connecting and asking; [`Error::Invalid`] when the answer is no number.
+/// The errors of connecting and of a query; [`Error::Invalid`] when the answer is no number.
 pub fn measure(target: &Target) -> Result<ServerClock, Error> {
     let mut connection = Connection::open(target)?;
     let sql = match target.protocol {

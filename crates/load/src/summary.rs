@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A load's result for people: in our own format, and in sysbench's format for scripts that parse that.
+//! A load's result for people: in our own format, and in sysbench's format for scripts that parse sysbench's output.
 //!
 //! In: a [`LoadResult`]. Out: text without a trailing newline. Nothing is measured here.
 
@@ -54,7 +54,7 @@ pub fn text(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String
     out.trim_end().to_owned()
 }
 
-/// What sysbench 1.0.20 prints before a run; but the first line names the program that runs.
+/// The text that sysbench 1.0.20 prints before a run, except the first line, which names the program that runs.
 pub fn sysbench_head(spec: &LoadSpec, report_interval: Duration) -> String {
     let mut out = format!("wringer {}, in sysbench 1.0.20's words\n\n", env!("CARGO_PKG_VERSION"));
     line(&mut out, format!("Running the test with following options:\nNumber of threads: {}", spec.connections));

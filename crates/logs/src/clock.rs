@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The times that logs are written with. Only differences count, so time zones are left aside.
+//! The times that logs are written with. Only differences count, so time zones are ignored.
 
 use time::{Date, Month};
 
 /// Some twelve thousand years. No log is older, and sums of two such times fit.
 const US_MOST: i64 = 400_000_000_000_000_000;
 
-/// Microseconds since the beginning of 1970 by the log's own clock; a time without a day is one of that first day.
+/// Microseconds since the beginning of 1970 by the log's own clock; a time without a day counts as a time of that first day.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
     pub us: i64,
@@ -23,7 +23,7 @@ impl Moment {
         Self::within(us)
     }
 
-    /// `None`: no log has that.
+    /// `None`: no log has such a time.
     fn within(us: i64) -> Option<Self> {
         (-US_MOST..=US_MOST).contains(&us).then_some(Self { us })
     }
@@ -54,7 +54,7 @@ impl Moment {
     }
 }
 
-/// `22:43:55`, with a fraction or not; whatever follows is left aside.
+/// `22:43:55`, with a fraction or not; the text after it is ignored.
 fn of_day(text: &str) -> Option<i64> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(text.len());
     let mut parts = text[..end].split(':');

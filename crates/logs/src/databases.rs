@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! In which database each connection of a log is.
+//! The present database of each connection of a log.
 
 use std::collections::HashMap;
 
-/// Of so many connections at least it is known. A log may have more than memory could hold.
+/// The database is remembered for at least this many connections. A log may have more connections than fit into memory.
 const REMEMBERED: usize = 50_000;
 
-/// Two generations: when the younger one is full, it becomes the older one, and who was not heard of since then is forgotten.
+/// Two generations: when the younger one is full, it becomes the older one. Connections of the former older one that were not used since then are
+/// forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct Databases {
     younger: HashMap<String, String>,

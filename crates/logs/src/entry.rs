@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the readers of the formats give: entries, and counts of what is none.
+//! The results of the readers of the formats: entries, and counts of everything that is no entry.
 
 use crate::clock::Moment;
 use crate::figures::Figures;
@@ -10,39 +10,39 @@ use std::collections::{BTreeMap, VecDeque};
 /// A statement that a server ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The connection: its number, or what the log has instead.
+    /// The connection: its number, or the text that the log has instead.
     pub session: String,
-    /// When it began, by the log's clock.
+    /// The time at which it began, by the log's clock.
     pub at: Moment,
     /// The line of the log on which it begins.
     pub line: u64,
     pub sql: String,
     pub database: Option<String>,
-    /// Where its first line begins, in bytes from the log's beginning.
+    /// The offset of its first line, in bytes from the log's beginning.
     pub offset: u64,
-    /// How it ran, as far as the log says it.
+    /// The measurements of its execution, as far as the log has them.
     pub figures: Figures,
 }
 
-/// How often something was left out, and where first.
+/// The number of omissions, and the line of the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Skip {
     pub count: u64,
     pub first_line: u64,
 }
 
-/// What a log has beside the statements, by reason.
+/// The content of a log that is no statement, by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Lines and entries that could not be understood.
     pub not_understood: BTreeMap<&'static str, Skip>,
-    /// What was understood and ran nothing: other commands, other messages.
+    /// Content that was understood and ran no statement: other commands, other messages.
     pub no_statement: BTreeMap<&'static str, Skip>,
-    /// The first [`Self::LINES_KEPT`] that could not be understood: line, and what about it.
+    /// The first [`Self::LINES_KEPT`] lines that could not be understood, each with the reason.
     pub lines: Vec<(u64, String)>,
-    /// The first [`Self::PLACES_KEPT`] places that could not be understood, and why. What follows another for the same reason is one with it.
+    /// The first [`Self::PLACES_KEPT`] places that could not be understood, and why. Places that follow each other for the same reason are one place.
     pub places: Vec<(Place, &'static str)>,
-    /// Bytes that could not be understood, of all places.
+    /// Bytes that could not be understood, in all places together.
     pub bytes: u64,
 }
 
@@ -63,33 +63,33 @@ pub(crate) trait Reader {
     fn end(&mut self, gathered: &mut Gathered);
 }
 
-/// What a reader has found to be an entry.
+/// The parts of an entry that a reader has found.
 #[derive(Debug, Default)]
 pub(crate) struct Found<'a> {
     pub(crate) session: &'a str,
     pub(crate) at: Moment,
     pub(crate) line: u64,
-    /// Where its first line begins.
+    /// The offset of its first line.
     pub(crate) from: u64,
     pub(crate) sql: String,
     pub(crate) database: Option<String>,
     pub(crate) figures: Figures,
 }
 
-/// Takes what a reader finds, until it is fetched.
+/// Holds the findings of a reader until they are fetched.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     pub(crate) entries: VecDeque<Entry>,
     pub(crate) skipped: Skipped,
-    /// The line that is read now; behind the last one, nothing.
+    /// The place of the line that is read now; after the last line, an empty place.
     pub(crate) here: Place,
-    /// Of a longer text no more than this is kept, in bytes.
+    /// The most bytes of a text that are kept.
     pub(crate) most: usize,
-    /// A longer statement is cut, and an entry without a moment is one, too; else both are left out.
+    /// Whether a longer statement is cut, and an entry without a time is accepted. Otherwise both are left out.
     pub(crate) cuts: bool,
-    /// The line in which the server says, at its start, what it is.
+    /// The line in which the server names its version at its start.
     pub(crate) header: Option<String>,
-    /// Up to here, what was left out is counted.
+    /// Omitted bytes are counted up to this offset.
     left_out_until: u64,
 }
 
@@ -108,13 +108,13 @@ impl Default for Gathered {
     }
 }
 
-/// The first characters of a text, of so many bytes at most.
+/// The first characters of a text, at most `most` bytes.
 pub fn cut(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     text.get(..end).unwrap_or_default()
 }
 
-/// So much of a header is kept, in bytes.
+/// A header that is longer than this, in bytes, is not kept.
 const HEADER_BYTES: usize = 500;
 
 impl Gathered {
@@ -139,12 +139,12 @@ impl Gathered {
         self.trouble_with(line, reason, || reason.to_owned());
     }
 
-    /// `what` says more than the reason by which it is counted.
+    /// `what` gives more details than `reason`, by which the trouble is counted.
     pub(crate) fn trouble_with(&mut self, line: u64, reason: &'static str, what: impl FnOnce() -> String) {
         self.note(self.here, line, reason, what);
     }
 
-    /// Of an entry that began at the offset `from`, and ended ahead of this line, unless it is this line.
+    /// Counts an entry that began at the offset `from` and ended before this line, or that is this line.
     pub(crate) fn trouble_from(&mut self, from: u64, line: u64, reason: &'static str) {
         self.trouble_from_with(from, line, reason, || reason.to_owned());
     }
@@ -161,7 +161,7 @@ impl Gathered {
         self.note(place, line, reason, what);
     }
 
-    /// The entry that is read has several lines, of which this is the last: they count as one.
+    /// The present entry has several lines, and this is the last of them: they count as one place.
     pub(crate) fn here_since(&mut self, from: u64) {
         let end = self.here.offset + self.here.bytes;
         self.here = Place { offset: from, bytes: end.saturating_sub(from) };
@@ -175,7 +175,7 @@ impl Gathered {
         self.leave_out(place, reason);
     }
 
-    /// A line may have been left out already of an entry that is left out as a whole: each byte counts once.
+    /// When a whole entry is left out, one of its lines may have been left out before: each byte counts once.
     fn leave_out(&mut self, mut place: Place, reason: &'static str) {
         let Skipped { places, bytes, .. } = &mut self.skipped;
         let is_full = places.len() >= Skipped::PLACES_KEPT;

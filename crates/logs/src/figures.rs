@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a log says of how a statement ran: the numbers in the `#` lines of a slow log.
+//! The measurements of a statement in a log: the numbers in the `#` lines of a slow log.
 //!
 //! Sources: MySQL 8.0 manual, "The Slow Query Log" (`log_slow_extra`); Percona Server manual, "Slow query log" (`log_slow_verbosity`);
 //! MariaDB manual, "Slow Query Log Extended Statistics".
 
-/// So long is no statement: a year. Servers whose clock was set back write such times (MySQL bug 35396).
+/// No statement takes longer than this: a year. Servers whose clock was set back write longer times (MySQL bug 35396).
 const LONGEST_US: u64 = 366 * 86_400 * 1_000_000;
 
-/// Times in microseconds. `None`: this log does not say it.
+/// Times in microseconds. `None`: the log does not have this number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// From its begin to its end, as the server measured it: `Query_time`, PostgreSQL's `duration`.
+    /// The time from its begin to its end, as the server measured it: `Query_time`, PostgreSQL's `duration`.
     pub took_us: Option<u64>,
-    /// `Lock_time`: in MariaDB 10.11 waits for locks of tables and none for those of rows; in MySQL 9.7 the other way round (both measured).
+    /// `Lock_time`: in MariaDB 10.11 the waits for table locks, without those for row locks; in MySQL 9.7 only those for row locks (both measured).
     pub lock_us: Option<u64>,
-    /// Waited for locks of rows: `InnoDB_rec_lock_wait`.
+    /// The waits for row locks: `InnoDB_rec_lock_wait`.
     pub row_lock_us: Option<u64>,
-    /// Waited to be let into InnoDB (`innodb_thread_concurrency`): `InnoDB_queue_wait`.
+    /// The wait for admission to InnoDB (`innodb_thread_concurrency`): `InnoDB_queue_wait`.
     pub queue_us: Option<u64>,
     /// Pages read from disk: `InnoDB_IO_r_ops`, `Pages_read`.
     pub reads: Option<u64>,
-    /// Waited for these reads: `InnoDB_IO_r_wait`, `Pages_read_time`.
+    /// The waits for these reads: `InnoDB_IO_r_wait`, `Pages_read_time`.
     pub read_us: Option<u64>,
-    /// Pages looked at: `InnoDB_pages_distinct` (each once), `Pages_accessed` (each time).
+    /// Accessed pages: `InnoDB_pages_distinct` (each once), `Pages_accessed` (each time).
     pub pages: Option<u64>,
-    /// Spent in the storage engine: MariaDB's `Engine_time`.
+    /// The time in the storage engine: MariaDB's `Engine_time`.
     pub engine_us: Option<u64>,
     pub rows_sent: Option<u64>,
     pub rows_examined: Option<u64>,
@@ -33,11 +33,11 @@ pub struct Figures {
     /// The finest step of the clock by which the entry's moment is known: 1, 1000 (PostgreSQL's `%m`), or 1 000 000. 0: it is not known; only
     /// [`crate::open_timed`] gives such entries.
     pub step_us: u64,
-    /// It has the lines about InnoDB that Percona Server alone writes.
+    /// The entry has lines about InnoDB that only Percona Server writes.
     pub is_perconas: bool,
-    /// It has a field that MariaDB alone writes.
+    /// The entry has a field that only MariaDB writes.
     pub is_mariadbs: bool,
-    /// A field stands there twice, or its value is no number: what was written is not what a server writes.
+    /// A field occurs twice, or its value is no number: a server does not write such an entry.
     pub is_damaged: bool,
 }
 
@@ -91,7 +91,7 @@ impl Figures {
     }
 }
 
-/// `0.744840` with 6: the millionths in it. `None`: it is no such number, or too long for a statement.
+/// `0.744840` with 6 digits gives its millionths. `None`: the word is no such number, or is too long for a statement.
 pub(crate) fn decimal(word: &str, digits: usize) -> Option<u64> {
     let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The logs in which servers write the statements that they ran: the slow and the general log of MySQL and MariaDB, PostgreSQL's log.
 //!
-//! - [`open`]: which log it is is found by looking. [`Log`] gives one entry after the other, in constant memory, and counts what it
+//! - [`open`]: finds the format of a log by its content. [`Log`] gives one entry after the other, in constant memory, and counts the content that it
 //!   leaves out ([`Skipped`]).
-//! - [`open_timed`]: the same for who asks how long statements took ([`Figures`]), with a bound on what is kept of a statement.
+//! - [`open_timed`]: the same for a caller that needs the durations of statements ([`Figures`]), with a limit on the kept bytes of a statement.
 //! - [`read`]: a whole log, by connections ([`Recorded`]); its memory grows with the log.
 //!
 //! Not here: opening files; what a statement does.
@@ -33,7 +33,7 @@ use serde::Serialize;
 use sql::Dialect;
 use std::io::{self, BufRead, Chain, Cursor, Read as _};
 
-/// Whose log it is.
+/// The server and the kind of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -77,10 +77,10 @@ impl Format {
     }
 }
 
-/// So much of a log's beginning is looked at.
+/// The format is looked for in this many bytes at the beginning of a log.
 const HEAD_BYTES: u64 = 256 << 10;
 
-/// What was looked at, and the rest.
+/// The inspected beginning, and the rest.
 pub type FromBeginning<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// A log that is read entry by entry.
@@ -92,7 +92,7 @@ pub struct Log<R> {
     is_at_end: bool,
 }
 
-/// A log that is known by its beginning. `None`: it is none that is known.
+/// Opens a log by its beginning. `None`: the format is not known.
 ///
 /// # Errors
 /// It cannot be read.
@@ -101,8 +101,8 @@ pub fn open<R: BufRead>(input: R) -> io::Result<Option<Log<FromBeginning<R>>>> {
     Ok(detect(&head).map(|format| Log::of(format, input)))
 }
 
-/// As [`open`], for who asks how long statements took. Of a statement that is longer than `most` bytes the beginning is kept;
-/// a list of moments and query times is a log, too.
+/// As [`open`], for a caller that needs the durations of statements. If a statement is longer than `most` bytes, its beginning is kept; a list of
+/// moments and query times is a log, too.
 ///
 /// # Errors
 /// It cannot be read.
@@ -123,7 +123,7 @@ fn beginning<R: BufRead>(mut input: R) -> io::Result<(String, FromBeginning<R>)>
     Ok((String::from_utf8_lossy(&head).into_owned(), Cursor::new(head).chain(input)))
 }
 
-/// A whole log, by connections. `None`: it is none that is known.
+/// A whole log, by connections. `None`: the format is not known.
 ///
 /// # Errors
 /// It cannot be read.
@@ -142,7 +142,7 @@ impl<R: BufRead> Log<R> {
         self.format
     }
 
-    /// The line in which a MySQL or MariaDB server says, at its start, what it is: the last one until now.
+    /// The last line so far in which a MySQL or MariaDB server names its version at its start.
     pub fn header(&self) -> Option<&str> {
         self.gathered.header.as_deref()
     }
@@ -153,7 +153,7 @@ impl<R: BufRead> Log<R> {
         place.offset + place.bytes
     }
 
-    /// What was left out until now.
+    /// The content that was left out until now.
     pub fn skipped(&self) -> &Skipped {
         &self.gathered.skipped
     }
@@ -189,7 +189,7 @@ impl<R: BufRead> Iterator for Log<R> {
     }
 }
 
-/// By the first line that one of the formats has and no other.
+/// The format, by the first line that only one of the formats has.
 fn detect(head: &str) -> Option<Format> {
     head.lines().filter(|line| !mysql::is_header(line)).find_map(|line| {
         if line.starts_with("# User@Host: ") || line.starts_with("# Time: ") {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lines of a log, and texts of several lines, of which no more is kept than a server takes as one statement.
+//! Lines of a log, and texts of several lines. At most as many bytes are kept as a server accepts in one statement.
 
 use crate::place::Place;
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read as _};
 
-/// A longer statement is left out: servers take none that is longer as they come (max_allowed_packet).
+/// A longer statement is left out: by default, servers accept no longer statement (max_allowed_packet).
 pub const MOST_BYTES: usize = 64 << 20;
-/// What may stand ahead of a statement in its line.
+/// The most bytes before a statement in its line.
 const SLACK_BYTES: usize = 64 << 10;
-/// So much stays reserved for the next line.
+/// The most memory that stays reserved for the next line, in bytes.
 const KEPT_BYTES: usize = 1 << 20;
 
 pub(crate) struct Lines<R> {
     input: R,
     bytes: Vec<u8>,
     number: u64,
-    /// Where the line stands that was given last, with its end.
+    /// The place of the last line that was given, with its line end.
     place: Place,
 }
 
@@ -25,12 +25,12 @@ impl<R: BufRead> Lines<R> {
         Self { input, bytes: Vec::new(), number: 0, place: Place::default() }
     }
 
-    /// Where the line stands that was given last; behind the last line, the log's end.
+    /// The place of the last line that was given; after the last line, the end of the log.
     pub(crate) fn place(&self) -> Place {
         self.place
     }
 
-    /// A line without its end, its number, and its place; bytes that are no UTF-8 are replaced. One that is much longer than `most` is cut.
+    /// A line without its end, its number, and its place; bytes that are no UTF-8 are replaced. A line that is much longer than `most` is cut.
     pub(crate) fn next(&mut self, most: usize) -> io::Result<Option<(u64, Cow<'_, str>, Place)>> {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
@@ -50,7 +50,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Adds a line. What has become longer than `most` grows no more.
+/// Adds a line. A text that is longer than `most` does not grow any more.
 pub(crate) fn append(text: &mut String, line: &str, most: usize) {
     if text.len() <= most {
         text.push('\n');

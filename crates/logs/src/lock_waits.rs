@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What PostgreSQL writes of waits for locks when `log_lock_waits` is on (`ProcSleep` in `src/backend/storage/lmgr/proc.c`, PostgreSQL 9 to 18):
-//! a wait of `deadlock_timeout` and more has a message when it is over. The entry of the statement follows.
+//! PostgreSQL's messages about waits for locks, with `log_lock_waits` on (`ProcSleep` in `src/backend/storage/lmgr/proc.c`, PostgreSQL 9 to 18): when
+//! a wait of `deadlock_timeout` or longer is over, the server writes a message. The entry of the statement follows.
 
 use crate::figures::{Figures, decimal};
 use std::collections::HashMap;
 
-/// Of so many sessions at most. A log may have more than memory could hold.
+/// Waits are remembered for at most this many sessions. A log may have more sessions than fit into memory.
 const REMEMBERED: usize = 50_000;
-/// A message has three digits behind the point, as the statement's own duration has.
+/// A message has three digits after the decimal point, as the statement's own duration has.
 const ROUNDED_US: u64 = 1;
 
-/// For each session what it waited for since its last statement ended.
+/// For each session, its waits since its last statement ended.
 #[derive(Debug, Default)]
 pub(crate) struct LockWaits {
     of_session: HashMap<String, Waited>,
@@ -24,10 +24,10 @@ struct Waited {
 }
 
 impl LockWaits {
-    /// Whether the text tells of a wait for a lock; one that is over is remembered.
+    /// Whether the text tells of a wait for a lock; a wait that is over is remembered.
     pub(crate) fn hear(&mut self, session: &str, text: &str) -> bool {
         let Some((verb, lock, us)) = wait(text) else { return false };
-        // who waits has more messages: "still waiting for", "detected deadlock while waiting for"
+        // a waiting session has more messages: "still waiting for", "detected deadlock while waiting for"
         if verb == "acquired" && (self.of_session.len() < REMEMBERED || self.of_session.contains_key(session)) {
             let waited = self.of_session.entry(session.to_owned()).or_default();
             match lock {
@@ -39,7 +39,7 @@ impl LockWaits {
         true
     }
 
-    /// The session's statement has ended: what it waited for is its own, unless it took less.
+    /// The session's statement has ended: the remembered waits belong to it, unless the statement took less time than they did.
     pub(crate) fn end(&mut self, session: &str, figures: &mut Figures) {
         let Some(Waited { rows, tables }) = self.of_session.remove(session) else { return };
         let waited = rows.saturating_add(tables);
@@ -49,7 +49,7 @@ impl LockWaits {
         }
     }
 
-    /// It has come to an error, or to the end of a step that is no statement.
+    /// The session's statement failed, or a step ended that is no statement: the waits are forgotten.
     pub(crate) fn forget(&mut self, session: &str) {
         self.of_session.remove(session);
     }
@@ -57,28 +57,28 @@ impl LockWaits {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lock {
-    /// Who waits for a row waits for the transaction that holds it, and for its turn at the row.
+    /// A wait for a row is a wait for the transaction that holds the row, or for the turn at the row.
     Row,
-    /// Of a table, or of another object that a statement is about.
+    /// The lock of a table, or of another object that a statement uses.
     Table,
     /// An advisory lock: the statement asks for nothing else.
     AskedFor,
 }
 
-/// `process 81 acquired ShareLock on transaction 740 after 1500.400 ms`: what became of it, on what, and after how long.
+/// `process 81 acquired ShareLock on transaction 740 after 1500.400 ms`: the outcome, the kind of lock, and the time in us.
 fn wait(text: &str) -> Option<(&str, Lock, u64)> {
     let rest = text.strip_prefix("process ")?;
     let (process, rest) = rest.split_once(' ')?;
     let is_number = !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
     let (what, after) = rest.rsplit_once(" after ")?;
-    // while a statement is parsed, its place stands behind: " at character 15"
+    // for a statement that is being parsed, a position follows: " at character 15"
     let us = decimal(after.split_once(" ms")?.0, 3)?;
     let (verb, lock) = what.split_once("Lock on ")?;
     let verb = verb.split(' ').next().filter(|_| is_number)?;
     Some((verb, kind(lock), us))
 }
 
-/// By the words of `DescribeLockTag` in `src/backend/storage/lmgr/lmgr.c`.
+/// The kind, by the words of `DescribeLockTag` in `src/backend/storage/lmgr/lmgr.c`.
 fn kind(lock: &str) -> Lock {
     let begins = |words: &[&str]| words.iter().any(|word| lock.starts_with(word));
     if begins(&["transaction ", "tuple ", "speculative token "]) {

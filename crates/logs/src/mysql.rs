@@ -21,7 +21,7 @@ pub(crate) fn is_header(line: &str) -> bool {
 #[derive(Default)]
 struct Entry {
     line: u64,
-    /// Where its first line begins.
+    /// The offset of its first line.
     from: u64,
     session: Option<String>,
     figures: Figures,
@@ -33,7 +33,7 @@ struct Entry {
 
 #[derive(Default)]
 pub(crate) struct Slow {
-    /// The end of the entry, as `# Time:` said last. MySQL's has microseconds.
+    /// The end of the entry, from the last `# Time:` line. MySQL's has microseconds.
     time: Option<Moment>,
     time_is_fine: bool,
     entry: Option<Entry>,
@@ -107,7 +107,7 @@ impl Reader for Slow {
         };
         let ended = self.time.filter(|_| self.time_is_fine);
         let took_us = entry.figures.took_us.and_then(|took| i64::try_from(took).ok()).unwrap_or(0);
-        // MariaDB: the second in which it began
+        // MariaDB: the second in which the statement began
         let at = ended.map(|ended| ended.minus_us(took_us)).or(entry.timestamp).or(self.time);
         if at.is_none() && !gathered.cuts {
             return gathered.trouble_from(entry.from, entry.line, "an entry without a time");
@@ -136,7 +136,7 @@ fn header(entry: &mut Entry, line: &str, databases: &mut Databases) {
     entry.figures.take(line);
 }
 
-/// The database of `USE name`, behind comments or not.
+/// The database of `USE name`, with or without comments before it.
 fn used(sql: &str) -> Option<String> {
     let mut rest = sql;
     loop {
@@ -167,7 +167,7 @@ fn field(line: &str, name: &str) -> Option<String> {
 /// A line of the general log that begins an entry: its time, if it has one; connection, command, argument.
 fn general_entry(line: &str) -> Option<(Option<&str>, &str, &'static str, &str)> {
     let (head, argument) = match line.rsplit_once('\t') {
-        // the argument itself may have tabs: cut at the first one behind the command
+        // the argument itself may have tabs: cut at the first tab after the command
         Some(_) => split_general(line)?,
         None => return None,
     };
@@ -216,7 +216,7 @@ const COMMANDS: [&str; 17] = [
 pub(crate) struct General {
     time: Option<Moment>,
     databases: Databases,
-    /// Line, where that begins, session, and the statement so far.
+    /// The number of the first line, its offset, the session, and the statement so far.
     open: Option<(u64, u64, String, String)>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What people cut out of a slow log with awk: the moment at which a statement ended, and how long it took.
-//! `01:35:41.656535Z: 0.401592`, with or without the day ahead.
+//! Lines that people extract from a slow log with awk: the moment at which a statement ended, and how long it took. `01:35:41.656535Z: 0.401592`,
+//! with or without the day before it.
 
 use crate::clock::Moment;
 use crate::entry::{Found, Gathered, Reader};

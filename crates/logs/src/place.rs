@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where in a log.
+//! A place in a log.
 
 /// A part of a log, in bytes from its beginning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

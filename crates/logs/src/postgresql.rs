@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! PostgreSQL's log: stderr with a prefix that has time and process, csvlog, jsonlog. What `log_statement` and
-//! `log_min_duration_statement` write; values of prepared statements stand in the detail.
+//! PostgreSQL's log: stderr with a prefix that has time and process, csvlog, jsonlog. It reads the messages of `log_statement` and
+//! `log_min_duration_statement`; the values of prepared statements are in the detail.
 
 use crate::clock::Moment;
 use crate::databases::Databases;
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Message {
     line: u64,
-    /// Where that line begins.
+    /// The offset of that line.
     from: u64,
     at: Option<Moment>,
     session: String,
@@ -25,7 +25,7 @@ struct Message {
     detail: String,
 }
 
-/// What is known of the connections.
+/// The known facts about the connections.
 #[derive(Default)]
 struct Connections {
     databases: Databases,
@@ -74,7 +74,7 @@ impl Connections {
                 let database = message.database.or_else(|| self.databases.of(&message.session));
                 let took = i64::try_from(took_us.unwrap_or(0)).unwrap_or(0);
                 let mut figures = Figures { took_us, step_us: step_of(at), ..Figures::default() };
-                // a statement that begins is told without a time
+                // the message at the begin of a statement has no duration
                 if took_us.is_some() {
                     self.lock_waits.end(&message.session, &mut figures);
                 }
@@ -87,10 +87,11 @@ impl Connections {
 }
 
 const TOO_LONG: &str = "a message that is too long";
-/// What it waited for is not in the time of the statement that follows.
+/// The waits of such a step are not in the time of the statement that follows.
 const STEP: &str = "parse or bind of a prepared statement";
 
-/// `%m` has milliseconds, `%t` seconds. A moment at a full second may be of either; then one in a thousand is taken for the coarser.
+/// `%m` has milliseconds, `%t` seconds. A moment at a full second may have either; it is taken for seconds, which is wrong for one in a thousand of
+/// `%m`.
 fn step_of(at: Moment) -> u64 {
     if at.us % 1_000_000 == 0 { 1_000_000 } else { 1000 }
 }
@@ -100,10 +101,10 @@ fn connected_to(text: &str) -> Option<String> {
     Some(rest.split(' ').next()?.to_owned())
 }
 
-/// `statement: SELECT 1`, `execute s1: SELECT $1`, both perhaps behind `duration: 0.123 ms  `. Parse and bind run nothing.
+/// `statement: SELECT 1`, `execute s1: SELECT $1`, both with or without `duration: 0.123 ms  ` before. Parse and bind run no statement.
 ///
 /// # Errors
-/// What it is instead.
+/// What the text is instead of a statement.
 fn statement(text: &str) -> Result<(Option<u64>, &str), &'static str> {
     const OTHER: &str = "a message without a statement";
     let (took_us, rest) = match text.strip_prefix("duration: ") {
@@ -150,7 +151,7 @@ fn with_values(sql: &str, detail: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// In order; each as it is to stand in SQL. One that was cut (`log_parameter_max_length`) ends with dots behind its quote.
+/// The values in order, each as SQL text. A value that was cut (`log_parameter_max_length`) ends with dots after its quote.
 fn values_of(list: &str) -> Option<Vec<String>> {
     let mut values = Vec::new();
     let mut rest = list;
@@ -307,7 +308,7 @@ impl Reader for Json {
     fn end(&mut self, _: &mut Gathered) {}
 }
 
-/// Columns of csvlog ("Using CSV-Format Log Output"): the same in all versions, later ones append.
+/// Columns of csvlog ("Using CSV-Format Log Output"): the same in all versions; later versions append columns.
 mod column {
     pub(crate) const TIME: usize = 0;
     pub(crate) const DATABASE: usize = 2;
@@ -324,18 +325,18 @@ pub(crate) fn is_csv(line: &str) -> bool {
     Moment::of_iso(&fields.text(column::TIME)).is_some() && SEVERITIES.contains(&fields.text(column::SEVERITY).as_ref())
 }
 
-/// Takes records apart. The parser is made once: that takes longer than a record.
+/// Splits records into fields. The parser is made once, because making it takes longer than reading a record.
 struct Fields {
     parser: csv_core::Reader,
     bytes: Vec<u8>,
-    /// More than a csvlog has.
+    /// More fields than a csvlog has.
     ends: [usize; 64],
     count: usize,
 }
 
 impl Default for Fields {
     fn default() -> Self {
-        // the parser's own default is none that is built
+        // the parser's own default is a parser that was not built
         Self { parser: csv_core::Reader::new(), bytes: Vec::new(), ends: [0; 64], count: 0 }
     }
 }
@@ -360,11 +361,11 @@ impl Fields {
     }
 }
 
-/// A record may have ends of lines within quotes.
+/// A record may have line ends within quotes.
 #[derive(Default)]
 pub(crate) struct Csv {
     connections: Connections,
-    /// The line on which the record begins, where that begins, and the record so far.
+    /// The number of the record's first line, its offset, and the record so far.
     open: Option<(u64, u64, String)>,
     is_quoted: bool,
     fields: Fields,

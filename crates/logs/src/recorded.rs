@@ -27,7 +27,7 @@ pub struct Session {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorded {
     pub sessions: Vec<Session>,
-    /// What was left out.
+    /// The content of the log that was left out.
     pub skipped: Skipped,
     /// The finest step of the log's clock.
     pub resolution_us: u64,
@@ -54,7 +54,7 @@ impl Recorded {
         sessions.sort_by_key(|(order, _)| *order);
         let mut sessions: Vec<Session> = sessions.into_iter().map(|(_, session)| session).collect();
         for session in &mut sessions {
-            // a log is written at the ends of statements; within a session none begins before the one ahead of it
+            // a log is written when statements end; within a session no statement begins before the one that precedes it
             let mut latest = 0;
             for statement in &mut session.statements {
                 latest = latest.max(statement.at_us);
@@ -77,7 +77,7 @@ impl Recorded {
 
 const SECOND_US: i64 = 1_000_000;
 
-/// A log that knows seconds alone: what happened in one second is spread evenly over it, in the log's order.
+/// For a log with whole seconds only: the statements of one second are spread evenly over it, in the log's order.
 fn spread(entries: &mut [Entry]) {
     let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
     for found in entries.iter() {

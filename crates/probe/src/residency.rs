@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use std::io::Write as _;
 
-    /// A file of 5 MiB and a bit. All its pages are cached, because they were just written; and stay so, because they are locked.
+    /// A file of a little more than 5 MiB. All its pages are cached, because they were just written; and they stay cached, because they are locked.
     #[test]
     fn both_calls_agree() {
         const BYTES: usize = (5 << 20) + 100;
@@ -176,7 +176,7 @@ mod tests {
         unsafe {
             let (protection, file) = (ProtFlags::READ, file.as_file());
             let start = rustix::mm::mmap(std::ptr::null_mut(), BYTES, protection, MapFlags::SHARED, file, 0);
-            // an ordinary user may not lock so much on every machine
+            // an ordinary user may not lock this much memory on every machine
             let _ = rustix::mm::mlock(start.expect("maps"), BYTES);
         }
         let mincore = by_mincore(file.as_file(), file.path()).expect("asks");

@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(totals.size_bytes, (1 << 20) + 5000);
         let skipped = &totals.skipped;
         assert_eq!((skipped.links, skipped.hard_links, skipped.special, skipped.unreadable), (2, 1, 1, 0));
-        // just written, so all of it is cached; but the kernel may drop pages at any moment, and never more are there afterwards
+        // just written, so all of it is cached; but the kernel may drop pages at any moment, so a later count is never higher
         let left = ["a/large", "a/b/small"].map(|name| {
             let path = top.path().join(name);
             residency(&File::open(&path).expect("opens"), &path).expect("asks").cached_bytes()

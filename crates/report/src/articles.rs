@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The page about the five articles: what each printed, and what runs of their experiments measured.
+//! The page about the five articles: the figures that each article printed, and the figures that runs of its experiments measured.
 
 use crate::markdown::safe;
 use crate::{Context, redact, show, verdict};
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What the page tells of one run.
+/// The page's content about one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reproduction {
-    /// The experiment's.
+    /// The experiment's name.
     pub name: String,
     pub description: String,
-    /// From 1 to 5.
+    /// The article's number, from 1 to 5.
     pub article: u32,
     pub title: String,
     /// RFC 3339.
     pub started: String,
     pub elapsed_us: u64,
-    /// Of Wringer.
+    /// Wringer's version.
     pub version: String,
     /// `MariaDB 10.11.19`, as the server says it.
     pub server: String,
@@ -33,7 +33,7 @@ pub struct Reproduction {
     pub conclusions: Vec<Conclusion>,
 }
 
-/// An assertion of the experiment's file, and what became of it.
+/// An assertion of the experiment's file, and its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conclusion {
     pub arm: String,
@@ -98,8 +98,8 @@ How to read the tables:
 - What was *not reproduced* says what else the recording has that may be why; that is evidence, and not shown to be the reason.
 ";
 
-/// The page, in Markdown. `gallery`: where the runs' reports are, from where the page is, each by its run's name; `None`: the page leads to
-/// none.
+/// The page, in Markdown. `gallery`: the place of the runs' reports, relative to the page, each under its run's name; `None`: the page has no links
+/// to reports.
 pub fn articles(runs: &[Reproduction], gallery: Option<&str>) -> String {
     let mut page = HEAD.to_owned();
     let mut of_article: BTreeMap<u32, Vec<&Reproduction>> = BTreeMap::new();
@@ -172,7 +172,7 @@ fn figures(page: &mut String, run: &Reproduction) {
     }
 }
 
-/// The law's, in words.
+/// The bounds of the law, in words.
 pub(crate) fn bounds(figure: &ArticleFigure) -> String {
     match (figure.law_low, figure.law_high) {
         (Some(low), Some(high)) if low == high => format!("exactly {}", show::number(low)),
@@ -194,7 +194,7 @@ fn conclusions(page: &mut String, run: &Reproduction) {
     }
 }
 
-/// Figures that none of the article's runs has.
+/// The figures that none of the article's runs has measured.
 fn not_measured(page: &mut String, runs: &[&Reproduction]) {
     let has = |name: &str| {
         runs.iter().any(|run| run.figures.iter().any(|figure| figure.name == name && figure.ours.is_some()))

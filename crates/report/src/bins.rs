@@ -3,14 +3,15 @@
 
 use evidence::LatencyHistogram;
 
-/// Bin `index` goes from `10^(index / per_decade)` microseconds to the start of the next. Counts are fractions where a bucket of the
-/// histogram lies across a bin's edge: it is shared out, so that bars do not show how buckets and bins beat against each other.
+/// Bin `index` goes from `10^(index / per_decade)` microseconds to the start of the next. Counts are fractions where a bucket of the histogram lies
+/// across a bin's edge: the bucket's count is divided among the bins, so that bars show no pattern that only comes from the edges of buckets and
+/// bins.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LogBins {
     pub per_decade: u32,
-    /// Of the first entry in `counts`; negative below one microsecond.
+    /// The index of the first entry in `counts`; negative below one microsecond.
     pub first: i64,
-    /// Without the empty ends.
+    /// Without the empty bins at both ends.
     pub counts: Vec<f64>,
 }
 
@@ -49,7 +50,7 @@ impl LogBins {
     }
 }
 
-/// 0 has no logarithm: nothing is shown shorter than this, and no client sees a reply in less.
+/// 0 has no logarithm, so nothing is shown shorter than this; no client gets a reply in less time.
 const SHORTEST_NS: u64 = 64;
 
 fn low_us(low_ns: u64) -> f64 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one context that every output is written from.
+//! The one context from which every output is written.
 
 use crate::redact;
 use evidence::{
@@ -14,9 +14,9 @@ use explain::{ArmMemory, ArmSummary, Explained, Finding};
 #[derive(Debug, Clone)]
 pub struct Context<'a> {
     pub evidence: &'a Evidence,
-    /// The experiment's own name, or the run's id.
+    /// The name in the experiment, or the run's id.
     pub name: String,
-    /// What the experiment says it is about; empty when it says nothing.
+    /// The description in the experiment; empty when there is none.
     pub description: String,
     /// The experiment asks how many reads a query needs: `question = "reads"`.
     pub asks_for_reads: bool,
@@ -24,20 +24,20 @@ pub struct Context<'a> {
     pub experiment: String,
     pub conditions: Conditions,
     pub events: Vec<Event>,
-    /// Without inventories of memory, which stand in [`Self::memory`], and what a watch for stalls says of itself.
+    /// Without inventories of memory, which are in [`Self::memory`], and without what a watch for stalls says about itself.
     pub snapshots: Vec<Snapshot>,
-    /// Without slow statements and stalls, of which [`Self::stalls`] are told.
+    /// Without slow statements and stalls, which are in [`Self::stalls`].
     pub spans: Vec<Span>,
-    /// Of each arm whose load kept its slow statements, or whose server was watched.
+    /// For each arm whose load kept its slow statements, or whose server was watched.
     pub stalls: Vec<ArmStalls>,
-    /// In the order they ran.
+    /// In the order in which they ran.
     pub arms: Vec<ArmView<'a>>,
     /// The memory ledger over time; empty where no arm has inventories.
     pub memory: &'a [ArmMemory],
     pub findings: &'a [Finding],
 }
 
-/// An arm as it was recorded, and what was made of it.
+/// An arm as it was recorded, and its summary.
 #[derive(Debug, Clone, Copy)]
 pub struct ArmView<'a> {
     pub arm: &'a Arm,
@@ -45,35 +45,35 @@ pub struct ArmView<'a> {
 }
 
 impl<'a> ArmView<'a> {
-    /// The service times that the humps were found in; response times where there is nothing else. `None`: no latencies.
+    /// The service times in which the humps were found; response times where there are no service times. `None`: no latencies.
     pub fn histogram(&self) -> Option<&'a LatencyHistogram> {
         let both = &self.measured()?.transaction;
         [&both.service, &both.response].into_iter().find(|histogram| !histogram.is_empty())
     }
 
-    /// What was measured, without the warm-up.
+    /// The measured phase, without the warm-up.
     pub fn measured(&self) -> Option<&'a Phase> {
         self.arm.load.as_ref().map(|load| &load.measured)
     }
 
-    /// Response times of what was measured; `None`: nothing was answered.
+    /// Response times of the measured phase; `None`: nothing was answered.
     pub fn response(&self) -> Option<&'a LatencyHistogram> {
         self.measured().map(|phase| &phase.transaction.response).filter(|response| !response.is_empty())
     }
 
-    /// Of service times, ascending; empty when the arm has no load.
+    /// The modes of the service times, ascending; empty when the arm has no load.
     pub fn modes(&self) -> &'a [Mode] {
         self.summary.modes.as_ref().map_or(&[], |found| &found.modes)
     }
 
-    /// Why the modes say nothing of reads, or why there are no more of them.
+    /// The reason why the modes say nothing about reads, or why there are no more modes.
     pub fn reason(&self) -> Option<&'a str> {
         self.summary.modes.as_ref()?.reason.as_deref()
     }
 }
 
 impl<'a> Context<'a> {
-    /// A recording, and what [`explain::explain`] made of it: it has a summary of each arm, in the same order.
+    /// From a recording, and the result of [`explain::explain`]: it has a summary of each arm, in the same order.
     pub fn new(evidence: &'a Evidence, explained: &'a Explained) -> Self {
         let arms = evidence.arms.iter().zip(&explained.arms).map(|(arm, summary)| ArmView { arm, summary });
         let said = |key: &str| experiment_text(&evidence.experiment, key);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Heap profiles, as one page shows them.
+//! Heap profiles, as they are on one page.
 
 use crate::show;
 use heap::flame::Flame;
 use heap::{Growth, Holdings, TimeUnit};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Layers with a colour of their own; the smaller ones are one layer.
+/// Layers with a colour of their own; the smaller layers are joined to one.
 const MOST_LAYERS: usize = 6;
 
 /// One page.
 #[derive(Debug)]
 pub struct HeapPage {
-    /// Of Wringer.
+    /// Wringer's version.
     pub version: String,
     pub profiles: Vec<HeapProfile>,
 }
@@ -20,27 +20,27 @@ pub struct HeapPage {
 /// One profile.
 #[derive(Debug)]
 pub struct HeapProfile {
-    /// The file.
+    /// The file's name.
     pub name: String,
     /// `massif`, `heaptrack`, ...
     pub format: &'static str,
     pub command: Option<String>,
     /// `None`: snapshots are only numbered.
     pub time_unit: Option<TimeUnit>,
-    /// Of all snapshots: time, or number; bytes.
+    /// For all snapshots: time or number, and bytes.
     pub totals: Vec<(u64, u64)>,
-    /// Of the snapshots that tell who held the heap.
+    /// The snapshots that tell who held the heap.
     pub held: Vec<HeapTimes>,
-    /// From the first of `held` to the last.
+    /// The growth from the first of `held` to the last.
     pub growth: Vec<Growth>,
-    /// Of the moment that `flames_of` names.
+    /// The flame graph of the moment that `flames_of` names.
     pub flames: Vec<Flame>,
     pub flames_of: String,
-    /// What a reader must know: damage, names that are missing, sampling.
+    /// Facts that a reader must know: damage, missing names, sampling.
     pub notes: Vec<String>,
 }
 
-/// Who held the heap at one time, or at the snapshot of this number.
+/// The functions that held the heap at one time, or at the snapshot of this number.
 #[derive(Debug)]
 pub struct HeapTimes {
     pub at: u64,
@@ -49,13 +49,13 @@ pub struct HeapTimes {
 
 pub(crate) struct HeapLayer {
     pub(crate) label: String,
-    /// 7 is what nobody is charged with.
+    /// Colour 7 is for memory that no function is charged with.
     pub(crate) colour: usize,
     pub(crate) bytes: Vec<u64>,
 }
 
 impl HeapProfile {
-    /// The largest functions at any time, and those that grew most, then the others together, then what is hidden; in each of `held`.
+    /// The layers, for each of `held`: the largest functions at any time and those that grew most, then all others together, then the hidden ones.
     pub(crate) fn layers(&self) -> Vec<HeapLayer> {
         let mut most: BTreeMap<&str, u64> = BTreeMap::new();
         for function in self.held.iter().flat_map(|it| &it.holdings.functions) {
@@ -64,7 +64,7 @@ impl HeapProfile {
         }
         let mut names: Vec<(&str, u64)> = most.into_iter().collect();
         names.sort_by_key(|(name, bytes)| (std::cmp::Reverse(*bytes), *name));
-        // what the page says of growth must be seen, though others hold more; not what is too thin to be seen
+        // a function whose growth the page reports must be visible, even if others hold more; but not if its layer is too thin to be seen
         let most_bytes = self.held.iter().map(|it| it.holdings.total_bytes).max().unwrap_or(0);
         let least = i128::from(most_bytes / 100).max(1);
         let growing = self.growth.iter().take(2).filter(|it| it.growth_bytes >= least);
@@ -98,7 +98,7 @@ impl HeapProfile {
         Self::time_of(self.time_unit, at)
     }
 
-    /// A time, or the number of a snapshot, in words.
+    /// A time, or the number of a snapshot, as text.
     pub fn time_of(unit: Option<TimeUnit>, at: u64) -> String {
         match unit {
             None => format!("snapshot {at}"),
@@ -108,7 +108,7 @@ impl HeapProfile {
         }
     }
 
-    /// What the page says first.
+    /// The first sentence of the page.
     pub(crate) fn headline(&self) -> String {
         let largest = self.largest();
         let least = i128::from(largest.map_or(0, |it| it.holdings.total_bytes) / 100).max(1);
@@ -125,13 +125,13 @@ impl HeapProfile {
         }
     }
 
-    /// Of the snapshots that tell who held the heap: the one with the most.
+    /// The snapshot with the most bytes, of those that tell who held the heap.
     pub(crate) fn largest(&self) -> Option<&HeapTimes> {
         self.held.iter().rev().max_by_key(|it| it.holdings.total_bytes)
     }
 }
 
-/// The names of C++ templates are longer than any page.
+/// Cuts a name: the names of C++ templates can be longer than a page.
 pub(crate) fn shortened(name: &str) -> String {
     const MOST: usize = 120;
     match name.char_indices().nth(MOST) {

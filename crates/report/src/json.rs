@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `result.json`. Every key is documented in `docs/report.md`; a test holds the two together.
+//! `result.json`. Every key is documented in `docs/report.md`; a test compares both.
 
 use crate::{ArmView, Context, redact, verdict};
 use evidence::{
@@ -58,7 +58,7 @@ pub fn json(context: &Context<'_>) -> Value {
     result
 }
 
-/// The columns of the ledger, one row of figures a time.
+/// The columns of the ledger, one row of figures for each time.
 fn memory(memory: &ArmMemory) -> Value {
     let mut told = json!(memory.over_time);
     told["arm"] = json!(memory.arm);
@@ -110,7 +110,7 @@ fn busy(view: &ArmView<'_>) -> Option<Value> {
     Some(told)
 }
 
-/// Texts are masked once more.
+/// The texts are masked a second time.
 fn driven(driven: &Driven) -> Value {
     let outputs = driven.outputs.iter().map(|output| {
         json!({ "name": output.name, "text": redact::lines(&output.text), "left_out_bytes": output.left_out_bytes })
@@ -148,7 +148,7 @@ fn mode(mode: &Mode) -> Value {
     })
 }
 
-/// Of another program, what it does not tell is `null`.
+/// A figure that another program does not tell is `null`.
 fn load(load: &LoadResult, is_driven: bool) -> Value {
     let own = |value: Value| if is_driven { Value::Null } else { value };
     let arrivals = match load.arrivals {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! JUnit XML, for what shows test results: an arm is a class, each assertion on it a test case.
+//! JUnit XML, for programs that show test results: an arm is a class, each assertion on it a test case.
 
 use crate::{ArmView, Context, verdict};
 use evidence::Verdict;
@@ -97,7 +97,7 @@ impl Case {
     }
 }
 
-/// For an attribute or a text. What XML 1.0 cannot hold at all becomes a replacement character.
+/// Text for an attribute or an element. A character that XML 1.0 cannot hold becomes a replacement character.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

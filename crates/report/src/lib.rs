@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a run came to, for people and for machines: one context of plain data, written as HTML, JSON, text, Markdown or JUnit XML.
+//! The result of a run, for people and for machines: one context of plain data, written as HTML, JSON, text, Markdown or JUnit XML.
 //!
-//! In: an [`evidence::Evidence`] and what `explain` made of it. Out: [`write_html`], [`json`], [`text`], [`findings_text`], [`together_text`], [`markdown`], [`junit`]; of several
-//! runs that measure articles again, [`articles`].
+//! In: an [`evidence::Evidence`], and the result of `explain`. Out: [`write_html`], [`json`], [`text`], [`findings_text`], [`together_text`],
+//! [`markdown`], [`junit`]; for several runs that measure articles again, [`articles`].
 //!
-//! Of heap profiles: a [`HeapPage`], written by [`write_heap_html`]. Of a comparison of mallocs: an [`AllocatorsPage`], written by [`write_allocators_html`].
+//! For heap profiles: a [`HeapPage`], written by [`write_heap_html`]. For a comparison of mallocs: an [`AllocatorsPage`], written by
+//! [`write_allocators_html`].
 //!
-//! Not here: measuring, explaining, choosing where a file goes. Nothing is computed here that is a finding; what is computed is
-//! presentation: percentiles of a histogram, rates of a counter, bars.
+//! Not here: measuring, explaining, choosing the place of a file. No finding is computed here; only the presentation is computed: percentiles of a
+//! histogram, rates of a counter, bars.
 //!
 //! Invariants:
 //! - Pure: no I/O of its own, no clock, no randomness. The same recording gives the same bytes.
-//! - The HTML file needs nothing but itself: no script, style, font or picture from elsewhere, and a policy in its head that forbids
-//!   them. The charts are SVG, drawn by the script in `assets`; no chart library is used, because a build has cargo and nothing else.
+//! - The HTML file needs no other file: no script, style, font or picture from elsewhere, and a policy in its head that forbids them. The charts are
+//!   SVG, drawn by the script in `assets`; no chart library is used, because a build has cargo and nothing else.
 //! - Everything that comes from the recording is escaped where it is written: as text in HTML, and as JSON that cannot end a script.
-//! - Secrets stay out: [`Context`] masks what looks like one, whatever the output.
+//! - Secrets stay out: [`Context`] masks every text that looks like one, whatever the output.
 //! - Series and histograms are thinned for the HTML file alone; JSON carries the whole histograms, the recording all samples.
 
 mod allocators_page;

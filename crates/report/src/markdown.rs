@@ -4,7 +4,7 @@
 use crate::{ArmView, Context, memory as ledger, show, verdict};
 use std::fmt::Write as _;
 
-/// The verdict, the arms, what was asserted, and what makes it doubtful.
+/// The verdict, the arms, the assertions, and the doubts about them.
 pub fn markdown(context: &Context<'_>) -> String {
     let mut page = format!("## {}\n\n", safe(&context.name));
     if !context.description.is_empty() {
@@ -97,7 +97,7 @@ fn doubts(context: &Context<'_>) -> String {
     format!("\n<details><summary>{count}</summary>\n\n{}\n\n</details>\n", lines.join("\n"))
 }
 
-/// Words, not marks: what Markdown or HTML would take for more, in names that users chose.
+/// Makes plain words of names that users chose: characters that mean more in Markdown or HTML are escaped.
 pub(crate) fn safe(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

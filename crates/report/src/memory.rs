@@ -8,14 +8,14 @@ use explain::{ArmMemory, Course, FindingEvidence, Growth, LeafGrowth};
 use ledger::OverTime;
 use std::collections::BTreeMap;
 
-/// So many groups have a colour of their own; the smaller ones are one layer together.
+/// This many groups have a colour of their own; the smaller groups are one layer together.
 const GROUPS: usize = 6;
-/// More times than this and neighbours are joined.
+/// With more times than this, neighbours are joined.
 const POINTS: usize = 480;
-/// Of an arm, so many leaves are in a table; all of them are in `result.json`.
+/// This many leaves of an arm are in a table; all of them are in `result.json`.
 const LEAVES: usize = 12;
 
-/// The chart of layers, all as long as the times.
+/// The chart of layers. Every layer is as long as the list of times.
 pub(crate) struct Stack {
     /// Seconds since the start of the run.
     pub(crate) t: Vec<f64>,
@@ -25,7 +25,7 @@ pub(crate) struct Stack {
 
 pub(crate) struct Layer {
     pub(crate) label: String,
-    /// 0 to 7: which colour; the same group may have another one in another report.
+    /// The number of the colour, 0 to 7; the same group may have another colour in another report.
     pub(crate) colour: usize,
     pub(crate) bytes: Vec<Option<f64>>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Layer {
 const REST: (&str, usize) = ("other parts", 6);
 const UNEXPLAINED: (&str, usize) = ("unexplained", 7);
 
-/// `None` where no inventory tells all of its parts.
+/// `None` when no inventory is complete.
 pub(crate) fn stack(context: &Context<'_>) -> Option<Stack> {
     let groups = groups(context);
     let names: Vec<&str> = groups.iter().map(String::as_str).collect();
@@ -61,7 +61,7 @@ fn words(name: &str) -> String {
     name.replace('_', " ")
 }
 
-/// Those with the most bytes at any time, largest first.
+/// The groups with the most bytes at any time, largest first.
 fn groups(context: &Context<'_>) -> Vec<String> {
     let mut most: BTreeMap<&str, f64> = BTreeMap::new();
     for over in context.memory.iter().map(|memory| &memory.over_time) {
@@ -81,7 +81,7 @@ fn groups(context: &Context<'_>) -> Vec<String> {
     most.into_iter().take(GROUPS).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Times with the bytes of each group, of the rest, and of what is unexplained; thinned. A row of nothing ends each start of a server.
+/// Times with the bytes of each group, of the rest, and of the unexplained memory; thinned. A row without values ends each start of a server.
 fn moments(over: &OverTime, names: &[&str]) -> Vec<(f64, Vec<Option<f64>>)> {
     let whole: Vec<usize> = (0..over.at_us.len()).filter(|at| over.unexplained_bytes[*at].is_some()).collect();
     let step = whole.len().div_ceil(POINTS).max(1);
@@ -106,7 +106,7 @@ fn layers_at(over: &OverTime, at: usize, names: &[&str]) -> Vec<f64> {
         let layer = names.iter().position(|name| *name == group(&leaf.path)).unwrap_or(names.len());
         layers[layer] += leaf.resident_bytes[at].unwrap_or(0) as f64;
     }
-    // below zero where figures moved while they were read
+    // this is below zero where figures changed while they were read
     layers[names.len() + 1] = over.unexplained_bytes[at].unwrap_or(0).max(0) as f64;
     layers
 }
@@ -115,7 +115,7 @@ fn seconds(at_us: u64) -> f64 {
     at_us as f64 / 1e6
 }
 
-/// Charts of lines, those that have anything to show.
+/// Charts of lines; only the charts that have a value to show.
 pub(crate) fn panels(context: &Context<'_>) -> Vec<Panel> {
     let line = |label: &str, of: &dyn Fn(&OverTime, usize) -> Option<u64>| line(context, label, of);
     let panels = [
@@ -185,24 +185,24 @@ fn line(context: &Context<'_>, label: &str, of: &dyn Fn(&OverTime, usize) -> Opt
     Line { label: label.to_owned(), points }
 }
 
-/// The largest piece of address space that was only reserved. `None`: none was.
+/// The largest piece of address space that was only reserved. `None`: there was none.
 pub(crate) fn reserved(context: &Context<'_>) -> Option<u64> {
     let all = context.memory.iter().flat_map(|memory| memory.over_time.reserved_bytes.iter().flatten());
     all.copied().max().filter(|bytes| *bytes > 0)
 }
 
-/// A line of the table: how a part went.
+/// A line of the table: the course of one part over time.
 pub(crate) struct Row {
     pub(crate) arm: String,
     pub(crate) part: String,
     pub(crate) first: String,
     pub(crate) last: String,
-    /// `+1.2 MiB an hour (1.1 MiB to 1.3 MiB)`; empty where it was not judged.
+    /// `+1.2 MiB an hour (1.1 MiB to 1.3 MiB)`; empty where the rate was not judged.
     pub(crate) rate: String,
     pub(crate) course: &'static str,
 }
 
-/// Of each arm the total, then what grows, then what changed most.
+/// For each arm the total, then the parts that grow, then the parts that changed most.
 pub(crate) fn rows(context: &Context<'_>) -> Vec<Row> {
     let found = context.findings.iter().filter_map(|finding| match &finding.evidence {
         FindingEvidence::MemoryGrowth(found) => Some((finding.arm.clone().unwrap_or_default(), found)),
@@ -257,7 +257,7 @@ fn course(leaf: &LeafGrowth) -> &'static str {
     }
 }
 
-/// Inventories that could be read, and from which time to which, of all arms.
+/// For all arms together: the number of inventories that could be read, and the time that they cover.
 pub(crate) fn taken(memory: &[ArmMemory]) -> (usize, u64) {
     let count = memory.iter().map(|memory| memory.over_time.at_us.len()).sum();
     let span = |over: &OverTime| Some(over.at_us.last()?.saturating_sub(*over.at_us.first()?));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! JSON for people and programs: indented, and numbers with a fraction in as many digits as they mean.
+//! JSON for people and programs: indented, and numbers with a fraction are rounded to the digits that mean something.
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 use std::io::{self, Write};
 
-/// So many digits a figure has: nothing that is measured here is known to one in a million.
+/// The digits of a figure: nothing that is measured here is known to one in a million.
 const DIGITS: i32 = 6;
 
 /// The digits in front of the point are all kept.
@@ -16,7 +16,7 @@ fn rounded(value: f64) -> f64 {
     #[allow(clippy::cast_possible_truncation)] // from -324 to 309
     let before_point = value.abs().log10().floor() as i32 + 1;
     let decimals = (DIGITS - before_point).max(0);
-    // through text, which is exact where a power of ten is not
+    // through text: text is exact where a power of ten is not
     let text = format!("{value:.*}", usize::try_from(decimals).unwrap_or(0));
     text.parse().unwrap_or(value)
 }
@@ -68,7 +68,7 @@ impl Formatter for Rounding<'_> {
 }
 
 /// # Errors
-/// The writer's, or of a value that JSON has no words for.
+/// The writer's errors, or a value that JSON cannot express.
 pub fn write_pretty(writer: impl Write, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut serde_json::Serializer::with_formatter(writer, Rounding::default()))
 }
@@ -76,7 +76,7 @@ pub fn write_pretty(writer: impl Write, value: &impl Serialize) -> serde_json::R
 /// The same as text, without a newline at its end.
 ///
 /// # Errors
-/// A value that JSON has no words for.
+/// A value that JSON cannot express.
 pub fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
     write_pretty(&mut bytes, value)?;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Masks what looks like a secret. The stations before keep secrets out already; this is the second lock.
+//! Masks texts that look like a secret. The stages before keep secrets out already; this is the second protection.
 
 use evidence::{Conditions, Server, Tool};
 use std::collections::BTreeMap;
 
 const MASK: &str = "***";
 const NAMES: [&str; 5] = ["password", "passwd", "secret", "token", "passphrase"];
-/// Values of such names that are no secrets.
+/// Values that are no secrets, whatever the name of their variable.
 const HARMLESS: [&str; 8] = ["", "on", "off", "0", "1", "yes", "no", "default"];
 
 pub(crate) fn conditions(conditions: &Conditions) -> Conditions {
@@ -33,7 +33,7 @@ pub(crate) fn command(words: &[String]) -> Vec<String> {
     masked
 }
 
-/// By name: server variables, what is told of a span.
+/// Masks by name: server variables, and the details of a span.
 pub(crate) fn values(values: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let masked = |(name, value): (&String, &String)| {
         let value = if is_secret_name(name) && !is_harmless(value) { MASK.to_owned() } else { text(value) };
@@ -42,7 +42,7 @@ pub(crate) fn values(values: &BTreeMap<String, String>) -> BTreeMap<String, Stri
     values.iter().map(masked).collect()
 }
 
-/// A path, a word such as `ON`, or a bare number tells nothing.
+/// A path, a word such as `ON`, or a bare number reveals nothing.
 fn is_harmless(value: &str) -> bool {
     let known = HARMLESS.contains(&value.to_ascii_lowercase().as_str());
     known || value.starts_with('/') || value.chars().all(|c| c.is_ascii_digit())
@@ -53,7 +53,7 @@ fn is_secret_name(name: &str) -> bool {
     NAMES.iter().any(|secret| name.contains(secret))
 }
 
-/// Each line on its own: `password = "x"` as well as what [`text`] finds.
+/// Masks each line on its own: `password = "x"`, and everything that [`text`] finds.
 pub(crate) fn lines(whole: &str) -> String {
     let masked = |line: &str| match line.split_once('=') {
         Some((name, value)) if is_secret_name(name) && !is_harmless(value.trim()) => format!("{name}= \"{MASK}\""),

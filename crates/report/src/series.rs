@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which series the charts show, and how they are thinned and turned into rates.
+//! The series that the charts show, thinned and turned into rates.
 
 use evidence::{Arm, Evidence, Point, Series};
 
-/// More points than this and neighbours are joined.
+/// With more points than this, neighbours are joined.
 const POINTS: usize = 480;
-/// A gap longer than this many usual intervals is a gap, not a line.
+/// A gap that is longer than this many usual intervals breaks the line.
 const GAP: f64 = 4.0;
 
 /// One chart over the whole run.
@@ -13,7 +13,7 @@ const GAP: f64 = 4.0;
 pub(crate) struct Panel {
     pub id: &'static str,
     pub title: &'static str,
-    /// How to read it: HTML of ours.
+    /// Help for readers: HTML of ours.
     pub help: &'static str,
     /// How the script shows values: `bytes`, `per_second`, `cores`, `share`.
     pub unit: &'static str,
@@ -27,14 +27,14 @@ pub(crate) struct Line {
     pub points: Vec<(f64, Option<f64>)>,
 }
 
-/// Source, the start of the entity, name.
+/// Source, the beginning of the entity's name, name.
 type Source = (&'static str, &'static str, &'static str);
 
-/// What to look for. The first source that has the series wins.
+/// The sources of a line. The first source that has the series is used.
 struct Wanted {
     label: &'static str,
     from: &'static [Source],
-    /// Of a counter's growth in a second.
+    /// The growth of a counter in a second is multiplied by this.
     factor: f64,
 }
 
@@ -90,11 +90,11 @@ const PRESSURE: &[Wanted] = &[
     wanted("CPU, some task stalled", 1e-6, &[("psi.cpu", "", "some.total")]),
 ];
 
-/// What stands beside the lists above.
+/// The series that are shown in addition to the lists above.
 const OBSERVER: Source = ("observer", "", "cpu");
 const DISKS: Source = ("diskstats", "", "reads");
 
-/// Whether a report shows or explains this series. It is the same of a recording without the others.
+/// Whether a report shows or explains this series. A report is the same from a recording without the other series.
 pub fn needs(series: &Series) -> bool {
     let lists = [HOST_MEMORY, SERVER_MEMORY, READS, STATEMENTS, CPU, PRESSURE];
     let mut shown = lists.into_iter().flatten().flat_map(|wanted| wanted.from).chain([&OBSERVER, &DISKS]);
@@ -105,9 +105,9 @@ fn is(series: &Series, (source, entity, name): &Source) -> bool {
     series.source == *source && series.entity.starts_with(entity) && series.name == *name
 }
 
-/// The charts that have anything to show.
+/// The charts that have a value to show.
 pub(crate) fn panels(evidence: &Evidence) -> Vec<Panel> {
-    // where there is a load of ours, that tells more
+    // a load of our own tells more than these counters
     let is_observed = evidence.arms.iter().any(Arm::is_observed);
     let statements = if is_observed { lines(evidence, STATEMENTS) } else { Vec::new() };
     let mut reads = lines(evidence, READS);
@@ -164,7 +164,7 @@ pub(crate) fn panels(evidence: &Evidence) -> Vec<Panel> {
     panels.into_iter().filter(|panel| !panel.lines.is_empty()).collect()
 }
 
-/// CPU of the observers over the whole run, in microseconds; `None` when they did not say.
+/// CPU of the observers over the whole run, in microseconds; `None` when the observers did not tell it.
 pub(crate) fn observer_cpu_us(evidence: &Evidence) -> Option<f64> {
     let highest = |series: &Series| series.points.iter().map(|point| point.value).fold(0.0, f64::max);
     let own: Vec<f64> = find(evidence, &OBSERVER).map(highest).collect();
@@ -185,7 +185,7 @@ fn line(evidence: &Evidence, wanted: &Wanted) -> Option<Line> {
     })
 }
 
-/// A counter that falls again and again is several in one, and has no rate. It may fall when a server starts anew.
+/// A counter that falls again and again is several counters in one, and has no rate. It may fall when a server starts anew.
 fn jumps(series: &Series) -> bool {
     let falls = series.points.windows(2).filter(|pair| pair[1].value < pair[0].value).count();
     series.cumulative && falls * 10 > series.points.len()
@@ -208,7 +208,7 @@ fn busiest_disk(evidence: &Evidence) -> Option<Line> {
     anything.then(|| Line { label: format!("disk {}", busiest.entity), points })
 }
 
-/// Thinned, and a rate when the series is a counter.
+/// The thinned points; rates when the series is a counter.
 fn shown(series: &Series, factor: f64) -> Vec<(f64, Option<f64>)> {
     let mut points: Vec<Point> = series.points.iter().copied().filter(|point| point.value.is_finite()).collect();
     points.sort_by_key(|point| point.at_us);
@@ -216,7 +216,7 @@ fn shown(series: &Series, factor: f64) -> Vec<(f64, Option<f64>)> {
     let step = points.len().div_ceil(POINTS).max(1);
     let gap = |from: &Point, to: &Point| (to.at_us - from.at_us) as f64 > usual * GAP * step as f64;
     let mut shown: Vec<(f64, Option<f64>)> = Vec::new();
-    // of a counter the growth between the points that are kept is exact, of a gauge the mean stands for those left out
+    // for a counter, the growth between the kept points is exact; for a gauge, the mean stands for the points that are left out
     let kept: Vec<Point> = if series.cumulative { every(&points, step) } else { means(&points, step) };
     for (index, point) in kept.iter().enumerate() {
         let before = index.checked_sub(1).map(|index| kept[index]);
@@ -245,13 +245,13 @@ fn means(points: &[Point], step: usize) -> Vec<Point> {
     points.chunks(step).map(mean).collect()
 }
 
-/// `None` where the counter fell: another server started.
+/// `None` when the counter fell: another server had started.
 fn rate(before: &Point, after: &Point) -> Option<f64> {
     let elapsed = after.at_us.saturating_sub(before.at_us);
     (elapsed > 0 && after.value >= before.value).then(|| (after.value - before.value) * 1e6 / elapsed as f64)
 }
 
-/// The median.
+/// The median interval between two points.
 fn usual_interval_us(points: &[Point]) -> f64 {
     let mut intervals: Vec<u64> = points.windows(2).map(|pair| pair[1].at_us - pair[0].at_us).collect();
     intervals.sort_unstable();

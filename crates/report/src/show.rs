@@ -53,7 +53,7 @@ pub(crate) fn number(value: f64) -> String {
     if value == value.round() || value.abs() >= 100.0 { commas(&format!("{value:.0}")) } else { digits(value) }
 }
 
-/// Whose figures an arm has, and what is kept of the program that was its load.
+/// Whose figures an arm has, and what is kept of the output of the program that was its load.
 pub(crate) fn driven(driven: &Driven) -> String {
     let whose = match &driven.understood {
         Some(program) => format!("the load's figures are {program}'s own"),
@@ -83,7 +83,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// As [`percent`], with its sign.
+/// As [`percent`], with a sign.
 pub(crate) fn difference(share: f64) -> String {
     let sign = if share > 0.0 { "+" } else { "" };
     format!("{sign}{}", percent(share))
@@ -99,7 +99,7 @@ pub(crate) fn quantity(quantity: Quantity) -> String {
     }
 }
 
-/// "10.0 ms" is "10 ms": what was asked for is a round number.
+/// "10.0 ms" becomes "10 ms": an asked value is a round number.
 fn short(shown: &str) -> String {
     match shown.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
@@ -115,7 +115,7 @@ pub(crate) fn moment(at_us: u64) -> String {
     format!("{}:{:02}.{}", tenths / 600, tenths / 10 % 60, tenths % 10)
 }
 
-/// RFC 3339 in UTC, as people write it: `2026-11-20 20:15 UTC`. Anything else stays as it is.
+/// RFC 3339 in UTC, as people write it: `2026-11-20 20:15 UTC`. Any other text stays as it is.
 pub(crate) fn date(rfc3339: &str) -> String {
     match (rfc3339.get(..10), rfc3339.get(10..11), rfc3339.get(11..16), rfc3339.ends_with('Z')) {
         (Some(day), Some("T"), Some(time), true) => format!("{day} {time} UTC"),
@@ -123,7 +123,7 @@ pub(crate) fn date(rfc3339: &str) -> String {
     }
 }
 
-/// No line break between a number and its unit.
+/// Prevents a line break between a number and its unit.
 pub(crate) fn tied(sentence: &str) -> String {
     const UNITS: [&str; 12] = ["%", "ns", "µs", "us", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB"];
     let mut tied = String::with_capacity(sentence.len());
@@ -171,7 +171,7 @@ pub(crate) fn busy(busy: &Busy) -> String {
     told
 }
 
-/// The arm in which others did most, in one line; `None`: nobody looked.
+/// The arm in which other programs and the hypervisor used most CPU, in one line; `None`: not observed.
 pub(crate) fn busiest(context: &crate::Context<'_>) -> Option<String> {
     let seen = context.arms.iter().filter_map(|view| Some((&view.arm.name, view.summary.busy?)));
     let of = |busy: &Busy| busy.others_ratio + busy.stolen_ratio;

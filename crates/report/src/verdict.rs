@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which findings come first: the ones a reader came for.
+//! The findings that come first: those that answer the reader's question.
 
 use crate::{ArmView, Context};
 use evidence::ENDED_EARLY;
 use explain::{Doubt, Finding, FindingEvidence, Growth};
 
-/// Why the run did not get to its end, where it did not; then the answer: how the arms compare, what was asserted, what limits each arm.
+/// The reason, if the run did not get to its end. Then the answer: the comparison of the arms, the assertions, the limit of each arm.
 /// The humps of the histograms come first where the experiment asks for them, and not at all where it does not.
 pub(crate) fn sentences(context: &Context<'_>) -> Vec<String> {
     let mut sentences: Vec<String> = ended_early(context).into_iter().collect();
@@ -20,7 +20,7 @@ pub(crate) fn sentences(context: &Context<'_>) -> Vec<String> {
     sentences
 }
 
-/// The findings whose sentences the verdict has.
+/// The findings whose sentences are in the verdict.
 pub(crate) fn told<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
     let mut limits = Vec::new();
     let mut told = ranked(context);
@@ -28,7 +28,7 @@ pub(crate) fn told<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
         FindingEvidence::LatencyModes(_) => context.asks_for_reads,
         FindingEvidence::ObserveCost(_) => !finding.doubts.is_empty(),
         FindingEvidence::MemoryGrowth(found) => is_asked(context, finding) || is_news(found.verdict),
-        // of repeated arms, a turn that says something new
+        // for repeated arms, only a finding that says something new
         FindingEvidence::LimitBy(found) => {
             let limit = (cell(context, finding), found.limited_by);
             let is_new = !limits.contains(&limit);
@@ -40,7 +40,7 @@ pub(crate) fn told<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
     told
 }
 
-/// Whether it was only looked at: then that its memory does not grow is an answer, too.
+/// Whether the server of this arm was only observed: then it is also an answer that its memory does not grow.
 fn is_asked(context: &Context<'_>, finding: &Finding) -> bool {
     context.arms.iter().any(|view| view.arm.is_observed() && Some(&view.arm.name) == finding.arm.as_ref())
 }
@@ -49,13 +49,13 @@ fn is_news(growth: Growth) -> bool {
     !matches!(growth, Growth::None | Growth::TooFew | Growth::Filling)
 }
 
-/// The cell of the arm that it speaks of; of none, nothing.
+/// The cell of the finding's arm; the arm's name itself if there is no such arm.
 fn cell<'c>(context: &'c Context<'_>, finding: &'c Finding) -> &'c str {
     let name = finding.arm.as_deref().unwrap_or_default();
     context.arms.iter().find(|view| view.arm.name == name).map_or(name, |view| &view.arm.cell)
 }
 
-/// A comparison has one sentence for each arm; of an article's figures, what was measured stands before what is so of it on any machine.
+/// A comparison has one sentence for each arm. For an article's figures, those that were measured stand before those that hold on any machine.
 fn each(finding: &Finding) -> Vec<String> {
     match &finding.evidence {
         FindingEvidence::ArmsCompare(compared) => compared.arms.iter().map(|arm| arm.statement.clone()).collect(),
@@ -67,7 +67,7 @@ fn each(finding: &Finding) -> Vec<String> {
     }
 }
 
-/// What was asserted: that all of it holds, or what does not.
+/// The assertions: all of them hold, or the ones that do not.
 fn asserted(context: &Context<'_>) -> Option<String> {
     let all = context.arms.iter().flat_map(|view| view.arm.verdicts.iter().map(move |verdict| (view, verdict)));
     let all: Vec<_> = all.collect();
@@ -88,7 +88,7 @@ fn asserted(context: &Context<'_>) -> Option<String> {
     }
 }
 
-/// In one line: the end of a log that may follow stands in the list of events.
+/// The reason in one line: the end of a log that may follow it is in the list of events.
 pub(crate) fn ended_early(context: &Context<'_>) -> Option<String> {
     let why = context.events.iter().find_map(|event| event.text.strip_prefix(ENDED_EARLY))?;
     let line = why.lines().next().unwrap_or_default();
@@ -96,7 +96,7 @@ pub(crate) fn ended_early(context: &Context<'_>) -> Option<String> {
     Some(format!("The run ended early: {line}."))
 }
 
-/// What [`rank`] gives to what limits an arm.
+/// The rank, from [`rank`], of a finding about an arm's limit.
 const LIMITS: u8 = 2;
 
 fn rank(context: &Context<'_>, finding: &Finding) -> u8 {
@@ -106,17 +106,17 @@ fn rank(context: &Context<'_>, finding: &Finding) -> u8 {
         FindingEvidence::ArmsCompare(_) => 1,
         FindingEvidence::LimitBy(_) => LIMITS,
         FindingEvidence::LatencyModes(_) => 8,
-        // that nothing leaks is seldom what was asked
+        // that nothing leaks is seldom the question
         FindingEvidence::MemoryGrowth(found) if !is_news(found.verdict) => 6,
         FindingEvidence::HostBusy(_) => 7,
-        // what looking on took is no answer to what was asked
+        // the cost of the observation is no answer to the question
         FindingEvidence::ObserveCost(_) => 9,
         _ => 3,
     }
 }
 
-/// The answer first. Of one kind, what speaks of the whole run, then of the arms: limits in the order of the arms, all else with the arms
-/// that read most slowly first.
+/// The answer first. Within a kind, findings about the whole run come first, then those about arms: limits in the order of the arms, all others with
+/// the arms with the slowest reads first.
 pub(crate) fn ranked<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
     let delay = |name: &str| {
         let view = context.arms.iter().find(|view| view.arm.name == name);
@@ -133,7 +133,7 @@ pub(crate) fn ranked<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
     ranked
 }
 
-/// What a reader must know before believing anything: arms that did not finish, squeezes out of tolerance, a run without arms.
+/// Facts that a reader must know before believing the result: arms that did not finish, squeezes out of tolerance, a run without arms.
 pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     if context.arms.is_empty() {
@@ -151,7 +151,7 @@ pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
             _ => format!("Arm “{name}” did not get as far as the end of its load: it has no latencies."),
         });
     }
-    // a finding says it better
+    // a finding says this better
     let found = |is: fn(&FindingEvidence) -> bool| context.findings.iter().any(|finding| is(&finding.evidence));
     let errors_are_found = found(|evidence| matches!(evidence, FindingEvidence::LoadErrors(_)));
     for view in context.arms.iter().filter(|_| !errors_are_found) {
@@ -170,7 +170,7 @@ pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
     warnings
 }
 
-/// An arm that is not whole: why, and what of it stands in the result.
+/// An arm that is not complete: the reason, and the part of the arm that is in the result.
 fn broke_off(name: &str, view: &ArmView<'_>) -> Option<String> {
     let why = crate::redact::text(view.arm.broke_off.as_deref()?);
     let phase = view.measured().filter(|phase| phase.transactions > 0);
@@ -185,7 +185,7 @@ fn broke_off(name: &str, view: &ArmView<'_>) -> Option<String> {
     Some(format!("Arm “{name}” broke off: {why}; {kept}."))
 }
 
-/// Those of the findings that are told: first that the host was busy, then that a squeeze is not what was asked for, then the others.
+/// The doubts of the findings that are told: first that the host was busy, then that a squeeze is not as asked, then the others.
 pub(crate) fn doubts<'c>(context: &'c Context<'_>) -> Vec<&'c Doubt> {
     let all = told(context).into_iter().flat_map(|finding| &finding.doubts);
     let mut doubts: Vec<&Doubt> = all.filter(|doubt| !doubt.text.is_empty()).collect();

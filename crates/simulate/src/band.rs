@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What nobody can know of a server that runs: how far its refiller is in its sleep and whether its last batch
-//! found something to do, where the second refiller is beside it, and, between two
-//! versions that were read, which of two clocks it has. The same load from starts that are spread evenly over all of that.
+//! Facts about a running server that cannot be known: how far its refiller is in its sleep, whether the refiller's last batch found something to do,
+//! the time between the wake-ups of its two refillers, and, for a version between two versions that were read, which of two clocks it has. The same
+//! load is simulated from starts that are spread evenly over these facts.
 
 use crate::outcome::Load;
 use crate::settings::Settings;
 use capability::{Clock, Evidence, Refiller};
 use serde::Serialize;
 
-/// Lowest and highest of each figure over all starts, the load's own included.
+/// Lowest and highest of each figure over all starts, including the load itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Band {
     /// What differs between the starts.
     pub unknown: Vec<&'static str>,
-    /// How many there are.
+    /// The number of starts.
     pub starts: u32,
     pub queries_per_second: Range,
     pub max_us: Range,
@@ -74,7 +74,8 @@ impl Band {
     }
 }
 
-/// What is unknown of these settings, and `count` further starts, spread evenly over all of that. The same starts for each depth, algorithm and load.
+/// The unknown facts for these settings, and `count` further starts that are spread evenly over them. The starts are the same for each depth,
+/// algorithm and load.
 pub fn starts(settings: &Settings, count: u32) -> (Vec<&'static str>, Vec<Settings>) {
     let mut unknown = Vec::new();
     let refillers = settings.server.refillers;
@@ -109,10 +110,10 @@ pub fn starts(settings: &Settings, count: u32) -> (Vec<&'static str>, Vec<Settin
             other.start.first_wake_ns = Some(part(longest_ns, share));
         }
         if is_phase_unknown {
-            // the golden section: its multiples are spread evenly, and not in step with the other unknown
+            // the golden section: its multiples are spread evenly, and do not move together with the other unknown fact
             other.start.phase_ns = Some(part(1_000_000_000, (f64::from(index) * 0.618_034).fract()));
         }
-        // in pairs, not in step with the clock
+        // changes with every second start, so that it does not move together with the clock
         other.start.had_work = is_wake_unknown && manager.is_some() && index / 2 % 2 == 1;
         if is_clock_unknown && index % 2 == 1 {
             let other_clock = match manager.map(|it| it.clock) {

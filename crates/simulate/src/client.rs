@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One client: what it is doing, and what it needs.
+//! One client: its present activity and its needs.
 
 use crate::draws::Draws;
 
-/// What the next event of a client is.
+/// The next event of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// None: it has nothing to do.
+    /// No event: the client has nothing to do.
     Out,
     /// A query begins.
     Starts,
@@ -14,19 +14,19 @@ pub(crate) enum Phase {
     NextPage,
     /// `backoff`: a wait is over.
     Polls,
-    /// It waits for a batch of somebody else.
+    /// It waits for a batch that another thread runs.
     BehindBatch,
     /// It has looked for a clean page and found none.
     Searched,
     /// Its sleep before a single page flush is over.
     Slept,
-    /// It has a clean page in its hand.
+    /// It has taken a clean page from the LRU list.
     Took,
     /// Its single page flush is over; with a page, or without.
     Wrote { has_page: bool },
     /// It runs a batch itself.
     OwnBatch,
-    /// It waits for somebody to make a page free, until then at most.
+    /// It waits until another thread makes a page free, but at most until `until`.
     OnCondition { until: u64 },
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct Client {
     /// When its query should have begun, and when it did.
     pub(crate) intended: u64,
     pub(crate) started: u64,
-    /// Pages that its query needs still.
+    /// Pages that its query still needs.
     pub(crate) left: u64,
-    /// What its query takes once it has all pages.
+    /// The time that its query takes once it has all pages.
     pub(crate) cost_ns: u64,
     /// The instance of the page that it needs.
     pub(crate) instance: Option<usize>,

@@ -9,12 +9,12 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 pub(crate) struct Draws(Xoshiro256PlusPlus);
 
 impl Draws {
-    /// Of client `index`, counted from 0.
+    /// The stream of client `index`, counted from 0.
     pub(crate) fn of_client(seed: u64, index: usize) -> Self {
         Self::of(seed, 2 * index as u64 + 1)
     }
 
-    /// Of buffer pool instance `index`, counted from 0.
+    /// The stream of buffer pool instance `index`, counted from 0.
     pub(crate) fn of_instance(seed: u64, index: usize) -> Self {
         Self::of(seed, 2 * index as u64 + 2)
     }
@@ -44,7 +44,7 @@ impl Draws {
         whole.saturating_mul(1000)
     }
 
-    /// One of `count`.
+    /// A number from 0 up to, and without, `count`.
     pub(crate) fn one_of(&mut self, count: usize) -> usize {
         #[allow(clippy::cast_possible_truncation)] // below count
         let index = (self.share() * count as f64) as usize;

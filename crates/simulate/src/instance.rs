@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One buffer pool instance: its free list, the end of its LRU list, and the batch that fills the free list.
 //!
-//! Pages are moved when somebody looks ([`Instance::settle`]), to the nanosecond at which the server would have moved them.
+//! Pages are moved only at a look ([`Instance::settle`]), to the nanosecond at which the server would have moved them.
 
 use crate::settings::THREADS_MAX;
 use crate::tail::Tail;
@@ -15,12 +15,12 @@ pub(crate) struct Instance {
     pub(crate) in_use: u64,
     /// Pages that a batch writes: no longer in the list, not free yet.
     writes: VecDeque<u64>,
-    /// Pages that a client has taken off the list and not given to anybody yet.
+    /// Pages that a client has taken off the list and that no query uses yet.
     pub(crate) held: u64,
     pub(crate) tail: Tail,
     pub(crate) try_scan: bool,
     batch: Option<Batch>,
-    /// Batches that have ended and were not asked for yet: by whom, and what they did.
+    /// Batches that have ended, with their owner and their result, until the owner asks for the result.
     ended: Vec<(Owner, Done)>,
     pub(crate) rules: Rules,
     pub(crate) evicted: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Rules {
     pub(crate) write_ns: u64,
 }
 
-/// Who runs a batch.
+/// The thread that runs a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     Refiller(usize),
@@ -56,20 +56,20 @@ struct Batch {
     owner: Owner,
     done: Done,
     budget: u64,
-    /// When the next page is looked at.
+    /// The time of the look at the next page.
     step_at: u64,
-    /// When it is over, once no page is looked at any more: its writes may take longer.
+    /// The end of the batch, known when it looks at no further page: its writes may take longer.
     ends_at: Option<u64>,
     last_write: u64,
 }
 
-/// What came of the wish to run a batch.
+/// The result of an attempt to begin a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Began {
     Runs,
     /// There is nothing to do.
     Idle,
-    /// Another one runs.
+    /// Another batch runs.
     Refused,
 }
 
@@ -95,7 +95,7 @@ impl Instance {
         self.free + self.in_use + self.held + self.writes.len() as u64
     }
 
-    /// Moves what moves until `now`, this instant included.
+    /// Moves every page that moves until `now`, this instant included.
     pub(crate) fn settle(&mut self, now: u64) {
         loop {
             let write = self.writes.front().copied().unwrap_or(u64::MAX);
@@ -184,14 +184,14 @@ impl Instance {
         Began::Idle
     }
 
-    /// When to look again for the end of the batch that runs: its end is not before. `None`: none runs.
+    /// The time of the next look for the end of the running batch; the batch does not end before this time. `None`: no batch runs.
     pub(crate) fn next_look(&self) -> Option<u64> {
         let batch = self.batch.as_ref()?;
         if let Some(end) = batch.ends_at {
             return Some(end);
         }
         let spare = self.in_use.saturating_sub(self.rules.least_in_use);
-        // where clients write pages, or are as many as the pages that the batch may still take, it can be over sooner
+        // the batch can end earlier when clients write pages, or when there are as many clients as pages that the batch may still take
         if !self.tail.is_clean() || spare < self.rules.depth + u64::from(THREADS_MAX) {
             return Some(batch.step_at);
         }
@@ -204,19 +204,19 @@ impl Instance {
         Some(batch.step_at + (steps - 1) * self.rules.page_ns)
     }
 
-    /// When a page may become free next.
+    /// The earliest time at which a page may become free.
     pub(crate) fn next_free(&self) -> Option<u64> {
         let step = self.batch.as_ref().filter(|batch| batch.ends_at.is_none()).map(|batch| batch.step_at);
         self.writes.front().copied().into_iter().chain(step).min()
     }
 
-    /// What the batch of `owner` has done, once it is over.
+    /// The result of the batch of `owner`, once the batch is over.
     pub(crate) fn ended(&mut self, owner: Owner) -> Option<Done> {
         let place = self.ended.iter().position(|(whose, _)| *whose == owner)?;
         Some(self.ended.swap_remove(place).1)
     }
 
-    /// One page for whoever asks.
+    /// Takes one free page, if there is one.
     pub(crate) fn take_free(&mut self) -> bool {
         if self.free == 0 {
             return false;

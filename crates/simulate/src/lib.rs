@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! InnoDB's free list and those who fill it, as events on a simulated clock: what a load suffers from an empty list.
+//! InnoDB's free list and the threads that fill it, as events on a simulated clock: how much a load suffers from an empty list.
 //!
-//! In: [`Settings`], with a row of `capability` that says what the server does. Out: a [`Load`] for each load, and a [`Band`] over what
-//! nobody can know of a server that runs. [`parameters`] lists every number that went in, with its source.
+//! In: [`Settings`], with a row of `capability` that describes the server. Out: a [`Load`] for each load, and a [`Band`] over the facts about a
+//! running server that cannot be known. [`parameters`] lists every input number, with its source.
 //!
-//! What it is not: it asks no server, and adjusts nothing to a measurement. No I/O, no clock; random numbers come from the seed in
-//! the settings, so that the same settings give the same result.
+//! Not here: this crate asks no server, and adjusts nothing to a measurement. No I/O, no clock; random numbers come from the seed in the settings, so
+//! that the same settings give the same result.
 //!
-//! What it leaves out: contention of CPUs and mutexes, the pages of one extent that are read ahead or written together, and, of 5.6, the
-//! limit of a second for one pass and its way of going from instance to instance (here they are filled one after the other).
+//! Left out: contention of CPUs and mutexes, the pages of one extent that are read ahead or written together, and, for 5.6, the limit of a second for
+//! one pass and its way of going from instance to instance (here the instances are filled one after the other).
 
 mod band;
 mod client;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one load was like.
+//! The outcome of one load.
 
 use serde::Serialize;
 
-/// A wait for a free page that is shorter is counted apart (`micro_stalls`): most people do not notice it.
+/// A shorter wait for a free page is counted separately (`micro_stalls`): most people do not notice it.
 pub const STALL_NS: u64 = 5_000_000;
-/// Stalls that are told one by one; those after them are counted alone.
+/// The most stalls that are listed one by one; later stalls are only counted.
 const EVENTS_MAX: usize = 1000;
 /// Parts of a timeline.
 const PARTS: u64 = 120;
@@ -74,7 +74,7 @@ pub struct Part {
     pub lost_query_us: f64,
     /// Rounds of all refillers.
     pub refills: u64,
-    /// Sleep that the first refiller had chosen at its last round until here; `None`: no round yet.
+    /// The sleep that the first refiller had chosen at its last round up to the end of this part; `None`: no round yet.
     pub refiller_sleep_us: Option<u64>,
     /// The fewest free pages that a refiller found; `None`: no round.
     pub free_pages_min: Option<u64>,
@@ -101,10 +101,10 @@ pub struct Load {
     /// All waits together, those of bursts included.
     pub lost_query_us: f64,
     pub wait_free: u64,
-    /// Sleep of the refiller at the end of the load; `None`: nobody refills.
+    /// Sleep of the refiller at the end of the load; `None`: there is no refiller.
     pub refiller_sleep_us: Option<u64>,
     pub free_pages_at_end: u64,
-    /// Queries that were still without a page ten seconds after the end of the load: nobody made any free. They count as stalls.
+    /// Queries that were still without a page ten seconds after the end of the load, because no thread made a page free. They count as stalls.
     pub unfinished: u64,
     pub counters: Counters,
     /// The first thousand stalls, by when they ended.

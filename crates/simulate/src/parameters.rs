@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every number that went in, with its unit and where it comes from.
+//! Every input number, with its unit and its source.
 
 use crate::settings::Settings;
 use capability::{LADDER, Refiller};

@@ -81,13 +81,13 @@ impl World<'_> {
             }
             Kind::Cleaner { period_ns, .. } => (woke_at + *period_ns).saturating_sub(ready_at),
         };
-        // without any overhead nothing is late
+        // without any overhead no wake-up is late
         let slack = if overhead > 0 { self.settings.server.sleep.more_slack_us(rest / 1000) * 1000 } else { 0 };
         let next = ready_at + rest + slack + (overhead - idle);
         self.wake_at(index, next.max(self.now + SHORTEST_ROUND_NS));
     }
 
-    /// A client wants pages of `instance`: who can be woken is woken.
+    /// A client needs pages of `instance`: every refiller that can be woken is woken.
     pub(crate) fn call_refillers(&mut self, instance: usize) {
         let overhead = self.settings.loop_overhead_ns;
         let latency = overhead - self.settings.costs.idle_ns.min(overhead);

@@ -13,9 +13,9 @@ pub(crate) struct Refiller {
     /// The instances that it fills.
     pub(crate) instances: Range<usize>,
     pub(crate) state: State,
-    /// Somebody woke it while it was at work.
+    /// A client woke it while it was at work.
     pub(crate) is_called: bool,
-    /// Counts its events: an older one than the last is void.
+    /// The number of its last event: an earlier event is void.
     pub(crate) ticket: u32,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum State {
     Asleep,
-    /// In a pass that began at `woke_at`, at an instance of which it runs a batch.
+    /// In a pass that began at `woke_at`; it runs a batch of `instance`.
     AtWork {
         woke_at: u64,
         instance: usize,
@@ -70,7 +70,7 @@ pub(crate) fn adapted(adapt: &Adapt, sleep_ms: u64, free: u64, depth: u64, lengt
     }
 }
 
-/// How long the thread sleeps that woke up at `woke_at` and was ready at `ready_at`.
+/// The sleep of a thread that woke up at `woke_at` and was ready at `ready_at`.
 pub(crate) fn rest_ns(clock: Clock, sleep_ms: u64, woke_at: u64, ready_at: u64) -> u64 {
     match clock {
         Clock::IntegerMs => (woke_at / MS + sleep_ms).saturating_sub(ready_at / MS) * MS,

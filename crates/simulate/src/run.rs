@@ -18,7 +18,7 @@ pub fn simulate(settings: &Settings) -> Result<Vec<Load>, Error> {
     Ok(loads(settings).0)
 }
 
-/// The same, with the band of each load over `count` other starts that the server could have been in. None, where nothing is unknown.
+/// The same, with the band of each load over `count` other starts that the server could have been in. No band when nothing is unknown.
 ///
 /// # Errors
 /// Settings that [`Settings::check`] refuses.
@@ -33,7 +33,7 @@ pub fn simulate_with_band(settings: &Settings, count: u32) -> Result<Vec<(Load, 
     Ok(bands)
 }
 
-/// The loads, and whether every page of the pool was somewhere at the end of each.
+/// The loads, and whether no page of the pool was lost or doubled at the end of each load.
 pub(crate) fn loads(settings: &Settings) -> (Vec<Load>, bool) {
     let mut world = World::new(settings);
     let mut loads = Vec::new();

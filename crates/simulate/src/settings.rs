@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is simulated. Times are whole nanoseconds.
+//! The settings of a simulation. Times are whole nanoseconds.
 
 use capability::{Algorithm, BACKOFF_PAGES_MIN, Clock, FreeList, SCAN_DEPTH_MIN};
 
-/// Beyond these nothing is gained, and a run no longer ends.
+/// Larger values add nothing, and such a run would not end.
 const LONGEST_NS: u64 = 30 * 24 * 3_600 * 1_000_000_000;
 pub(crate) const THREADS_MAX: u32 = 4096;
 const REPEAT_MAX: u32 = 10_000;
@@ -20,54 +20,54 @@ pub struct Settings {
     /// Pages of one buffer pool instance.
     pub instance_pages: u64,
     pub instances: u32,
-    /// Clients; 0: nobody asks for pages, and only the refillers run.
+    /// Clients; 0: no client asks for pages, and only the refillers run.
     pub threads: u32,
     /// Queries a second of all clients together, at random times; `None`: each client sends its next query at once.
     pub rate_per_second: Option<f64>,
     /// How long each load is.
     pub time_ns: u64,
-    /// Before each load.
+    /// The pause before each load.
     pub pause_ns: u64,
     /// Loads, one after the other, on the same server.
     pub repeat: u32,
-    /// Between two loads, beside the pause: the time that a load program takes to end and to start.
+    /// The time between two loads in addition to the pause: the time that a load program takes to end and to start.
     pub gap_ns: u64,
     /// Pages that a query reads and that are not in the pool, on average.
     pub reads_per_query: f64,
     /// Pages that a query needs without reading anything, on average: frames for compressed pages.
     pub pages_without_read: f64,
-    /// A query without reads and without waits; at least 1 us.
+    /// The time of a query without reads and without waits; at least 1 us.
     pub service_ns: u64,
-    /// Of one read, on top.
+    /// The additional time of one read.
     pub read_ns: u64,
     pub write_ns: u64,
     /// Chance that a page is dirty when it comes to the end of the LRU list, 0 to 1. Above 0 the server counts as active.
     pub dirty: f64,
     pub burst: Option<Burst>,
-    /// What a sleep takes more than was asked for.
+    /// The time that a sleep takes beyond the time that was asked for.
     pub sleep_overhead_ns: u64,
-    /// What a round of a refiller takes beside its sleep and its batch.
+    /// The time that a round of a refiller takes in addition to its sleep and its batch.
     pub loop_overhead_ns: u64,
     /// Sleep of the LRU managers when the simulation begins.
     pub initial_sleep_ms: u64,
     /// Free pages of each instance when the simulation begins; `None`: `scan_depth`, as in a pool that is full.
     pub initial_free: Option<u64>,
     pub start: Start,
-    /// Instead of the row's clock.
+    /// A clock instead of the row's clock.
     pub clock: Option<Clock>,
     pub seed: u64,
     pub costs: Costs,
 }
 
-/// Another client, which takes many pages one after the other: one for each service time of a query and one read.
+/// Another client, which takes many pages one after the other: one page in the time of a query's service and one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Burst {
     pub pages: u64,
-    /// From the end of one to the beginning of the next; the first begins after half of it.
+    /// The time from the end of one burst to the beginning of the next; the first burst begins after half of this time.
     pub every_ns: u64,
 }
 
-/// What nobody knows of a server that runs.
+/// Facts about a running server that cannot be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Start {
     /// From the beginning of the first load to the next refill; `None`: the refiller falls asleep when the simulation begins.
@@ -76,7 +76,7 @@ pub struct Start {
     pub first_wake_ns: Option<u64>,
     /// From a refill of the first refiller to one of the second; `None`: as at a server's start.
     pub phase_ns: Option<u64>,
-    /// The last batch of each LRU manager before the simulation found something to do: not so on a server that nobody used.
+    /// Whether the last batch of each LRU manager before the simulation found something to do. On a server that no client used, it did not.
     pub had_work: bool,
 }
 
@@ -188,7 +188,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Anybody writes: what a page cleaner calls an active server.
+    /// Whether clients write: then a page cleaner calls the server active.
     pub(crate) fn is_active(&self) -> bool {
         self.dirty > 0.0
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What clients do: begin a query, take pages, end it, begin the next.
+//! The steps of clients: they begin a query, take pages, end the query, begin the next.
 
 use crate::client::Phase;
 use crate::outcome::Recorder;
@@ -36,7 +36,7 @@ impl World<'_> {
             if instance.is_some() {
                 let client = &self.clients[index];
                 let is_burst = client.is_burst;
-                // the waiting scan is told by its stall alone
+                // a burst that waits is reported by its stall alone
                 let (intended, started) =
                     if is_burst { (self.now, self.now) } else { (client.intended, client.started) };
                 self.recorder.given_up(intended, started, self.now);
@@ -131,7 +131,7 @@ impl World<'_> {
         self.ends(index);
     }
 
-    /// It has waited, and has its page.
+    /// The client has waited, and now has its page.
     pub(crate) fn wait_is_over(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let (since, is_burst) = (client.since, client.is_burst);
@@ -142,7 +142,7 @@ impl World<'_> {
         }
     }
 
-    /// One page less to get. `false`: the next one is needed later.
+    /// The client got one page. `false`: the next one is needed later.
     fn got(&mut self, index: usize, instance: usize) -> bool {
         if self.keeps_half() && self.instances[instance].free * 2 < u64::from(self.settings.scan_depth) {
             self.call_refillers(instance);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end of the LRU list. Each page that comes there is dirty with the same chance; which one is, is drawn when somebody first looks.
+//! The end of the LRU list. Each page that comes there is dirty with the same chance; whether a page is dirty is drawn at the first look at it.
 
 use crate::draws::Draws;
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 pub(crate) struct Tail {
     draws: Draws,
     dirty_share: f64,
-    /// Pages that were looked at, the oldest first: whether it is dirty.
+    /// Pages that were looked at, the oldest first: `true` is a dirty page.
     seen: VecDeque<bool>,
 }
 
@@ -34,7 +34,7 @@ impl Tail {
         self.seen.get(place).copied().unwrap_or(false)
     }
 
-    /// The first place within `depth` whose page is dirty, or is not.
+    /// The first place within `depth` whose page is dirty (`wants_dirty`) or clean.
     pub(crate) fn find(&mut self, wants_dirty: bool, depth: u64) -> Option<usize> {
         let depth = usize::try_from(depth).unwrap_or(usize::MAX);
         if self.is_clean() {

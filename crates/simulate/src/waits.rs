@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What clients do when the free list is empty: `buf_LRU_get_free_block`, buf/buf0lru.cc, by the rules of the row in `capability`.
+//! The steps of clients when the free list is empty: `buf_LRU_get_free_block`, buf/buf0lru.cc, by the rules of the row in `capability`.
 
 use crate::client::Phase;
 use crate::instance::{Began, Owner};
 use crate::world::World;
 use capability::{Algorithm, LADDER, OnEmpty, Refiller, Search};
 
-/// Work that takes no time still takes this: a client that finds nothing to do must not turn in one instant.
+/// Work that takes no time still takes this: a client that finds nothing to do must not repeat its steps forever at one instant.
 const SHORTEST_NS: u64 = 1000;
 
 impl World<'_> {
@@ -19,7 +19,7 @@ impl World<'_> {
         self.clients[index].instance.unwrap_or(0)
     }
 
-    /// A look at the empty list has failed: what is next.
+    /// Chooses the next step after a look at the empty list has failed.
     pub(crate) fn finds_none(&mut self, index: usize) {
         match self.settings.algorithm {
             Algorithm::Backoff => self.backs_off(index),
@@ -53,7 +53,7 @@ impl World<'_> {
         }
     }
 
-    // ---- legacy: the look at the LRU list, which all of them have
+    // ---- legacy: the look at the LRU list, which all servers have
 
     /// A new round, with a look at the free list.
     fn looks_again(&mut self, index: usize) {
@@ -106,7 +106,7 @@ impl World<'_> {
         self.wait_is_over(index);
     }
 
-    /// There is no clean page where it looked.
+    /// The client has found no clean page.
     pub(crate) fn found_none(&mut self, index: usize) {
         match self.settings.server.legacy {
             OnEmpty::Searches(search) => self.before_writing(index, search),
@@ -128,7 +128,7 @@ impl World<'_> {
         }
     }
 
-    // ---- legacy of MySQL and Percona Server: it writes a page itself
+    // ---- legacy of MySQL and Percona Server: the client writes a page itself
 
     fn before_writing(&mut self, index: usize, search: Search) {
         if search.wakes_cleaner {
@@ -158,7 +158,7 @@ impl World<'_> {
             one.tail.find(true, one.in_use)
         };
         if let Some(place) = place {
-            // it is clean now, and the first clean page of the list is taken: the oldest, for those before it are clean
+            // this page is clean now, and the first clean page of the list is taken: the oldest, because the pages before this one are clean
             one.tail.clean(place);
         }
         one.tail.take(0);
@@ -182,7 +182,7 @@ impl World<'_> {
         self.looks_again(index);
     }
 
-    // ---- MariaDB 10.5: it runs a batch itself
+    // ---- MariaDB 10.5: the client runs a batch itself
 
     fn own_batch(&mut self, index: usize, pages: u32) {
         let (now, instance) = (self.now, self.instance_of(index));
@@ -208,7 +208,7 @@ impl World<'_> {
         }
     }
 
-    // ---- MariaDB from 10.6 on: it waits for the page cleaner
+    // ---- MariaDB from 10.6 on: the client waits for the page cleaner
 
     fn on_condition(&mut self, index: usize, longest_ms: u32) {
         let instance = self.instance_of(index);
@@ -239,7 +239,7 @@ impl World<'_> {
         self.found_none(index);
     }
 
-    /// A batch has begun in `instance`: who waits there looks when its first page is due.
+    /// A batch has begun in `instance`: the clients that wait there look when the batch's first page is due.
     pub(crate) fn tell_waiting(&mut self, instance: usize) {
         if self.on_condition == 0 {
             return;

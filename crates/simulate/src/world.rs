@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The server and its clients at one instant, and the events that are to come. What a client and a refiller do is in files of their own.
+//! The server and its clients at one instant, and the events that are to come. The steps of a client and of a refiller are in files of their own.
 //!
 //! At equal times pages become free first, then refillers wake up, then clients look, each by its number.
 
@@ -92,14 +92,14 @@ impl<'a> World<'a> {
         by_load.or(start.first_wake_ns).unwrap_or(asleep)
     }
 
-    /// The next event of this refiller, in the place of the one that it had.
+    /// The next event of this refiller, instead of the one that it had.
     pub(crate) fn wake_at(&mut self, index: usize, at: u64) {
         let refiller = &mut self.refillers[index];
         refiller.ticket = refiller.ticket.wrapping_add(1);
         self.events.push(Reverse((at, false, index, refiller.ticket)));
     }
 
-    /// The next event of this client, in the place of the one that it had.
+    /// The next event of this client, instead of the one that it had.
     pub(crate) fn client_at(&mut self, index: usize, phase: Phase, at: u64) {
         let client = &mut self.clients[index];
         client.phase = phase;
@@ -107,13 +107,13 @@ impl<'a> World<'a> {
         self.events.push(Reverse((at, true, index, client.ticket)));
     }
 
-    /// Everything before `until`; then it is `until`.
+    /// Runs everything before `until`; then the time is `until`.
     pub(crate) fn run(&mut self, until: u64) {
         while self.step(until) {}
         self.now = until;
     }
 
-    /// Until no client does anything any more, but no longer than `until`.
+    /// Runs until no client does anything any more, but at most until `until`.
     pub(crate) fn run_out(&mut self, until: u64) {
         while self.is_anybody_left() && self.step(until) {}
     }
@@ -139,7 +139,7 @@ impl<'a> World<'a> {
         true
     }
 
-    /// An instance with everything in it that happens until now.
+    /// An instance after everything that happens in it until now.
     pub(crate) fn settled(&mut self, instance: usize) -> &mut Instance {
         let now = self.now;
         let instance = &mut self.instances[instance];
@@ -164,7 +164,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// A page cleaner that does nothing while nobody writes is left out when nobody does.
+/// The refillers. A page cleaner that works only while clients write is left out when no client writes.
 fn refillers(settings: &Settings, count: usize) -> Vec<Refiller> {
     let one = |kind, instances| Refiller { kind, instances, state: State::Asleep, is_called: false, ticket: 0 };
     let mut all = Vec::new();

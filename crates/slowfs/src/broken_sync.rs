@@ -27,7 +27,7 @@ const PAGE: usize = 4096;
 const VARIABLE: &str = "WRINGER_BROKEN_SYNC";
 
 impl Lost {
-    /// `None`: nobody has asked for a layer that lies.
+    /// `None`: the variable is not set, and the layer does not lie.
     pub(crate) fn when_asked() -> Option<Self> {
         std::env::var_os(VARIABLE).map(|_| Self::default())
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// `O_DIRECT` wants addresses aligned to the logical block of the device, 4096 bytes at most in practice.
 const ALIGN: usize = 4096;
-/// A request carries at most 1 MiB, mostly one page of a database: with two sizes little is wasted, and each buffer fits again.
+/// A request carries at most 1 MiB, mostly one page of a database. With two sizes little memory is wasted, and a free buffer fits the next request.
 const SIZES: [usize; 2] = [64 * 1024, 1024 * 1024 + ALIGN];
 /// Free buffers that are kept, by size: 256 small ones and 16 large ones take 32 MiB.
 const KEPT: [usize; 2] = [256, 16];

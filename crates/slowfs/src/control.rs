@@ -6,7 +6,7 @@
 //! | `{"do":"get"}` | `{"delay":{"read_us":0,"write_us":0,"sync_us":0,"mode":"add"},"model":{...}}`, the medians and the whole disk model |
 //! | `{"do":"set","delay":{...}}` | the same, when the new delay is in force |
 //! | `{"do":"set","model":{...}}` | the same, for a disk model; its credits and queues start anew |
-//! | `{"do":"hold","model":{...}}` | the same, for as long as this connection is open or until it says `let_go`: then the model from before is back, unless somebody has set another one meanwhile. One connection at a time can hold |
+//! | `{"do":"hold","model":{...}}` | the same, for as long as this connection is open or until it says `let_go`: then the model from before is back, unless another client has set a model in the meantime. One connection at a time can hold |
 //! | `{"do":"let_go"}` | the same |
 //! | `{"do":"stats"}` | [`Stats`] |
 //! | `{"do":"keeper"}` | [`Kept`]; only a disk's keeper answers it; a keeper answers `get` too |
@@ -225,7 +225,7 @@ fn converse(stream: UnixStream, conversation: &mut Conversation<'_, impl Control
     Some(())
 }
 
-/// One client. What it holds ends with it.
+/// The conversation with one client. A model that the client holds ends with the conversation.
 struct Conversation<'a, L: Controlled> {
     layer: &'a L,
     told: &'a Told,
@@ -283,7 +283,7 @@ impl<'a, L: Controlled> Conversation<'a, L> {
 
     fn let_go(&mut self) -> Result<(), String> {
         let Some(Held { model, before }) = self.held.take() else { return Ok(()) };
-        // what somebody else has set meanwhile stays
+        // a model that another client has set in the meantime stays
         let back = if self.layer.model() == model { self.set(before) } else { Ok(()) };
         self.is_held.store(false, Ordering::SeqCst);
         back
@@ -389,7 +389,7 @@ mod tests {
         one.hold(&slow(1).into()).unwrap();
     }
 
-    /// Without a free descriptor accept(2) fails at once, again and again. So it does on a non-blocking listener.
+    /// Without a free descriptor accept(2) fails at once, again and again. The same happens on a non-blocking listener.
     #[test]
     fn a_listener_that_cannot_accept_costs_no_processor() {
         let folder = tempfile::tempdir().unwrap();

@@ -205,7 +205,7 @@ impl Engine {
         }
     }
 
-    /// Counted first: whoever has the reply finds it counted.
+    /// Counts before it sends: a client that has the reply finds the request counted.
     fn send(&self, done: Done, reply: impl FnOnce()) {
         let since = |moment: MonotonicNs| moment.saturating_sub(done.work.arrived);
         let answered = Answered { own_ns: since(done.done), asked_ns: since(done.asked), got_ns: since(now()) };

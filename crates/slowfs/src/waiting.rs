@@ -50,9 +50,9 @@ impl Looker {
         Self { looking: AtomicUsize::new(0), at_once: threads / 2 }
     }
 
-    /// A thread that runs is inspected again: it may have sent the request and not sleep yet. Waking the layer takes it some time, most of all on a
-    /// virtual machine; and a layer that was woken on the thread's own processor gives it back by sleeping, not by a yield, because its priority is
-    /// higher.
+    /// A thread that runs is inspected again: it may have sent the request and not sleep yet. The thread needs some time to wake the layer, most of
+    /// all on a virtual machine. A layer that was woken on the thread's own processor gives the processor back by sleeping, not by a yield, because
+    /// the layer's priority is higher.
     pub(crate) fn look(&self, asked: Asked) -> Seen {
         if asked.direct {
             return Seen::Waits;
@@ -78,7 +78,7 @@ impl Looker {
     }
 }
 
-/// Before each further look at a thread that runs. Short: where the request is read-ahead, it is answered so much later.
+/// The pauses before each further look at a thread that runs. They are short, because a read-ahead request is answered later by this time.
 const PAUSES: [Duration; 2] = [Duration::from_micros(10), Duration::from_micros(50)];
 
 enum Looked {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a name and what goes with it to a [`Workload`].
+//! Builds a [`Workload`] from its name, its tables and its options.
 
 use crate::distribution::Distribution;
 use crate::{Name, Options, SETTINGS, Slot, Workload, pgbench, sysbench};
@@ -8,13 +8,13 @@ use capability::Protocol;
 /// The tables that a load runs on, and over how many connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
-    /// They are `sbtest1` to `sbtest<tables>`; each group of like statements in a transaction goes to one of them.
+    /// They are `sbtest1` to `sbtest<tables>`; each group of statements of one class in a transaction goes to one of these tables.
     pub tables: u32,
     /// Rows in each table: keys are drawn from 1 to this.
     pub table_size: u64,
     /// Branches in pgbench's tables; each has 10 tellers and 100,000 accounts.
     pub scale: u32,
-    /// `select_random_*` cut the keys into so many segments; `bulk_insert` has so many tables.
+    /// `select_random_*` cut the keys into this many segments; `bulk_insert` has this many tables.
     pub connections: u32,
 }
 
@@ -36,10 +36,10 @@ pub enum Error {
     Empty { name: Name },
 }
 
-/// Builds a workload; what it is told is fixed from here on.
+/// Builds a workload; its settings do not change after that.
 ///
 /// # Errors
-/// A number with which there is nothing to send, or more than one statement can hold.
+/// A number that leaves nothing to send, or that needs more than one statement can hold.
 pub fn build(
     name: Name,
     protocol: Protocol,
@@ -70,8 +70,8 @@ fn check(tables: &Tables, options: &Options) -> Result<(), Error> {
     })
 }
 
-/// The statements that make the tables of a workload that does not run on filled ones: those of `bulk_insert`, one table a connection,
-/// dropped first so that keys begin at 1. Empty for all others.
+/// The statements that make the tables of a workload that does not run on filled ones: those of `bulk_insert`, one table for each connection. They
+/// drop the tables first, so that keys begin at 1. Empty for all other workloads.
 pub fn setup(name: Name, tables: &Tables) -> Vec<String> {
     let statements = |table: String| {
         let columns = "id INTEGER NOT NULL, k INTEGER DEFAULT '0' NOT NULL, PRIMARY KEY (id)";

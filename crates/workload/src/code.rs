@@ -22,16 +22,16 @@ impl fmt::Display for Code {
 }
 
 impl Code {
-    /// The transaction lost against another one, and may be tried again. sysbench ignores the same: MySQL's
-    /// `ER_LOCK_DEADLOCK`, `ER_LOCK_WAIT_TIMEOUT`, `ER_CHECKREAD`; PostgreSQL's `serialization_failure`, `deadlock_detected`, and
-    /// `unique_violation`, which is what two transactions get that delete and insert the same key at the same time. As a key may also
-    /// just be there, it is tried again with other values: see [`Self::is_duplicate_key`].
+    /// The transaction lost against another one, and may be tried again. sysbench ignores the same errors: MySQL's `ER_LOCK_DEADLOCK`,
+    /// `ER_LOCK_WAIT_TIMEOUT`, `ER_CHECKREAD`; PostgreSQL's `serialization_failure`, `deadlock_detected`, and `unique_violation`, which two
+    /// transactions get that delete and insert the same key at the same time. Because the key may also simply exist, the transaction is then tried
+    /// again with other values: see [`Self::is_duplicate_key`].
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Number(1213 | 1205 | 1020))
             || matches!(self, Self::State(state) if matches!(state, b"40001" | b"40P01" | b"23505"))
     }
 
-    /// There is such a row already: with the same values it may be so for ever. `unique_violation`; MySQL's `ER_DUP_ENTRY`.
+    /// Such a row exists already: with the same values the error may come again forever. `unique_violation`; MySQL's `ER_DUP_ENTRY`.
     pub fn is_duplicate_key(&self) -> bool {
         matches!(self, Self::Number(1062)) || matches!(self, Self::State(state) if state == b"23505")
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a load sends: workloads by name, their options, the distributions of keys, and the statements that come of them.
+//! The content of a load: workloads by name, their options, the distributions of keys, and the resulting statements.
 //!
-//! In: a [`Name`] with [`Options`], [`Tables`] and a [`distribution::Distribution`], or the text of a user's own file
-//! ([`file::WorkloadFile`]). Out: a [`Workload`], which draws one [`Transaction`] after the other from a generator that it is given. The
-//! command line, experiment files and workload files all read their words here: [`SETTINGS`] is the one table of options.
+//! In: a [`Name`] with [`Options`], [`Tables`] and a [`distribution::Distribution`], or the text of a user's own file ([`file::WorkloadFile`]). Out:
+//! a [`Workload`], which draws one [`Transaction`] after the other from the caller's generator. The command line, experiment files and workload files
+//! all use the words of this crate: [`SETTINGS`] is the one table of options.
 //!
 //! Not here: sending anything (`load`). No I/O, no clock, no randomness of its own.
 
@@ -28,7 +28,7 @@ pub use settings::{Setting, Slot};
 pub use sysbench::{Options, SETTINGS};
 pub use transaction::{Kind, Param, StatementSpec, Transaction, Workload};
 
-/// Small, fast and seedable; one a connection, so that a seed means the same load whatever the number of threads.
+/// Small, fast and seedable. Each connection has its own, so that a seed means the same load whatever the number of threads.
 pub type Rng = rand_xoshiro::Xoshiro256PlusPlus;
 /// The traits to draw from [`Rng`].
 pub use rand_xoshiro::rand_core;

@@ -67,7 +67,7 @@ impl Name {
         !matches!(self, OltpPointSelect | OltpReadOnly | SelectRandomPoints | SelectRandomRanges | PgbenchSelectOnly)
     }
 
-    /// Whether an experiment may name it: `bulk_insert` brings tables of its own, and an experiment's arms share theirs.
+    /// Whether an experiment may name it: `bulk_insert` brings its own tables, but the arms of an experiment share their tables.
     pub fn in_experiments(self) -> bool {
         self != Name::BulkInsert
     }

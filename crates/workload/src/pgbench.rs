@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! pgbench's built-in scripts, as the statements that a server sees from pgbench 15 on tables of the same scale.
 //!
-//! The same SQL goes to the MySQL family, but for its END, which is COMMIT there.
+//! The same SQL goes to the MySQL family, except pgbench's END, which is COMMIT there.
 
 use crate::distribution::{Distribution, Draw as _, Sampler};
 use crate::{Kind, Name, Rng, StatementSpec, Tables, Transaction, Workload};
@@ -10,7 +10,7 @@ use capability::Protocol;
 /// Rows for each unit of the scale.
 pub const TELLERS: u64 = 10;
 pub const ACCOUNTS: u64 = 100_000;
-/// A transfer is from minus this to this.
+/// The amount of a transfer is from minus this number to this number.
 const DELTA_MOST: i64 = 5000;
 
 pub(crate) fn build(
@@ -101,7 +101,7 @@ impl Workload for Pgbench {
 
     fn next(&self, rng: &mut Rng, transaction: &mut Transaction) {
         let account = signed(self.accounts.sample(rng));
-        // drawn by every script, as pgbench does, but for the one that has no use for them
+        // every script draws these, as in pgbench, except the script that does not use them
         let (branch, teller, delta) = if self.script.len() == 1 {
             (0, 0, 0)
         } else {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a row of the table of options is. The table itself is [`crate::SETTINGS`], beside the statements that its rows shape.
+//! The rows of the table of options. The table itself is [`crate::SETTINGS`], beside the statements that its rows shape.
 
 use crate::{Name, Options};
 use std::ops::RangeInclusive;
 
-/// One option, for every front that takes it.
+/// One option, for the command line and for the files that accept it.
 #[derive(Debug)]
 pub struct Setting {
     /// The key in an experiment file, `sum_ranges`; see [`Self::flag`].
     pub name: &'static str,
-    /// For people; empty where the name says it all.
+    /// Help for people; empty where the name says it all.
     pub help: &'static str,
     /// The workloads that have it.
     pub of: &'static [Name],
-    /// Whether an experiment file takes it, and not the command line alone.
+    /// Whether experiment files accept it, and not only the command line.
     pub in_experiments: bool,
     slot: fn(&mut Options) -> Slot<'_>,
 }
 
-/// Where the value of a setting stands, to be read or written.
+/// The place of a setting's value, to read or to write it.
 #[derive(Debug)]
 pub enum Slot<'a> {
     Flag(&'a mut bool),
@@ -37,7 +37,7 @@ impl Setting {
         Self { name, help, of, in_experiments, slot }
     }
 
-    /// On the command line, without its dashes: `sum-ranges`. `sum_ranges` is taken, too.
+    /// The option on the command line, without its dashes: `sum-ranges`. `sum_ranges` is accepted, too.
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")
     }
@@ -64,13 +64,13 @@ impl Field for u64 {
     }
 }
 
-/// Makes of the table of options both [`Options`](crate::Options), one field a row, and [`SETTINGS`](crate::SETTINGS).
+/// Makes [`Options`](crate::Options), with one field for each row, and [`SETTINGS`](crate::SETTINGS) from the table of options.
 ///
-/// A row is `name: type = default, limits, workloads that have it, whether an experiment takes it, "help";`. The type is `u64` or
-/// `bool`; a `bool` has no use for its limits.
+/// A row is `name: type = default, limits, workloads that have it, whether an experiment accepts it, "help";`. The type is `u64` or `bool`; the
+/// limits of a `bool` are ignored.
 macro_rules! settings {
     ($($name:ident: $type:ty = $default:expr, $limits:expr, $of:expr, $in_experiments:expr $(, $help:literal)?;)*) => {
-        /// What a transaction consists of, under sysbench's names. Counts are statements a transaction.
+        /// The parts of a transaction, under sysbench's names. Counts are statements in a transaction.
         #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
         pub struct Options {
             $($(#[doc = $help])? pub $name: $type,)*
@@ -83,7 +83,7 @@ macro_rules! settings {
             }
         }
 
-        /// Every option there is, in the order in which people are told of them.
+        /// All options, in the order in which people see them.
         pub const SETTINGS: &[$crate::Setting] = &[$($crate::Setting::new(
             stringify!($name),
             concat!($($help)?),
@@ -95,5 +95,5 @@ macro_rules! settings {
 }
 pub(crate) use settings;
 
-/// Stands for the limits of a `bool`.
+/// The limits of a `bool`, which are ignored.
 pub(crate) const ON_OFF: RangeInclusive<u64> = 0..=1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! sysbench's workloads: their options, and the statements that a server sees from sysbench 1.0.20 with the same options. A new option is
-//! a row of [`SETTINGS`] and what it does further down, in this file alone.
+//! sysbench's workloads: their options, and the statements that a server sees from sysbench 1.0.20 with the same options. A new option needs a row of
+//! [`SETTINGS`] and its effect further down, and nothing outside of this file.
 //!
 //! A transaction is a list of parts. A part is a number of statements of one class, all on one table that is drawn evenly
 //! among the tables; their keys are drawn from the distribution in force.
@@ -25,13 +25,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const READS: [Name; 2] = [OltpReadOnly, OltpReadWrite];
 const WRITES: [Name; 2] = [OltpReadWrite, OltpWriteOnly];
-/// Those that look for rows by id and insert none, so that an id beyond the last row stays one without a row.
+/// The workloads that look for rows by id and insert none, so that an id beyond the last row stays without a row.
 const IDS: [Name; 5] = [OltpPointSelect, OltpReadOnly, OltpUpdateIndex, OltpUpdateNonIndex, OltpDelete];
 const TRANSACTIONS: [Name; 3] = [OltpReadOnly, OltpReadWrite, OltpWriteOnly];
 
 /// Keys are signed 64-bit numbers at the server; half of them leaves room for ranges beyond the last row.
 pub(crate) const MOST_ROWS: u64 = 1 << 62;
-/// Of one kind in one transaction; beyond it a transaction is a batch job, not a load.
+/// Statements of one kind in one transaction; with more of them, a transaction is a batch job and not a load.
 const STATEMENTS: RangeInclusive<u64> = 0..=100_000;
 const ROWS: RangeInclusive<u64> = 1..=MOST_ROWS;
 /// Both protocols count the parameters of a statement in 16 bits.
@@ -50,7 +50,7 @@ settings! {
     index_updates: u64 = 1, STATEMENTS, WRITES, true;
     non_index_updates: u64 = 1, STATEMENTS, WRITES, true;
     delete_inserts: u64 = 1, STATEMENTS, WRITES, true;
-    // the arms of an experiment share their tables: each would hand out the same keys
+    // the arms of an experiment share their tables: each arm would hand out the same keys
     auto_inc: bool = true, ON_OFF, [OltpInsert], false, "off: oltp_insert gives its keys itself";
     random_points: u64 = 10, PARAMETERS, [SelectRandomPoints], true, "Values in the IN list of select_random_points";
     number_of_ranges: u64 = 10, PAIRS_OF_PARAMETERS, [SelectRandomRanges], true, "Ranges in a statement of select_random_ranges";
@@ -60,13 +60,13 @@ settings! {
     bulk_rows: u64 = 500, PAIRS_OF_PARAMETERS, [BulkInsert], false, "Rows in a statement of bulk_insert";
 }
 
-/// Statements with the same text but for the table's number.
+/// Statements with the same text, except the table's number.
 struct Class {
     name: &'static str,
     kind: Kind,
     /// `{}` is the table, `?` a placeholder.
     template: &'static str,
-    /// What follows the template: this, so many times, with that between; then the last text.
+    /// The list after the template: an item, the number of items, the text between two items, and the text after the list.
     list: Option<(&'static str, u64, &'static str, &'static str)>,
 }
 
@@ -169,7 +169,7 @@ impl Builder<'_> {
             OltpWriteOnly => self.framed(Self::writes),
             OltpUpdateIndex => self.part(&INDEX_UPDATE, options.index_updates, Values::Id),
             OltpUpdateNonIndex => self.part(&NON_INDEX_UPDATE, options.non_index_updates, Values::TextAndId),
-            // to the MySQL family a key of 0 is one to hand out, and that is what sysbench sends
+            // in the MySQL family a key of 0 tells the server to hand out a key; sysbench sends 0
             OltpInsert if options.auto_inc && self.protocol == Protocol::Mysql => {
                 self.part(&INSERT, 1, Values::RowWithKeyZero);
             }
@@ -243,7 +243,7 @@ impl Builder<'_> {
 struct Sysbench {
     statements: Vec<StatementSpec>,
     parts: Vec<Part>,
-    /// BEGIN and COMMIT.
+    /// The statements BEGIN and COMMIT.
     frame: Option<(usize, usize)>,
     tables: u32,
     ids: Sampler,
@@ -253,7 +253,7 @@ struct Sysbench {
     segments: u32,
     range_size: u64,
     delta: u64,
-    /// The last key handed out where the client makes the keys.
+    /// The last key that was handed out, when the client makes the keys.
     inserted: AtomicU64,
 }
 
@@ -346,7 +346,7 @@ impl Sysbench {
         }
     }
 
-    /// From 0.
+    /// The table's index, from 0.
     fn table(&self, part: &Part, rng: &mut Rng) -> usize {
         match part.values {
             // these two know one table only, as with sysbench
@@ -360,14 +360,14 @@ impl Sysbench {
         signed(self.ids.sample(rng))
     }
 
-    /// k, c and pad.
+    /// Adds k, c and pad.
     fn row(&self, rng: &mut Rng, transaction: &mut Transaction) {
         transaction.int(self.id(rng));
         transaction.text(|out| push_groups(rng, C_GROUPS, out));
         transaction.text(|out| push_groups(rng, PAD_GROUPS, out));
     }
 
-    /// The first of `count` keys that nobody else gets.
+    /// The first of `count` keys that no other statement gets.
     fn new_ids(&self, count: u64) -> i64 {
         signed(self.inserted.fetch_add(count, Ordering::Relaxed) + 1)
     }

@@ -230,7 +230,7 @@ proptest! {
     }
 }
 
-/// Whatever a setting is set to, it stands in the options, and nowhere else; its default is within its limits; each has an own name.
+/// A setting changes its own field of the options and no other field; its default is within its limits; each setting has its own name.
 #[test]
 fn settings_are_the_fields_of_the_options() {
     let defaults = Options::default();

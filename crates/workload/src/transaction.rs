@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which statements make up a transaction, and with which values: all that an engine needs to know of a workload.
+//! The statements of a transaction with their values: all that an engine needs to know about a workload.
 
 use crate::{Code, Rng};
 use capability::Protocol;
@@ -15,7 +15,7 @@ pub enum Kind {
 /// One statement as the server prepares it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatementSpec {
-    /// What latencies are grouped by: `point_select`. Several statements (one a table) may share a class.
+    /// The group of its latencies: `point_select`. Several statements (one for each table) may share a class.
     pub class: String,
     pub kind: Kind,
     /// `?` as placeholder for MySQL, `$1` for PostgreSQL.
@@ -80,14 +80,14 @@ impl Transaction {
         self.steps.push(Step { statement: narrow(statement), first_param: narrow(self.params.len()), pause_ns: 0 });
     }
 
-    /// The client waits for so long before it sends the step that was added last.
+    /// The client waits this long before it sends the step that was added last.
     pub fn pause(&mut self, ns: u64) {
         if let Some(step) = self.steps.last_mut() {
             step.pause_ns = ns;
         }
     }
 
-    /// The connection stays idle for so long after this transaction, in a closed loop.
+    /// The connection stays idle for this long after this transaction, in a closed loop.
     pub fn think(&mut self, ns: u64) {
         self.think_ns = ns;
     }
@@ -97,7 +97,7 @@ impl Transaction {
         self.think_ns
     }
 
-    /// Before step `index` (below [`Self::len`]).
+    /// The pause before step `index` (below [`Self::len`]).
     #[inline]
     pub fn pause_ns(&self, index: usize) -> u64 {
         self.steps[index].pause_ns
@@ -107,7 +107,7 @@ impl Transaction {
         self.params.push(Param::Int(value));
     }
 
-    /// `write` appends the parameter's bytes.
+    /// Adds a text parameter; `write` appends its bytes.
     pub fn text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let text = self.append(write);
         self.params.push(text);
@@ -117,7 +117,7 @@ impl Transaction {
         self.params.push(value);
     }
 
-    /// A text that becomes no parameter of the last step by itself.
+    /// Adds a text that does not become a parameter of the last step by itself.
     pub(crate) fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Param {
         let start = narrow(self.text.len());
         write(&mut self.text);
@@ -154,7 +154,7 @@ fn narrow(value: usize) -> u32 {
 
 /// What a connection sends, transaction after transaction.
 pub trait Workload: Send + Sync {
-    /// Every statement there is, in a fixed order.
+    /// All statements, in a fixed order.
     fn statements(&self) -> &[StatementSpec];
 
     /// Adds the steps of the next transaction to `transaction`, which comes empty. Does not allocate once `transaction` has grown.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where a counter of the free list does not say what it seems to say.
+//! Known faults: counters of the free list whose values do not mean what they seem to mean.
 
 use super::between;
 use crate::Flavour::{self, Mariadb, Mysql, Percona};
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// A known fault, in the versions from `since` (included) to `until` (excluded).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bug {
-    /// As its tracker numbers it.
+    /// The bug's name in its tracker.
     pub name: &'static str,
     #[serde(skip)]
     pub flavour: Flavour,
@@ -17,7 +17,7 @@ pub struct Bug {
     pub since: &'static [u32],
     #[serde(skip)]
     pub until: &'static [u32],
-    /// The counters that it is about.
+    /// The wrong counters.
     pub counters: &'static [&'static str],
     pub says: &'static str,
     pub source: &'static str,
@@ -99,7 +99,7 @@ pub(super) const BUGS: &[Bug] = &[
     Bug { flavour: Mariadb, since: &[10, 1], until: &[10, 2], ..COMPRESSED },
 ];
 
-/// What is known to be wrong with the counters of this version.
+/// The known faults of the counters of this version.
 pub fn bugs(flavour: Flavour, version: &Version) -> impl Iterator<Item = &'static Bug> + use<> {
     let version = version.clone();
     BUGS.iter().filter(move |bug| bug.flavour == flavour && between(&version, bug.since, bug.until))

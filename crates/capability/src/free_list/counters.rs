@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the counters of the free list mean. The names with a small first letter are metrics of `information_schema.INNODB_METRICS`, which are off until somebody turns them on.
+//! The meaning of the counters of the free list. Names with a small first letter are metrics of `information_schema.INNODB_METRICS`, which are off
+//! until a user turns them on.
 
 use super::Counter;
 
@@ -78,7 +79,7 @@ pub(super) const PERCONA: &[Counter] = &[
     BATCH_EVICTED,
     FREE,
 ];
-/// Also of XtraDB in MariaDB 10.1.
+/// XtraDB in MariaDB 10.1 has the same counters.
 pub(super) const PERCONA_5_6: &[Counter] =
     &[PERCONA_WAIT_FREE, LRU_FLUSHED, SEARCH, SCANNED, SINGLE, SINGLE_FAILED, BATCH_FLUSHED, BATCH_EVICTED, FREE];
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The function in which a query waits for a free page, as a program's table of symbols names it: there a probe sees each wait from its begin to its end.
+//! The function in which a query waits for a free page, by its name in a program's symbol table. A probe on this function sees each wait from its
+//! begin to its end.
 
 use super::{Evidence, between};
 use crate::Flavour::{self, Mariadb, Mysql, Percona};
 use crate::Version;
 
-/// Of the versions from `since` (included) to `until` (excluded).
+/// The function in the versions from `since` (included) to `until` (excluded).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Function {
     pub flavour: Flavour,
@@ -13,7 +14,7 @@ pub struct Function {
     pub until: &'static [u32],
     /// `buf_LRU_get_free_block`, with its arguments, as the Itanium C++ ABI writes it.
     pub symbol: &'static str,
-    /// What a distribution calls the package that has the symbols of a program without them.
+    /// The distribution's package with the symbols, for a program that does not contain them.
     pub package: &'static str,
     pub evidence: Evidence,
     pub source: &'static str,
@@ -63,7 +64,7 @@ pub(super) const ALL: &[Function] = &[
     },
 ];
 
-/// The function of this version; `None` when nobody has looked at it.
+/// The function of this version; `None` for a version that was not examined.
 pub fn waiting_function(flavour: Flavour, version: &Version) -> Option<&'static Function> {
     ALL.iter().find(|it| it.flavour == flavour && between(version, it.since, it.until))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! MariaDB: XtraDB in 10.1, with two threads that refill; from 10.5 on ways of its own.
+//! MariaDB: XtraDB in 10.1, with two threads that refill the free list; from 10.5 on MariaDB has methods of its own.
 
 use super::mysql::{SEARCH, SEARCH_5_6};
 use super::percona::{BY_FIFTY, BY_ONE_5_6};
@@ -8,7 +8,7 @@ use crate::Flavour;
 
 const TOP_UP: Refiller =
     Refiller::Cleaner { period_ms: 1000, can_be_woken: true, only_if_active: false, keeps_half: true };
-/// XtraDB's page cleaner in MariaDB refills as well.
+/// In MariaDB, XtraDB's page cleaner refills the free list, too.
 const SECOND: Refiller =
     Refiller::Cleaner { period_ms: 1000, can_be_woken: false, only_if_active: false, keeps_half: false };
 

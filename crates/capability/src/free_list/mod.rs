@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What InnoDB does about an empty free list: what a query does that needs a page, who makes pages free, and how long he sleeps.
+//! InnoDB's handling of an empty free list: the steps of a query that needs a page, the threads that make pages free, and the sleeps of these
+//! threads.
 //!
-//! - [`free_list`]: the row of one version; nothing for a version that nobody has looked at. It is never taken from a neighbour.
-//! - [`FreeList`]: one row, with where it is known from and how ([`Evidence`]).
+//! - [`free_list`]: the row of one version; `None` for a version that was not examined. A row is never taken from a neighbouring version.
+//! - [`FreeList`]: one row, with its source and the kind of its evidence ([`Evidence`]).
 //! - [`waiting_function`]: the function in which a query waits, for a probe.
-//! - [`bugs`]: what is wrong with its counters; [`setting`]: its variables, and whether they can be set while it runs; [`watches`]: what tells of
-//!   trouble in a version where there is nothing to set.
+//! - [`bugs`]: the faults of a version's counters; [`setting`]: its variables, and whether they can be set while the server runs; [`watches`]: the
+//!   signs of trouble in a version that has nothing to set.
 //! - [`Ladder`]: how long a query waits before each of its tries, under Percona Server's `backoff`.
 //!
-//! Not here: what follows from it. `simulate` computes that.
+//! Not here: the effects on a load. `simulate` computes them.
 
 mod bug;
 mod counters;
@@ -29,11 +30,11 @@ pub use watch::{Watch, watches};
 use crate::{Flavour, Version};
 use serde::Serialize;
 
-/// A value of `innodb_empty_free_list_algorithm`. Servers without that variable have one way only: it is called `legacy` here.
+/// A value of `innodb_empty_free_list_algorithm`. Servers without that variable have only one algorithm: it is called `legacy` here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
-    /// A query only waits, and looks again and again.
+    /// A query only waits, and looks at the free list again and again.
     Backoff,
     /// A query makes a page free itself.
     Legacy,
@@ -48,17 +49,17 @@ impl Algorithm {
     }
 }
 
-/// What is known of a row's versions.
+/// How the content of a row is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
-    /// Run, and what it did was measured.
+    /// A server of these versions was run, and its behaviour was measured.
     Measured,
     /// The source of one of these versions was read.
     Read,
-    /// Sources before and after were read, and say the same.
+    /// The sources of an earlier and of a later version were read, and agree.
     Between,
-    /// Something in it, or a version at which it begins or ends, is taken from what was read elsewhere.
+    /// A part of the row, or a version at which the row begins or ends, is concluded from something that was read elsewhere.
     Assumed,
 }
 
@@ -81,22 +82,22 @@ pub struct FreeList {
     pub until: &'static [u32],
     /// The algorithms that can be set; the first is the default.
     pub algorithms: &'static [Algorithm],
-    /// Whether each failed try under `backoff` wakes who refills.
+    /// Whether each failed try under `backoff` wakes the thread that refills.
     pub backoff_wakes: bool,
     pub legacy: OnEmpty,
     pub refillers: &'static [Refiller],
-    /// By which call the refillers sleep.
+    /// The system call by which the refillers sleep.
     pub sleep: SleepCall,
     pub batch: BatchLimit,
-    /// Default of `innodb_lru_scan_depth`: so many free pages an instance is filled up to.
+    /// Default of `innodb_lru_scan_depth`: the free list of an instance is filled up to this many pages.
     pub scan_depth: u32,
-    /// An instance never has fewer pages in use than this: below it, no batch takes one away.
+    /// An instance always has at least this many pages in use: with fewer, no batch takes a page away.
     pub least_in_use: u32,
-    /// How many buffer pool instances there may be.
+    /// The most buffer pool instances.
     pub instances_max: u32,
     pub counters: &'static [Counter],
     pub evidence: Evidence,
-    /// Files and versions that were read, or what was run.
+    /// Files and versions that were read, or servers that were run.
     pub source: &'static str,
 }
 
@@ -105,7 +106,7 @@ pub struct FreeList {
 pub enum OnEmpty {
     /// Looks for a clean page at the end of the LRU list, then writes one dirty page itself.
     Searches(Search),
-    /// As [`OnEmpty::Searches`], but makes a batch of so many pages free itself, or waits for one that runs.
+    /// As [`OnEmpty::Searches`], but the query itself makes a batch of this many pages free, or waits for a running batch.
     OwnBatch { depth: u32, pages: u32 },
     /// Looks for a clean page, wakes the page cleaner, and waits on a condition for `longest_ms` at most, again and again.
     WaitsForCleaner { depth: u32, longest_ms: u32 },
@@ -114,24 +115,24 @@ pub enum OnEmpty {
 /// MySQL's way, step by step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Search {
-    /// Waits first for an LRU batch that runs, when the doublewrite buffer is on. No counter counts that.
+    /// First waits for a running LRU batch, when the doublewrite buffer is on. No counter counts this wait.
     pub waits_for_batch: bool,
-    /// How many pages of the LRU list the first look goes through; `None`: `innodb_lru_scan_depth`. Later looks go through all.
+    /// The number of pages of the LRU list that the first look inspects; `None`: `innodb_lru_scan_depth`. Later looks inspect all pages.
     pub depth: Option<u32>,
     /// Each round without a page wakes the page cleaner.
     pub wakes_cleaner: bool,
     /// Sleep before each round from the third on, in microseconds.
     pub sleep_us: u32,
-    /// The write of a single page takes a clean one instead, where it comes to one first.
+    /// The flush of a single page takes a clean page instead, if it meets a clean page first.
     pub single_flush_takes_clean: bool,
 }
 
 /// A thread that makes pages free.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Refiller {
-    /// Percona Server's LRU manager: sleeps as long as its own rule says.
+    /// Percona Server's LRU manager: it sleeps as long as its own rule says.
     Manager {
-        /// One thread for each buffer pool instance, or one for all.
+        /// One thread for each buffer pool instance, or one thread for all instances.
         per_instance: bool,
         adapt: Adapt,
     },
@@ -140,16 +141,16 @@ pub enum Refiller {
         period_ms: u32,
         /// A query without a page can wake it.
         can_be_woken: bool,
-        /// It does nothing while nobody writes.
+        /// The page cleaner does nothing while no client writes.
         only_if_active: bool,
-        /// Woken as soon as fewer than half of `innodb_lru_scan_depth` pages are free; a list above that it leaves alone.
+        /// The page cleaner is woken as soon as fewer than half of `innodb_lru_scan_depth` pages are free; it does not fill a list with more.
         keeps_half: bool,
     },
 }
 
-/// How an LRU manager changes its sleep S, each time that it wakes up. With M for the target:
-/// fewer than M / 100 pages free and the last batch made progress: S = 0. More than M / 5 free, or fewer than M / 100 and no progress:
-/// S + step up, up to the longest. Fewer than M / 20 free: S - step down. All divisions are of whole numbers.
+/// How an LRU manager changes its sleep S each time that it wakes up, with a target of M pages. If fewer than M / 100 pages are free and the last
+/// batch made progress: S = 0. If more than M / 5 pages are free, or fewer than M / 100 without progress: S + step up, up to the longest. If fewer
+/// than M / 20 are free: S - step down. All divisions are of whole numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Adapt {
     pub step_up_ms: u32,
@@ -164,7 +165,7 @@ pub struct Adapt {
 pub enum Target {
     /// `innodb_lru_scan_depth` of each instance that the thread fills.
     Depth,
-    /// The same, but no more than the LRU list is long.
+    /// The same, but at most the length of the LRU list.
     DepthOrLength,
 }
 
@@ -181,11 +182,11 @@ pub enum Progress {
 pub enum Clock {
     /// Time is read in whole milliseconds.
     IntegerMs,
-    /// Time is read in nanoseconds, and the rest is cut to whole milliseconds: mostly one less.
+    /// Time is read in nanoseconds, and the rest is cut to whole milliseconds: mostly one millisecond less.
     TruncatedMs,
 }
 
-/// By which call of the system a server's threads sleep.
+/// The system call by which a server's threads sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SleepCall {
     /// `select` without files: `os_thread_sleep`, os/os0thread.cc of InnoDB 5.6.
@@ -195,8 +196,9 @@ pub enum SleepCall {
 }
 
 impl SleepCall {
-    /// How much later than after `asked_us` microseconds the kernel may wake the thread, beyond the 50 us of slack that every sleep has. Linux lets a
-    /// `select` be late by a thousandth of its time (`select_estimate_accuracy`, fs/select.c), so that it can put several timers into one interrupt.
+    /// The additional slack of a sleep of `asked_us` microseconds: the time by which the kernel may wake the thread late, beyond the 50 us of slack
+    /// that every sleep has. Linux lets a `select` be late by a thousandth of its time (`select_estimate_accuracy`, fs/select.c), so that it can put
+    /// several timers into one interrupt.
     pub fn more_slack_us(self, asked_us: u64) -> u64 {
         match self {
             Self::Select => (asked_us / 1000).saturating_sub(TIMER_SLACK_US),
@@ -205,19 +207,19 @@ impl SleepCall {
     }
 }
 
-/// Of a thread that sets none: Linux, `init_task.timer_slack_ns`.
+/// The slack of a thread that sets none: Linux, `init_task.timer_slack_ns`.
 const TIMER_SLACK_US: u64 = 50;
 
-/// How much one LRU batch of an instance may do.
+/// The limit of one LRU batch of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchLimit {
-    /// So many pages in all as `innodb_lru_scan_depth` says.
+    /// As many pages in all as `innodb_lru_scan_depth` says.
     Pages,
-    /// Written pages alone count, in chunks of so many.
+    /// Only written pages count, in chunks of this many.
     ChunksOfWrites(u32),
 }
 
-/// What a status counter means there, under each algorithm.
+/// The meaning of a status counter in these versions, under each algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Counter {
     pub name: &'static str,
@@ -225,7 +227,7 @@ pub struct Counter {
     pub legacy: &'static str,
 }
 
-/// Below so many pages an instance, a server does not take `backoff`: XtraDB 5.6.36, and percona/percona-server pull requests 281, 1262.
+/// With fewer pages than this in an instance, a server does not accept `backoff`: XtraDB 5.6.36, and percona/percona-server pull requests 281, 1262.
 pub const BACKOFF_PAGES_MIN: u64 = 5 * 256;
 /// The least `innodb_lru_scan_depth`: manuals of MySQL, Percona Server and MariaDB.
 pub const SCAN_DEPTH_MIN: u32 = 100;
@@ -241,12 +243,13 @@ pub fn free_lists() -> impl Iterator<Item = &'static FreeList> {
     TABLES.into_iter().flatten()
 }
 
-/// What this version does; `None` when nobody has looked at it. A beginning of a version (`10.11`) means the newest that is known of it.
+/// The row of this version; `None` for a version that was not examined. An incomplete version (`10.11`) means the newest known version of that
+/// series.
 pub fn free_list(flavour: Flavour, version: &Version) -> Option<&'static FreeList> {
     let mut rows: Vec<&FreeList> = free_lists().filter(|row| row.flavour == flavour).collect();
     rows.sort_by_key(|row| row.since);
     let covering = rows.iter().rev().find(|row| row.covers(version)).copied();
-    // 10.1 is less than 10.1.23, and means any of them
+    // 10.1 is less than 10.1.23, but means any 10.1.x
     covering.or_else(|| rows.into_iter().rev().find(|row| Version::of(row.since).meets(version)))
 }
 

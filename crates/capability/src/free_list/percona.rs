@@ -27,7 +27,7 @@ pub(super) const BY_ONE_5_6: Adapt = BY_ONE;
 const BACKOFF_FIRST: &[Algorithm] = &[Algorithm::Backoff, Algorithm::Legacy];
 const LEGACY_FIRST: &[Algorithm] = &[Algorithm::Legacy, Algorithm::Backoff];
 
-/// As MySQL's of the same line, but waits for a batch in each of them.
+/// The same as MySQL's of the same release series, but a query waits for a running batch in all of them.
 const LEGACY: OnEmpty = OnEmpty::Searches(Search { waits_for_batch: true, ..SEARCH });
 
 const ROW: FreeList = FreeList {

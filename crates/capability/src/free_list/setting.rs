@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Variables that change what happens about an empty free list, and whether a server takes them while it runs.
+//! Variables that change the handling of an empty free list, and whether a server accepts them while it runs.
 
 use super::between;
 use crate::Flavour::{self, Mariadb, Mysql, Percona};
@@ -12,7 +12,7 @@ pub struct Setting {
     pub flavour: Flavour,
     pub since: &'static [u32],
     pub until: &'static [u32],
-    /// `SET GLOBAL` changes it; else it is read at the server's start alone.
+    /// `SET GLOBAL` changes it; otherwise it is read only at the server's start.
     pub is_dynamic: bool,
     pub source: &'static str,
 }

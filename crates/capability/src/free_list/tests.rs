@@ -92,7 +92,7 @@ fn the_ladder_is_what_was_traced() {
     assert!((0..3).all(|n| LADDER.wait_us(n) == 0 && !LADDER.is_sleep(n)) && LADDER.is_sleep(3));
 }
 
-/// Overhead 60 us a sleep, in us: added up by hand, with the waits of the trace above.
+/// With an overhead of 60 us for each sleep, in us: added up by hand, with the waits of the trace above.
 #[test]
 fn the_lengths_of_stalls_are_a_lattice() {
     let expected = [
@@ -118,7 +118,7 @@ fn the_lengths_of_stalls_are_a_lattice() {
     assert_eq!(ours, expected);
 }
 
-/// Overhead 60 us a sleep: length of a stall in ms, and failed tries.
+/// With an overhead of 60 us for each sleep: the length of a stall in ms, and the failed tries.
 #[test]
 #[allow(clippy::cast_possible_truncation)] // microseconds of a stall
 fn the_counter_is_a_clock_of_stalls() {

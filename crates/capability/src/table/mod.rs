@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The table: {capability, flavour, since, until} with the words that hold there, and where it is known from.
+//! The table: {capability, flavour, since, until} with the words that hold there, and their source.
 //!
 //! Several words mean: try them in this order, unless the capability says otherwise. Every row that begins or ends with a version
 //! names its source; "seen in" is a real server of that version, asked.
@@ -20,13 +20,13 @@ pub struct Entry {
     pub since: &'static [u32],
     pub until: &'static [u32],
     pub words: &'static [&'static str],
-    /// Where the versions are known from; empty where every version has it alike.
+    /// The source of the versions; empty where all versions are the same.
     pub source: &'static str,
-    /// Of a capability that yields numbers.
+    /// The gauges, for a capability that yields numbers.
     pub gauges: Gauges,
 }
 
-/// Rows of one flavour: `Capability [since] .. [until] => [words]`, where it is known from, and the lists of its gauges.
+/// Rows of one flavour: `Capability [since] .. [until] => [words]`, the source, and the lists of gauges.
 macro_rules! table {
     ($flavour:ident: $($capability:ident [$($since:literal),*] .. [$($until:literal),*] => $words:expr
         $(, $source:literal)? $(, gauges $gauges:expr)?;)*) => {
@@ -60,8 +60,8 @@ pub fn entries() -> impl Iterator<Item = &'static Entry> {
     TABLES.into_iter().flatten()
 }
 
-/// The words for `capability` in this version; none when the server lacks it. What a flavour does not say of itself, the one says
-/// that it is made from.
+/// The words for `capability` in this version; none when the server lacks it. Where a flavour has no row that covers the version, the row of its base
+/// flavour holds.
 pub fn words(capability: Capability, flavour: Flavour, version: &Version) -> &'static [&'static str] {
     entry(capability, flavour, version).map_or(&[], |entry| entry.words)
 }
@@ -76,7 +76,7 @@ fn entry(capability: Capability, flavour: Flavour, version: &Version) -> Option<
     own.or_else(|| entry(capability, flavour.base()?, version))
 }
 
-/// Whether this version has it.
+/// Whether this version has the capability.
 pub fn has(capability: Capability, flavour: Flavour, version: &Version) -> bool {
     !words(capability, flavour, version).is_empty()
 }
@@ -90,7 +90,7 @@ pub fn first_since(capability: Capability, flavour: Flavour) -> Option<Version> 
     rows(capability, flavour).map(|entry| Version::of(entry.since)).min()
 }
 
-/// The words for `capability` in any version, newest names first: for looking what is there before its version is known.
+/// The words for `capability` in any version, newest names first: for a search before the version is known.
 pub fn any_words(capability: Capability, flavour: Flavour) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
     if let (None, Some(base)) = (rows(capability, flavour).next(), flavour.base()) {

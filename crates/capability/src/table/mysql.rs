@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! MySQL. It initialises itself. Debian has it in one suite alone. What differs from MariaDB's defaults: LOAD DATA LOCAL, by which
-//! `fill` writes, is off, and a second port (33060, the X protocol) is on.
+//! MySQL. The server initialises its own data directory. Debian has MySQL in one suite only. Two defaults differ from MariaDB's: LOAD DATA LOCAL, by
+//! which `fill` writes, is off, and a second port (33060, the X protocol) is on.
 
 use super::family::{METRICS, STATUS};
 use super::{Entry, table};
 
-/// Of the redo log's figures those in `lsn` are places in it, which only grow.
+/// The redo log's figures with `lsn` in their names are positions in the log, which only grow.
 const OWN_STATUS: &[&str] = &["!Innodb_redo_log_*_lsn", "Innodb_redo_log_*", "Innodb_undo_tablespaces_*"];
 
 pub(super) const TABLE: &[Entry] = table! { Mysql:
@@ -36,7 +36,7 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
     SynchronousIo [] .. [] => ["innodb_use_native_aio=0"];
     StopSignal [] .. [] => ["15"];
 
-    // there is no "try": it always does without where there are none
+    // there is no "try": where there are no huge pages, the server always goes on without them
     HugePages [] .. [] => ["on=large_pages=on", "try=large_pages=on", "off=large_pages=off"];
     LargePageUsers [] .. [] => ["pool"];
     LargePageSegments [] .. [9] => ["shmget"], "MySQL 8.0 manual, Enabling Large Page Support; seen in 9.7.4: mmap";
@@ -51,7 +51,7 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
 
     DefaultAuthentication [8, 0, 4] .. [] => ["caching_sha2_password"], "MySQL 8.0.4 release notes";
     DefaultAuthentication [] .. [8, 0, 4] => ["mysql_native_password"], "MySQL 8.0.4 release notes";
-    // of 8.4 on it is there, and off until the server is started with --mysql-native-password=ON
+    // from 8.4 on the plugin is there, but off until the server is started with --mysql-native-password=ON
     NativePassword [] .. [9] => ["mysql_native_password"], "MySQL 9.0.0 release notes: removed";
     CachingSha2Password [8, 0, 3] .. [] => ["caching_sha2_password"], "MySQL 8.0.3 release notes";
 
@@ -85,7 +85,7 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
         "super_read_only=on",
         "skip_slave_start=on",
     ], "MySQL 5.7.8 release notes: super_read_only";
-    // the old words are gone since 8.4; tries are counted, and few by default since 9
+    // since 8.4 the old words are gone; since 9 the number of tries is limited, and low by default
     ReplicationWords [8, 0, 26] .. [] => [
         "CHANGE REPLICATION SOURCE TO",
         "Source",

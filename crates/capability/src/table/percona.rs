@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Percona Server is MySQL with more in it; it comes from the machine or from its maker's tarball. No row here was seen in a server:
-//! none can be fetched.
+//! Percona Server is MySQL with additions; the server comes from the machine or from its maker's tarball. No row here was checked with a server,
+//! because no server can be fetched.
 
 use super::{Entry, table};
 

@@ -36,7 +36,7 @@ pub(super) const TABLE: &[Entry] = table! { Postgresql:
         "PostgreSQL 11 release notes: initdb --wal-segsize";
     // a developer option
     FlushMethod [16] .. [] => ["debug_io_direct", "data,wal", ""], "PostgreSQL 16 manual, Developer Options; absent in 15";
-    // by workers, unless it is told to use io_uring
+    // workers do the I/O, unless the server is told to use io_uring
     SynchronousIo [18] .. [] => ["io_method=worker"], "PostgreSQL 18 release notes: io_method";
     IoMethod [18] .. [] => ["io_method"], "PostgreSQL 18 release notes: io_method";
     // SIGINT: the fast shutdown (server-shutdown, all versions)
@@ -65,7 +65,7 @@ pub(super) const TABLE: &[Entry] = table! { Postgresql:
 
     OnlineIndex [8, 2] .. [] => ["CONCURRENTLY"], "PostgreSQL 8.2 release notes: CREATE INDEX CONCURRENTLY";
 
-    // A standby has no file `recovery.conf` since 12. A replica that is away for long is lost, not the disk.
+    // Since 12, a standby has no file `recovery.conf`. With a limit, a replica that is away for long is lost, but the disk does not fill up.
     PrimaryOption [13] .. [] => ["max_slot_wal_keep_size=4GB"], "PostgreSQL 13 release notes: max_slot_wal_keep_size";
     ReplicaOption [13] .. [] => ["max_slot_wal_keep_size=4GB"], "PostgreSQL 13 release notes: max_slot_wal_keep_size";
 };

@@ -11,7 +11,7 @@ use workload::{Rng, Transaction};
 /// MySQL cannot prepare this kind of statement (`ER_UNSUPPORTED_PS`); it is sent as text then, as in sysbench.
 const UNSUPPORTED_PS: &str = "1295";
 
-/// How often a closed connection is read for the server's reason.
+/// The most reads from a closed connection, in search of the server's reason.
 const LAST_READS: usize = 4;
 
 /// A connection that is logged in and has prepared its statements.
@@ -180,7 +180,7 @@ impl Client {
         self.ready.as_ref().map_or("", |ready| ready.link.session.message())
     }
 
-    /// Why the server closes the connection, if it sent a reason.
+    /// The server's reason for closing the connection, if the server sent one.
     #[cold]
     pub(super) fn last_word(&mut self, shared: &Shared<'_>, scratch: &mut [u8]) -> Option<(Code, String)> {
         let mut heard = self.ready.as_mut()?.link.feed(&[], &mut Discard).ok()?;

@@ -202,8 +202,8 @@ impl<'env> Band<'env> {
         let shared = self.shared;
         let last_ns = parts.iter().map(|part| part.last_reply_ns).max().unwrap_or(plan.start_ns);
         let cut_ns = parts.iter().map(|part| part.closed_ns).max().unwrap_or(last_ns).min(plan.end_ns);
-        // Time without replies counts, also when the server does not answer any more: silence must not make it look faster. When it
-        // is lost, the error tells the length of the silence.
+        // Time without replies counts, also when the server never answers again: silence must not make the server look faster. When the server is
+        // lost, the error tells the length of the silence.
         let is_silent = parts.iter().any(|part| part.totals.errors.contains_key(&Fault::NoReply.to_string()))
             || shared.alive.load(Ordering::Relaxed) == 0;
         let last_ns = if is_silent && !lost { last_ns.max(cut_ns) } else { last_ns };
@@ -275,7 +275,7 @@ fn work<'scope, 'env>(
     phases: &Receiver<Arc<PhasePlan>>,
     report: &Sender<Report>,
 ) {
-    // Timers of an open loop then fire on time, not up to 50 us late.
+    // With this slack, the timers of an open loop fire on time, and not up to 50 us late.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1_000));
     let mut worker = match Worker::connect(scope, shared, number, rngs) {
         Ok(worker) => worker,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Raises this process's limit of open files for the sockets. Only as far as needed, because programs that are started later
-//! inherit the limit, and a server derives its own limits from it.
+//! Raises this process's limit of open files for the sockets. The limit rises only as far as needed, because programs that are started later inherit
+//! the limit, and a server derives its own limits from it.
 
 use crate::Error;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -42,7 +42,7 @@ impl std::fmt::Display for Fault {
 pub(super) struct Meter<'a> {
     pub(super) classes: Vec<Latencies>,
     pub(super) transaction: Latencies,
-    /// The count, and the message of the first.
+    /// The count of each error, and the message of its first occurrence.
     errors: BTreeMap<Fault, (u64, String)>,
     pub(super) totals: Phase,
     pub(super) last_reply_ns: u64,
@@ -216,7 +216,7 @@ impl Measured {
     }
 }
 
-/// On one line, and not longer than a person reads.
+/// The message on one line, cut after `WORDS_MAX` characters.
 fn abridged(words: &str) -> String {
     let mut line = words.split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some((end, _)) = line.char_indices().nth(WORDS_MAX) {

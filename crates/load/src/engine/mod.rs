@@ -37,7 +37,7 @@ use std::time::Duration;
 use workload::rand_core::SeedableRng as _;
 use workload::{Kind, Rng, Transaction, Workload};
 
-/// The workload, and for how long.
+/// The workload, and the length of the load.
 pub struct LoadSpec {
     /// `oltp_point_select`; copied into the result.
     pub name: String,
@@ -62,7 +62,8 @@ pub struct LoadSpec {
     pub timeline: Duration,
     /// An observer reads the server's counters at the edges of the measured phase: make them include all work until then.
     pub counted: bool,
-    /// Statements of the measured phase that last so long or longer are kept one by one, 4096 of each worker at most. `None`: none is.
+    /// Statements of the measured phase that last this long or longer are kept one by one, at most 4096 for each worker. `None`: no statement is
+    /// kept.
     pub slow: Option<Duration>,
     /// How long to wait for running statements at the end of a phase. Then their connections are closed.
     pub drain_limit: Duration,

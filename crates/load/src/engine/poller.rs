@@ -83,7 +83,7 @@ impl Poller {
 #[inline]
 fn wait_precisely(epoll: &OwnedFd, events: &mut Vec<Event>, timeout: Duration) -> Result<(), Errno> {
     let timeout = libc::timespec {
-        // Not by its type's name: libc has deprecated `time_t` for musl.
+        // The name of its type is not used: libc has deprecated `time_t` for musl.
         tv_sec: timeout.as_secs().try_into().unwrap_or(i32::MAX.into()),
         tv_nsec: libc::c_long::from(timeout.subsec_nanos()),
     };

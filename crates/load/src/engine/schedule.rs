@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The intended starts of an open loop: one sequence for all connections and workers. No I/O; the only state besides is its generator.
+//! The intended starts of an open loop: one sequence for all connections and workers. No I/O; the only other state is the random generator.
 
 use evidence::Arrivals;
 use std::sync::{Mutex, PoisonError};
 use workload::Rng;
 use workload::rand_core::{Rng as _, SeedableRng as _};
 
-/// Makes its seed differ from those of the connections.
+/// Makes the seed of the schedule differ from the seeds of the connections.
 const STREAM: u64 = 0x5c4e_d01e;
 
 /// A worker with a free connection claims the next intended start, waits for its time, and starts it. The first free connection
@@ -85,7 +85,7 @@ impl Cursor {
     fn advance(&mut self) {
         self.index += 1;
         self.offset_ns = match self.random {
-            // From the index, so that no error adds up.
+            // Computed from the index, so that rounding errors do not add up.
             None => self.index as f64 * self.gap_ns,
             Some(_) => self.offset_ns + self.random_gap(),
         };

@@ -24,7 +24,7 @@ pub(super) struct Shared<'a> {
     pub(super) stop: Arc<AtomicBool>,
     /// The load has failed: workers neither drain nor reconnect.
     pub(super) abort: AtomicBool,
-    /// Why the last attempt to make a broken connection again failed.
+    /// The error of the last attempt to make a broken connection again.
     pub(super) refusal: Mutex<Option<crate::Error>>,
     pub(super) alive: AtomicUsize,
     pub(super) wakers: Vec<Waker>,
@@ -92,7 +92,7 @@ pub(super) struct PhasePlan {
     events: Option<AtomicI64>,
     pub(super) backlog_max: AtomicU64,
     pub(super) slots: Vec<Mutex<Vec<Slot>>>,
-    /// From this length on a statement is kept by itself.
+    /// Statements that last this long or longer are kept one by one.
     pub(super) slow: Option<Duration>,
 }
 

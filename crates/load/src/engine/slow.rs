@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The slow statements of one worker in one phase, each with its begin and end. Its room is allocated before the phase begins; what finds no
-//! room is counted.
+//! The slow statements of one worker in one phase, each with its begin and end. The room for them is allocated before the phase begins. A statement
+//! that finds no free room is only counted.
 
 use evidence::{SlowStatement, SlowStatements};
 use std::time::Duration;
 
-/// Of one worker in one phase: 160 KiB.
+/// The most statements of one worker in one phase: they take 160 KiB.
 pub(super) const MOST: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct SlowList {
-    /// `u64::MAX`: none is kept.
+    /// `u64::MAX`: no statement is kept.
     threshold_ns: u64,
     entries: Vec<Entry>,
     dropped: u64,
@@ -22,7 +22,7 @@ pub(super) struct Entry {
     pub(super) begun_ns: u64,
     pub(super) ended_ns: u64,
     pub(super) late_ns: u64,
-    /// From 1.
+    /// The connection's number, from 1.
     pub(super) connection: u32,
     pub(super) class: usize,
     pub(super) failed: bool,
@@ -35,7 +35,7 @@ impl SlowList {
         Self { threshold_ns, entries: Vec::with_capacity(room), dropped: 0 }
     }
 
-    /// Of most statements one comparison.
+    /// Most statements cost only this one comparison.
     #[inline]
     pub(super) fn is_slow(&self, service_ns: u64) -> bool {
         service_ns >= self.threshold_ns
@@ -51,7 +51,7 @@ impl SlowList {
     }
 }
 
-/// Those of all workers; `at` is the run's clock at a moment of the load's.
+/// The slow statements of all workers. `at` converts a time of the load to the run's clock.
 pub(super) fn together<'a>(
     threshold: Duration,
     lists: impl Iterator<Item = &'a SlowList>,

@@ -59,14 +59,15 @@ fn drive(spec: &LoadSpec, fake: &Fake, mut at_start: impl FnMut()) -> Result<Loa
     run(spec, &fake.target(), &RunClock::start(), &mut hooks)
 }
 
-/// A server that takes so long for each execution. Time passes when it says so, or when the engine waits, as in `truth`.
+/// A server whose executions take `service_ns`. Time passes when the server says so, or when the engine waits, as in `truth`.
 fn scripted(service_ns: fn(u64) -> u64) -> (Fake, Arc<AtomicU64>) {
     let clock = Arc::new(AtomicU64::new(0));
     let time = ScriptedTime { clock: clock.clone(), service_ns, stall: Mutex::default() };
     (Fake::scripted(Arc::new(time)), clock)
 }
 
-/// Answers when all connections have asked, so that none of them is ahead. One that does not ask in half a minute is an error.
+/// Answers only when all connections have asked, so that no connection is ahead. If a connection does not ask within half a minute, the answer is an
+/// error.
 fn in_step(connections: u64) -> impl Fn(u64) -> Answer + Send + Sync + 'static {
     let (asked, more) = (Mutex::new(0_u64), Condvar::new());
     move |number| {
@@ -78,7 +79,7 @@ fn in_step(connections: u64) -> impl Fn(u64) -> Answer + Send + Sync + 'static {
         if !waited.timed_out() {
             return Answer::Row;
         }
-        // nobody waits for half a minute again
+        // after this, no other answer waits for half a minute
         *now += 1 << 40;
         more.notify_all();
         Answer::Error(b"57014")
@@ -120,7 +121,7 @@ fn an_overloaded_open_loop_goes_on_and_says_what_it_did_not_do() {
     let offered = measured.transactions + measured.skipped;
     assert!((400..600).contains(&offered), "offered {offered}");
     assert!(measured.skipped > 300 && measured.backlog_max >= measured.skipped, "skipped {}", measured.skipped);
-    // The last served one is about the hundredth: it should start at 100 ms, and is done at 500 ms.
+    // The last served request is about the hundredth: its intended start is at 100 ms, and it ends at 500 ms.
     let longest = measured.transaction.response.max_ns();
     let last = measured.transaction.service.max_ns();
     assert!((340 * MS..500 * MS + last).contains(&longest), "max {longest} ns, and {last} ns the longest answer");
@@ -140,7 +141,7 @@ fn open_loop_arrivals_go_to_any_free_connection() {
     let measured = drive(&spec, &fake, || {}).unwrap().measured;
     assert_eq!(measured.transactions + measured.skipped, 50);
 
-    // A statement that waits for a busy connection beside a free one would keep all others waiting for it.
+    // If a statement waited for a busy connection while another one was free, all other statements would wait for it.
     let fake = Fake::new(Duration::ZERO, in_step(8));
     let spec = LoadSpec { arrivals: Arrivals::Constant { per_second: 1000.0 }, events: Some(80), time: None, ..spec };
     let measured = drive(&spec, &fake, || {}).unwrap().measured;
@@ -192,7 +193,7 @@ fn the_warm_up_is_kept_apart() {
 #[test]
 fn a_seed_means_the_same_values_whatever_the_number_of_workers() {
     let values = |workers| {
-        // else the first connection may have sent everything before the others come to it
+        // otherwise the first connection may have sent everything before the others begin
         let fake = Fake::new(Duration::ZERO, in_step(4));
         let spec = LoadSpec { events: Some(400), time: None, connections: 4, workers: Some(workers), ..Point::spec() };
         drive(&spec, &fake, || {}).unwrap();
@@ -280,7 +281,7 @@ fn a_server_that_goes_away_ends_the_load_with_what_there_was() {
 #[test]
 fn a_reply_that_never_comes_does_not_hold_the_load_up_for_ever() {
     for connections in [1, 2] {
-        // The time begins to run with the silence: the load is not over before it.
+        // The clock begins to run when the server falls silent, so that the load is not over before that.
         let clock = Arc::new(AtomicU64::new(0));
         let stopped = Arc::downgrade(&clock);
         let fake = Fake::new(Duration::ZERO, move |number| {
@@ -348,7 +349,7 @@ fn a_first_connection_that_fails_is_an_error_at_once() {
     assert!(matches!(error, Error::Connect { .. }), "{error}");
 }
 
-/// An existing key would stay forever.
+/// With the same values, the existing key would fail the transaction forever.
 #[test]
 fn a_duplicate_key_is_tried_with_other_values_and_not_for_ever() {
     let spec = LoadSpec { events: Some(4), ..Point::spec() };
@@ -357,12 +358,12 @@ fn a_duplicate_key_is_tried_with_other_values_and_not_for_ever() {
     let bound = fake.bound().concat();
     let distinct: std::collections::BTreeSet<i32> = bound.iter().copied().collect();
     assert_eq!(distinct.len(), bound.len(), "the same values again: {bound:?}");
-    // Ten draws for the first, ten for the second; the third succeeds with its sixth.
+    // Ten draws for the first transaction, ten for the second; the third succeeds with its sixth draw.
     let errors: Vec<(&str, u64)> = measured.errors.iter().map(|(code, count)| (code.as_str(), *count)).collect();
     assert_eq!(errors, [("23505", 23), ("23505 (given up after 10 draws)", 2)]);
     assert_eq!((measured.transactions, bound.len()), (2, 27));
 
-    // A transaction that failed because of another's lock keeps its values.
+    // A transaction that failed because of another transaction's lock keeps its values.
     let fake = Fake::new(Duration::ZERO, |number| if number < 25 { Answer::Error(b"40P01") } else { Answer::Row });
     let measured = drive(&spec, &fake, || {}).unwrap().measured;
     let bound = fake.bound().concat();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What ended in each short slot of a phase: counters, and a coarse histogram that is small enough for each slot.
+//! The work that ended in each short slot of a phase: counters, and a coarse histogram that is small enough for each slot.
 
 use evidence::TimelinePoint;
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ impl Coarse {
     }
 }
 
-/// The part of one worker in one slot.
+/// One worker's part of one slot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Slot {
     pub(crate) index: u32,

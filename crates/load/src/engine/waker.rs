@@ -6,7 +6,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Registered in a worker's poller, edge-triggered: it is never read.
+/// A descriptor in a worker's poller. It is edge-triggered, so it is never read.
 pub(super) struct Waker(OwnedFd);
 
 impl Waker {

@@ -23,7 +23,7 @@ use workload::{Kind, Rng};
 
 /// How often an idle worker checks whether to stop.
 const LOOK_UP: Duration = Duration::from_millis(50);
-/// The same while broken connections are being made again.
+/// The same pause, while broken connections are being made again.
 const LOOK_UP_SOON: Duration = Duration::from_millis(2);
 /// The pause between two checks of an overloaded open loop's backlog.
 const BACKLOG_EVERY_NS: u64 = 1_000_000;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the server keeps its files: to check the free space of the disk before rows are written.
+//! The folder of the server's files: to check the free space of its disk before rows are written.
 
 use crate::admin::Connection;
 use crate::{Protocol, Target};
 use std::path::PathBuf;
 
-/// The path as the server reports it. For a server on another machine it is not a path of this one.
+/// The path as the server reports it. For a server on another machine it is not a path of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFolder {
     pub path: PathBuf,
@@ -21,7 +21,7 @@ impl DataFolder {
             Protocol::Mysql => {
                 let rows = connection.query("SELECT @@datadir, @@pid_file").ok()?;
                 let path = PathBuf::from(rows.text(0, 0)?);
-                let pid_file = path.join(rows.text(0, 1)?); // relative to it, or absolute
+                let pid_file = path.join(rows.text(0, 1)?); // relative to the folder, or absolute
                 Some(Self { path, pid_file })
             }
             Protocol::Postgresql => {

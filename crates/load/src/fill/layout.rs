@@ -9,9 +9,9 @@
 //! order leave a sixteenth of a page free once it holds two records. A record over half a page moves its longest columns to
 //! other pages.
 //!
-//! PostgreSQL (`bufpage.h`, `htup_details.h`): 24 bytes of page header, a line pointer of 4 and an aligned tuple header of 24 a
-//! row, rows rounded up to 8. Tables are made with the largest `toast_tuple_target`, so that nothing is compressed or moved
-//! out of a row that fits the page.
+//! PostgreSQL (`bufpage.h`, `htup_details.h`): a page header of 24 bytes; for each row a line pointer of 4 bytes and an aligned tuple header of 24
+//! bytes; rows are rounded up to 8. Tables are made with the largest `toast_tuple_target`, so that nothing is compressed or moved out of a row that
+//! fits the page.
 
 use super::ServerFacts;
 use crate::Protocol;
@@ -188,7 +188,7 @@ fn align_8(bytes: u64) -> u64 {
     bytes.next_multiple_of(8)
 }
 
-/// The largest number in `0..=max` for which `holds`, which must hold for all smaller ones. 0 when there is none.
+/// The largest number in `0..=max` for which `holds` is true. `holds` must be true for all smaller numbers, too. 0 when there is none.
 fn largest(max: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, max);
     while low < high {

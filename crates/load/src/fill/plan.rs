@@ -28,7 +28,7 @@ pub struct Predicted {
     /// Bytes of all columns of a row.
     pub row_bytes: u64,
     pub rows_per_page: u64,
-    /// Of one table.
+    /// Pages that hold the rows of one table.
     pub row_pages: u64,
     /// Bytes of all tables with their indexes, in pages in use.
     pub used_bytes: u64,

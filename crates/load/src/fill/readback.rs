@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads the tables back, and how they lie on disk, from the server's own statistics.
+//! Reads the tables back, and reads their layout on disk from the server's own statistics.
 
 use super::facts::{ask, value};
 use super::rows::Checksum;
@@ -56,8 +56,8 @@ pub(super) fn verify(
     }
 }
 
-/// Brings the tables to rest, so that a later load does not pay for the fill: fresh statistics, pages written. Returns, for people,
-/// what the account was not allowed to do.
+/// Leaves nothing undone that a later load would pay for: statistics are fresh, and pages are written. Returns, as text for people, the steps that
+/// the account was not allowed to do.
 pub(super) fn settle(plan: &FillPlan, connection: &mut Connection) -> Result<Vec<String>, Error> {
     let tables: Vec<String> = (1..=plan.spec.tables).map(FillPlan::table_name).collect();
     let mut statements = Vec::new();
@@ -85,7 +85,7 @@ pub(super) fn settle(plan: &FillPlan, connection: &mut Connection) -> Result<Vec
     Ok(refused)
 }
 
-/// How table `table` lies on disk, after [`settle`].
+/// The layout of table `table` on disk, after [`settle`].
 pub(super) fn look(plan: &FillPlan, table: u32, connection: &mut Connection) -> Result<TableGot, Error> {
     match plan.facts.protocol {
         Protocol::Mysql => innodb(plan, table, connection),

@@ -159,7 +159,7 @@ impl FillReport {
     }
 }
 
-/// A table for people: one line for each quantity, asked beside got.
+/// A table for people: one line for each quantity, the asked value beside the actual one.
 impl fmt::Display for FillReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let asked_rows = match self.asked.size {

@@ -19,7 +19,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// In the order in which they come.
+/// The stages in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     Rows,

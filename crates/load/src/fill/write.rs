@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes rows over several connections at once, each in key order.
 //!
-//! PostgreSQL gets COPY, MySQL and MariaDB LOAD DATA LOCAL, or multi-row INSERTs where the server forbids that (`local_infile`):
-//! on MariaDB 10.11 they write narrow rows at about half the rate. A transaction holds some megabytes of rows: few syncs,
+//! PostgreSQL gets COPY. MySQL and MariaDB get LOAD DATA LOCAL, or multi-row INSERTs where the server forbids LOAD DATA LOCAL (`local_infile`). On
+//! MariaDB 10.11, INSERTs write narrow rows at about half the rate. A transaction holds some megabytes of rows, so that there are few syncs and
 //! little undo.
 
 use super::plan::BLOCK_ROWS;

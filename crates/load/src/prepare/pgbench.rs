@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use workload::{ACCOUNTS, TELLERS};
 
-/// In the order in which pgbench drops and makes them.
-/// What `pgbench -i` makes.
+/// The tables that `pgbench -i` makes, in the order in which pgbench drops and makes them.
 pub const TABLES: [&str; 4] = ["pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"];
 /// From this scale on an account's number needs 64 bits.
 const WIDE_FROM: u32 = 20_000;
@@ -125,7 +124,7 @@ impl Filler<'_> {
         if self.stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    /// From the server's catalogue: a table that cannot be read, because of a lock or a missing right, exists all the same.
+    /// The name of an existing table of pgbench. The server's catalogue also names a table that cannot be read, because of a lock or a missing right.
     fn existing(&mut self) -> Result<Option<String>, Error> {
         let names = TABLES.map(|table| format!("'{table}'")).join(", ");
         let sql = match self.facts.protocol {
@@ -233,7 +232,7 @@ impl Filler<'_> {
         self.run("COMMIT")
     }
 
-    /// Counts the rows; other rows than the written ones are an error.
+    /// Counts the rows. A number that differs from the number of written rows is an error.
     fn report(&mut self, elapsed: Duration) -> Result<Report, Error> {
         let scale = u64::from(self.scale);
         let mut counts = [0; 3];

@@ -104,7 +104,7 @@ impl Counted {
         }
     }
 
-    /// The times to connect, and everything else.
+    /// The times to connect, and all other results of the replay.
     pub(super) fn finish(mut self, plan: &Plan, elapsed: Duration) -> (LatencyHistogram, Phase) {
         let elapsed_ns = nanos(elapsed);
         self.slots.push(self.filling.take(elapsed_ns));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sends a plan. For each connection of the log there is one of ours, with its own thread: it opens shortly before its first
-//! statement is due, and closes after its last. A statement waits for the one before it on its connection, and for its own time.
+//! Sends a plan. This program has one connection for each connection of the log, with its own thread: it opens shortly before its first statement is
+//! due, and closes after its last. A statement waits for the one before it on its connection, and for its own time.
 
 use super::count::{Counted, Done, nanos};
 use super::plan::{Plan, Work};
@@ -65,7 +65,7 @@ struct Shared<'a> {
 /// # Errors
 /// The first connection cannot be made; or threads cannot be started. Errors that the server answers to statements are counted.
 pub fn run(plan: &Plan, target: &Target, options: Options, stop: &AtomicBool) -> Result<Replayed, Error> {
-    // Refused before anything is sent, rather than counted once for each connection.
+    // A refused login ends the replay before anything is sent. Otherwise it would be counted once for each connection.
     open(target, options)?;
     let before = Usage::of_this_thread();
     let shared = Shared {

@@ -37,7 +37,7 @@ fn result() -> LoadResult {
     }
 }
 
-/// What sysbench 1.0.20 printed for such a run, but for the deviations at the end, which are of two made-up connections.
+/// The output of sysbench 1.0.20 for such a run, except the deviations at the end, which are those of two made-up connections.
 const SYSBENCH: &str = "\
 SQL statistics:
     queries performed:
@@ -66,7 +66,7 @@ Threads fairness:
     execution time (avg/stddev):   0.0416/0.01
 ";
 
-/// What sysbench 1.0.20 printed with `--threads=2 --rate=5 --report-interval=3 --rand-seed=7`, but for its first line.
+/// The output of sysbench 1.0.20 with `--threads=2 --rate=5 --report-interval=3 --rand-seed=7`, except its first line.
 const HEAD: &str = "
 Running the test with following options:
 Number of threads: 2

@@ -61,7 +61,7 @@ fn parse(dsn: &str) -> Result<Target, String> {
     };
     let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-    // Else a part of the password would be taken for the host, and be shown.
+    // Otherwise a part of the password would be taken for the host, and would be shown.
     if database.contains(['@', '/']) || options.contains('@') {
         return Err("in names and passwords '/' is written %2F, '@' %40, ':' %3A, '?' %3F and '%' %25".to_owned());
     }

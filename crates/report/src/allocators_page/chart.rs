@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A chart of lines over a few steps that have names: SVG that needs no script. It is as wide as the page, and on a phone it is scrolled.
+//! A chart of lines over a few named steps: SVG that needs no script. It is as wide as the page; on a phone a user scrolls it.
 
 use crate::html::Text;
 use std::io::{self, Write};
@@ -9,19 +9,19 @@ const LEFT: f64 = 100.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 12.0;
 const PLOT: f64 = 240.0;
-/// Below the plot, when the names of the steps are short and when they stand at an angle.
+/// The height below the plot, when the names of the steps are short and when they stand at an angle.
 const BELOW: [f64; 2] = [46.0, 116.0];
-/// So many letters fit below a step without an angle, and so many with one.
+/// This many letters fit below a step without an angle, and this many with one.
 const SHORT: usize = 8;
 const LONG: usize = 24;
 const COLOURS: usize = 6;
-/// Between two grid lines, at most.
+/// The most intervals between grid lines.
 const GRID_LINES: f64 = 5.0;
 
 pub(super) struct Chart<'a> {
     pub(super) title: String,
     pub(super) steps: &'a [Step],
-    /// What the steps are; empty where their names say it.
+    /// What the steps are, in words; empty where their names say it.
     pub(super) of_steps: &'a str,
     pub(super) shown: fn(f64) -> String,
     /// Bytes have grid lines at powers of two.
@@ -31,9 +31,9 @@ pub(super) struct Chart<'a> {
 
 /// A place on the horizontal axis.
 pub(super) struct Step {
-    /// Below the axis; empty where the step before says enough.
+    /// The text below the axis; empty where the label of the step before is enough.
     pub(super) label: String,
-    /// Where the mouse rests on a point.
+    /// The text that appears when the mouse rests on a point.
     pub(super) name: String,
 }
 
@@ -43,16 +43,16 @@ pub(super) struct Line {
     pub(super) points: Vec<Point>,
 }
 
-/// At one step.
+/// The values at one step.
 pub(super) struct Point {
     pub(super) step: usize,
     pub(super) typical: f64,
-    /// Of each cell.
+    /// The value of each cell.
     pub(super) values: Vec<f64>,
 }
 
 impl Chart<'_> {
-    /// Nothing, where there is no value.
+    /// Writes nothing when there is no value.
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let all = self.lines.iter().flat_map(|line| &line.points).flat_map(|point| &point.values);
         let Some(highest) = all.copied().reduce(f64::max).filter(|highest| *highest > 0.0) else { return Ok(()) };
@@ -135,7 +135,7 @@ fn dash(colour: usize) -> String {
     format!("dash{}", (colour / COLOURS).min(4))
 }
 
-/// Round values from 0 to `top`: of bytes the powers of two and their multiples.
+/// Round values from 0 to `top`: for bytes, the powers of two and their multiples.
 fn grid(top: f64, is_bytes: bool) -> Vec<f64> {
     let least = top / GRID_LINES;
     let decade = 10_f64.powf(least.log10().floor());

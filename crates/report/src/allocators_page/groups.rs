@@ -4,14 +4,14 @@
 use allocators::{Cell, Load};
 use evidence::Footprint;
 
-/// Cells that were as asked and came to their end.
+/// Cells that were measured as asked and came to their end.
 pub(super) struct Group<'a> {
     thp: Option<&'a str>,
     cpus: Option<&'a str>,
     cells: Vec<&'a Cell>,
 }
 
-/// In the order of their first cells.
+/// The groups, in the order of their first cells.
 pub(super) fn groups(cells: &[Cell]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for cell in cells.iter().filter(|cell| cell.counts()) {
@@ -25,7 +25,7 @@ pub(super) fn groups(cells: &[Cell]) -> Vec<Group<'_>> {
     groups
 }
 
-/// All that any cell asked for, by name: a malloc has the same colour whatever order the cells were run in.
+/// All mallocs that a cell asked for, by name: a malloc has the same colour whatever order the cells were run in.
 pub(super) fn mallocs(cells: &[Cell]) -> Vec<&str> {
     let mut names: Vec<&str> = cells.iter().map(|cell| cell.malloc.as_str()).collect();
     names.sort_unstable();
@@ -33,7 +33,7 @@ pub(super) fn mallocs(cells: &[Cell]) -> Vec<&str> {
     names
 }
 
-/// The geometric mean; the plain mean where one of them is not above 0.
+/// The geometric mean; the plain mean if any value is not above 0.
 pub(super) fn typical(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     if values.iter().all(|value| *value > 0.0) {
@@ -44,7 +44,7 @@ pub(super) fn typical(values: &[f64]) -> f64 {
 }
 
 impl<'a> Group<'a> {
-    /// What this group's cells have in common, for a title; empty when nothing was asked for.
+    /// The settings that this group's cells share, for a title; empty when nothing was asked for.
     pub(super) fn suffix(&self) -> String {
         let thp = self.thp.map(|thp| format!(", transparent huge pages {thp}"));
         let cpus = self.cpus.map(|cpus| format!(", CPUs {cpus}"));

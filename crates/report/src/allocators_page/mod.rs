@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The page of a comparison of mallocs: what to take and why, throughput and latency over the ladder of threads, memory over the cycle of a cell,
-//! and the tables with every number.
+//! The page of a comparison of mallocs: the recommended malloc with the reasons, throughput and latency for each number of threads, memory over the
+//! cycle of a cell, and the tables with every number.
 //!
 //! In: an [`AllocatorsPage`]. The charts are SVG in the HTML itself: the page has no script.
 
@@ -20,7 +20,7 @@ const PAGE_STYLE: &str = include_str!("../../assets/allocators.css");
 /// One comparison of mallocs.
 #[derive(Debug)]
 pub struct AllocatorsPage<'a> {
-    /// Of Wringer.
+    /// Wringer's version.
     pub version: &'a str,
     pub name: &'a str,
     /// The malloc that the others are compared with.
@@ -30,14 +30,14 @@ pub struct AllocatorsPage<'a> {
     pub recommendation: &'a Recommendation,
     /// The lines that set the recommended malloc; none when nothing is to be changed.
     pub set_by: &'a [String],
-    /// Cells that were planned.
+    /// The number of planned cells.
     pub planned: usize,
 }
 
 /// Writes the whole page.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write_allocators_html(page: &AllocatorsPage<'_>, out: &mut impl Write) -> io::Result<()> {
     write!(
         out,
@@ -138,7 +138,7 @@ fn threads(page: &AllocatorsPage<'_>, groups: &[Group<'_>], out: &mut dyn Write)
     writeln!(out, "</section>")
 }
 
-/// Resident memory and what the server had asked for, at each mark of the cycle.
+/// Resident memory, and the memory that the server had asked for, at each mark of the cycle.
 fn memory(page: &AllocatorsPage<'_>, groups: &[Group<'_>], out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
@@ -167,7 +167,7 @@ fn memory(page: &AllocatorsPage<'_>, groups: &[Group<'_>], out: &mut dyn Write) 
     writeln!(out, "</section>")
 }
 
-/// The first mark of an arm has the arm's name below it; the end of the rest has its own.
+/// The first mark of an arm has the arm's name below it; the mark at the end of the rest has the label `rest`.
 fn step(marks: &[(String, String)], place: usize) -> Option<Step> {
     let (arm, mark) = marks.get(place)?;
     let is_first = place == 0 || marks.get(place - 1).is_some_and(|(before, _)| before != arm);
@@ -180,7 +180,7 @@ fn step(marks: &[(String, String)], place: usize) -> Option<Step> {
     Some(Step { label: label.to_owned(), name: format!("{arm}, {when}") })
 }
 
-/// One line for each malloc that has values: all mallocs keep their colours on the whole page.
+/// One line for each malloc that has values. A malloc has the same colour on the whole page.
 fn lines(page: &AllocatorsPage<'_>, values: impl Fn(&str) -> Vec<Vec<f64>>) -> Vec<Line> {
     let named = mallocs(page.cells).into_iter().enumerate();
     let line = |(colour, name): (usize, &str)| {

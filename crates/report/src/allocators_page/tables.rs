@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tables: each figure beside the first malloc's, and each cell.
+//! The tables: each figure beside the figure of the first malloc, and each cell.
 
 use super::AllocatorsPage;
 use crate::html::Text;

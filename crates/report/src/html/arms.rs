@@ -21,7 +21,7 @@ pub(super) const SECTION: Section = Section {
          the server, or for PostgreSQL, whose own count has reads from the page cache in it, the layer. A few percent is agreement. A dash means that it cannot be said, or was not measured.</p>",
 };
 
-/// Colours of arms; with more of them they repeat, and the names tell them apart.
+/// Colours of arms; with more arms the colours repeat, and the names tell the arms apart.
 const COLOURS: usize = 6;
 
 fn write(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -42,7 +42,7 @@ fn write(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</tbody></table>")
 }
 
-/// A bar for each arm that has a throughput, where there are several to compare.
+/// A bar for each arm that has a throughput, if there are several arms to compare.
 fn throughputs(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     let rate = |view: &ArmView<'_>| view.measured().and_then(|phase| phase.queries_per_second());
     let rates: Vec<_> = context.arms.iter().enumerate().filter_map(|it| Some((it.0, it.1, rate(it.1)?))).collect();
@@ -68,10 +68,10 @@ fn throughputs(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</div>")
 }
 
-/// Of a track, in percent: the rest is for the figure beside the bar.
+/// The widest bar in percent of its track: the rest is for the figure beside the bar.
 const WIDEST: f64 = 84.0;
 
-/// One bar for each arm whose latencies have humps that tell something: how the queries divide by the reads they needed.
+/// One bar for each arm whose latencies have humps that tell something: the shares of the queries by the number of reads that they needed.
 fn shares(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     let tells = |view: &ArmView<'_>| view.modes().len() > 1 || view.modes().iter().any(|mode| mode.reads.is_some());
     let telling: Vec<_> = context.arms.iter().enumerate().filter(|(_, view)| tells(view)).collect();
@@ -110,7 +110,7 @@ fn shares(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
                 .collect::<Vec<_>>()
                 .join(" · ")
         };
-        // on a small screen no name fits into its part of the bar: all of them stand below
+        // on a small screen no name fits into its part of the bar: there all names stand below the bar
         let (small, all) = (listed(0.12), listed(f64::INFINITY));
         writeln!(out, "<span class=\"small\">{small}</span><span class=\"all\">{all}</span></div>")?;
     }

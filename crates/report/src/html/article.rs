@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an article printed, and what this run measured of it, side by side.
+//! The figures that an article printed and those that this run measured, side by side.
 
 use super::escape::Text;
 use super::section::Section;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the results were held to: asked and measured, side by side.
+//! The assertions on the results: asked and measured, side by side.
 
 use super::escape::Text;
 use super::section::Section;

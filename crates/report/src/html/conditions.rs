@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the result is only true under.
+//! The conditions under which the result is true.
 
 use super::escape::Text;
 use super::section::Section;
@@ -68,12 +68,12 @@ fn server(context: &Context<'_>) -> Vec<(String, String)> {
     ])
 }
 
-/// Of the first arm that has a load, and what the driver itself cost in each.
+/// The load of the first arm that has one, and the cost of the driver itself in each arm.
 fn loads(context: &Context<'_>) -> Vec<(String, String)> {
     let loaded: Vec<_> = context.arms.iter().filter(|view| view.arm.load.is_some()).collect();
     let loads: Vec<_> = loaded.iter().filter_map(|view| Some((&view.arm.name, view.arm.load.as_ref()?))).collect();
     let Some((_, first)) = loads.first() else { return Vec::new() };
-    // what another program does not tell
+    // figures that another program does not tell
     let is_driven = loaded.first().is_some_and(|view| view.arm.driven.is_some());
     let own = |text: String| if is_driven { String::new() } else { text };
     let arrivals = match first.arrivals {

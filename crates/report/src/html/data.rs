@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the script draws, as one JSON constant. Thinned: a phone shall open the file.
+//! The data for the script, as one JSON constant. It is thinned, so that a phone can open the file.
 
 use crate::bins::LogBins;
 use crate::memory::{self, Layer, Stack};
@@ -9,9 +9,9 @@ use evidence::{LatencyHistogram, Phase, TimelinePoint};
 use explain::modes::Mode;
 use serde_json::{Value, json};
 
-/// Bars are joined in the browser where they would be thinner than it can show.
+/// The browser joins bars that would be too thin to show.
 const PER_DECADE: u32 = 96;
-/// Of a timeline; above it neighbouring slots are joined.
+/// The most slots of a timeline; above it neighbouring slots are joined.
 const SLOTS: usize = 700;
 /// The percentile curve goes up to as many nines as the data has.
 const CURVE_POINTS_PER_NINE: u32 = 24;
@@ -65,7 +65,7 @@ fn mode(mode: &Mode) -> Value {
     })
 }
 
-/// In a closed loop the two clocks show the same, and one line is enough.
+/// In a closed loop both clocks show the same, and one line is enough.
 fn service_differs(phase: &Phase) -> bool {
     let both = &phase.transaction;
     let apart = |percentile: f64| {
@@ -81,7 +81,7 @@ fn bins(histogram: &LatencyHistogram) -> Value {
     json!({ "per_decade": bins.per_decade, "first": bins.first, "counts": counts })
 }
 
-/// Pairs of *one in so many* and microseconds: `[100, x]` is the 99th percentile.
+/// Pairs of *one in this many* and microseconds: `[100, x]` is the 99th percentile.
 fn curve(histogram: &LatencyHistogram) -> Value {
     let most = histogram.count() as f64;
     let at = |one_in: f64| json!([round(one_in), round(histogram.percentile_ns(100.0 - 100.0 / one_in) as f64 / 1e3)]);
@@ -91,7 +91,7 @@ fn curve(histogram: &LatencyHistogram) -> Value {
     Value::Array(points)
 }
 
-/// Columns; seconds count from the start of the measured phase, so the warm-up is below zero.
+/// The columns of the timeline; seconds count from the start of the measured phase, so the warm-up is below zero.
 fn timeline(view: &ArmView<'_>, phase: &Phase) -> Value {
     let warmup = view.arm.load.iter().filter_map(|load| load.warmup.as_ref());
     let slots: Vec<TimelinePoint> = warmup.flat_map(whole_slots).chain(whole_slots(phase)).collect();
@@ -126,7 +126,7 @@ fn timeline(view: &ArmView<'_>, phase: &Phase) -> Value {
     })
 }
 
-/// The slots of a phase, the last one as long as the phase covers it; a slot that is hardly covered says nothing and is left out.
+/// The slots of a phase; the last slot ends with the phase. A slot that the phase hardly covers says nothing, and is left out.
 fn whole_slots(phase: &Phase) -> impl Iterator<Item = TimelinePoint> + '_ {
     let ended_us = phase.started_us.saturating_add(phase.elapsed_us);
     phase.timeline.iter().filter_map(move |slot| {
@@ -170,7 +170,7 @@ fn round(value: f64) -> f64 {
 }
 
 fn round_to(value: f64, decimals: i32) -> f64 {
-    // dividing by a power of ten prints shorter than multiplying by its inverse
+    // a division by a power of ten gives a shorter text than a multiplication by its inverse
     match 10f64.powi(decimals.abs()) {
         factor if decimals >= 0 => (value * factor).round() / factor,
         factor => (value / factor).round() * factor,

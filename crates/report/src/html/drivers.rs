@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Other programs that were the load of an arm: how they ended, their own figures, and what they printed.
+//! Other programs that were the load of an arm: how they ended, their own figures, and their output.
 
 use super::escape::Text;
 use super::section::Section;
 use crate::{Context, redact, show};
 use std::io::{self, Write};
 
-/// The whole output is in the recording; a page shall open on a phone.
+/// The whole output is in the recording; a phone must be able to open the page.
 const SHOWN_CHARS: usize = 40_000;
 
 pub(super) const SECTION: Section = Section {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The two places where text of the recording may stand in the page, and how it is made harmless there.
+//! The two places where text of the recording may stand in the page, and how that text is made harmless there.
 
 use serde_json::{Number, Value};
 use std::fmt;
@@ -25,7 +25,7 @@ impl<T: AsRef<str>> fmt::Display for Text<T> {
     }
 }
 
-/// JSON inside a script: nothing in it can end the script or open a comment.
+/// JSON inside a script: no text in it can end the script or open a comment.
 pub(crate) struct Json<'a>(pub &'a Value);
 
 impl fmt::Display for Json<'_> {
@@ -44,7 +44,7 @@ impl fmt::Display for Json<'_> {
     }
 }
 
-/// Whole numbers without their `.0`: a third of the page's data are zeros and counts, and the browser reads both alike.
+/// Whole numbers without their `.0`: a third of the page's data is zeros and counts, and the browser reads both forms alike.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(plain).collect(),
@@ -54,7 +54,7 @@ fn plain(value: &Value) -> Value {
     }
 }
 
-/// `None`: it has a fraction, or is so large that not every whole number has a double of its own.
+/// `None`: the number has a fraction, or is so large that not every whole number has a double of its own.
 fn whole(number: &Number) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let value = number.as_f64().filter(|value| number.is_f64() && value.fract() == 0.0 && value.abs() < EXACT)?;

@@ -27,7 +27,7 @@ fn finding(finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
         Text(show::tied(&finding.statement))
     )?;
     finding.doubts.iter().try_for_each(|one| doubt(one, out))?;
-    // nothing that is not there, and no sentence twice
+    // no empty facts, and no sentence twice
     let mut facts = facts(&finding.evidence);
     facts.retain(|(key, value)| value != show::NOTHING && !key.ends_with(".statement") && key != "statement");
     if !facts.is_empty() {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What every page has around its sections: its head with the navigation, the verdict, and its foot.
+//! The parts of every page around its sections: the head with the navigation, the verdict, and the foot.
 
 use super::SECTIONS;
 use super::escape::Text;
 use crate::{Context, show, verdict};
 use std::io::{self, Write};
 
-/// At most so many sentences stand below the headline; the others are among the findings.
+/// At most this many sentences stand below the headline; the others are among the findings.
 const SENTENCES: usize = 8;
 
 pub(super) fn header(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The page of heap profiles: the heap over time in layers, a flame graph, and who grew.
+//! The page of heap profiles: the heap over time in layers, a flame graph, and the functions that grew.
 
 use super::escape::{Json, Text};
 use super::section::figure;
@@ -12,9 +12,9 @@ use std::io::{self, Write};
 
 const STYLE: &str = include_str!("../../assets/heap.css");
 const SCRIPT: &str = include_str!("../../assets/heap.js");
-/// Rows of the table; `wringer heap show` has all.
+/// Rows of the table; `wringer heap show` prints all.
 const MOST_ROWS: usize = 30;
-/// Callers of a function in the table.
+/// The most callers of a function in the table.
 const MOST_CALLERS: usize = 12;
 
 const OVER_TIME_HELP: &str = "<p>Each layer is what one <b>function</b> held, at the snapshots that tell it: what it has allocated itself, and what functions that \
@@ -31,7 +31,7 @@ const GROWTH_HELP: &str = "<p>Functions are the same by their names, at whatever
 /// Writes the whole page.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write_heap_html(page: &HeapPage, out: &mut impl Write) -> io::Result<()> {
     let title = page.profiles.first().map_or_else(|| "Heap profiles".to_owned(), HeapProfile::headline);
     head(&page.version, &title, &format!("{MEMORY_STYLE}{STYLE}"), out)?;

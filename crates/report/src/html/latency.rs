@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long queries took: the histogram with its modes, and the percentiles.
+//! The durations of queries: the histogram with its modes, and the percentiles.
 
 use super::section::{Section, figure};
 use crate::Context;

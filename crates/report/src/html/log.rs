@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happened when.
+//! The events of the run, with their times.
 
 use super::escape::Text;
 use super::section::Section;

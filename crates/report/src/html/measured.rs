@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The squeezes: what was asked for, what was predicted, and what was got.
+//! The squeezes: asked for, predicted, and measured.
 
 use super::escape::Text;
 use super::section::Section;

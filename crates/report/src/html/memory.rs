@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The memory ledger over time: what the server's memory consisted of, what of it grew, and what the host had left.
+//! The memory ledger over time: the parts of the server's memory, those that grew, and the memory that the host had left.
 
 use super::escape::Text;
 use super::section::{Section, figure};

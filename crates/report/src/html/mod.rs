@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The report: one file that needs nothing but itself.
+//! The report: one file that needs no other file.
 //!
-//! What is words and tables stands in the HTML, readable without the script; the script draws the charts, from one constant.
+//! Words and tables are in the HTML, readable without the script; the script draws the charts from one constant.
 
 mod arms;
 mod article;
@@ -34,10 +34,10 @@ use std::io::{self, Write};
 pub(crate) const STYLE: &str = include_str!("../../assets/report.css");
 const CHART: &str = include_str!("../../assets/chart.js");
 const PAGE: &str = include_str!("../../assets/page.js");
-/// Of the memory ledger; only where there is one.
+/// Style and script of the memory ledger; only on a page that has one.
 const MEMORY_STYLE: &str = include_str!("../../assets/memory.css");
 const MEMORY: &str = include_str!("../../assets/memory.js");
-/// Nothing may be fetched from anywhere, whatever the recording holds.
+/// A page may not fetch anything from anywhere, whatever the recording contains.
 pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
 
@@ -63,7 +63,7 @@ const SECTIONS: [Section; 15] = [
 /// Writes the whole page.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()> {
     let title = verdict::sentences(context)
         .first()
@@ -84,7 +84,7 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
     )
 }
 
-/// All ahead of the page's content. `style`: beside that of every page.
+/// Everything before the page's content. `style`: in addition to the style of every page.
 fn head(version: &str, title: &str, style: &str, out: &mut impl Write) -> io::Result<()> {
     write!(
         out,

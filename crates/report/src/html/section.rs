@@ -5,15 +5,15 @@ use crate::Context;
 use std::io::{self, Write};
 
 pub(super) struct Section {
-    /// Of its HTML element.
+    /// The id of its HTML element.
     pub(super) id: &'static str,
     pub(super) title: &'static str,
-    /// Its name in the navigation; `None`: it is not there.
+    /// Its name in the navigation; `None`: it is not in the navigation.
     pub(super) nav: Option<&'static str>,
-    /// Whether this run has anything for it; without, it is left out.
+    /// Whether this run has any content for the section; without content the section is left out.
     pub(super) has_content: fn(&Context<'_>) -> bool,
     pub(super) write: fn(&Context<'_>, &mut dyn Write) -> io::Result<()>,
-    /// How to read it: HTML of ours. Empty where that stands at its panels, or needs no words.
+    /// Help for readers: HTML of ours. Empty where the panels have their own help, or no help is needed.
     pub(super) help: &'static str,
 }
 
@@ -31,12 +31,12 @@ impl Section {
     }
 }
 
-/// `how` is HTML of ours.
+/// `how` is HTML that we wrote.
 fn help(out: &mut dyn Write, how: &str) -> io::Result<()> {
     writeln!(out, "<details class=\"help\"><summary>How to read this</summary>{how}</details>")
 }
 
-/// A panel: a place for a chart, which the script fills, and how to read it.
+/// A panel: a place for a chart, which the script fills, and the help for readers.
 pub(super) fn figure(out: &mut dyn Write, chart: &str, title: &str, how: &str) -> io::Result<()> {
     writeln!(
         out,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Texts that were taken whole, each folded.
+//! Texts that were taken as a whole, each folded.
 
 use super::escape::Text;
 use super::section::Section;
@@ -7,7 +7,7 @@ use crate::{Context, show};
 use evidence::Snapshot;
 use std::io::{self, Write};
 
-/// Of all texts together; what is longer is in the recording, for a page shall open on a phone.
+/// The limit for all texts together; the rest is in the recording, because a phone must be able to open the page.
 const SHOWN_CHARS: usize = 15_000;
 
 pub(super) const SECTION: Section = Section {
@@ -30,7 +30,7 @@ fn write(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// How many characters of it were written.
+/// Returns how many characters were written.
 fn snapshot(taken: &Snapshot, left: usize, out: &mut dyn Write) -> io::Result<usize> {
     let shown: String = taken.content.chars().take(left).collect();
     let rest = if shown.len() < taken.content.len() { "\n[the rest is in recording.sqlite]" } else { "" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What went on for a while: when, and how long.
+//! Activities that lasted for a while: their begins and lengths.
 
 use super::escape::Text;
 use super::section::Section;
@@ -7,7 +7,7 @@ use crate::{Context, show};
 use evidence::Span;
 use std::io::{self, Write};
 
-/// The whole list is in the recording; a page shall open on a phone.
+/// The whole list is in the recording; a phone must be able to open the page.
 const SHOWN: usize = 300;
 
 pub(super) const SECTION: Section = Section {

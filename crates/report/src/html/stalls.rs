@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stalls: when statements waited together in each arm, for what, and what it cost.
+//! Stalls: the times when statements waited together in each arm, the cause, and the cost.
 
 use super::escape::Text;
 use super::section::Section;
@@ -10,7 +10,7 @@ use stalls::{Cause, Stall};
 use std::io::{self, Write};
 use units::counted;
 
-/// Of one arm, in the table: those that lost the most.
+/// The most stalls of one arm in the table: those that lost the most.
 const LISTED: usize = 10;
 /// The drawing's own units.
 const WIDTH: f64 = 1000.0;
@@ -44,7 +44,7 @@ fn write(context: &Context<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</tbody></table>")
 }
 
-/// In their order.
+/// The costliest stalls, in their order in time.
 fn costliest(arm: &ArmStalls) -> impl Iterator<Item = &Stall> {
     let mut stalls: Vec<&Stall> = arm.explained.stalls.iter().collect();
     stalls.sort_by_key(|stall| std::cmp::Reverse(stall.lost_query_us));
@@ -72,7 +72,7 @@ fn strip(context: &Context<'_>, arm: &ArmStalls, out: &mut dyn Write) -> io::Res
     for stall in &arm.explained.stalls {
         let Some(started_us) = stall.started_us else { continue };
         let x = (started_us as f64 - from_us) / length_us * WIDTH;
-        // at least a line that can be seen
+        // wide enough to be seen
         let width = (stall.length_us as f64 / length_us * WIDTH).max(1.5);
         let height = (stall.victim_count as f64 / connections as f64).min(1.0) * HEIGHT;
         let class = if stall.cause == Cause::Unknown { "unknown" } else { "known" };
@@ -93,7 +93,7 @@ fn strip(context: &Context<'_>, arm: &ArmStalls, out: &mut dyn Write) -> io::Res
     watched(arm, out)
 }
 
-/// Which time a strip shows, and what is its height.
+/// The time that a strip shows, and the number of connections that is its full height.
 struct Shown {
     from_us: f64,
     length_us: f64,
@@ -101,21 +101,21 @@ struct Shown {
 }
 
 impl Shown {
-    /// What the load measured; of an arm without a load, all of its time, and the most victims that one stall had.
+    /// The measured time of the load. For an arm without a load: all of its time, and the most victims of one stall.
     fn of(arm: &Arm, stalls: &ArmStalls, elapsed_us: u64) -> Self {
         if let Some(load) = &arm.load {
             let (from_us, length_us) = (load.measured.started_us as f64, load.measured.elapsed_us.max(1) as f64);
             return Self { from_us, length_us, connections: u64::from(load.connections.max(1)) };
         }
         let most = stalls.explained.stalls.iter().map(|stall| stall.victim_count).max().unwrap_or(1);
-        // one that was cut off has no end
+        // an arm that was cut off has no end
         let ended_us = if arm.ended_us > arm.started_us { arm.ended_us } else { elapsed_us };
         let length_us = ended_us.saturating_sub(arm.started_us).max(1) as f64;
         Self { from_us: arm.started_us as f64, length_us, connections: most.max(1) }
     }
 }
 
-/// What watching took, and what it did not see.
+/// The cost of the watch, and what it did not see.
 fn watched(arm: &ArmStalls, out: &mut dyn Write) -> io::Result<()> {
     let Some(watched) = &arm.watched else { return Ok(()) };
     let cost = watched.cost.as_ref().and_then(|cost| {

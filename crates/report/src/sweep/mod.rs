@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The page of many cells: curves, a heat map, verdicts against the first setting, and every cell with a link to its own report.
 //!
-//! In: a [`SweepView`], plain data that whoever has a sweep fills in. What is words and tables stands in the HTML; the script draws the charts.
+//! In: a [`SweepView`], plain data that the owner of a sweep fills in. Words and tables are in the HTML; the script draws the charts.
 
 mod tables;
 
@@ -19,26 +19,26 @@ pub struct SweepView {
     pub version: String,
     pub name: String,
     pub description: String,
-    /// The first is the headline.
+    /// The first sentence is the headline.
     pub sentences: Vec<String>,
     pub warnings: Vec<String>,
-    /// What differs between settings, in the order in which it is shown.
+    /// The keys that differ between settings, in the order in which they are shown.
     pub keys: Vec<String>,
     pub settings: Vec<SweepSetting>,
     pub cells: Vec<SweepCell>,
-    /// The second setting beside the first, figure by figure.
+    /// The second setting compared with the first, figure by figure.
     pub verdicts: Vec<SweepVerdict>,
-    /// How many cells there are to be in all.
+    /// The number of cells when the sweep is complete.
     pub planned: usize,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SweepSetting {
-    /// Of each key; empty where it has none.
+    /// The value of each key; empty where the setting has none.
     pub values: Vec<String>,
     #[serde(skip)]
     pub done: usize,
-    /// What its cells came to besides a measurement: `out_of_memory 2x`.
+    /// The outcomes of its cells that are no measurement: `out_of_memory 2x`.
     #[serde(skip)]
     pub outcomes: String,
 }
@@ -53,7 +53,7 @@ pub struct SweepCell {
     pub state: String,
     pub attempts: usize,
     pub elapsed_us: Option<u64>,
-    /// Its own report, relative to the page.
+    /// The cell's own report, relative to the page.
     pub link: Option<String>,
     pub told: Vec<String>,
     pub figures: Vec<SweepFigure>,
@@ -67,7 +67,7 @@ pub struct SweepFigure {
     pub value: f64,
 }
 
-/// One figure of two settings.
+/// One figure, compared between two settings.
 #[derive(Debug, Clone)]
 pub struct SweepVerdict {
     /// Places in [`SweepView::settings`].
@@ -78,7 +78,7 @@ pub struct SweepVerdict {
     pub ratio: Option<f64>,
     pub low: Option<f64>,
     pub high: Option<f64>,
-    /// `lower`, `higher`, `no difference shown`, or why there is none.
+    /// `lower`, `higher`, `no difference shown`, or the reason why there is no verdict.
     pub verdict: String,
     pub is_shown: bool,
     pub detectable_ratio: Option<f64>,
@@ -87,7 +87,7 @@ pub struct SweepVerdict {
 /// Writes the whole page.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write_sweep_html(view: &SweepView, out: &mut impl Write) -> io::Result<()> {
     write!(
         out,
@@ -128,7 +128,7 @@ pub fn write_sweep_html(view: &SweepView, out: &mut impl Write) -> io::Result<()
     writeln!(out, "<script>\n\"use strict\";\nconst DATA = {};\n{SWEEP}</script>\n</body>\n</html>", Json(&data(view)))
 }
 
-/// What the script draws from: each figure once, each cell as a row of numbers.
+/// The data that the script draws: each figure once, each cell as a row of numbers.
 fn data(view: &SweepView) -> serde_json::Value {
     let mut figures: Vec<(&str, &str, &str)> = Vec::new();
     let mut points = Vec::new();
@@ -147,7 +147,7 @@ fn data(view: &SweepView) -> serde_json::Value {
     json!({"keys": view.keys, "settings": view.settings, "figures": figures, "cells": links, "points": points})
 }
 
-/// To six digits: more are never shown.
+/// Rounded to six digits: more digits are never shown.
 fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }

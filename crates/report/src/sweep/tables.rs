@@ -6,7 +6,7 @@ use crate::html::Text;
 use crate::show;
 use std::io::{self, Write};
 
-/// In the table of settings; the others are among the curves.
+/// The figures in the table of settings; the others are among the curves.
 const SHOWN: [&str; 3] = ["throughput", "p50", "p99"];
 const SENTENCES: usize = 8;
 
@@ -134,7 +134,7 @@ fn arms(view: &SweepView) -> Vec<&str> {
     arms
 }
 
-/// `threads=8 server_ram=1G`: the last word of each key.
+/// `threads=8 server_ram=1G`: only the last word of each key.
 fn label(view: &SweepView, setting: usize) -> String {
     let Some(setting) = view.settings.get(setting) else { return String::new() };
     let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();

@@ -6,7 +6,7 @@ use crate::{ArmView, show};
 use explain::modes::Mode;
 use std::fmt::Write as _;
 
-/// More lines than this and the bins are made wider.
+/// When there would be more lines than this, the bins are made wider.
 const LINES: usize = 22;
 const BAR: f64 = 44.0;
 /// From fine to coarse; the last one always fits: an hour is ten decades.
@@ -39,7 +39,7 @@ pub(super) fn of(view: &ArmView<'_>) -> String {
     part
 }
 
-/// Bins with something in them, and the single empty ones between.
+/// The bins that are not empty, and single empty bins between them.
 fn shown(bins: &LogBins) -> Vec<usize> {
     let filled = |position: usize| bins.counts.get(position).is_some_and(|count| *count >= 0.05);
     (0..bins.counts.len())

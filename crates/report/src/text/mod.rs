@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For the terminal: the verdict first, then the figures behind it, in at most 110 columns.
+//! For the terminal: the verdict first, then its figures, in at most 110 columns.
 
 mod histogram;
 mod table;
@@ -31,7 +31,7 @@ pub fn findings_text(context: &Context<'_>) -> String {
     joined(verdict::ranked(context).into_iter().map(finding).collect())
 }
 
-/// Findings of several runs together, then those of each: `contexts` in the order in which the findings count them.
+/// The findings of several runs together, then the findings of each run. `contexts` is in the order in which the findings count the runs.
 pub fn together_text(contexts: &[Context<'_>], together: &[Finding]) -> String {
     let titled = |(number, context): (usize, &Context<'_>)| {
         format!("run {number}: {} · {}", context.evidence.run_id, title(context))
@@ -88,7 +88,7 @@ fn arms(context: &Context<'_>) -> String {
     table.text()
 }
 
-/// Whose figures stand in the table where they are not Wringer's own.
+/// Names the programs whose figures stand in the table where the figures are not Wringer's own.
 fn drivers(context: &Context<'_>) -> String {
     let mut part = String::new();
     for view in &context.arms {
@@ -131,7 +131,7 @@ fn arm_row(view: &ArmView<'_>) -> Vec<String> {
     row
 }
 
-/// What the server's memory consisted of at first and at last.
+/// The parts of the server's memory, at first and at last.
 fn memory(context: &Context<'_>) -> String {
     use Align::{Left, Right};
     let heads = [("memory", Left), ("arm", Left), ("first", Right), ("last", Right), ("rate", Right), ("", Left)];
@@ -196,7 +196,7 @@ fn conditions(context: &Context<'_>) -> String {
     let mut part = String::new();
     let line = format!("{} CPUs, {memory}, Linux {}, {}", host.cpus, host.kernel, host.distribution);
     if host.cpus > 0 {
-        push_wrapped(&mut part, "host: ", line.trim_end_matches([',', ' '])); // else the run ended before it had looked
+        push_wrapped(&mut part, "host: ", line.trim_end_matches([',', ' '])); // otherwise the run ended before it had read the host
     }
     if let Some(busy) = show::busiest(context) {
         push_wrapped(&mut part, "busy: ", &busy);
@@ -262,7 +262,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Wrapped at [`WIDTH`], later lines indented as far as the lead is long.
+/// Wraps at [`WIDTH`]; later lines are indented by the length of the lead.
 fn push_wrapped(part: &mut String, lead: &str, text: &str) {
     let indent = " ".repeat(lead.chars().count());
     let mut line = lead.to_owned();

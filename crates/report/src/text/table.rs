@@ -23,7 +23,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Empty without rows below the head.
+    /// Empty if there are no rows below the head.
     pub(super) fn text(&self) -> String {
         if self.rows.len() < 2 {
             return String::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Held against the naive model of `testkit`.
+//! Compares the simulation with the naive model of `testkit`.
 
 use super::loads;
 use crate::settings::{Burst, Costs, Settings, Start};
@@ -16,7 +16,7 @@ fn row(flavour: Flavour, version: &str) -> &'static FreeList {
     free_list(flavour, &version.parse().expect("a version")).expect("a known version")
 }
 
-/// One of `from` to `to`, both included.
+/// A number from `from` to `to`, both included.
 fn pick(rng: &mut Xoshiro256PlusPlus, from: u64, to: u64) -> u64 {
     from + rng.next_u64() % (to - from + 1)
 }
@@ -197,12 +197,12 @@ fn seen(load: &crate::Load) -> Seen {
     }
 }
 
-/// `WRINGER_CASES_OF_MODELS`: how many, 10,000 for a release.
+/// `WRINGER_CASES_OF_MODELS`: the number of cases, 10,000 for a release.
 #[test]
 fn a_naive_model_counts_the_same_for_random_settings() {
     let cases: u64 = std::env::var("WRINGER_CASES_OF_MODELS").ok().and_then(|it| it.parse().ok()).unwrap_or(150);
     let mut stalled = 0;
-    // 2048: a scan that still waits ten seconds after the load
+    // case 2048 has a scan that still waits ten seconds after the load
     for number in (0..cases).chain([2048]) {
         let settings = drawn(number);
         settings.check().expect("drawn within the limits");

@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The pause between two pings, and between two checks.
 const PING_PAUSE: Duration = Duration::from_secs(1);
-/// How long the first worker may need until it answers, on a busy host; one that ends is not waited for.
+/// How long the first worker may need until it answers, on a busy host. The keeper does not wait for a worker that has ended.
 const FIRST_PATIENCE: Duration = Duration::from_secs(20);
 /// The pause between two checks for the first answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -74,7 +74,7 @@ impl Order for Options {
     type Ready = Ready;
 }
 
-/// What the keeper says when it serves.
+/// The keeper's message when it serves.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ready {
     pub pid: u32,
@@ -270,7 +270,7 @@ impl Keeper {
         if self.worker.pinged { Err(Error::Worker { why: "the first one does not serve".into() }) } else { Ok(()) }
     }
 
-    /// Sends it to this worker, and to each later one.
+    /// Sends the way to this worker, and keeps it for each later worker.
     fn know_way(&mut self, way: Way) {
         let mut message = vec![WAY];
         message.extend(serde_json::to_vec(&way).unwrap_or_default());
@@ -457,7 +457,7 @@ fn ended(lifeline: Option<&OwnedFd>) -> bool {
 mod tests {
     use super::*;
 
-    /// Checks at these seconds a worker that never answers; returns at which of them it hangs.
+    /// Checks a worker that never answers at these seconds; returns the second at which it counts as hanging.
     fn hangs_at(seconds: &[u64]) -> Option<u64> {
         let began = Instant::now();
         let mut watch = Watch::new(began);

@@ -71,7 +71,7 @@ fn is_access_list(name: &OsStr) -> bool {
     name == "system.posix_acl_access" || name == "system.posix_acl_default"
 }
 
-/// As the kernel does for other file systems: below a folder with a default access list the umask does not count (umask(2)).
+/// The mode of a new file, as in other file systems: below a folder with a default access list the umask does not count (umask(2)).
 pub(super) fn masked(parent: &Inode, mode: u32, umask: u32) -> Mode {
     let inherits = getxattr_query(parent.link(), "system.posix_acl_default").is_ok();
     Mode::from_raw_mode(if inherits { mode } else { mode & !umask } & 0o7777)

@@ -57,7 +57,7 @@ impl Looker {
         self.process.pid()
     }
 
-    /// Measures, when the file system is served. On return the process has ended, or is about to.
+    /// Measures, when the file system is served. On return the process has ended, or is about to end.
     pub(crate) fn look(self) -> Way {
         let answer = self.ask();
         if answer.is_err() {

@@ -9,11 +9,11 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Not yet checked.
+/// The asked numbers, not yet checked.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Options {
     pub kind: Kind,
-    /// `--rand-spec-iter`: draws a gaussian value is the mean of.
+    /// `--rand-spec-iter`: a gaussian value is the mean of this many draws.
     pub spec_iterations: u32,
     /// `--rand-spec-pct`: the width of the hot range, in percent of all keys.
     pub spec_range_percent: f64,
@@ -43,22 +43,22 @@ pub struct Number {
     pub name: &'static str,
     /// The key in a workload file, beside its parameter's type: `h`.
     pub in_workload_files: &'static str,
-    /// The kinds that have it, the one that it is made for first.
+    /// The kinds that have this number; the kind that it is made for comes first.
     pub of: &'static [Kind],
-    /// How the value is called where people are told of it.
+    /// The name of the value in texts for people.
     pub value_name: &'static str,
     pub help: &'static str,
     slot: fn(&mut Options) -> Slot<'_>,
 }
 
-/// Where a number stands, to be read or written.
+/// The place of a number, to read or to write it.
 #[derive(Debug)]
 pub enum Slot<'a> {
     Whole { value: &'a mut u32, limits: RangeInclusive<u32> },
     Real { value: &'a mut f64, limits: RangeInclusive<f64> },
 }
 
-/// Every number there is, in the order in which people are told of them.
+/// All numbers, in the order in which people see them.
 pub const NUMBERS: [Number; 5] = [
     Number {
         name: "rand_spec_iter",
@@ -112,7 +112,7 @@ pub enum Error {
 }
 
 impl Default for Options {
-    /// sysbench's defaults, but for the kind.
+    /// sysbench's defaults, except the kind.
     fn default() -> Self {
         Self {
             kind: Kind::default(),
@@ -127,7 +127,7 @@ impl Default for Options {
 
 impl Options {
     /// # Errors
-    /// A number outside the range in which the distribution exists; only the numbers that the kind uses are looked at.
+    /// A number outside the range in which the distribution exists; only the numbers that the kind uses are checked.
     pub fn check(&self) -> Result<Distribution, Error> {
         let mut own = *self;
         for number in NUMBERS.iter().filter(|number| number.of.contains(&self.kind)) {
@@ -152,7 +152,7 @@ impl Options {
 }
 
 impl Number {
-    /// On the command line, without its dashes: `rand-pareto-h`. `rand_pareto_h` is taken, too.
+    /// The option on the command line, without its dashes: `rand-pareto-h`. `rand_pareto_h` is accepted, too.
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")
     }
@@ -161,7 +161,7 @@ impl Number {
         (self.slot)(options)
     }
 
-    /// Takes it from `section`, where it stands there; `key` is what it is called in such a file.
+    /// Takes the number from `section`, if it is there; `key` is its name in such a file.
     pub fn read(&self, section: &Section<'_>, key: &'static str, options: &mut Options) {
         match self.slot(options) {
             Slot::Whole { value, limits } => *value = section.integer(key, limits).map_or(*value, |asked| asked.value),

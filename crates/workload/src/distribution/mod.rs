@@ -23,7 +23,7 @@ use zipfian::Zipfian;
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Distribution {
-    /// Every key alike.
+    /// Every key with the same probability.
     #[default]
     Uniform,
     /// The mean of `iterations` uniform draws (Bates distribution): most keys near the middle of the range.

@@ -13,7 +13,7 @@ use crate::Rng;
 pub(super) struct Zipfian {
     ranks: u64,
     exponent: f64,
-    /// Integral of the hat at the left end, less the whole bar of rank 1.
+    /// Integral of the hat at the left end, minus the whole bar of rank 1.
     left: f64,
     /// Integral of the hat at `ranks` + 1/2.
     right: f64,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A workload that a user has written down: statements, where their values come from, how often each transaction comes, how long
-//! clients think.
+//! A workload that a user has written down: statements, the sources of their values, the share of each transaction, the time that clients think.
 //!
 //! In: the text of a TOML file. Out: a [`WorkloadFile`], which [`WorkloadFile::build`] makes a [`Workload`](crate::Workload) for one
 //! family of servers; or every [`Problem`] at once, with its place. docs/workloads.md has the keys.
@@ -23,12 +22,12 @@ use keyfile::At;
 use source::{Parameter, Pause};
 use sql::Sql;
 
-/// What a file says, checked as far as that can be without knowing the server.
+/// The content of a file, checked as far as possible without the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkloadFile {
     /// `None`: the file says no name of its own.
     pub name: Option<String>,
-    /// As it was written.
+    /// The file's text as it was written.
     pub text: String,
     parameters: Vec<Parameter>,
     transactions: Vec<TransactionOf>,
@@ -40,7 +39,7 @@ pub struct WorkloadFile {
 struct TransactionOf {
     name: String,
     weight: u32,
-    /// What opens it; `None`: each statement commits by itself.
+    /// The statement that opens the transaction; `None`: each statement commits by itself.
     begin: Option<String>,
     statements: Vec<StatementOf>,
     think: Pause,
@@ -75,25 +74,25 @@ impl WorkloadFile {
         read::file(text)
     }
 
-    /// The workload as it goes to servers of this family; `table_size` is what the file means by that word.
+    /// The workload for servers of this family; `table_size` is the value of that word in the file.
     ///
     /// # Errors
-    /// A statement has no text for this family, or one that it cannot be sent; a range that is empty with this `table_size`.
+    /// A statement has no text for this family, or a text that cannot be sent to it; a range that is empty with this `table_size`.
     pub fn build(&self, protocol: Protocol, table_size: u64) -> Result<Box<dyn Workload>, Vec<Problem>> {
         play::build(self, protocol, table_size).map(|played| Box::new(played) as Box<dyn Workload>)
     }
 
-    /// Whether clients wait between transactions, which has no meaning when a rate says when they start.
+    /// Whether clients wait between transactions. Such waits have no meaning when a rate decides the starts.
     pub fn thinks(&self) -> bool {
         self.transactions.iter().any(|transaction| transaction.think != Pause::None)
     }
 
-    /// Whether a parameter goes by the size of the tables.
+    /// Whether a parameter depends on the size of the tables.
     pub fn uses_table_size(&self) -> bool {
         self.parameters.iter().any(|parameter| parameter.source.uses_table_size())
     }
 
-    /// Where the values come from, in words, as results name it.
+    /// The sources of the values, in words, for results.
     pub fn describe(&self) -> String {
         if self.parameters.is_empty() {
             return "none".to_owned();

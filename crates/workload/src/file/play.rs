@@ -10,7 +10,7 @@ use capability::Protocol;
 use keyfile::Problems;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// More than anybody has written; the values of one transaction stand on the stack.
+/// The most parameters: more than any file has. The values of one transaction are on the stack.
 pub(super) const PARAMETERS_MOST: usize = 64;
 
 pub(super) struct Played {
@@ -39,7 +39,7 @@ enum Drawn {
 /// One kind of transaction.
 struct Script {
     weight: u64,
-    /// BEGIN and COMMIT.
+    /// The statements BEGIN and COMMIT.
     frame: Option<(usize, usize)>,
     calls: Vec<Call>,
     think: Pause,
@@ -220,7 +220,7 @@ impl Played {
         chosen.unwrap_or(&self.scripts[0])
     }
 
-    /// What the statement before has drawn for itself.
+    /// Forgets the values that the statement before has drawn for itself.
     fn forget(&self, slots: &mut Slots) {
         for (slot, values) in slots.iter_mut().zip(&self.values) {
             if values.each_statement {

@@ -13,7 +13,7 @@ use units::Span;
 /// The version of the file format that this program reads.
 const SCHEMA: u32 = 1;
 const LONGEST_PAUSE: Span = Span::secs(3600);
-/// Beside the kinds of distributions.
+/// Types in addition to the kinds of distributions.
 const TYPES: [&str; 4] = ["sequence", "constant", "string", "copy"];
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
@@ -138,7 +138,7 @@ fn parameters(top: &Section<'_>, problems: &Problems) -> Vec<Parameter> {
     found
 }
 
-/// A copy is drawn when its origin is; one of a copy that leads back to itself is never drawn.
+/// A copy is drawn when its origin is drawn; a chain of copies that leads back to itself is never drawn.
 fn copies(found: &mut [Parameter], problems: &Problems) {
     for index in 0..found.len() {
         let mut origin = index;
@@ -434,7 +434,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A parameter that nobody uses is most often a slip.
+    /// A parameter that no statement uses is most often a mistake.
     fn unused(&self, transactions: &[TransactionOf]) {
         let statements = transactions.iter().flat_map(|transaction| &transaction.statements);
         let texts = statements.flat_map(|statement| statement.mysql.iter().chain(&statement.postgresql));
@@ -471,7 +471,7 @@ fn begin(own: &Section<'_>, default: bool) -> Option<String> {
     wanted.then(|| "BEGIN".to_owned())
 }
 
-/// As sysbench counts them, by the first word.
+/// The kind as sysbench counts the statement, by the first word.
 fn kind_of(sql: &Sql) -> Kind {
     match sql.first_word().as_str() {
         "select" | "with" | "values" | "table" | "show" | "explain" | "fetch" => Kind::Read,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where values and waits come from.
+//! The sources of values and waits.
 
 use crate::Rng;
 use crate::distribution::{Distribution, Draw as _};
@@ -10,7 +10,7 @@ use units::Span;
 pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) source: Source,
-    /// Drawn anew for each statement; else once a transaction.
+    /// Drawn anew for each statement; otherwise once for each transaction.
     pub(super) each_statement: bool,
     pub(super) at: keyfile::At,
 }
@@ -29,20 +29,20 @@ pub(super) enum Source {
     },
     Int(i64),
     Text(String),
-    /// So many characters of these, each drawn evenly.
+    /// This many characters of `of`, each drawn with the same probability.
     Characters {
         shortest: u32,
         longest: u32,
         of: Vec<char>,
     },
-    /// The number that another parameter has, and so much more.
+    /// The number of another parameter, plus `plus`.
     Copy {
         of: usize,
         plus: i64,
     },
 }
 
-/// A number, or one that hangs on the size of the tables.
+/// A fixed number, or a number relative to the size of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bound {
     pub(super) table_size: bool,

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 pub(super) struct Sql {
     pieces: Vec<(String, usize)>,
     tail: String,
-    /// A server's own placeholder stands in it: `?`, `$1`.
+    /// The text has a server's own placeholder: `?`, `$1`.
     pub(super) question_mark: bool,
     pub(super) dollar: bool,
 }
@@ -48,7 +48,7 @@ impl Sql {
         self.pieces.is_empty() && self.tail.is_empty()
     }
 
-    /// As the server prepares it.
+    /// The text as the server prepares it.
     pub(super) fn for_server(&self, protocol: Protocol) -> String {
         let mut text = String::new();
         for (number, (before, _)) in self.pieces.iter().enumerate() {
@@ -67,7 +67,7 @@ impl Sql {
         self.pieces.iter().map(|(_, index)| *index)
     }
 
-    /// `select`, `update`, and so on, of the text or of what stands behind a WITH.
+    /// The first word of the text, in small letters: `select`, `update`, `with`.
     pub(super) fn first_word(&self) -> String {
         let text = self.pieces.first().map_or(self.tail.as_str(), |(before, _)| before.as_str());
         let words = text.trim_start_matches(|letter: char| !letter.is_ascii_alphabetic());

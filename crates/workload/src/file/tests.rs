@@ -150,7 +150,7 @@ fn what_is_drawn_is_said() {
     );
 }
 
-/// As hostile as a file can be, and as unlucky.
+/// Hostile and unlucky files.
 #[test]
 fn odd_names_bytes_and_ranges_are_problems_and_no_panic() {
     let of = |parameters: &str, sql: &str| {

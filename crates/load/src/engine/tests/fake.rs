@@ -15,25 +15,25 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Answer {
     Row,
-    /// A row, when so many connections have been made: a load may end before one that broke is made again.
+    /// A row, sent when this many connections have been made. Without this wait, a load might end before a broken connection is made again.
     RowAfter(usize),
     Error(&'static [u8; 5]),
     HangUp,
-    /// Hangs up, when so many connections have been made, and lets nobody in any more.
+    /// Hangs up when this many connections have been made, and accepts no login after that.
     CloseAfter(usize),
     /// An error that ends the connection.
     Fatal(&'static [u8; 5]),
-    /// A row; then, unasked, such an error.
+    /// A row; then, without a request, an error that ends the connection.
     LastRow(&'static [u8; 5]),
-    /// Says nothing any more, on this connection.
+    /// Sends nothing more on this connection.
     Silence,
 }
 
-/// What time it is for a server whose time is scripted, and what each execution takes of it.
+/// The clock of a server whose time is scripted, and the time that each execution takes.
 pub(super) struct ScriptedTime {
     pub(super) clock: Arc<AtomicU64>,
     pub(super) service_ns: fn(u64) -> u64,
-    /// Nothing is answered from the first to the second moment.
+    /// Nothing is answered between these two times.
     pub(super) stall: Mutex<(u64, u64)>,
 }
 
@@ -50,7 +50,7 @@ struct Shared {
     time: Option<Arc<ScriptedTime>>,
     executions: AtomicU64,
     down: AtomicBool,
-    /// Whoever logs in is refused.
+    /// Every login is refused.
     closed: AtomicBool,
     /// The values bound on each connection, in order.
     bound: Mutex<Vec<Vec<i32>>>,
@@ -63,7 +63,7 @@ impl Fake {
         Self::with(service, script, None)
     }
 
-    /// Answers at once, and moves the clock by the time that it would have taken.
+    /// Answers at once, and moves the clock by the time that the answer would have taken.
     pub(super) fn scripted(time: Arc<ScriptedTime>) -> Self {
         Self::with(Duration::ZERO, |_| Answer::Row, Some(time))
     }
@@ -130,7 +130,7 @@ impl Fake {
         self.shared.transcript.lock().unwrap().clone()
     }
 
-    /// As when the server is killed: every connection breaks, and nobody listens any more.
+    /// Acts like a killed server: every connection breaks, and nothing listens any more.
     pub(super) fn kill(&self) {
         self.shared.down.store(true, Ordering::SeqCst);
         std::fs::remove_file(self.path()).unwrap();

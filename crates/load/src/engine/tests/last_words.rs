@@ -28,7 +28,7 @@ fn a_fatal_error_in_answer_to_a_statement() {
     }
 }
 
-/// Whether the error is read before the next statement is sent, or only after a failed send.
+/// The error is reported in both cases: it is read before the next statement is sent, or only after a failed send.
 #[test]
 fn a_fatal_error_that_nobody_asked_for() {
     for arrivals in [Arrivals::Closed, Arrivals::Constant { per_second: 500.0 }] {

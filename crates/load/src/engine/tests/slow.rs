@@ -31,7 +31,7 @@ fn each_statement_over_the_threshold_is_kept_with_its_begin_and_end() {
     assert_eq!((slow.kept.len(), slow.dropped, slow.threshold_us), (10, 0, 20_000));
     for (turn, statement) in (1..).zip(&slow.kept) {
         assert_eq!(statement.to_us - statement.from_us, 30_000, "{statement:?}");
-        // one after the other: nine of 1 ms and one of 30 ms each turn
+        // each turn has nine statements of 1 ms and one of 30 ms, one after the other
         assert_eq!(statement.to_us - measured.started_us, turn * 39_000, "{statement:?}");
         assert_eq!((statement.connection, statement.class.as_str()), (1, "point_select"));
         assert_eq!((statement.late_us, statement.failed), (0, false));
@@ -45,7 +45,7 @@ fn without_a_threshold_nothing_is_kept() {
     assert_eq!(measure(None, Arrivals::Closed, 20).1.slow, None);
 }
 
-/// Behind a statement of 30 ms those of an open loop begin late, and are not slow themselves.
+/// In an open loop, the statements after a statement of 30 ms begin late, but are not slow themselves.
 #[test]
 fn waiting_for_a_connection_makes_no_statement_slow() {
     let (slow, measured) = measure(Some(20), Arrivals::Constant { per_second: 200.0 }, 100);

@@ -22,7 +22,7 @@ fn a_thought_between_transactions_is_in_no_latency() {
     let spec = LoadSpec { time: None, events: Some(3 * 28), ..spec };
     let measured = drive(&spec, &fake, || {}).unwrap().measured;
     assert_eq!(measured.transactions, 3 * 28);
-    // One connection has 28 of them at least, and has thought 27 times.
+    // One connection has at least 28 of the transactions, and has waited 27 times between them.
     assert!(measured.elapsed_us >= 28 * 2_000 + 27 * 20_000, "{}", measured.elapsed_us);
     let least = measured.transaction.response.min_ns();
     assert!((2 * MS..20 * MS).contains(&least), "{least}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tests the measured times. The server's service times and its stall are scripted, and so is time itself: it passes when the server says so, or
-//! when the engine waits. So the report must equal the computed one, bucket by bucket, on however busy a machine.
+//! Tests the measured times. The server's service times and its stall are scripted, and so is time itself: it passes when the server says so, or when
+//! the engine waits. So the report must equal the computed report, bucket by bucket, however busy the machine is.
 
 use super::super::conduct::LEAD_NS;
 use super::super::schedule::Schedule;

@@ -123,7 +123,7 @@ impl Handshake {
             | CapabilityFlags::CLIENT_LOCAL_FILES
             | CapabilityFlags::CLIENT_DEPRECATE_EOF;
         self.capabilities = wanted & greeting.capabilities();
-        // Also in the request for TLS: MariaDB uses that one, not the login after it.
+        // This flag is set in the request for TLS, too: MariaDB uses that request, and not the login after it.
         self.capabilities.set(CapabilityFlags::CLIENT_CONNECT_WITH_DB, self.login.database.is_some());
         // To a MariaDB server the first bit means "MySQL", and the server then does not mention its own extensions. A MySQL server always sets it.
         if greeting.capabilities().contains(CapabilityFlags::CLIENT_LONG_PASSWORD) {

@@ -14,7 +14,7 @@ use crate::protocol::{Broken, Code};
 
 /// Type byte and length; the length counts itself but not the type byte.
 const HEADER_BYTES: usize = 5;
-/// A longer message means that the stream is out of step.
+/// A longer message means that this client has lost its position in the stream.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// The first whole message in `bytes`: type and body. `None` when it is not complete yet.

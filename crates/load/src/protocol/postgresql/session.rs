@@ -207,14 +207,14 @@ impl Session {
         (said.is_last || matches!(self.state, State::Idle)).then_some(Event::Done(self.reply))
     }
 
-    /// Ignored, unless the server closes the connection after it.
+    /// A notice is ignored, unless the server closes the connection after it.
     #[cold]
     fn noticed(&mut self, body: &[u8]) -> Option<Event> {
         let said = said(body);
         if said.is_last { self.failed(said) } else { None }
     }
 
-    /// ParameterDescription: it decides the format of each value.
+    /// Handles a ParameterDescription: it decides the format of each value.
     fn described(&mut self, body: &[u8]) {
         let types: Vec<u32> = body
             .get(2..)
