@@ -2,8 +2,9 @@
 //! The text of SQL, cut into its pieces: words, literals, names in quotes, comments, parameters.
 //!
 //! - [`piece`]: what stands at the beginning of a text that is there as a whole.
-//! - [`Scanner`]: the same for a text that comes line by line; a literal or a comment may go on in the next line.
-//! - [`tokens`] and [`fingerprint`]: a statement's tokens, and its class: the text without its values. [`Classes`] makes those of many.
+//! - [`piece`]: the piece at the beginning of a text that is complete.
+//! - [`tokens`] and [`fingerprint`]: a statement's tokens, and its class, which is the text without its values. [`Classes`] makes the classes of many
+//!   statements.
 //!
 //! Not here: what a statement means.
 
@@ -14,17 +15,17 @@ mod words;
 pub use scanner::{Inside, Scanner, piece};
 pub use token::{Classes, Token, fingerprint, tokens};
 
-/// Whose rules of quoting count.
+/// The server whose rules of quoting apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// Of MySQL and MariaDB.
+    /// The rules of MySQL and MariaDB.
     Mysql,
     Postgresql,
-    /// A text that has not been given to one of them yet: all quotes, no escapes, both kinds of parameters.
+    /// A text for which no server is chosen yet: all quotes, no escapes, both kinds of parameters.
     Either,
 }
 
-/// What a run of bytes is.
+/// The kind of a run of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece {
     Space,

@@ -3,24 +3,24 @@
 
 use crate::{Dialect, Piece};
 
-/// The piece that begins `rest`, and its length, which is never 0 unless `rest` is empty. What is not closed reaches to the end.
+/// The piece at the beginning of `rest`, and its length, which is 0 only if `rest` is empty. A piece that is not closed extends to the end of `rest`.
 pub fn piece(rest: &[u8], dialect: Dialect) -> (Piece, usize) {
     Scanner::new(dialect).next(rest)
 }
 
-/// Between two runs: what is still open.
+/// The piece that is still open between two runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inside {
     Code,
-    /// Up to this quote.
+    /// A text or a name, open until this quote.
     Quote {
         quote: u8,
         escapes: bool,
         piece: Piece,
     },
-    /// Up to `$tag$`.
+    /// A text, open until this `$tag$`.
     Dollar(Vec<u8>),
-    /// So deep, for PostgreSQL's nest.
+    /// A comment; `depth` counts the comments that are open, because comments of PostgreSQL nest.
     Comment {
         depth: u32,
         piece: Piece,
@@ -43,7 +43,7 @@ impl Scanner {
         &self.inside
     }
 
-    /// The next run of `rest`: a whole piece, or as much of one as `rest` holds.
+    /// The next run of `rest`: a whole piece, or the part of a piece that `rest` holds.
     pub fn next(&mut self, rest: &[u8]) -> (Piece, usize) {
         let (piece, from) = match &self.inside {
             Inside::Code => self.begin(rest),
@@ -62,7 +62,7 @@ impl Scanner {
         (piece, length.map_or(rest.len(), |length| from + length))
     }
 
-    /// The kind of what begins here, and its length; of what has an end of its own, the length of its opening.
+    /// The kind of the piece that begins here, and its length; for a piece that ends with a mark of its own, the length of its opening mark.
     fn begin(&mut self, rest: &[u8]) -> (Piece, usize) {
         let is_postgresql = self.dialect == Dialect::Postgresql;
         let is_mysql = self.dialect == Dialect::Mysql;
@@ -93,7 +93,7 @@ impl Scanner {
             },
             [b'?', ..] if !is_postgresql => (Piece::Parameter, 1),
             [byte, ..] if byte.is_ascii_digit() => (Piece::Number, number(rest)),
-            // one literal with the letter ahead of it
+            // the letter before the quote and the quoted text are one literal
             [letter @ (b'e' | b'E' | b'x' | b'X' | b'b' | b'B' | b'n' | b'N'), b'\'', ..] => {
                 let escapes = is_mysql || (is_postgresql && letter.eq_ignore_ascii_case(&b'e'));
                 self.open(b'\'', escapes, Piece::Text, 2)
@@ -108,7 +108,7 @@ impl Scanner {
         (piece, length)
     }
 
-    /// `-- ` or `#`; without a space behind it `--` is two signs for the MySQL family, as in `5--1`.
+    /// `-- ` or `#` begins a comment. In MySQL and MariaDB, `--` without a space after it is two signs, as in `5--1`.
     fn begins_line_comment(&self, rest: &[u8]) -> bool {
         match rest {
             [b'#', ..] => self.dialect == Dialect::Mysql,
@@ -120,7 +120,7 @@ impl Scanner {
     }
 }
 
-/// The letters of names; `$` is one, but for the first.
+/// The letters of names; `$` is a letter, except at the beginning of a name.
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
@@ -129,7 +129,7 @@ fn length_of(rest: &[u8], belongs: impl Fn(&u8) -> bool) -> usize {
     rest.iter().position(|byte| !belongs(byte)).unwrap_or(rest.len())
 }
 
-/// Behind the closing quote; a doubled one does not close, and with `escapes` none behind a backslash.
+/// The place after the closing quote. A doubled quote does not close; with `escapes`, a quote after a backslash does not close either.
 fn end_of_quote(rest: &[u8], quote: u8, escapes: bool) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -141,7 +141,7 @@ fn end_of_quote(rest: &[u8], quote: u8, escapes: bool) -> Option<usize> {
     }
 }
 
-/// Behind `*/`. At the end of `rest`, `depth` says how many comments are open.
+/// The place after the `*/` that closes the comment. At the end of `rest`, `depth` is the number of comments that are open.
 fn end_of_comment(rest: &[u8], depth: &mut u32, nests: bool) -> Option<usize> {
     let mut at = 0;
     while at < rest.len() {
@@ -163,7 +163,7 @@ fn end_of_comment(rest: &[u8], depth: &mut u32, nests: bool) -> Option<usize> {
     None
 }
 
-/// `$$` or `$name$` at the beginning.
+/// `$$` or `$name$` at the beginning of `rest`.
 fn dollar_tag(rest: &[u8]) -> Option<&[u8]> {
     let end = rest[1..].iter().position(|byte| *byte == b'$')? + 1;
     let name = &rest[1..end];
@@ -171,7 +171,7 @@ fn dollar_tag(rest: &[u8]) -> Option<&[u8]> {
     is_name.then(|| &rest[..=end])
 }
 
-/// Digits, a point, an exponent, and what hexadecimal has.
+/// The length of a number: digits, a point, an exponent, and the letters of hexadecimal numbers.
 fn number(rest: &[u8]) -> usize {
     let is_sign = |at: usize| matches!(rest[at], b'+' | b'-') && at > 0 && matches!(rest[at - 1], b'e' | b'E');
     let belongs = |at: &usize| rest[*at].is_ascii_alphanumeric() || rest[*at] == b'.' || is_sign(*at);
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(pieces("? $1", Dialect::Either), [(Parameter, "?"), (Parameter, "$1")]);
     }
 
-    /// What is open at the end of a line goes on in the next one, and the runs are the same as of the whole.
+    /// A piece that is open at the end of a line continues in the next line, and the runs are the same as those of the whole text.
     #[test]
     fn lines_one_by_one_are_the_same_as_the_whole() {
         let text = "SELECT 'a\n''b\n' , $x$ y\n$ $x$ /* 1\n/* 2 */\n3 */ E'\\\n' -- z\n\"n\nm\" `q\n`;\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A statement's tokens, enough to name its class and to tell reads from the rest. Comments are left out.
+//! A statement's tokens: they suffice to name its class, and to tell whether it reads. Comments are left out.
 
 use crate::words::Words;
 use crate::{Dialect, Piece, piece};
@@ -41,7 +41,7 @@ pub fn tokens(sql: &str, dialect: Dialect) -> Vec<Token> {
     found
 }
 
-/// The class of a statement: its words in lower case, `?` for each value, one `?` for a list of them.
+/// The class of a statement: its words in lower case, `?` for each value, one `?` for a list of values.
 pub fn fingerprint(tokens: &[Token]) -> String {
     let mut words = Words::default();
     for token in tokens {
@@ -58,7 +58,7 @@ pub fn fingerprint(tokens: &[Token]) -> String {
     text
 }
 
-/// Makes classes of many statements, one after the other, in memory that it keeps.
+/// Makes classes of many statements, one after the other, and uses the same memory for all of them.
 #[derive(Debug, Default)]
 pub struct Classes {
     words: Words,
@@ -66,7 +66,7 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// As [`fingerprint`] of its [`tokens`].
+    /// The class of `sql`, the same as [`fingerprint`] of its [`tokens`].
     pub fn of(&mut self, sql: &str, dialect: Dialect) -> &str {
         self.words.clear();
         let bytes = sql.as_bytes();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The words of a statement's class, shortened while they come.
+//! The words of a statement's class; the list of words is shortened after each word.
 
 /// A stack of words in one text: a class is made without an allocation for each word.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Words {
         self.shorten();
     }
 
-    /// The word that stands `back` words ahead of the last one.
+    /// The word that is `back` words before the last one.
     fn word_back(&self, back: usize) -> Option<&str> {
         let index = self.starts.len().checked_sub(back + 1)?;
         let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
@@ -50,7 +50,7 @@ impl Words {
         }
     }
 
-    /// A sign before a value belongs to it; `? , ?` is `?`; `( ? ) , ( ? )` is `( ? )`.
+    /// Removes a sign before a value; makes `? , ?` one `?`, and `( ? ) , ( ? )` one `( ? )`.
     fn shorten(&mut self) {
         if self.word_back(0) == Some(")") {
             if self.ends_with(&["(", "?", ")", ",", "(", "?", ")"]) {
