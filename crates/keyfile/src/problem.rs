@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Problems with their place, gathered rather than thrown: a reader wants to hear of all of them at once.
+//! Problems with their places. They are gathered, and reading continues after each: a reader wants to know all of them at once.
 
 use serde::Serialize;
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 
-/// One thing that is wrong with an experiment file, or in its way on this host.
+/// One thing that is wrong in an experiment file, or that prevents the experiment on this host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Problem {
-    /// From 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// From 1, in characters.
+    /// The column in characters, counted from 1.
     pub column: usize,
     pub message: String,
-    /// What to write instead.
+    /// The text to write instead.
     pub suggestion: Option<String>,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Gathers problems in one text.
+/// Gathers the problems of one text.
 pub struct Problems {
     /// Byte offset at which each line starts.
     lines: Vec<usize>,
@@ -37,7 +37,7 @@ pub struct Problems {
     hint: Hint,
 }
 
-/// What to write instead of a key in this section, when it is a word of another tool's.
+/// The text to write instead of a key of this section, when the key is a word of another tool.
 pub type Hint = fn(section: &str, key: &str) -> Option<&'static str>;
 
 impl Problems {
@@ -47,7 +47,7 @@ impl Problems {
         Self { lines, text: text.to_owned(), found: RefCell::default(), hint: |_, _| None }
     }
 
-    /// Asks `hint` first what to say of a key that nobody knows.
+    /// Sets `hint`, which is asked first for the suggestion when a key is unknown.
     #[must_use]
     pub fn with_hints(self, hint: Hint) -> Self {
         Self { hint, ..self }
@@ -62,7 +62,7 @@ impl Problems {
         self.found.borrow_mut().push(Problem { line, column, message: message.into(), suggestion });
     }
 
-    /// Line and column of where it starts, both from 1.
+    /// Line and column of the start of `at`, both counted from 1.
     pub fn place(&self, at: &Range<usize>) -> (usize, usize) {
         let offset = at.start.min(self.text.len());
         let line = self.lines.partition_point(|start| *start <= offset);
@@ -70,7 +70,8 @@ impl Problems {
         (line, before.chars().count() + 1)
     }
 
-    /// In the order of the text. A section that several arms share is read once an arm, so each problem comes up several times.
+    /// The problems in the order of the text. A section that several arms share is read once for each arm, so each of its problems is found several
+    /// times.
     pub fn into_sorted(self) -> Vec<Problem> {
         let mut found = self.found.into_inner();
         found.sort();
@@ -83,7 +84,7 @@ impl Problems {
     }
 }
 
-/// `did you mean "x"?` when one of `valid` is near to what was written, else the list of all.
+/// `did you mean "x"?` when one word of `valid` is near to the written word, else the list of all valid words.
 pub fn suggest(written: &str, valid: &[&str]) -> Option<String> {
     let distance = |word: &&&str| edit_distance(written, word);
     let near = valid.iter().min_by_key(distance).filter(|word| edit_distance(written, word) <= allowed(word));
@@ -94,12 +95,13 @@ pub fn suggest(written: &str, valid: &[&str]) -> Option<String> {
     }
 }
 
-/// One slip in three characters, and at most three slips.
+/// The number of slips that are allowed in a word: one in three characters, and at most three.
 fn allowed(word: &str) -> usize {
     (word.chars().count().div_ceil(3)).min(3)
 }
 
-/// Optimal string alignment: insert, delete, replace, swap neighbours; `-` and `_` are one letter, case does not count.
+/// The distance by optimal string alignment: letters are inserted, deleted, replaced, or swapped with their neighbours. `-` and `_` are the same
+/// letter, and so are upper and lower case.
 fn edit_distance(left: &str, right: &str) -> usize {
     let letters = |text: &str| -> Vec<char> { text.to_lowercase().replace('-', "_").chars().collect() };
     let (left, right) = (letters(left), letters(right));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Typed reading of one table of the file. A getter that meets the wrong type or an impossible value reports it and answers
-//! `None`; [`Section::finish`] reports every key that no getter asked for.
+//! Typed reading of one table of the file. A getter that finds the wrong type or an impossible value reports it and returns `None`;
+//! [`Section::finish`] reports every key that no getter has asked for.
 
 use crate::problem::{Problems, suggest};
 use crate::tree::{At, Node, Table, Value};
@@ -10,16 +10,16 @@ use std::str::FromStr;
 use units::ParseError;
 
 pub struct Section<'a> {
-    /// `load`, `squeeze.disk`; empty for the top of the file.
+    /// The path of the table: `load`, `squeeze.disk`; empty for the top of the file.
     path: String,
     table: Option<&'a Table>,
-    /// Where to point when something is missing: the section's key, or the start of the file.
+    /// The place for a problem with something that is missing: the section's key, or the start of the file.
     at: At,
     problems: &'a Problems,
     known: RefCell<Vec<&'static str>>,
 }
 
-/// A value with its place, for checks that need both.
+/// A value with its place, for checks that need the value and the place.
 #[derive(Debug, Clone)]
 pub struct Placed<T> {
     pub value: T,
@@ -31,7 +31,7 @@ impl<'a> Section<'a> {
         Self { path: String::new(), table: Some(table), at: 0..0, problems, known: RefCell::default() }
     }
 
-    /// The table that stands at `node`, an item of a list or the value of a free key; `None`, with a problem, where none stands.
+    /// The table at `node`, which is an item of a list or the value of a free key; `None`, with a problem, if the value is no table.
     pub fn at(path: String, node: &'a Node, problems: &'a Problems) -> Option<Section<'a>> {
         let Value::Table(table) = &node.value else {
             problems.add(&node.at, format!("{path} is {}, not a table", node.value.kind()), None);
@@ -40,12 +40,12 @@ impl<'a> Section<'a> {
         Some(Self { path, table: Some(table), at: node.at.clone(), problems, known: RefCell::default() })
     }
 
-    /// As [`Self::at`], of an item of a list below this table.
+    /// The same as [`Self::at`], for an item of a list below this table.
     pub fn at_node(&self, path: String, node: &'a Node) -> Option<Section<'a>> {
         Self::at(path, node, self.problems)
     }
 
-    /// A table below this one; an absent one reads as empty.
+    /// The table below this one at `key`; a table that is absent is read as an empty one.
     pub fn section(&self, key: &'static str) -> Section<'a> {
         let node = self.node(key);
         let table = match node.map(|node| &node.value) {
@@ -82,7 +82,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// One of a few words.
+    /// The value when it is one of the words of `valid`.
     pub fn choice(&self, key: &'static str, valid: &[&'static str]) -> Option<Placed<&'static str>> {
         let text = self.text(key)?;
         let found = valid.iter().find(|word| **word == text.value);
@@ -93,7 +93,8 @@ impl<'a> Section<'a> {
         found.map(|word| Placed { value: *word, at: text.at })
     }
 
-    /// A size or a time, as `units` writes them. A bare number is taken as its text: `0` has no unit, `5` lacks one.
+    /// A size or a time, in the form that `units` reads. A bare number is read as its text: as a time, `0` is accepted, and `5` is refused because it
+    /// has no unit.
     pub fn unit<T: FromStr<Err = ParseError>>(&self, key: &'static str, example: &str) -> Option<Placed<T>> {
         let node = self.node(key)?;
         let text = match &node.value {
@@ -136,7 +137,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A number, whole or not, inside `range`.
+    /// A number, whole or with a fraction, inside `range`.
     pub fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<Placed<f64>> {
         let node = self.node(key)?;
         let value = match node.value {
@@ -186,7 +187,7 @@ impl<'a> Section<'a> {
         self.table.into_iter().flat_map(|table| table.0.iter())
     }
 
-    /// Reports the keys nobody asked for.
+    /// Reports the keys that no getter has asked for.
     pub fn finish(self) {
         let mut known = self.known.borrow().clone();
         known.sort_unstable();

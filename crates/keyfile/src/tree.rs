@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The TOML text as a tree that knows where each key and value stands. Arms are laid over the sections here, before anything
-//! is read, so that a value keeps its place whichever arm it ends up in.
+//! The TOML text as a tree that has the place of each key and value. Arms are laid over the sections here, before anything is read, so that a value
+//! keeps its place in every arm that uses it.
 
 use crate::problem::Problems;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub enum Value {
     Bool(bool),
     Table(Table),
     List(Vec<Node>),
-    /// A date, which no key takes.
+    /// A date: no key accepts one.
     Date,
 }
 
@@ -36,7 +36,7 @@ pub struct Entry {
     pub node: Node,
 }
 
-/// Reads as much as is TOML; what is not becomes a problem.
+/// Reads the valid TOML in the text; each part that is not valid TOML becomes a problem.
 pub fn parse(text: &str, problems: &Problems) -> Table {
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in errors {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The text of SQL, cut into its pieces: words, literals, names in quotes, comments, parameters.
 //!
-//! - [`piece`]: what stands at the beginning of a text that is there as a whole.
 //! - [`piece`]: the piece at the beginning of a text that is complete.
+//! - [`Scanner`]: the pieces of a text that comes line by line; a literal or a comment may continue in the next line.
 //! - [`tokens`] and [`fingerprint`]: a statement's tokens, and its class, which is the text without its values. [`Classes`] makes the classes of many
 //!   statements.
 //!
