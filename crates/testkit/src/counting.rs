@@ -9,7 +9,8 @@ use std::cell::Cell;
 pub struct Counting;
 
 thread_local! {
-    /// Of this thread alone, since the test harness's threads allocate when they like: bytes that are allocated now, and the most that ever were.
+    /// The counts of this thread alone, because the threads of the test harness allocate at any time: the bytes that are allocated now, the largest
+    /// number of bytes so far, and the number of allocations.
     static LIVE: Cell<isize> = const { Cell::new(0) };
     static MOST: Cell<isize> = const { Cell::new(0) };
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -22,7 +23,8 @@ fn add(bytes: isize) {
     });
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting does not allocate. A reallocation is an allocation, as the trait has it.
+// SAFETY: every call goes to the system's allocator unchanged; counting does not allocate. A reallocation is an allocation and a release, as in the
+// trait's own code.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size().cast_signed());
@@ -38,7 +40,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// The most bytes that this thread had allocated at one time meanwhile, beyond what it had before.
+/// The largest number of bytes that this thread had allocated at one time during `work`, beyond those that it had before.
 pub fn most_bytes<T>(work: impl FnOnce() -> T) -> (isize, T) {
     let before = LIVE.get();
     MOST.set(before);
@@ -46,7 +48,7 @@ pub fn most_bytes<T>(work: impl FnOnce() -> T) -> (isize, T) {
     (MOST.get() - before, value)
 }
 
-/// How often this thread has allocated so far.
+/// The number of allocations of this thread so far.
 pub fn allocations() -> u64 {
     ALLOCATIONS.get()
 }

@@ -17,18 +17,18 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A home of its own for one test. When it goes, `wringer undo` runs once more, and after a test that failed its sandboxes are deleted, for
-/// a standing server is nothing that an undo ends: so a failed test leaves nothing behind.
+/// A home of its own for one test. When it is dropped, `wringer undo` runs once more. After a test that failed, its sandboxes are deleted, too,
+/// because an undo does not end a standing server: so a failed test leaves nothing behind.
 pub struct Lab {
     home: tempfile::TempDir,
     program: PathBuf,
     user: Option<u32>,
 }
 
-/// How a command ended, and what it said.
+/// The exit code of a command, and its output.
 #[derive(Debug)]
 pub struct Ran {
-    /// `None`: killed by a signal.
+    /// `None`: a signal killed the command.
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
@@ -43,7 +43,7 @@ impl Lab {
         Self { home, program: program.into(), user: None }
     }
 
-    /// The same as an ordinary user; as root this drops to `nobody`, with a copy of the program that user can reach.
+    /// The same for an ordinary user: as root this drops to `nobody`, and copies the program to a place that this user can reach.
     pub fn as_ordinary_user(program: &str) -> Self {
         let mut lab = Self::new(program);
         if is_root() {
@@ -75,7 +75,7 @@ impl Lab {
             .args(args)
             .env("WRINGER_HOME", self.home.path())
             .env("WRINGER_CACHE", shared_cache(self.user.unwrap_or(own_uid())))
-            // each test fills its own data; those of kept data have a cache of their own, and take this away
+            // each test fills its own data; the tests of kept data have a cache of their own, and remove this variable
             .env("WRINGER_FILLS_LIMIT", "0");
         command.env("HOME", self.home.path()).current_dir(self.home.path()).stdin(Stdio::null());
         command
@@ -85,14 +85,14 @@ impl Lab {
         Ran::of(&mut self.command(args))
     }
 
-    /// Starts a command and leaves it running; its output goes to `home/NAME.out` and `home/NAME.err`.
+    /// Starts a command and leaves it running; its output is written to `home/NAME.out` and `home/NAME.err`.
     pub fn start<S: AsRef<OsStr>>(&self, name: &str, args: impl IntoIterator<Item = S>) -> Child {
         let file =
             |ending: &str| fs::File::create(self.home.path().join(format!("{name}.{ending}"))).expect("make a log");
         self.command(args).stdout(file("out")).stderr(file("err")).spawn().expect("start the program")
     }
 
-    /// What a started command has said so far.
+    /// The output so far of a command that `start` has started.
     pub fn said(&self, name: &str) -> String {
         ["out", "err"]
             .map(|ending| fs::read_to_string(self.home.path().join(format!("{name}.{ending}"))).unwrap_or_default())
@@ -111,7 +111,7 @@ impl Drop for Lab {
         let _ = self.command(["undo"]).output();
         let sandboxes = fs::read_dir(self.home().join("sandboxes")).into_iter().flatten().flatten();
         for sandbox in sandboxes.filter(|_| thread::panicking()) {
-            // one by one: what is there of a deployment that was cut is none yet
+            // one command for each: the rest of an interrupted deployment is no sandbox yet, and its deletion fails
             let _ = self
                 .command([OsStr::new("sandbox"), "delete".as_ref(), "--force".as_ref(), &sandbox.file_name()])
                 .output();
@@ -129,14 +129,14 @@ impl Ran {
         }
     }
 
-    /// Fails the test, with everything that was said, unless the exit code is `code`.
+    /// Fails the test, with the whole output, unless the exit code is `code`.
     #[track_caller]
     pub fn expect_code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
     }
 
-    /// Fails the test unless stderr has each of these.
+    /// Fails the test unless stderr has each of these words.
     #[track_caller]
     pub fn expect_said(self, words: &[&str]) -> Self {
         for word in words {
@@ -146,15 +146,16 @@ impl Ran {
     }
 }
 
-/// Copies a program that is to be started; another process writes it. What we write, a child that another thread starts meanwhile has open as well until it
-/// executes its program, and nobody can start what somebody writes (ETXTBSY).
+/// Copies a program that is to be started. Another process writes the copy: if this process wrote it, a child that another thread starts meanwhile
+/// would have the file open for writing until it executes its own program, and a program cannot be started while somebody has it open for writing
+/// (ETXTBSY).
 pub fn copy_program(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("--preserve=mode").args([from, to]).status().expect("start cp");
     assert!(status.success(), "cp {} {}: {status}", from.display(), to.display());
 }
 
-/// Makes a folder with a program to begin PATH with, in place of the one at `real`. With a `word` in its arguments it does nothing, and waits until the wringer
-/// that has started it is gone; else it is the real one.
+/// Makes a folder for the beginning of PATH, with a program that replaces the one at `real`. If `word` is in its arguments, this program does nothing
+/// but wait until the wringer that has started it has ended; else it runs the program at `real`.
 pub fn waiting_program(lab: &Lab, real: &Path, word: &str) -> PathBuf {
     let folder = lab.home().join("bin");
     fs::create_dir(&folder).expect("make a folder for programs");
@@ -169,7 +170,7 @@ pub fn waiting_program(lab: &Lab, real: &Path, word: &str) -> PathBuf {
     folder
 }
 
-/// Waits until `condition` holds, looking every 10 ms; false when `limit` has passed first.
+/// Waits until `condition` holds, and checks it every 10 ms; false if `limit` passes first.
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
     while Instant::now() < end {
@@ -181,7 +182,7 @@ pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool 
     condition()
 }
 
-/// Where fetched servers are kept for all tests of one user, so that each is fetched once.
+/// The folder of fetched servers for all tests of one user, so that each server is fetched once.
 pub fn shared_cache(uid: u32) -> PathBuf {
     env::temp_dir().join(format!("wringer-test-cache-{uid}"))
 }
@@ -190,8 +191,8 @@ pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Tests that change the whole host, or compare it before and after, hold this, so that the others of their binary do not disturb
-/// them, nor those of a second test run on the machine.
+/// A lock for tests that change the whole host, or compare it before and after: neither the other tests of their program nor the tests of a second
+/// run on this machine disturb them.
 pub fn alone() -> Alone {
     static ALONE: Mutex<()> = Mutex::new(());
     let program = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -201,7 +202,7 @@ pub fn alone() -> Alone {
     Alone { _program: program, _machine: machine }
 }
 
-/// See [`alone`].
+/// The lock that [`alone`] takes; dropping it releases the lock.
 pub struct Alone {
     _program: MutexGuard<'static, ()>,
     _machine: File,

@@ -15,8 +15,8 @@ pub use lab::{Alone, Lab, Ran, alone, copy_program, is_root, own_uid, shared_cac
 pub use loop_device::{LoopDevice, ReadAhead};
 pub use snapshot::Snapshot;
 
-/// Ends the test here, and says so: `SKIPPED <module>:<line>: why`. `make test` counts these lines, and fails for one whose
-/// reason is not in `tests/skips-allowed.txt`.
+/// Ends the test here, and prints `SKIPPED <module>:<line>: why`. `make test` counts these lines, and fails if the reason of one is not in
+/// `tests/skips-allowed.txt`.
 #[macro_export]
 macro_rules! skip {
     ($($why:tt)*) => {{
@@ -30,19 +30,19 @@ pub fn takes_every_case() -> bool {
     std::env::var("WRINGER_FAULTS").is_ok_and(|word| word == "full")
 }
 
-/// Says how many cases a test of a campaign has gone through; `xtask` adds them up.
+/// Prints the number of cases of a campaign that a test has run; `xtask` adds these numbers up.
 pub fn announce_cases(test: &str, cases: usize) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr().lock(), "CASES {test}: {cases}");
     if let Some(path) = std::env::var_os("WRINGER_CASES")
         && let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path)
     {
-        // one write: others append to it at the same time
+        // one write, because other tests append to the file at the same time
         let _ = file.write_all(format!("{test}\t{cases}\n").as_bytes());
     }
 }
 
-/// Written past the test harness's capture, so that the line is seen for a test that passes.
+/// The line is written past the test harness's capture, so that it is seen even if the test passes.
 pub fn announce_skip(place: &str, why: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr().lock(), "SKIPPED {place}: {why}");

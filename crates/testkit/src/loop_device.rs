@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A loop device that a test attaches itself, and after which the host is as before.
+//! A loop device that a test attaches itself; afterwards the host is as before.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How far the kernel reads ahead on a loop device, put back when it goes: the kernel computes it anew whenever a file is attached, and leaves
-/// it so afterwards.
+/// The read-ahead of a loop device; the value is restored when this is dropped. The kernel computes it anew whenever a file is attached, and does not
+/// restore it afterwards.
 #[derive(Debug)]
 pub struct ReadAhead {
     path: PathBuf,
@@ -14,7 +14,7 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// The read-ahead of `device`, as `/dev/loop0`.
+    /// The read-ahead of `device`, for example `/dev/loop0`.
     pub fn of(device: &Path) -> Self {
         let name = device.file_name().expect("the device's name");
         let path = Path::new("/sys/block").join(name).join("queue/read_ahead_kb");
@@ -22,12 +22,12 @@ impl ReadAhead {
         Self { path, before }
     }
 
-    /// In KiB, now.
+    /// The present value, in KiB.
     pub fn now(&self) -> String {
         fs::read_to_string(&self.path).expect("a loop device's read-ahead").trim().to_owned()
     }
 
-    /// Sets it, in KiB.
+    /// Sets the value, in KiB.
     pub fn set(&self, kib: &str) {
         fs::write(&self.path, kib).expect("set a loop device's read-ahead");
     }
@@ -39,7 +39,7 @@ impl Drop for ReadAhead {
     }
 }
 
-/// A file attached to a loop device by `losetup`; detached when it goes.
+/// A file attached to a loop device by `losetup`; it is detached when this is dropped.
 #[derive(Debug)]
 pub struct LoopDevice {
     device: PathBuf,
@@ -47,7 +47,7 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// The device that is attached next, as `/dev/loop0`.
+    /// The device that will be attached next, for example `/dev/loop0`.
     pub fn free() -> PathBuf {
         losetup(&[Path::new("--find")]).into()
     }
@@ -64,12 +64,12 @@ impl LoopDevice {
         Self { device: device.to_owned(), _read_ahead: read_ahead }
     }
 
-    /// The device's path, as `/dev/loop0`.
+    /// The device's path, for example `/dev/loop0`.
     pub fn path(&self) -> &Path {
         &self.device
     }
 
-    /// The same, as text.
+    /// The device's path as text.
     pub fn shown(&self) -> &str {
         self.device.to_str().expect("a device's name is ASCII")
     }
@@ -77,7 +77,7 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        // the read-ahead is put back after this
+        // the read-ahead is restored after this
         let _ = Command::new("losetup").arg("-d").arg(&self.device).status();
     }
 }

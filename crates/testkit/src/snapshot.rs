@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The host as an independent script sees it, for "before equals after".
+//! The state of the host as an independent script sees it, to compare it before and after.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// What `tests/host-snapshot` printed.
+/// The output of `tests/host-snapshot`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot(String);
 
@@ -23,7 +23,7 @@ impl Snapshot {
         self.0.lines().filter(|line| !other.0.lines().any(|found| found == *line)).map(str::to_owned).collect()
     }
 
-    /// The lines that are gone, without those that go by themselves, and the new ones.
+    /// The lines that are gone, except those that disappear by themselves, and the new lines.
     pub fn differences(&self, after: &Self) -> (Vec<String>, Vec<String>) {
         let (mut gone, new) = (self.lines_not_in(after), after.lines_not_in(self));
         gone.retain(|line| !goes_later(line));
@@ -43,8 +43,8 @@ impl Snapshot {
         assert!(gone.is_empty() && new.is_empty(), "the host is not as before\ngone: {gone:#?}\nnew: {new:#?}");
     }
 
-    /// Fails the test when the host is not as it was. Waits for `bdi` entries to go: those of its own mounts, and those that other programs, which
-    /// try for a moment whether they may mount, make meanwhile.
+    /// Fails the test when the host is not as it was. Waits until new `bdi` entries are gone: the entries of the test's own mounts, and the entries
+    /// that other programs make meanwhile when they try whether they may mount.
     #[track_caller]
     pub fn expect_unchanged(&self) {
         let waits = |after: &Self| {

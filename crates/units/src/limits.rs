@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much of a machine's CPUs and swap somebody is to get, as it is written on a command line, in an experiment file, and by
-//! the kernel.
+//! The CPUs and the swap of a machine that a user, a command or a server is to get, as they are written on a command line, in an experiment file, and
+//! by the kernel.
 
 use crate::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -19,7 +19,7 @@ const LEAST: u64 = 10;
 const MOST: f64 = 8192.0;
 
 impl Cpus {
-    /// The time on all CPUs together that this is in `period_us`.
+    /// The time in each period of `period_us` that this number of CPUs gives, as the sum over all CPUs.
     pub fn quota_us(self, period_us: u64) -> u64 {
         self.thousandths * period_us / 1000
     }
@@ -86,7 +86,7 @@ impl CpuList {
         self.0.iter().copied().collect()
     }
 
-    /// Those of this list that are not in `other`.
+    /// The CPUs of this list that are not in `other`. `None`: there are none.
     pub fn beyond(&self, other: &Self) -> Option<Self> {
         let more: BTreeSet<u32> = self.0.difference(&other.0).copied().collect();
         (!more.is_empty()).then_some(Self(more))
@@ -97,7 +97,7 @@ impl CpuList {
     }
 }
 
-/// More than any machine has; a longer list would only fill memory.
+/// No machine has a CPU with a higher number; a longer list would only fill memory.
 const HIGHEST_CPU: u32 = 8191;
 
 impl FromStr for CpuList {
@@ -146,7 +146,7 @@ impl<'de> Deserialize<'de> for CpuList {
     }
 }
 
-/// How much of what a command has in memory may be in swap.
+/// How much of a command's memory may be in swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "u64", from = "u64")]
 pub enum Swap {

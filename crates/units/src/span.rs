@@ -40,10 +40,10 @@ impl Span {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// As at sysbench's flags, where a bare number means seconds.
+    /// Reads a time as sysbench reads its flags: a bare number means seconds.
     ///
     /// # Errors
-    /// [`ParseError`] when it is neither a number nor a number with a unit.
+    /// [`ParseError`] when the text is neither a number nor a number with a unit.
     pub fn parse_seconds(text: &str) -> Result<Self, ParseError> {
         let (number, unit) = split_number(text);
         if unit.is_empty() && !number.is_empty() { format!("{number}s").parse() } else { text.parse() }
@@ -85,7 +85,7 @@ impl fmt::Display for Span {
         let units: [(u128, &str); 5] =
             [(3_600_000_000_000, "h"), (60_000_000_000, "m"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
         for (factor, name) in units {
-            // minutes and hours only when whole: "90 s" reads better than "1.50 m"
+            // minutes and hours only for whole numbers of them: "90 s" reads better than "1.50 m"
             let long = factor > 1_000_000_000;
             if ns >= factor && (!long || ns.is_multiple_of(factor)) {
                 let text = if ns.is_multiple_of(factor) {
@@ -100,7 +100,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Three significant digits.
+/// The value with three significant digits.
 fn decimals(value: f64) -> usize {
     match value {
         v if v >= 100.0 => 0,

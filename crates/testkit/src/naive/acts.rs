@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What happens in one microsecond.
+//! The actions of one microsecond.
 
 use super::{All, Asked, Client, Doing, Pool, Seen, Thread, count, ladder, stream, unit};
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ impl Pool {
         true
     }
 
-    /// Everybody looks from the oldest page on, so that pages before this one have been looked at.
+    /// All searches begin at the oldest page, so each page before this one has been looked at.
     fn is_dirty(&mut self, place: usize, share: f64) -> bool {
         if self.list[place].is_none() {
             self.list[place] = Some(share > 0.0 && unit(&mut self.rng) < share);
@@ -32,7 +32,7 @@ impl Pool {
         spent < batch.budget && self.free < asked.depth && self.list.len() > asked.least
     }
 
-    /// Whether anything was due.
+    /// Whether anything was due at `now`.
     fn moves(&mut self, now: u64, asked: &Asked) -> bool {
         if let Some(place) = self.writes.iter().position(|it| *it <= now) {
             self.writes.remove(place);
@@ -155,7 +155,7 @@ impl All {
         self.clients.iter().all(|it| it.doing == Doing::Nothing)
     }
 
-    /// Pages that batches have written and taken away: those that are over, and those that run.
+    /// Pages that batches have written, and pages that they have evicted: in batches that have ended, and in those that run.
     fn batched(&self) -> (u64, u64) {
         let running = self.pools.iter().filter_map(|it| it.batch.as_ref());
         running.fold(self.before, |sum, it| (sum.0 + it.flushed as u64, sum.1 + it.evicted as u64))

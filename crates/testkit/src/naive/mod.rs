@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! InnoDB's free list once more, in the plainest way: every microsecond everything is looked at. Slow, and written from the description of
-//! the server, not from `simulate`, so that a mistake of one shows as a difference to the other.
+//! A second, very simple program for InnoDB's free list: every microsecond everything is looked at. It is slow. It was written from the description
+//! of the server, not from `simulate`, so that a mistake in one of the two shows as a difference between them.
 //!
-//! It knows LRU managers and page cleaners, `backoff`, and MySQL's way with single page writes; not MariaDB's own ways from 10.5 on.
+//! It knows LRU managers and page cleaners, `backoff`, and the single page writes of MySQL; it does not know what MariaDB does differently from 10.5
+//! on.
 //! Times are whole microseconds. Random numbers: of client `i` the stream `seed ^ ((2 i + 1) << 32)`, of instance `i` `seed ^ ((2 i + 2) << 32)`.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -20,12 +21,12 @@ pub struct Asked {
     pub depth: usize,
     pub free: usize,
     pub least: usize,
-    /// Written pages alone count against a batch, in chunks of so many; `None`: all pages count.
+    /// Only written pages count against a batch, in chunks of this many pages; `None`: all pages count.
     pub chunk: Option<usize>,
     pub is_backoff: bool,
     pub legacy: LegacyAsked,
     pub managers: Vec<ManagerAsked>,
-    /// Period, when it wakes up first, whether a client can wake it; covers all instances.
+    /// The period, the time of the first wake-up, and whether a client can wake the cleaner. The cleaner works for all instances.
     pub cleaner: Option<(u64, u64, bool)>,
     pub first_wake: u64,
     pub threads: usize,
@@ -33,7 +34,7 @@ pub struct Asked {
     pub time: u64,
     pub pause: u64,
     pub gap: u64,
-    /// Clients that have no page so long after a load are taken away.
+    /// Clients that have no page this long after the end of a load are removed.
     pub patience: u64,
     pub repeat: u32,
     pub reads: f64,
@@ -42,11 +43,11 @@ pub struct Asked {
     pub read: u64,
     pub write: u64,
     pub dirty: f64,
-    /// Pages, and time from the end of one to the next.
+    /// The number of pages, and the time from the end of one burst to the next burst.
     pub burst: Option<(u64, u64)>,
     pub overhead: u64,
     pub loop_overhead: u64,
-    /// Refillers sleep by `select`, which may be late by a thousandth; 50 us of it are in the overhead.
+    /// Refillers sleep by `select`, which may be late by a thousandth of the time; 50 us of the delay are in the overhead.
     pub is_select: bool,
     pub idle: u64,
     pub yields: u64,
@@ -72,7 +73,7 @@ pub struct ManagerAsked {
     pub from: usize,
     pub until: usize,
     pub sleep_ms: u64,
-    /// Its batch before found something to do.
+    /// Whether its last batch found something to do.
     pub had_work: bool,
     pub up: u64,
     pub is_target_limited: bool,
@@ -80,7 +81,7 @@ pub struct ManagerAsked {
     pub truncates: bool,
 }
 
-/// What one load came to.
+/// The counts and times of one load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     pub wait_free: u64,
@@ -101,7 +102,7 @@ pub struct Seen {
     pub free: u64,
 }
 
-/// One buffer pool instance. A page of the list is `None` until somebody has looked whether it is dirty.
+/// One buffer pool instance. A page of the list is `None` until a search has looked whether it is dirty.
 struct Pool {
     rng: Xoshiro256PlusPlus,
     free: usize,
@@ -129,7 +130,7 @@ struct Thread {
     can_be_woken: bool,
     from: usize,
     until: usize,
-    /// Asleep until then, or at work at an instance since then.
+    /// The time until which the thread sleeps; `None`: it works, and `work` begins with the time and the instance.
     asleep: Option<u64>,
     work: (u64, usize, (usize, usize)),
     called: bool,
@@ -182,13 +183,13 @@ fn unit(rng: &mut Xoshiro256PlusPlus) -> f64 {
     (rng.next_u64() >> 11) as f64 / 9_007_199_254_740_992.0
 }
 
-#[allow(clippy::cast_possible_truncation)] // small
+#[allow(clippy::cast_possible_truncation)] // the numbers are small
 fn count(rng: &mut Xoshiro256PlusPlus, mean: f64) -> u64 {
     let whole = mean.floor();
     if mean - whole > 0.0 && unit(rng) < mean - whole { whole as u64 + 1 } else { whole as u64 }
 }
 
-/// The wait after failed try `n`: what the server asks for.
+/// The wait after failed try `n`, as the server asks for it.
 fn ladder(n: u32) -> Option<u64> {
     match n {
         0..=2 => None,
@@ -198,14 +199,14 @@ fn ladder(n: u32) -> Option<u64> {
         6 | 7 => Some(16),
         8..=10 => Some(32),
         n => {
-            // as a compiler makes it: a shift of a 32-bit number, widened with its sign, and limited without one
+            // as compiled: a 32-bit number is shifted, widened with its sign, and limited as a number without a sign
             let shifted = 1i32.wrapping_shl(n - 5);
             Some((i64::from(shifted) as u64).min(10_000))
         }
     }
 }
 
-/// The loads, one after the other; and whether every page was somewhere at each of their ends. `gap` and `pause` together are above 0.
+/// The loads, one after the other, and whether no page was missing at the end of each load. `gap` and `pause` together are above 0.
 pub fn run(asked: &Asked) -> (Vec<Seen>, bool) {
     let mut all = All::new(asked);
     let mut loads = Vec::new();

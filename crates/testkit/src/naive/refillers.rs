@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What those who refill do in one microsecond.
+//! The actions of the threads that refill free lists, in one microsecond.
 
 use super::{All, Batch};
 
@@ -36,7 +36,7 @@ impl All {
         self.next_pool(index);
     }
 
-    /// A batch in the first instance that has something to do; after the last one, sleep.
+    /// Begins a batch in the first instance that has something to do; after the last instance, the thread sleeps.
     fn next_pool(&mut self, index: usize) {
         self.threads[index].asleep = None;
         while self.threads[index].work.1 < self.threads[index].until {
