@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a load's result must be: `p99<20ms`, `point_select service p99.9<=5ms`, `queries/s>1000`, `errors=0`.
+//! Conditions that a load's result must meet: `p99<20ms`, `point_select service p99.9<=5ms`, `queries/s>1000`, `errors=0`.
 //!
-//! In: the text, then what a load measured. Out: a [`Verdict`], asked and measured side by side. Pure. What was not measured at all
-//! fails: a load without a single transaction has no latency below 20 ms.
+//! In: the text, then the measurements of a load. Out: a [`Verdict`] with the condition and the measured value. No I/O. A condition fails if its
+//! figure was not measured at all: a load without a single transaction has no latency below 20 ms.
 
 #[cfg(test)]
 mod tests;
@@ -16,14 +16,14 @@ use units::Span;
 /// One condition on the measured phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assertion {
-    /// As it was written.
+    /// The text as it was written.
     text: String,
     figure: Figure,
     relation: Relation,
     limit: f64,
 }
 
-/// Why a text is no assertion, with the grammar for whoever wrote it.
+/// The reason why a text is no assertion, with the grammar for the person who wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}\n{GRAMMAR}")]
 pub struct AssertionError {
@@ -46,7 +46,7 @@ enum Figure {
     Count(Count),
 }
 
-/// Whose latency.
+/// The operations whose latency is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Of {
     Transaction,
@@ -60,7 +60,7 @@ enum Clock {
     Service,
 }
 
-/// Which point of a distribution.
+/// The point of a distribution that is meant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Point {
     Percentile(f64),
@@ -87,7 +87,7 @@ enum Relation {
     Above,
 }
 
-/// In this order `<=` is found before `<`.
+/// In this order, `<=` is found before `<`.
 const RELATIONS: [(&str, Relation); 6] = [
     ("<=", Relation::AtMost),
     (">=", Relation::AtLeast),
@@ -98,7 +98,7 @@ const RELATIONS: [(&str, Relation); 6] = [
 ];
 
 impl AssertionError {
-    /// In one line, without the grammar.
+    /// The reason on one line, without the grammar.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -109,7 +109,7 @@ impl FromStr for Assertion {
 
     fn from_str(text: &str) -> Result<Self, AssertionError> {
         let refuse = |reason: String| AssertionError { reason };
-        // the last one: a class may have some in its own text (`select c from t where id = ?`)
+        // the last sign: the name of a class may have such signs in its own text (`select c from t where id = ?`)
         let last = text.rfind(['<', '>', '=']).ok_or_else(|| refuse("there is no <, <=, =, >= or > in it".into()))?;
         let at = text[..last].trim_end_matches(['<', '>', '=']).len();
         let (left, rest) = text.split_at(at);
@@ -168,7 +168,7 @@ impl Figure {
         })
     }
 
-    /// Latencies in nanoseconds, the others as they are.
+    /// The limit: latencies in nanoseconds, other figures in their own units.
     fn limit(&self, text: &str) -> Result<f64, String> {
         if let Self::Latency { .. } = self {
             let span: Span = text.parse().map_err(|error: units::ParseError| error.to_string())?;
@@ -178,7 +178,7 @@ impl Figure {
         number.ok_or_else(|| format!("'{text}' is not a number"))
     }
 
-    /// Latencies in nanoseconds, the others as they are. `None`: there was nothing to measure.
+    /// The measured value: latencies in nanoseconds, other figures in their own units. `None`: nothing was measured.
     fn measure(&self, phase: &Phase, connect: &LatencyHistogram) -> Option<f64> {
         match self {
             Self::Latency { of, clock, point } => {
@@ -256,7 +256,7 @@ impl Relation {
         match self {
             Self::Below => measured < limit,
             Self::AtMost => measured <= limit,
-            #[allow(clippy::float_cmp)] // counts, or a figure that somebody wants to the digit
+            #[allow(clippy::float_cmp)] // counts, or a figure that somebody wants to be exactly this
             Self::Equal => measured == limit,
             Self::AtLeast => measured >= limit,
             Self::Above => measured > limit,
@@ -266,7 +266,7 @@ impl Relation {
 
 impl Assertion {
     /// # Errors
-    /// It is about a class of statements that the load does not have; the text names those that it has.
+    /// The assertion is about a class of statements that the load does not have; the text names the classes that it has.
     pub fn check_class<'a>(&self, classes: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
         let Some(asked) = self.class() else { return Ok(()) };
         let mut known: Vec<&str> = classes.into_iter().collect();
@@ -282,7 +282,7 @@ impl Assertion {
         ))
     }
 
-    /// The figure that it is about, where that is a number of the whole load: `errors`, `late`, `queries/s`. `None`: a latency.
+    /// The assertion's figure, if it is a number of the whole load: `errors`, `late`, `queries/s`. `None`: it is a latency.
     pub fn figure(&self) -> Option<&'static str> {
         Some(match self.figure {
             Figure::Latency { .. } => return None,
@@ -296,7 +296,7 @@ impl Assertion {
         })
     }
 
-    /// The class of statements whose latency it is about.
+    /// The class of statements, if the assertion is about the latency of one.
     pub fn class(&self) -> Option<&str> {
         match &self.figure {
             Figure::Latency { of: Of::Class(class), .. } => Some(class),
@@ -304,27 +304,27 @@ impl Assertion {
         }
     }
 
-    /// Whether it is about the time to connect.
+    /// Whether the assertion is about the time to connect.
     pub fn is_of_connecting(&self) -> bool {
         matches!(self.figure, Figure::Latency { of: Of::Connect, .. })
     }
 
-    /// Holds the assertion against what was measured.
+    /// Compares the assertion with the result of a load.
     pub fn judge(&self, result: &LoadResult) -> Verdict {
         self.judge_phase(&result.measured, &result.connect)
     }
 
-    /// The same, of a phase and the times to connect.
+    /// Compares the assertion with one phase and the times to connect.
     pub fn judge_phase(&self, phase: &Phase, connect: &LatencyHistogram) -> Verdict {
         self.verdict(self.figure.measure(phase, connect))
     }
 
-    /// What becomes of it where nothing was measured: it fails.
+    /// The verdict if nothing was measured: the assertion fails.
     pub fn judge_nothing(&self) -> Verdict {
         self.verdict(None)
     }
 
-    /// Latencies in nanoseconds.
+    /// `measured`: latencies in nanoseconds.
     fn verdict(&self, measured: Option<f64>) -> Verdict {
         let unit = self.figure.unit();
         let factor = if unit == Unit::Microseconds { 1e-3 } else { 1.0 };
@@ -337,7 +337,7 @@ impl Assertion {
     }
 }
 
-/// One line each for a terminal: whether it was met, what was asked, what was measured.
+/// One line for each verdict, for a terminal: whether the condition was met, the condition, and the measured value.
 pub fn text(verdicts: &[Verdict]) -> String {
     let width = verdicts.iter().map(|verdict| verdict.assertion.chars().count()).max().unwrap_or(0);
     let line = |verdict: &Verdict| {

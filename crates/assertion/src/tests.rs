@@ -3,7 +3,7 @@ use super::*;
 use evidence::Arrivals;
 use serde_json::json;
 
-/// 100 transactions of 1 to 100 ms by their response, of 1 to 10 ms by their service, in 2 s.
+/// 100 transactions in 2 s, with response times of 1 to 100 ms and service times of 1 to 10 ms.
 fn result() -> LoadResult {
     let mut measured = Phase { elapsed_us: 2_000_000, transactions: 100, reads: 300, late: 7, ..Phase::default() };
     for ms in 1..=100u64 {

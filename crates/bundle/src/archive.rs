@@ -8,17 +8,17 @@ use flate2::write::GzEncoder;
 use std::io::{self, Read};
 use tar::{Archive, Builder, EntryType, Header};
 
-/// Far more than a server of a thousand processes needs.
+/// A server with a thousand processes needs far less than this.
 const BYTES_MOST: u64 = 1 << 30;
 /// The first bytes of gzip: RFC 1952.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Whether these bytes begin as an archive does.
+/// Whether these bytes begin with the first bytes of an archive.
 pub fn is_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(&GZIP)
 }
 
-/// As `.tar.gz`, each file readable by its owner alone. `at_unix_s`: the time that the files are to have.
+/// The files as `.tar.gz`; only the owner may read each of them. `at_unix_s`: the time of change that each file gets.
 ///
 /// # Errors
 /// [`Error::Packing`]: a path is too long.
@@ -35,7 +35,7 @@ pub fn pack(files: &Files, at_unix_s: u64) -> Result<Vec<u8>, Error> {
     archive.into_inner().and_then(GzEncoder::finish).map_err(Error::Packing)
 }
 
-/// The files of a `.tar.gz`, which is read to its end: only there gzip says whether all of it is right.
+/// The files of a `.tar.gz`. It is read to its end, because only there gzip tells whether all of it is right.
 ///
 /// # Errors
 /// [`Error::Damaged`]; [`Error::TooLarge`].
@@ -57,7 +57,7 @@ fn entries(plain: &[u8]) -> io::Result<Files> {
             continue;
         }
         let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        // the head of a damaged one may promise anything
+        // the header of a damaged archive may name any length, so no memory is reserved by it
         let mut content = Vec::new();
         entry.read_to_end(&mut content)?;
         files.insert(path, content);

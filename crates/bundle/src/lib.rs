@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A bundle: what was read of a server's memory, as files for people and machines, in one `.tar.gz`.
+//! A bundle: what was read about a server's memory, as files for people and programs, in one `.tar.gz`.
 //!
-//! In: files. Out: the bytes of an archive; and back. Beside them lies [`MANIFEST`], with the length and the CRC-32C of each, so that a damaged bundle is found
-//! out, in a folder, too.
+//! In: files. Out: the bytes of an archive, and the files of an archive. The file [`MANIFEST`] has the length and the CRC-32C of every other file, so
+//! that damage is found, also in a bundle that was unpacked into a folder.
 //!
-//! What it is not: it reads no server and writes no file. No I/O, no clock.
+//! This crate reads no server and writes no file. No I/O, no clock.
 
 mod archive;
 
@@ -13,15 +13,15 @@ pub use archive::{is_packed, pack, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What lies in a bundle beside its files.
+/// The file that lists all other files of a bundle.
 pub const MANIFEST: &str = "manifest.json";
-/// The file that everything is computed from again.
+/// The file from which everything is computed again.
 pub const INVENTORY: &str = "inventory.json";
 
 /// The files by their paths in the bundle (`proc/4711/status`).
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// Why there is no bundle.
+/// The reason why there is no bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the bundle is damaged: {0}")]
@@ -32,7 +32,7 @@ pub enum Error {
     Packing(#[source] std::io::Error),
 }
 
-/// What [`MANIFEST`] says of one file.
+/// The entry of one file in [`MANIFEST`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     bytes: u64,
@@ -45,7 +45,7 @@ impl Entry {
     }
 }
 
-/// Adds the manifest of all files.
+/// Adds the manifest, with an entry for each file.
 ///
 /// # Errors
 /// [`Error::Packing`].
@@ -57,10 +57,10 @@ pub fn seal(mut files: Files) -> Result<Files, Error> {
     Ok(files)
 }
 
-/// The paths that a manifest names.
+/// The paths that a manifest lists.
 ///
 /// # Errors
-/// [`Error::Damaged`]: it is no manifest, or a path in it leads out of the bundle.
+/// [`Error::Damaged`]: the bytes are no manifest, or a path leads out of the bundle.
 pub fn paths(manifest: &[u8]) -> Result<Vec<String>, Error> {
     let paths: Vec<String> = entries(manifest)?.into_keys().collect();
     match paths.iter().find(|path| !is_inside(path)) {
@@ -69,10 +69,10 @@ pub fn paths(manifest: &[u8]) -> Result<Vec<String>, Error> {
     }
 }
 
-/// Compares all files with the manifest among them.
+/// Compares all files with the manifest, which is one of `files`.
 ///
 /// # Errors
-/// [`Error::Damaged`]: there is no manifest, or a file is missing or other than it was.
+/// [`Error::Damaged`]: there is no manifest, or a file is missing, or a file is not as it was.
 pub fn verify(files: &Files) -> Result<(), Error> {
     let manifest = files.get(MANIFEST).ok_or_else(|| Error::Damaged(format!("there is no {MANIFEST} in it")))?;
     for (path, entry) in entries(manifest)? {
@@ -88,7 +88,7 @@ fn entries(manifest: &[u8]) -> Result<BTreeMap<String, Entry>, Error> {
     serde_json::from_slice(manifest).map_err(|error| Error::Damaged(format!("{MANIFEST}: {error}")))
 }
 
-/// Plain names and slashes between them.
+/// Whether the path has only plain names, with slashes between them.
 fn is_inside(path: &str) -> bool {
     path.split('/').all(|part| !part.is_empty() && part != "." && part != ".." && !part.contains('\0'))
 }
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(packed, pack(&files(), 1_700_000_000).unwrap(), "the same files are the same bytes");
     }
 
-    /// Wherever it is cut, and whichever byte is another one.
+    /// The archive may be cut at any place, and any one of its bytes may be changed.
     #[test]
     fn every_damage_is_found() {
         let packed = pack(&files(), 0).unwrap();
@@ -122,7 +122,7 @@ mod tests {
         for end in 0..packed.len() {
             assert!(!is_whole(&packed[..end]), "cut at {end}");
         }
-        // bytes 4 to 9 of gzip's head say when and where it was made
+        // bytes 4 to 9 of gzip's header tell when and where the archive was made
         for at in (0..packed.len()).filter(|at| !(4..10).contains(at)) {
             let mut bytes = packed.clone();
             bytes[at] ^= 1;

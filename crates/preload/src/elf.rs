@@ -26,7 +26,7 @@ const MACHINE: elf::Machine = elf::EM_X86_64;
 #[cfg(target_arch = "aarch64")]
 const MACHINE: elf::Machine = elf::EM_AARCH64;
 
-/// Checks the program, or the interpreter of a script. Programs that this one starts are not checked.
+/// Checks the program, or the interpreter of a script. Programs that the checked program starts are not checked.
 ///
 /// # Errors
 /// It cannot be read.

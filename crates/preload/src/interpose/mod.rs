@@ -19,12 +19,12 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The slow directories of this process.
 fn maps() -> impl Iterator<Item = &'static Shared> {
     let count = COUNT.load(Ordering::Acquire);
-    // SAFETY: each of the first COUNT is a map that attach has made, and that is never unmapped.
+    // SAFETY: each of the first COUNT pointers points to a map that attach has made, and that is never unmapped.
     ATTACHED.iter().take(count).filter_map(|map| unsafe { map.load(Ordering::Relaxed).as_ref() })
 }
 
 fn map(number: usize) -> Option<&'static Shared> {
-    // SAFETY: as above; null otherwise.
+    // SAFETY: the pointer is null, or it points to a map that attach has made, and that is never unmapped.
     ATTACHED.get(number).and_then(|map| unsafe { map.load(Ordering::Acquire).as_ref() })
 }
 
@@ -43,7 +43,7 @@ extern "C" fn initialise() {
     if value.is_null() {
         return;
     }
-    // SAFETY: a string of the environment.
+    // SAFETY: the value is a string of the environment, and ends with a zero.
     let value = unsafe { CStr::from_ptr(value) };
     for text in value.to_bytes().split(|byte| *byte == b',') {
         let mut numbers = text.split(|byte| *byte == b':').map(number);

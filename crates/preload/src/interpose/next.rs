@@ -12,7 +12,7 @@ macro_rules! functions {
         #[derive(Clone, Copy)]
         pub(super) enum Function { $($name),* }
 
-        // SAFETY: each ends with a zero and has no other.
+        // SAFETY: each name ends with a zero and has no other zero.
         const NAMES: &[&CStr] = &[$(unsafe { CStr::from_bytes_with_nul_unchecked(concat!(stringify!($name), "\0").as_bytes()) }),*];
     };
 }

@@ -151,7 +151,7 @@ pub(super) fn open(path: &Path) -> Option<i32> {
 }
 
 pub(super) fn close(descriptor: i32) {
-    // SAFETY: of our own.
+    // SAFETY: the descriptor belongs to this library.
     unsafe { call(number::CLOSE, [descriptor as usize, 0, 0, 0, 0, 0]) };
 }
 
@@ -168,7 +168,7 @@ pub(super) fn path_of(descriptor: i32, buffer: &mut [u8]) -> Result<usize, isize
     let mut link = Path::new();
     link.push(b"/proc/self/fd/").push_number(descriptor);
     let arguments = [AT_FDCWD, link.bytes.as_ptr() as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0];
-    // SAFETY: the path ends with a zero, and the buffer is as long as is said.
+    // SAFETY: the path ends with a zero, and the buffer has the stated length.
     let result = unsafe { call(number::READLINKAT, arguments) };
     match usize::try_from(result) {
         Ok(bytes) if bytes < buffer.len() => Ok(bytes),
@@ -183,7 +183,7 @@ pub(super) enum Slept {
     Woken,
 }
 
-/// Sleeps until that time on `CLOCK_MONOTONIC`, or until the shared word changes: futex(2).
+/// Sleeps until `until_ns` on `CLOCK_MONOTONIC`, or until the shared word changes: futex(2).
 pub(super) fn sleep(word: &core::sync::atomic::AtomicU32, seen: u32, until_ns: u64) -> Slept {
     const WAIT_BITSET: usize = 9;
     const ALL: usize = 0xffff_ffff;
@@ -206,7 +206,7 @@ pub(super) fn timer_slack() -> usize {
 
 pub(super) fn set_timer_slack(ns: usize) {
     const SET: usize = 29;
-    // SAFETY: of this thread's own timers.
+    // SAFETY: this changes only the timers of this thread.
     unsafe { call(number::PRCTL, [SET, ns, 0, 0, 0, 0]) };
 }
 
