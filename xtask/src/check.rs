@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one runs after each change: format, clippy, and the tests that need no server, no mount and no guest. One after the other, until one fails.
+//! The checks after each change: format, clippy, and the tests that need no server, no mount and no guest. They run one after the other, until one
+//! fails.
 
 use crate::outcome::Outcome;
 use crate::programs;
@@ -8,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use std::io::{BufRead as _, BufReader, pipe};
 use std::time::Instant;
 
-/// True when all of it succeeded.
+/// True when all checks succeeded.
 pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     ensure!(arguments.is_empty(), "check takes no arguments");
     let clippy =
@@ -23,7 +24,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<bool> {
     Ok(succeeded)
 }
 
-/// Says last how it ended, and how long it took.
+/// Runs one check; then prints how it ended, and how long it took.
 fn step(name: &str, run: impl FnOnce() -> Result<(bool, String)>) -> Result<bool> {
     let began = Instant::now();
     let (succeeded, detail) = run().with_context(|| format!("start cargo {name}"))?;
@@ -36,14 +37,15 @@ fn words_of(command: &str, words: &[&str]) -> Result<(bool, String)> {
     Ok((cargo().arg(command).args(words).status()?.success(), String::new()))
 }
 
-/// Says what the programs said that failed, and the names of their tests; of the others the number of tests that passed.
+/// Prints the output of the programs that failed, and the names of their failed tests; of the other programs, only the number of tests that passed is
+/// printed.
 fn tests() -> Result<(bool, String)> {
     let quick = programs::quick()?;
     let (reader, writer) = pipe()?;
     let mut command = cargo();
     command.args(["test", "--no-fail-fast"]).args(WORKSPACE).args(["--lib", "--bins"]).args(targets(&quick));
     let mut child = command.args(["--", "--quiet"]).stdout(writer.try_clone()?).stderr(writer).spawn()?;
-    // it holds the writing end, and the reader would wait for it
+    // the command holds the writing end of the pipe, and the reader would wait until it is closed
     drop(command);
     let lines = BufReader::new(reader).split(b'\n').map_while(Result::ok);
     let outcome = Outcome::of(lines.map(|line| String::from_utf8_lossy(&line).into_owned()));

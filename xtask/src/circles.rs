@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pairs of files of one crate that import each other: whoever reads the one must read the other. What both need belongs into a file of
-//! its own. A module and the modules below it are no pair: a folder's `mod.rs` may hold what its files share.
+//! Finds pairs of files of one crate that import each other: a reader of one must read the other as well. Code that both need belongs into a third
+//! file. A module and the modules below it are no such pair: a folder's `mod.rs` may hold code that its files share.
 //!
-//! What counts as an import: `use`, and paths in code, as the parser sees them; not what stands in a macro's arguments, and no tests.
+//! Imports are `use` items, and paths in code, as the parser sees them. The arguments of macros and tests are not looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// `None`: a file of tests.
+/// The module of a file; `None`: it is a file of tests.
 fn module_of(source: &Path, file: &Path) -> Option<Module> {
     let inside = file.strip_prefix(source).expect("below it").with_extension("");
     let mut module: Module = inside.iter().map(|name| name.to_string_lossy().into_owned()).collect();
@@ -81,7 +81,7 @@ fn module_of(source: &Path, file: &Path) -> Option<Module> {
     Some(module)
 }
 
-/// What one file imports.
+/// The imports of one file.
 struct Seen<'a> {
     /// The module of the file, and the modules within it that are being read.
     at: Module,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The fault campaigns alone: their tests one after the other, and the number of cases that they went through.
+//! Runs only the fault campaigns: their tests one after the other; then prints the number of cases that they have run.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// The test programs that take a sample, or with `--full` all.
+/// The test programs that run a sample of their cases, or all cases with `--full`.
 const CAMPAIGNS: [&str; 4] = ["faults", "lost", "ram_crashes", "unseen"];
 
-/// A file to which each test of the campaign writes how many cases it had.
+/// The file to which each test of a campaign writes its number of cases.
 pub(crate) fn cases_file() -> PathBuf {
     std::env::temp_dir().join(format!("wringer-cases-{}", std::process::id()))
 }
 
-/// The sum over `TEST TAB CASES` lines; the file is removed.
+/// The sum of the `TEST TAB CASES` lines in the file; the file is removed.
 pub(crate) fn take_cases(file: &Path) -> usize {
     let text = fs::read_to_string(file).unwrap_or_default();
     let _ = fs::remove_file(file);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an earlier run of the tests left on this host when all its processes were killed at once: a home below the temporary folder whose
-//! journal tells of a squeeze. The host would not be as before for any test that compares it, and their `undo` would end with code 5.
+//! Undoes what an earlier run of the tests left on this host when all its processes were killed at once: a home below the temporary folder, with the
+//! journal of a squeeze. Tests that compare the host would find such a change, and their `undo` would end with code 5.
 
 use anyhow::{Context, Result};
 use std::ffi::OsStr;
@@ -9,10 +9,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// As `testkit::Lab` names its homes.
+/// The beginning of the names that `testkit::Lab` gives to its homes.
 const PREFIX: &str = "wringer-test-";
 
-/// Gives back what is left, with `program`, and says so.
+/// Undoes the runs that are left, with `program`, and prints each home.
 pub(crate) fn give_back(program: &Path) -> Result<()> {
     for home in left_in(&std::env::temp_dir())? {
         println!("An earlier run of the tests was cut off: undoing {}", home.display());
@@ -25,7 +25,7 @@ pub(crate) fn give_back(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The homes in which a run has a journal while no process of theirs is there any more.
+/// The homes that have the journal of a run, but no process that belongs to them.
 fn left_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))?;
     let is_home = |home: &PathBuf| home.file_name().is_some_and(|name| name.as_bytes().starts_with(PREFIX.as_bytes()));
@@ -38,7 +38,7 @@ fn has_a_run(home: &Path) -> bool {
     runs.into_iter().any(|run| run.file_name().as_bytes().starts_with(b"w-"))
 }
 
-/// A test that goes on beside us has processes with its home in their environment, or in their arguments.
+/// A test that runs at the same time has processes with its home in their environment, or in their arguments.
 fn is_lived_in(home: &Path) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.into_iter().any(|process| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! No file of source is longer than a reader can keep in mind: 500 lines, its tests counted.
+//! No source file is longer than 500 lines, its tests included: a reader cannot keep more in mind.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn a_file_of_501_lines_is_found() {
     assert_eq!(read, 2);
 }
 
-/// Rust and shell; not what cargo has built there.
+/// The files of Rust and shell, except those in the folders where cargo builds.
 fn longer_below(folder: &Path, read: &mut usize) -> Vec<String> {
     let mut longer = Vec::new();
     for entry in folder.read_dir().expect("a folder") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The project's chores, in Rust, so that they run wherever the project builds.
+//! The project's tools for development, in Rust, so that they run wherever the project builds.
 //!
 //! `cargo run -p xtask -- test [CARGO TEST ARGUMENTS]` runs the whole suite and closes with the programs that took longest and with `N passed,
 //! N failed, N skipped`: the test guest beside the programs that measure nothing, then the others (with arguments, one part after the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a `cargo test` came to, from its lines, standard output and standard error as one: which tests failed, and what those programs said.
-//! What the others said is dropped.
+//! The outcome of a `cargo test`, from the lines of its standard output and standard error together: which tests failed, and the output of their
+//! programs. The output of other programs is dropped.
 
 use crate::stopwatch::program_of;
 use std::fmt;
@@ -8,12 +8,12 @@ use std::fmt;
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) passed: usize,
-    /// `PROGRAM: TEST`, or `PROGRAM` alone where it ended without a result.
+    /// `PROGRAM: TEST`, or `PROGRAM: ended without a result`.
     pub(crate) failed: Vec<String>,
-    /// What was said by programs that failed, or by cargo before it ran any.
+    /// The output of programs that failed, or of cargo before the first program ran.
     said: Vec<String>,
     running: Option<String>,
-    /// Since `running` began; what cargo says when it builds, before.
+    /// The lines since `running` began; before that, the lines of cargo while it builds.
     block: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl Outcome {
         }
     }
 
-    /// A program that began and gave no result was killed, or has killed itself.
+    /// Ends the program that runs. A program without a result was killed, or has killed itself.
     fn end_block(&mut self) {
         let said = std::mem::take(&mut self.block);
         match self.running.take() {
@@ -60,14 +60,14 @@ impl Outcome {
                 self.failed.push(format!("{program}: ended without a result"));
                 self.said.extend(said);
             }
-            // nothing ran yet: cargo built, or said why it could not
+            // no program has run yet: cargo was building, or printed why it could not build
             None if self.passed == 0 && self.failed.is_empty() => self.said.extend(said),
             None => {}
         }
     }
 }
 
-/// What was said, and the names last.
+/// The output first, and the names of failed tests at the end.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.said.iter().try_for_each(|line| writeln!(f, "{line}"))?;

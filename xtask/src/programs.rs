@@ -6,15 +6,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// What runs beside the test guest: programs that ask for states, orders and contents, and have limits of half a minute and more where
-/// they wait, so that a machine at work does not change what they find. All others measure, or take RAM away that the guest may lie in, or
-/// are over in a moment.
+/// The programs that may run beside the test guest: they test states, orders and contents, and wherever they wait, they wait for half a minute or
+/// longer, so that a busy machine does not change their results. All other programs measure, or hide RAM that the guest may use, or end after a
+/// moment.
 ///
-/// First those that compare the whole host before and after, or that leave a run for an undo to find: no other program may have a run
-/// meanwhile. Each waits for kernel and disk most of the time.
+/// The first list has programs that compare the whole host before and after, or that leave a run for an undo to find: no other program may have a run
+/// at the same time. Each of them waits for the kernel and the disk most of the time.
 const LOOK_AT_THE_HOST: [&str; 6] = ["bad_input", "faults", "model", "mounts", "stalls_undone", "undo"];
 
-/// Beside these run programs that begin no run.
+/// Programs that begin no run; they run beside those of the first list.
 const WITHOUT_A_RUN: [&str; 46] = [
     "allocation",
     "allocators_page",
@@ -64,9 +64,9 @@ const WITHOUT_A_RUN: [&str; 46] = [
     "within",
 ];
 
-/// Then these, most of them with real servers in homes of their own: in lanes that take about as long as each other. Not among them are
-/// `memory_account`, because servers of one program share its pages, and when another test's server ends, more of them are this one's; and
-/// `stalls_advised`, whose load must empty a free list, which the lanes leave it no CPU for.
+/// These programs come next; most of them have real servers, in homes of their own. They run in lanes that take about the same time. Two programs are
+/// not here. `memory_account`: servers of one program share its pages, and when the server of another test ends, more of these pages belong to the
+/// server under test. `stalls_advised`: its load must empty a free list, and beside other lanes it has too little CPU for that.
 const WITH_SERVERS: [&[&str]; 4] = [
     &[
         "catalogue",
@@ -113,7 +113,7 @@ const WITH_SERVERS: [&[&str]; 4] = [
     ],
 ];
 
-/// These need no server, no mount and no guest, and take seconds: `check` runs them.
+/// Programs that need no server, no mount and no guest, and take seconds: `check` runs them.
 const QUICK: [&str; 40] = [
     "allocation",
     "annex_5",
@@ -162,20 +162,20 @@ pub(crate) fn quick() -> Result<Vec<String>> {
     Ok(QUICK.map(str::to_owned).to_vec())
 }
 
-/// A program that was renamed would no longer be run.
+/// Fails for a name of a program that does not exist: a renamed program would no longer be run.
 fn known(names: &[&str], programs: &BTreeSet<String>) -> Result<()> {
     let unknown = names.iter().find(|name| !programs.contains(**name));
     anyhow::ensure!(unknown.is_none(), "{unknown:?} is no program of a test: see xtask/src/programs.rs");
     Ok(())
 }
 
-/// The programs of the workspace but the guest's, sorted by when they run.
+/// The programs of the workspace, except the guest's, sorted by when they run.
 pub(crate) struct Order {
-    /// Beside the guest, and its lanes beside each other.
+    /// Lanes that run beside the guest and beside each other.
     pub(crate) first: Vec<Vec<String>>,
-    /// When those and the guest have ended.
+    /// Lanes that run when the lanes of `first` and the guest have ended.
     pub(crate) then: Vec<Vec<String>>,
-    /// When those have ended as well.
+    /// Programs that run alone, when the lanes of `then` have ended as well.
     pub(crate) alone: Vec<String>,
 }
 
@@ -195,7 +195,7 @@ fn order_of(programs: &BTreeSet<String>) -> Result<Order> {
     Ok(Order { first, then, alone })
 }
 
-/// As cargo finds them: `CRATE/tests/NAME.rs` and `CRATE/tests/NAME/main.rs`.
+/// The test programs, as cargo finds them: `CRATE/tests/NAME.rs` and `CRATE/tests/NAME/main.rs`.
 fn programs_below(crates: &Path) -> Result<BTreeSet<String>> {
     let mut programs = BTreeSet::new();
     let entries = fs::read_dir(crates).with_context(|| format!("list {}", crates.display()))?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which crate may depend on which: read from what cargo itself says.
+//! Tests which crates each crate may depend on, from cargo's own metadata.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// The program. It alone may know the terminal.
+/// The program: of all stations, only this one may depend on crates for the terminal.
 const PROGRAM: &str = "wringer";
 
 /// Crates that read a command line, or draw on a terminal.
@@ -31,7 +31,7 @@ fn metadata() -> Value {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    // of the crates for other systems nothing was downloaded
+    // crates for other systems were not downloaded
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     command.args(["metadata", "--format-version=1", "--offline", "--all-features"]);
     command.args(["--filter-platform", &platform, "--manifest-path", manifest]);
@@ -48,7 +48,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// What each package is built with, by the packages' ids: tests may use more.
+/// The packages with which each package is built, by id. Packages that only tests use are left out.
 fn built_with(metadata: &Value) -> BTreeMap<String, Vec<String>> {
     let is_built_with = |kind: &Value| kind["kind"].as_str() != Some("dev");
     let nodes = list(&metadata["resolve"]["nodes"]).iter();
@@ -59,17 +59,17 @@ fn built_with(metadata: &Value) -> BTreeMap<String, Vec<String>> {
     nodes.map(of).collect()
 }
 
-/// Names by ids.
+/// The names of the packages, by id.
 fn names(metadata: &Value) -> BTreeMap<String, String> {
     list(&metadata["packages"]).iter().map(|package| (text(&package["id"]), text(&package["name"]))).collect()
 }
 
-/// This workspace's own, by ids.
+/// The ids of the packages of this workspace.
 fn members(metadata: &Value) -> Vec<String> {
     list(&metadata["workspace_members"]).iter().map(text).collect()
 }
 
-/// The stations as the workspace's manifest lists them: `name = { path = "crates/name" }`, each behind those that it is built with.
+/// The stations in the order of the workspace's manifest: `name = { path = "crates/name" }`. Each station comes after those with which it is built.
 fn stations() -> Vec<String> {
     let manifest = include_str!("../../Cargo.toml");
     let named = manifest.lines().filter_map(|line| line.split_once(" = { path = \"crates/"));
@@ -123,7 +123,7 @@ fn the_program_alone_knows_the_terminal() {
     for id in members(&metadata) {
         let found = terminal_of(&id);
         match names[&id].as_str() {
-            // else nothing is found anywhere, and this test says nothing
+            // if clap is not found here, the search finds nothing anywhere, and this test proves nothing
             PROGRAM => assert!(found.iter().any(|name| name == "clap"), "{found:?}"),
             name => assert_eq!(found, Vec::<String>::new(), "{name} is built with crates of the terminal"),
         }

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long each test program ran. Cargo names a program on its standard error when it starts it, one after the other: so a program runs until the
-//! next one is named, or until cargo ends.
+//! Measures how long each test program runs. When cargo starts a program, it prints the program's name on standard error, and it starts one after the
+//! other: so a program runs until the next one is named, or until cargo ends.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// One test program.
+/// The name of a test program, and the time that it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) name: String,
     pub(crate) lasted: Duration,
 }
 
-/// Listens to one cargo.
+/// Reads the standard error of one cargo.
 pub(crate) struct Stopwatch {
     started: Arc<Mutex<Vec<(String, Instant)>>>,
-    /// Breaks when there is nothing more to listen to.
+    /// This channel is closed when there are no more lines to read.
     end: Receiver<()>,
 }
 
-/// Who has inherited the standard error and outlives cargo is not waited for any longer.
+/// How long to wait, after cargo has ended, for a process that has inherited cargo's standard error and still runs.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 impl Stopwatch {
-    /// Hands each line on to our own standard error, behind `label`.
+    /// Reads the lines, and prints each one on our own standard error, with `label` before it.
     pub(crate) fn listen(errors: impl Read + Send + 'static, label: &str) -> Self {
         let started = Arc::new(Mutex::new(Vec::new()));
         let (label, noted, (ending, end)) = (label.to_owned(), Arc::clone(&started), channel());
@@ -61,7 +61,8 @@ fn lasted(started: &[(String, Instant)], end: Instant) -> Vec<Ran> {
     started.iter().zip(ends).map(ran).collect()
 }
 
-/// `Running tests/faults/main.rs (target/debug/deps/faults-e39ba1c5)` is `faults (tests/faults/main.rs)`; `Doc-tests units`, too.
+/// The program that a line of cargo names: `Running tests/faults/main.rs (target/debug/deps/faults-e39ba1c5)` names `faults (tests/faults/main.rs)`.
+/// A line `Doc-tests units` names a program, too.
 pub(crate) fn program_of(line: &str) -> Option<String> {
     let line = line.trim_start();
     if let Some(library) = line.strip_prefix("Doc-tests ") {
@@ -72,7 +73,7 @@ pub(crate) fn program_of(line: &str) -> Option<String> {
     Some(format!("{name} ({source})"))
 }
 
-/// The `count` that took longest, a line each.
+/// The `count` programs that took longest, each on its own line.
 pub(crate) fn slowest(mut ran: Vec<Ran>, count: usize) -> String {
     ran.sort_by_key(|program| std::cmp::Reverse(program.lasted));
     ran.truncate(count);

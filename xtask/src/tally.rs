@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counting what the test harness prints. A test that skipped itself has "passed" in the harness's eyes; here it has not.
+//! Counts the results that the test harness prints. The harness counts a test that skipped itself as passed; this module does not.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ pub(crate) struct Tally {
     pub(crate) failed: usize,
     pub(crate) ignored: usize,
     pub(crate) skips: BTreeSet<Skip>,
-    /// What cargo itself said.
+    /// Whether cargo itself reported success.
     pub(crate) succeeded: bool,
 }
 
-/// One test that could not run here.
+/// A test that could not run on this host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Skip {
     pub(crate) place: String,
@@ -21,7 +21,7 @@ pub(crate) struct Skip {
 }
 
 impl Tally {
-    /// Takes in one line of output.
+    /// Counts the results of one line of output.
     pub(crate) fn count(&mut self, line: &str) {
         if let Some(counts) = line.strip_prefix("test result: ") {
             let number = |word: &str| {
@@ -53,7 +53,7 @@ impl Skip {
         Some(Self { place: place.to_owned(), why: why.to_owned() })
     }
 
-    /// The list holds one reason a line: the beginning of what the test says; `#` starts a comment.
+    /// Whether the list allows this skip. Each line of the list is the beginning of a reason that tests print; `#` starts a comment.
     pub(crate) fn is_allowed(&self, list: &str) -> bool {
         let reasons = list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         reasons.into_iter().any(|reason| self.why.starts_with(reason))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs every test, and holds every skip to the allow-list.
+//! Runs every test, and compares every skip with the allow-list.
 
 use crate::faults::{cases_file, take_cases};
 use crate::leftovers;
@@ -14,15 +14,15 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Of the test programs, in the end: those that took longest.
+/// The number of slowest test programs that are listed at the end.
 const SHOWN: usize = 10;
 const ALLOWED: &str = "tests/skips-allowed.txt";
 
-/// The cargo packages of one part of the suite.
+/// The words for cargo that choose the packages of one part of the suite.
 pub(crate) const WORKSPACE: [&str; 5] = ["--workspace", "--exclude", "guest", "--features", "wringer/failpoints"];
 const GUEST: [&str; 2] = ["--package", "guest"];
 
-/// True when nothing failed and nothing was skipped that may not be.
+/// True when nothing failed, and every skip is allowed.
 pub(crate) fn everything(arguments: &[String]) -> Result<bool> {
     let program = start_building_guest();
     let suite = Suite::begin(arguments)?;
@@ -35,7 +35,8 @@ pub(crate) fn everything(arguments: &[String]) -> Result<bool> {
     suite.end()
 }
 
-/// The guest's program has a build folder of its own, and so need not wait for the tests to be built. `None`: there is no guest here.
+/// Starts to build the program for the guest. It has a build folder of its own, so it need not wait until the tests are built. `None`: no guest can
+/// run here.
 fn start_building_guest() -> Option<Child> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let has_emulator = std::env::split_paths(&path).any(|folder| folder.join("qemu-system-x86_64").is_file());
@@ -43,7 +44,7 @@ fn start_building_guest() -> Option<Child> {
     build.and_then(std::io::Result::ok)
 }
 
-/// The same for the test guest: it needs nothing of the host's but the servers in Wringer's cache.
+/// Runs every test of the test guest alone: of the host, the guest needs only the servers in Wringer's cache.
 pub(crate) fn guest_alone(arguments: &[String]) -> Result<bool> {
     let suite = Suite::begin(arguments)?;
     build_tests(&["--test", "undo"])?;
@@ -51,12 +52,13 @@ pub(crate) fn guest_alone(arguments: &[String]) -> Result<bool> {
     suite.end()
 }
 
-/// The guest waits for its own clock most of the time. Beside it run the programs that compare the host, and those that begin no run. When all of
-/// these have ended, the programs with servers run in lanes, which leave a guest too little of two processors; then those that measure run alone.
+/// The guest waits for its own clock most of the time. Beside it run the programs that compare the host, and the programs that begin no run. When all
+/// of these have ended, the programs with servers run in lanes: with two processors, the guest would get too little time beside them. At the end, the
+/// programs that measure run alone.
 fn in_three_parts(suite: &Suite<'_>, program: Option<Child>) -> Result<()> {
     build_tests(&["--tests"])?;
     leftovers::give_back(&suite.program)?;
-    // where this has failed, the guest's tests build it again, and say so
+    // if this has failed, the guest's tests build it again, and report the failure
     let _ = program.map(|mut program| program.wait());
     let Order { first, then, alone } = programs::order()?;
     std::thread::scope(|scope| {
@@ -64,12 +66,13 @@ fn in_three_parts(suite: &Suite<'_>, program: Option<Child>) -> Result<()> {
         let host = side_by_side(suite, &first, "2");
         guest.join().map_err(|_| anyhow::anyhow!("the thread of the guest panicked"))?.and(host)
     })?;
-    // a test of servers waits for them and for the disk most of its time
+    // a test with servers waits for the servers and for the disk most of the time
     side_by_side(suite, &then, "2")?;
     suite.cargo_test("", &[&WORKSPACE, &["--lib", "--bins"], &targets(&alone)])
 }
 
-/// The programs of each lane one after the other, each with so many tests at a time. The lines of each lane but the first begin with its number.
+/// Runs the lanes at the same time, the programs of each lane one after the other, each with the given number of tests at a time. The lines of each
+/// lane except the first begin with the lane's number.
 fn side_by_side(suite: &Suite<'_>, lanes: &[Vec<String>], tests_at_a_time: &str) -> Result<()> {
     std::thread::scope(|scope| {
         let mut running = Vec::new();
@@ -80,7 +83,7 @@ fn side_by_side(suite: &Suite<'_>, lanes: &[Vec<String>], tests_at_a_time: &str)
                 suite.test(cargo().env("RUST_TEST_THREADS", tests_at_a_time), &label, &words)
             }));
         }
-        // all are waited for, whatever has failed
+        // all lanes are waited for, even if one has failed
         let ended: Vec<_> = running.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         ended.into_iter().try_for_each(|lane| lane.map_err(|_| anyhow::anyhow!("the thread of a lane panicked"))?)
     })
@@ -90,7 +93,7 @@ pub(crate) fn targets(programs: &[String]) -> Vec<&str> {
     programs.iter().flat_map(|program| ["--test", program]).collect()
 }
 
-/// What all parts of one run have in common.
+/// The parts of one run share this.
 struct Suite<'a> {
     arguments: &'a [String],
     skips_file: PathBuf,
@@ -107,7 +110,7 @@ impl<'a> Suite<'a> {
         Ok(Self { arguments, skips_file, program: program()?, tally, ran: Mutex::default() })
     }
 
-    /// Says what came of it, the counts last.
+    /// Prints the results, the counts last.
     fn end(self) -> Result<bool> {
         let mut tally = self.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
         let skips = fs::read_to_string(&self.skips_file).unwrap_or_default();
@@ -126,7 +129,7 @@ impl<'a> Suite<'a> {
         Ok(tally.succeeded && tally.failed == 0 && refused == 0 && tally.passed > 0)
     }
 
-    /// The tests of a boot wait for it together, and each of them needs a thread for that.
+    /// All tests of one boot wait for it at the same time, and each of them needs a thread for that.
     fn guest_test(&self, label: &str) -> Result<()> {
         self.test(cargo().env("RUST_TEST_THREADS", "64"), label, &[&GUEST])
     }
@@ -135,12 +138,12 @@ impl<'a> Suite<'a> {
         self.test(&mut cargo(), label, words)
     }
 
-    /// Streams cargo's output through, each line behind `label`, and counts as it goes.
+    /// Runs cargo, prints its output at once, each line after `label`, and counts the results.
     fn test(&self, command: &mut Command, label: &str, words: &[&[&str]]) -> Result<()> {
         command.args(["test", "--no-fail-fast"]).args(words.concat()).args(self.arguments);
         command.env("WRINGER_SKIPS", &self.skips_file).env("WRINGER_CASES", cases_file());
         command.env("WRINGER_WITH_FAILPOINTS", &self.program);
-        // why a test fails stands beside its line, not an hour later
+        // the reason of a failure is printed beside the test's line, not an hour later
         command.env("RUST_TEST_NOCAPTURE", "1");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("start cargo test")?;
         let stopwatch = Stopwatch::listen(child.stderr.take().context("take the errors of cargo test")?, label);
@@ -161,14 +164,14 @@ impl<'a> Suite<'a> {
     }
 }
 
-/// All at once, with both processors, and the program with them; the parts find them built.
+/// Builds all tests at once, with both processors, and the program with them; the parts of the suite find them built.
 fn build_tests(which: &[&str]) -> Result<()> {
     let status = cargo().args(["test", "--no-run"]).args(which).args(WORKSPACE).status().context("start cargo test")?;
     anyhow::ensure!(status.success(), "the tests do not build");
     Ok(())
 }
 
-/// With the feature `failpoints`: what the tests of the host run, and in the guest the test of a layer that lies.
+/// The program with the feature `failpoints`: the tests of the host run it, and in the guest, the test of a layer with false answers runs it.
 fn program() -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     Ok(std::env::current_dir()?.join(target).join("debug/wringer"))
@@ -178,7 +181,7 @@ pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Prints each skip once; returns how many the allow-list does not cover.
+/// Prints each skip once; returns the number of skips that the allow-list does not cover.
 fn report_skips(skips: &BTreeSet<Skip>, allowed: &str) -> usize {
     let mut refused = 0;
     for skip in skips {

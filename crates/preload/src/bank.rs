@@ -7,7 +7,7 @@
 use crate::class::Class;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The number of points of a distribution's inverse: with so many points, a straight line between two of them is within half a percent.
+/// The most points of a distribution's inverse: with so many, a straight line between two of them is within half a percent.
 pub(crate) const POINTS: usize = 2048;
 pub(crate) const LIMITS: usize = 8;
 pub(crate) const SERVERS: usize = 4096;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One boot that runs several cases, at the first question for one of them.
+//! One boot that runs several cases. The machine is booted when the outcome of one of its cases is needed for the first time.
 
 use crate::disk::Disk;
 use crate::image::initramfs;
@@ -13,20 +13,20 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A boot and its cases. The outcomes are kept for the life of the process.
+/// A boot and its cases. The outcomes are kept until the process ends.
 #[derive(Debug)]
 pub struct Boot {
     pub name: &'static str,
     pub cases: &'static [&'static str],
     pub memory_mib: u32,
-    /// For all of its cases together.
+    /// The time limit for all of its cases together.
     pub limit: Duration,
-    /// For the kernel's command line. [`SERVERS`] among them: with real servers.
+    /// Words for the kernel's command line. If [`SERVERS`] is among them, the guest has real servers.
     pub words: &'static str,
     outcomes: OnceLock<Outcomes>,
 }
 
-/// Then `/dev/vdb` is the disk of sandboxes, and `/dev/vdc` the programs'.
+/// With this word, `/dev/vdb` is the disk of sandboxes, and `/dev/vdc` is the disk with the programs.
 const SERVERS: &str = "servers=yes";
 
 #[derive(Debug)]
@@ -37,15 +37,15 @@ struct Outcomes {
     emulator_failed: bool,
 }
 
-/// Without KVM, a processor of the guest may run into the breakpoint by which the kernel has just patched its own code, when the
-/// kernel has forgotten it already (an "int3" that nobody handles, in whatever was patched). The machine did that, not what is tested.
+/// Without KVM, a processor of the guest may run into a breakpoint that the kernel has set to patch its own code, at a time when the kernel no longer
+/// knows it (an "int3" without a handler, anywhere in patched code). The emulator causes this, not the tested program.
 pub const EMULATOR_FAILED: &str = "Oops: int3";
 
 #[derive(Debug)]
 struct Outcome {
-    /// What stood behind the case's name.
+    /// The text after the case's name.
     verdict: String,
-    /// The console since the case before.
+    /// The lines of the console since the end of the case before.
     said: String,
 }
 
@@ -127,19 +127,19 @@ impl Boot {
         Outcomes { of, last_words, kept, emulator_failed }
     }
 
-    /// At once, and past the test harness, which keeps what a test prints to itself.
+    /// Prints at once, and past the test harness, which captures the output of tests.
     fn tell_time(&self, of: &BTreeMap<String, Outcome>, began: Instant) {
         let cases: String = of.iter().map(|(name, outcome)| format!("; {name} {}", outcome.verdict)).collect();
         let _ = writeln!(std::io::stderr(), "BOOT {} took {} s{cases}", self.name, began.elapsed().as_secs());
     }
 }
 
-/// `WRINGER_GUEST_POINTS=all`: cases that kill at crash points take each of them, and cases with variants each variant, and not a sample.
+/// `WRINGER_GUEST_POINTS=all`: cases that kill at crash points use every point, and cases with variants run every variant. Else they use a sample.
 fn points() -> String {
     std::env::var("WRINGER_GUEST_POINTS").unwrap_or_else(|_| "sample".into())
 }
 
-/// `WRINGER_GUEST_CASE=name,name` leaves the others out.
+/// With `WRINGER_GUEST_CASE=name,name`, only these cases run.
 fn is_wanted(case: &str) -> bool {
     let only = std::env::var("WRINGER_GUEST_CASE").unwrap_or_default();
     only.is_empty() || only.split(',').any(|name| name == case)
@@ -149,7 +149,7 @@ fn wanted(cases: &[&'static str]) -> Vec<&'static str> {
     cases.iter().filter(|case| is_wanted(case)).copied().collect()
 }
 
-/// Says that the case of this `place` is left out; false when it is to run.
+/// Reports that the case of this `place` is left out; returns false when the case is to run.
 pub fn skip_unwanted(place: &str, case: &str) -> bool {
     let left_out = !is_wanted(case);
     if left_out {
@@ -158,10 +158,10 @@ pub fn skip_unwanted(place: &str, case: &str) -> bool {
     left_out
 }
 
-/// The body of a case's test.
+/// Runs the test of one case.
 #[track_caller]
 pub fn case(boot: &Boot, name: &str) {
-    // each case counts, and a skip is told from another by its place
+    // each case counts, and skips are told apart by their places
     let place = format!("guest::{}::{name}", boot.name);
     let parts = match parts() {
         Ok(parts) => parts,

@@ -10,12 +10,12 @@ use std::process::Command;
 pub struct Disk {
     path: PathBuf,
     read_only: bool,
-    /// Where QEMU writes down what the guest writes, see [`crate::PowerCut`].
+    /// The file to which QEMU writes a log of the guest's writes, see [`crate::PowerCut`].
     log: Option<PathBuf>,
 }
 
 impl Disk {
-    /// `folder/name.raw`, empty.
+    /// The disk `folder/name.raw` with an empty file system.
     pub fn make(parts: &Parts, folder: &Path, name: &str, mib: u64) -> Self {
         let disk = Self::blank(folder, name, mib);
         let made = Command::new(&parts.mke2fs)
@@ -26,20 +26,20 @@ impl Disk {
         disk
     }
 
-    /// The same without a file system: it reads as zeros.
+    /// A disk without a file system: it reads as zeros.
     pub fn blank(folder: &Path, name: &str, mib: u64) -> Self {
         let path = folder.join(format!("{name}.raw"));
         File::create(&path).and_then(|file| file.set_len(mib << 20)).expect("make a disk");
         Self { path, read_only: false, log: None }
     }
 
-    /// A file system with what is below `root` in it, and `spare_mib` of room.
+    /// Makes a file system with everything below `root`, and with `spare_mib` of free space.
     pub(crate) fn filled(parts: &Parts, path: &Path, root: &Path, spare_mib: u64, words: &[&str]) {
         let used = Command::new("du").args(["-s", "--apparent-size", "--block-size=1M"]).arg(root).output();
         let used = String::from_utf8_lossy(&used.expect("start du").stdout).into_owned();
         let used_mib: u64 = used.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a size");
         let file = File::create(path).expect("make a disk");
-        // the file system's own needs: a tenth, and its journal
+        // the file system itself needs a tenth of the size, and its journal
         file.set_len((used_mib * 11 / 10 + 24 + spare_mib) << 20).expect("make room");
         let made = Command::new(&parts.mke2fs)
             .args(["-q", "-t", "ext4", "-F"])
@@ -51,7 +51,7 @@ impl Disk {
         assert!(made.expect("start mke2fs").success(), "mke2fs {}", path.display());
     }
 
-    /// `folder/name.raw`, as `from` is now.
+    /// The disk `folder/name.raw`, a copy of `from` as it is now.
     pub fn copy(from: &Path, folder: &Path, name: &str) -> Self {
         let path = folder.join(format!("{name}.raw"));
         let made = Command::new("cp").args(["--sparse=always", "--reflink=auto"]).arg(from).arg(&path).status();
@@ -67,8 +67,8 @@ impl Disk {
         Self { log: Some(log), ..self }
     }
 
-    /// The argument of QEMU's `-drive`. A kill of QEMU loses nothing that the guest gave to a disk, for this machine has it: its flushes
-    /// need not reach a real disk.
+    /// The argument of QEMU's `-drive`. When QEMU is killed, all data that the guest has written to the disk are kept, because this machine has them:
+    /// so the flushes of the guest need not reach a real disk.
     pub(crate) fn drive(&self) -> String {
         let path = self.path.display();
         match &self.log {

@@ -9,10 +9,10 @@ use std::path::Path;
 const FOLDERS: [&str; 12] =
     ["bin", "dev", "etc", "proc", "sys", "tmp", "run", "var", "modules", "cases", "data", "servers"];
 
-/// Programs of the tests that lie in the guest beside the program.
+/// Programs of the tests that are in the guest beside the program.
 pub const BESIDE: [&str; 3] = ["squeeze-test-server-ram", "squeeze-test-dmsetup", "sandbox-test-commits"];
 
-/// `cases` are names of scripts below `cases/`, without their ending.
+/// The archive for one boot. `cases` are names of scripts below `cases/`, without the ending.
 pub fn initramfs(parts: &Parts, cases: &[&str]) -> Vec<u8> {
     let mut archive = Archive::default();
     for folder in FOLDERS {
@@ -39,7 +39,7 @@ pub fn initramfs(parts: &Parts, cases: &[&str]) -> Vec<u8> {
     archive.file("etc/passwd", 0o644, b"root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n");
     archive.file("etc/group", 0o644, b"root:x:0:\nnogroup:x:65534:\n");
     archive.link("bin/sh", "busybox");
-    // for the real servers, when their disk is there
+    // for the real servers, if their disk is there
     archive.link("lib64", "servers/lib64");
     archive.link("lib", "servers/lib");
     archive.finish()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A stock Debian kernel under QEMU, with the static program in it: for what may not be tried on the machine that builds.
+//! A stock Debian kernel under QEMU, with the static program in it: for tests that must not run on the machine that builds.
 //!
-//! A *case* is a shell script below `cases/`. One boot runs several; each reports `CASE <name> ok` or `CASE <name> FAILED <reason>`
-//! on the serial console, and is a test of its own. `docs/testing.md` says how to add one.
-// test code makes its own folders, starts programs, and says what came of them
+//! A *case* is a shell script below `cases/`. One boot runs several cases. Each case prints `CASE <name> ok` or `CASE <name> FAILED <reason>` on the
+//! serial console, and is a test of its own. `docs/testing.md` tells how to add one.
+// test code makes its own folders, starts programs, and prints their results
 #![allow(clippy::disallowed_methods, clippy::print_stdout)]
 
 mod boot;

@@ -11,30 +11,30 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Without cmpxchg16b: QEMU 7.2 emulates it wrongly for two processors, and the kernel's allocator crashes within seconds; the
-/// kernel does without it.
+/// Without cmpxchg16b: QEMU 7.2 emulates it wrongly for two processors, and the kernel's allocator crashes within seconds. The kernel can work
+/// without it.
 const PROCESSOR: &str = "qemu64,-cx16";
 
-/// Among the words: the processors and the RAM are halves of two NUMA nodes.
+/// With this word, the guest has two NUMA nodes, each with half of the processors and half of the RAM.
 const TWO_NODES: &str = "nodes=2";
 
-/// What is to be booted.
+/// The description of a machine to boot.
 #[derive(Debug)]
 pub struct Machine<'a> {
     pub parts: &'a Parts,
     /// An archive as [`crate::initramfs`] makes it.
     pub initramfs: &'a [u8],
-    /// `/dev/vda`, `/dev/vdb`, ...
+    /// The disks `/dev/vda`, `/dev/vdb`, and so on.
     pub disks: &'a [&'a Disk],
     pub memory_mib: u32,
-    /// More words for the kernel's command line; those with a `=` are variables of the guest's init.
+    /// Further words for the kernel's command line; words with a `=` are variables of the guest's init.
     pub words: &'a str,
-    /// For the initramfs and the console's log.
+    /// The folder for the initramfs and the console's log.
     pub folder: &'a Path,
     pub name: &'a str,
 }
 
-/// Killed when dropped.
+/// A machine that runs; it is killed when this is dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -69,7 +69,7 @@ impl Machine<'_> {
             }
         }
         command.arg("-kernel").arg(self.parts.kernel.join("vmlinuz")).arg("-initrd").arg(initramfs);
-        // an emulated processor has none of the flaws that the kernel would work around, which takes a tenth of the time
+        // an emulated processor has none of the flaws against which the kernel has workarounds; these would take a tenth of the time
         let words = "console=ttyS0 quiet panic=-1 random.trust_cpu=on mitigations=off";
         command.args(["-append", &format!("{words} {}", self.words)]);
         for disk in self.disks {
@@ -106,7 +106,7 @@ impl Running {
         self.console.recv_timeout(end.saturating_duration_since(Instant::now())).ok()
     }
 
-    /// Hands every line to `look`, until it says that it has seen enough (true) or the console ends or `limit` has passed (false).
+    /// Passes every line to `look`. Returns true when `look` has returned true, false when the console has ended or `limit` has passed.
     pub fn follow(&self, limit: Duration, mut look: impl FnMut(&str) -> bool) -> bool {
         let end = Instant::now() + limit;
         while let Some(line) = self.line(end) {
@@ -117,7 +117,7 @@ impl Running {
         false
     }
 
-    /// As a power cut: what the guest had not given to its disk is lost.
+    /// Ends the machine as a power cut does: data that the guest had not written to its disk are lost.
     pub fn cut_power(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

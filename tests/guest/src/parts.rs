@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a guest is made of: QEMU, a kernel, busybox, and the program. Found or made once for all tests.
+//! The parts of a guest: QEMU, a kernel, busybox, and the program. They are found or made once for all tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,15 +8,15 @@ use std::sync::OnceLock;
 #[derive(Debug, Clone)]
 pub struct Parts {
     pub qemu: PathBuf,
-    /// `vmlinuz`, `busybox`, `modules/`, `complete`.
+    /// The folder with `vmlinuz`, `busybox`, `modules/`, `complete`.
     pub kernel: PathBuf,
     /// The static program.
     pub wringer: PathBuf,
-    /// Of e2fsprogs.
+    /// The program of e2fsprogs that makes file systems.
     pub mke2fs: PathBuf,
 }
 
-/// Or why there can be no guest here.
+/// The parts, or the reason why no guest can run here.
 pub fn parts() -> Result<&'static Parts, String> {
     static PARTS: OnceLock<Result<Parts, String>> = OnceLock::new();
     PARTS.get_or_init(make).as_ref().map_err(Clone::clone)
@@ -35,12 +35,12 @@ fn make() -> Result<Parts, String> {
     Ok(Parts { qemu, kernel: kernel.into(), wringer: wringer.into(), mke2fs })
 }
 
-/// A file of this crate.
+/// The path of a file of this crate.
 pub(crate) fn here(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// An ordinary user's path lacks the system programs.
+/// The system programs are searched, too: they are not in an ordinary user's PATH.
 fn found(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A disk with a volatile write cache, whose power goes. Killing QEMU alone loses nothing that the guest has given to its disk: this machine's
-//! page cache has it. So QEMU writes down each write and each flush, in order (its driver `blklogwrites`, in the format of the kernel's
-//! dm-log-writes), and after the kill the disk is made anew: everything up to the last flush, and of what was written later, what the toss of a coin
-//! leaves, in any order. A real disk promises no more.
+//! A disk with a volatile write cache that loses its power. Killing QEMU alone loses nothing that the guest has written to its disk, because this
+//! machine's page cache has it. So QEMU logs each write and each flush, in order (its driver `blklogwrites`, in the format of the kernel's
+//! dm-log-writes). After the kill, the disk is made anew from this log: with all writes up to the last flush, and with a random choice of the later
+//! writes. A real disk promises no more.
 
 use crate::disk::Disk;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// A disk over several lives of a machine.
+/// A disk that is used by one machine after the other, with a power cut after each.
 #[derive(Debug)]
 pub struct PowerCut {
-    /// What has survived so far.
+    /// The data that have survived all power cuts so far.
     durable: PathBuf,
     folder: PathBuf,
     name: String,
 }
 
-/// What a cut did to a disk.
+/// The effect of a power cut on a disk.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Lost {
     pub flushes: usize,
     pub writes: usize,
-    /// Writes after the last flush.
+    /// The writes after the last flush.
     pub at_risk: usize,
     pub lost: usize,
 }
@@ -33,10 +33,10 @@ const MAGIC: u64 = 0x006a_7366_7773_6872;
 const FLUSH: u64 = 1;
 const DISCARD: u64 = 4;
 
-/// One request of the guest's.
+/// One request of the guest to its disk.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
-    /// In bytes.
+    /// The place on the disk, in bytes.
     at: u64,
     flags: u64,
     data: std::ops::Range<usize>,
@@ -47,18 +47,18 @@ impl PowerCut {
         Self { durable: disk.path().to_owned(), folder: folder.to_owned(), name: name.to_owned() }
     }
 
-    /// The disk for the next life.
+    /// The disk for the next machine.
     pub fn power_on(&self) -> Disk {
         let log = self.folder.join(format!("{}.writes", self.name));
         File::create(&log).expect("make a log of writes");
         Disk::copy(&self.durable, &self.folder, &format!("{}-live", self.name)).logged(log)
     }
 
-    /// To be called when QEMU is dead. `coin`: for each write after the last flush, whether it is lost.
+    /// Call this when QEMU is dead. `coin`: whether a write is lost; it is called for each write after the last flush.
     pub fn power_went(&self, mut coin: impl FnMut() -> bool) -> Lost {
         let log = fs::read(self.folder.join(format!("{}.writes", self.name))).expect("read the log of writes");
         let Some(entries) = entries(&log) else {
-            // a machine that was killed, without what a disk would have lost
+            // this is then a machine that was killed, and the disk has lost nothing
             fs::copy(self.folder.join(format!("{}-live.raw", self.name)), &self.durable).expect("keep the disk");
             return Lost::default();
         };
@@ -84,10 +84,10 @@ impl PowerCut {
     }
 }
 
-/// A first sector {magic, version, entries, sector size}; then for each request a sector {first sector, sectors, flags, bytes of
-/// data}, and its data, padded to a sector. The numbers are little-endian (kernel, device-mapper/log-writes.rst).
+/// Reads a log. Its first sector has {magic, version, entries, sector size}. After it, each request has a sector {first sector, sectors, flags, bytes
+/// of data}, and then its data, padded to a sector. The numbers are little-endian (kernel, device-mapper/log-writes.rst).
 ///
-/// `None`: a request before the last flush was never written down, because it was on its way for all the time that the flush took.
+/// `None`: a request before the last flush is missing in the log, because it was not finished during the whole time of the flush.
 fn entries(log: &[u8]) -> Option<Vec<Entry>> {
     let number =
         |at: usize| log.get(at..at + 8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight")));
@@ -97,7 +97,7 @@ fn entries(log: &[u8]) -> Option<Vec<Entry>> {
         let [first, sectors, flags] = [0, 8, 16].map(|offset| number(at + offset));
         let size = usize::try_from(sectors).expect("a size") * SECTOR;
         let start = at + SECTOR;
-        // what was not yet written reads as zeros
+        // a part of the log that was not written reads as zeros
         let is_hole = sectors == 0 && flags == 0;
         let size = if flags & DISCARD != 0 { 0 } else { size };
         if is_hole || start + size > log.len() {
@@ -106,7 +106,7 @@ fn entries(log: &[u8]) -> Option<Vec<Entry>> {
         found.push(Entry { at: first * SECTOR as u64, flags, data: start..start + size });
         at = start + size;
     }
-    // counted at each flush
+    // the first sector's number of entries is updated at each flush
     (found.len() as u64 >= number(16)).then_some(found)
 }
 

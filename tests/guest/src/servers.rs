@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Real database servers for a guest: a disk with the programs as Wringer has fetched and unpacked them, and their libraries; and one with a
-//! sandbox of each, deployed on this machine, because an emulated processor would take a minute for it. Both are kept in the tests'
-//! cache, and made anew when the servers or the program have changed.
+//! Real database servers for a guest. One disk has the programs, as Wringer has fetched and unpacked them, and their libraries. Another disk has a
+//! sandbox of each server, deployed on this machine, because the deployment would take a minute on an emulated processor. Both disks are kept in the
+//! tests' cache, and made anew when the servers or the program have changed.
 
 use crate::disk::Disk;
 use crate::parts::Parts;
@@ -16,12 +16,12 @@ pub struct Servers {
     folder: PathBuf,
 }
 
-/// Where the guest has the disk of programs: Wringer's cache. `init.sh` mounts it.
+/// The place in the guest of the disk with the programs, which is Wringer's cache there. `init.sh` mounts it.
 const PROGRAMS: &str = "/servers";
-/// Wringer's home in the guest; the disk of sandboxes is to be mounted at its `sandboxes`.
+/// Wringer's home in the guest; the disk of sandboxes must be mounted at its folder `sandboxes`.
 const HOME: &str = "/data/home";
 
-/// Small, for a small and slow machine.
+/// Options for small servers, because the machine is small and slow.
 const OPTIONS: [(&str, &[&str]); 2] = [
     (
         "mariadb",
@@ -50,7 +50,7 @@ const OPTIONS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Of an unpacked server, what the guest does not need: folders and files with these words in their path.
+/// Parts of an unpacked server that the guest does not need: files with these words in their path.
 const LEFT_OUT: [&str; 9] = [
     "/usr/bin/",
     "/usr/share/locale/",
@@ -63,7 +63,7 @@ const LEFT_OUT: [&str; 9] = [
     "/share/mysql/mysql_sys_schema",
 ];
 
-/// Made once for all tests.
+/// The disks with servers, which are made once for all tests.
 pub fn servers(parts: &Parts) -> &'static Servers {
     static SERVERS: OnceLock<Servers> = OnceLock::new();
     SERVERS.get_or_init(|| Servers::make(parts))
@@ -93,7 +93,7 @@ impl Servers {
         if fs::read_to_string(folder.join("key")).is_ok_and(|made| made == key) {
             return Self { folder };
         }
-        // processes of Wringer's on this machine, where others may be comparing it with what it was before
+        // the deployment runs processes of Wringer on this machine, and other tests may be comparing the host before and after
         let _alone = testkit::alone();
         let _ = fs::remove_file(folder.join("key"));
         let stage = tempfile::Builder::new().prefix(".new-").tempdir_in(&folder).expect("make a folder");
@@ -104,7 +104,7 @@ impl Servers {
     }
 }
 
-/// What the disks are made from: this file, the servers, the program.
+/// The disks are made anew when this text changes: it is computed from this file, the servers and the program.
 fn key(parts: &Parts, cache: &Path) -> String {
     let mut key = include_str!("servers.rs").to_owned();
     for tree in trees(cache) {
@@ -114,7 +114,7 @@ fn key(parts: &Parts, cache: &Path) -> String {
     key + &format!("{} {:?}\n", program.len(), program.modified().expect("a time"))
 }
 
-/// `servers/<flavour>-<version>/tree` of Wringer's cache, for the servers that are wanted.
+/// The folders `servers/<flavour>-<version>/tree` of Wringer's cache, for the servers that are wanted.
 fn trees(cache: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(cache.join("servers")).expect("list the servers").flatten();
     let is_wanted = |name: &str| OPTIONS.iter().any(|(flavour, _)| name.starts_with(&format!("{flavour}-")));
@@ -147,7 +147,7 @@ fn make_programs(parts: &Parts, cache: &Path, folder: &Path, stage: &Path) {
         }
     }
     for library in libraries {
-        // the loader has a place of its own; all others are found in the first of its folders
+        // the loader has a folder of its own; the loader finds all other libraries in the first folder that it searches
         let place = if library.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ld-")) {
             root.join("lib64")
         } else {
@@ -159,12 +159,12 @@ fn make_programs(parts: &Parts, cache: &Path, folder: &Path, stage: &Path) {
     Disk::filled(parts, &folder.join("programs.raw"), &root, 0, &["-m", "0", "-O", "^has_journal"]);
 }
 
-/// Messages of the server in other languages than English.
+/// Whether the file has messages of the server in another language than English.
 fn is_other_language(file: &str) -> bool {
     file.ends_with("/errmsg.sys") && !file.contains("/english/")
 }
 
-/// Shared libraries that this machine has and the tree has not. Nothing for what is no program.
+/// The shared libraries that the file needs, and that are on this machine, but not in the tree. Empty for a file that is no program.
 fn libraries_of(file: &Path, tree: &Path) -> Vec<PathBuf> {
     let is_elf = fs::read(file).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"));
     if !is_elf {
@@ -178,7 +178,7 @@ fn libraries_of(file: &Path, tree: &Path) -> Vec<PathBuf> {
 }
 
 fn make_sandboxes(parts: &Parts, cache: &Path, folder: &Path, stage: &Path) {
-    // servers run as another user, who must be able to pass
+    // servers run as another user, who must be able to pass through the folder
     run(Command::new("chmod").arg("711").arg(stage));
     let home = stage.join("home");
     for (flavour, options) in OPTIONS {
@@ -200,7 +200,7 @@ fn shown(path: &Path) -> String {
     path.canonicalize().expect("it is there").display().to_string()
 }
 
-/// Runs the guest's program here; the servers are this machine's cache's.
+/// Runs the guest's program on this machine, with the servers of this machine's cache.
 fn wringer(parts: &Parts, home: &Path, words: &[&str]) {
     let cache = testkit::shared_cache(testkit::own_uid());
     run(Command::new(&parts.wringer).args(words).env("WRINGER_HOME", home).env("WRINGER_CACHE", cache));

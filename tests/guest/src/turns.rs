@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many guests run side by side: two, where the machine has room for them, else one. A guest waits for its disks and its own clock for half of its
-//! life. Of those that wait for their turn the one that may last longest is next, so that none of the long ones stands alone at the end.
+//! Limits how many guests run at the same time: two, if the machine has room for them, else one. A guest spends half of its time waiting for its
+//! disks and its own clock. Of the waiting guests, the one with the longest limit is next, so that no long one runs alone at the end.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Of the machine's memory, for each guest: its RAM, the emulator, and its disks in the page cache.
+/// The memory of the machine that each guest needs: its RAM, the emulator, and its disks in the page cache.
 const MIB_OF_A_GUEST: u64 = 5 << 10;
 
 static TURNS: Turns = Turns::new();
@@ -22,7 +22,7 @@ struct State {
     waiting: Vec<Duration>,
 }
 
-/// Ends when it is dropped.
+/// The turn of one guest; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Turn<'a>(&'a Turns);
 
@@ -31,7 +31,7 @@ impl Turns {
         Self { state: Mutex::new(State { running: 0, waiting: Vec::new() }), changed: Condvar::new() }
     }
 
-    /// Waits until fewer than `most` run, and nobody who may last longer than `limit` waits.
+    /// Waits until fewer than `most` guests run, and no guest with a longer limit than `limit` waits.
     fn take(&self, limit: Duration, most: usize) -> Turn<'_> {
         let mut state = self.state();
         state.waiting.push(limit);
@@ -42,7 +42,7 @@ impl Turns {
         state.running += 1;
         let own = state.waiting.iter().position(|waiting| *waiting == limit);
         own.map(|own| state.waiting.swap_remove(own));
-        // there may be room for one more
+        // a further guest may have room
         self.changed.notify_all();
         Turn(self)
     }
@@ -59,12 +59,12 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The turn of whoever may need `limit`, when it has come.
+/// Waits for the turn of a guest that may need `limit`.
 pub fn turn(limit: Duration) -> Turn<'static> {
     TURNS.take(limit, side_by_side())
 }
 
-/// How many guests fit into this machine, as it is now.
+/// The number of guests that fit into this machine, with its free memory now.
 fn side_by_side() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
