@@ -76,7 +76,7 @@ pub struct Args {
     output: Output,
 }
 
-/// The file of the result, beside the sweep's own state.
+/// The file of the result, beside the file of the sweep's state.
 const RESULT: &str = "result.json";
 const REPORT: &str = "report.html";
 /// The ready example that is used when no file is given.
@@ -134,7 +134,8 @@ pub fn main(args: Args) -> Outcome {
     }
 }
 
-/// The file, or the ready one: where it is, for its problems and the files that it names; its text; its content.
+/// The named file, or the ready example: its path, by which problems are reported and the files that it names are found; its text; and the experiment
+/// in it.
 fn asked_of(file: Option<&Path>) -> Result<(PathBuf, String, Experiment), Failure> {
     if let Some(file) = file {
         let (text, experiment) = read(file)?;
@@ -182,7 +183,7 @@ fn study(args: &Args) -> Result<Study, Failure> {
     })
 }
 
-/// As an experiment has it: with the whole path, since the server starts in another folder.
+/// The malloc as an experiment names it: a library with its absolute path, because the server starts in another folder.
 fn written(malloc: &sandbox::Malloc) -> String {
     match malloc {
         sandbox::Malloc::Setting(setting) => setting.name.to_owned(),
@@ -194,13 +195,13 @@ fn written(malloc: &sandbox::Malloc) -> String {
     }
 }
 
-/// What the cells tell together.
+/// The results of all cells together.
 struct Found {
     base: String,
     cells: Vec<Cell>,
     compared: Vec<Comparison>,
     recommendation: Recommendation,
-    /// The lines that set what is recommended.
+    /// The lines that set the recommended malloc.
     set_by: Vec<String>,
 }
 

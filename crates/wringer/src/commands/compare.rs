@@ -75,7 +75,7 @@ struct Checked {
 }
 
 /// # Errors
-/// Exit codes 1 and 3: a limit is shown, or cannot be told. 2 and 3: the runs cannot stand beside each other. 4: a recording cannot be read.
+/// Exit codes 1 and 3: a limit is shown to be exceeded, or this cannot be told. 2 and 3: the runs cannot be compared. 4: a recording cannot be read.
 pub fn main(args: Args) -> Outcome {
     let (a, b) = match (args.first, args.second) {
         (Some(a), Some(b)) => (vec![a], vec![b]),
@@ -86,7 +86,7 @@ pub fn main(args: Args) -> Outcome {
         None => (a, b),
     };
     let (a, b) = (all(&a)?, all(&b)?);
-    // settings of a matrix differ in nothing but its keys, whatever conditions these show in; their hosts must be the same
+    // settings of a matrix differ only in its keys, which may appear in several conditions; the hosts must be the same
     let also = if args.sweep.is_some() { settings::MAY_DIFFER.map(str::to_owned).to_vec() } else { Vec::new() };
     let wanted = Wanted { across: args.across, also, arm: args.arm, paired: args.paired || args.sweep.is_some() };
     let sides = compare(&a, &b, &wanted).map_err(|error| Failure::new(Exit::Usage, error))?;
@@ -154,7 +154,7 @@ fn check(limit: &Limit, sides: &Sides) -> Vec<Checked> {
     of.collect()
 }
 
-/// What is shown comes before what cannot be told.
+/// The failure, if there is one: a limit that is shown to be exceeded counts before a limit that cannot be told.
 fn end(checked: &[Checked]) -> Outcome {
     let first = |held: Held| checked.iter().find(|one| one.held == held);
     let failure = match (first(Held::Shown), first(Held::CannotTell)) {

@@ -104,7 +104,7 @@ impl Driver {
 }
 
 impl Connection {
-    /// `--sandbox`.
+    /// The value of `--sandbox`.
     pub fn named_sandbox(&self) -> Option<&str> {
         self.sandbox.as_deref()
     }
@@ -116,7 +116,7 @@ impl Connection {
         Ok(self.wanted()?.target(surroundings(&places))?)
     }
 
-    /// As [`Self::target`], but the content to send decides the protocol, unless a flag does.
+    /// The same as [`Self::target`], but the content that will be sent decides the protocol, unless a flag does.
     ///
     /// # Errors
     /// As [`Self::target`].
@@ -129,7 +129,7 @@ impl Connection {
         Ok(wanted.target(surroundings(&places))?)
     }
 
-    /// The server of these flags, with its process on this host. `pid` may name another process, or none is needed.
+    /// The server of these flags, with its process on this host. `pid` may name the process; else the process is searched.
     ///
     /// # Errors
     /// As [`Self::target`]; 3: the server cannot be reached, there is no such process, or its process cannot be found.
@@ -144,10 +144,10 @@ impl Connection {
         })
     }
 
-    /// The server of these flags, wherever it is; its process, where that is on this host and can be told.
+    /// The server of these flags, on any host; also its process, if it is on this host and can be found.
     ///
     /// # Errors
-    /// As [`Self::attach`], but for the process.
+    /// As for [`Self::attach`], except those about the process.
     pub fn attach_anywhere(&self, places: &Places) -> Result<Attached, Failure> {
         Attached::find(&self.wanted()?, surroundings(places)).map_err(|error| match error {
             attach::Error::Connect(error) => server_failure(error),
@@ -155,7 +155,7 @@ impl Connection {
         })
     }
 
-    /// The console of the pgBouncer of the sandbox that is named. `None`: it has none.
+    /// The console of the pgBouncer of the named sandbox. `None`: the sandbox has no pgBouncer.
     pub fn console_of_sandbox(&self, places: &Places) -> Option<Target> {
         let sandbox = Sandbox::open(self.sandbox.as_deref()?, places).ok()?;
         let pooled = sandbox.pooled_connection().ok()??;
@@ -173,7 +173,7 @@ impl Connection {
         Ok(Target { database: named.or(Some(CONSOLE.into())), ..target })
     }
 
-    /// A server's process alone: nothing is asked of the server, whatever the environment names.
+    /// The process of a server, without a connection: nothing is asked of the server, even if the environment names one.
     ///
     /// # Errors
     /// 3: there is no such process.
@@ -183,7 +183,8 @@ impl Connection {
         Ok(Attached::find(&wanted, around)?)
     }
 
-    /// As [`Self::attach`]; where the process is known and the server does not answer, or refuses, the process alone, and what is missing then.
+    /// The same as [`Self::attach`]. If the process is known, but the server does not answer or refuses: the process alone, and the reason why the
+    /// server could not be asked.
     ///
     /// # Errors
     /// As [`Self::attach`].
@@ -202,13 +203,13 @@ impl Connection {
         Ok((Self::attach_process(pid, places)?, Some(unasked)))
     }
 
-    /// The sandbox that is named, where it does not run.
+    /// The named sandbox, if its server does not run.
     pub fn stopped_sandbox(&self, places: &Places) -> Option<Sandbox> {
         let sandbox = Sandbox::open(self.sandbox.as_deref()?, places).ok()?;
         sandbox.server_process().is_none().then_some(sandbox)
     }
 
-    /// Of the sandbox that is named, the server's process.
+    /// The process of the server of the named sandbox.
     pub fn process_of_sandbox(&self, places: &Places) -> Option<u32> {
         Sandbox::open(self.sandbox.as_deref()?, places).ok()?.server_process()
     }
@@ -248,7 +249,7 @@ impl Connection {
     }
 }
 
-/// Of a command that needs a server or its process, and was told of neither. `what`: what it is to look at.
+/// The failure of a command that needs a server or its process when neither is named. `what`: the thing that the command reads, for the message.
 pub fn whose(what: &str) -> Failure {
     Failure::message(Exit::Usage, format!("whose {what}? Neither a server nor a process is named"))
         .hint("--sandbox NAME, a connection (--dsn, --mysql-socket, --pgsql-host, ...), or --pid")

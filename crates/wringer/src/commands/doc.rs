@@ -24,7 +24,7 @@ macro_rules! pages {
 }
 
 struct Page {
-    /// Its file in `docs/`, without `.md`.
+    /// The name of the page's file in `docs/`, without `.md`.
     name: &'static str,
     text: &'static str,
 }
@@ -93,7 +93,7 @@ pub fn main(args: &Args) -> Outcome {
     Ok(())
 }
 
-/// `experiment`, `docs/experiment.md`, or the last part of the name of a page in a folder.
+/// Finds a page by `experiment`, by `docs/experiment.md`, or, in a folder, by the last part of its name.
 fn find(asked: &str) -> Option<&'static Page> {
     let name = asked.trim_start_matches("docs/").trim_end_matches(".md");
     PAGES.iter().find(|page| page.name == name || page.name.rsplit('/').next() == Some(name))
@@ -110,7 +110,7 @@ fn unknown(asked: &str) -> Failure {
 }
 
 impl Page {
-    /// Its first heading.
+    /// The first heading of the page.
     fn title(&self) -> &'static str {
         let heading = self.text.lines().find_map(|line| line.strip_prefix("# "));
         heading.unwrap_or(self.name).trim_matches('`')

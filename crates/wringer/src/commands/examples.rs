@@ -42,7 +42,7 @@ static EXAMPLES: [(&str, &str); 16] = examples![
     "workloads/write-then-read-all",
 ];
 
-/// The text of a ready file; `None`: there is none of that name.
+/// The text of a ready file; `None`: no ready file has that name.
 pub fn text(name: &str) -> Option<&'static str> {
     EXAMPLES.iter().find(|(there, _)| *there == name).map(|(_, text)| *text)
 }
@@ -70,7 +70,7 @@ pub fn main(args: &Args) -> Outcome {
     Ok(())
 }
 
-/// Its description, or the first line of its comment.
+/// The description of the file, or the first line of its comment.
 fn about(text: &str) -> &str {
     let description = text.lines().find_map(|line| line.strip_prefix("description = \"")?.strip_suffix('"'));
     let comment = || text.lines().filter_map(|line| line.strip_prefix("# ")).find(|line| !line.starts_with("SPDX"));

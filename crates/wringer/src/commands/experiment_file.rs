@@ -48,7 +48,7 @@ pub fn of_text(file: &Path, text: &str) -> Result<Experiment, Failure> {
     Experiment::parse(text).map_err(|problems| refused(file, text, &problems))
 }
 
-/// As [`read`], the text alone.
+/// The same as [`read`], but only the text.
 ///
 /// # Errors
 /// Exit code 2: it cannot be read.

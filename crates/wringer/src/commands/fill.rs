@@ -156,7 +156,7 @@ pub fn make(spec: &FillSpec, target: &Target, stop: &AtomicBool, output: Output)
     Ok(())
 }
 
-/// Set by SIGINT (Ctrl-C) and SIGTERM.
+/// The flag that SIGINT (Ctrl-C) and SIGTERM set.
 fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [libc::SIGINT, libc::SIGTERM] {
@@ -212,7 +212,7 @@ fn on_off(text: &str) -> Result<bool, String> {
     }
 }
 
-/// `1.5`, or `1.5x`.
+/// Reads a factor, as `1.5` or `1.5x`.
 fn times(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix(['x', 'X']).unwrap_or(text);
     let times: Option<f64> = number.parse().ok().filter(|times: &f64| times.is_finite() && *times > 0.0);

@@ -97,12 +97,12 @@ fn join(evidence: &mut Evidence, file: &Path) -> Outcome {
     })
 }
 
-/// A folder stands for the recording in it.
+/// The recording: the path itself, or the recording in the folder at the path.
 pub fn recording_in(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("recording.sqlite") } else { path.to_owned() }
 }
 
-/// With the series that are needed.
+/// The evidence in the recording, with the series that are needed.
 ///
 /// # Errors
 /// Exit code 3: there is no such recording. 4: it cannot be read.
@@ -120,7 +120,7 @@ fn html(context: &report::Context<'_>) -> Result<String, Failure> {
     Ok(String::from_utf8(page)?)
 }
 
-/// `None`: standard output.
+/// The file to write to. `None`: standard output.
 fn target(args: &Args, recording: &Path) -> Option<PathBuf> {
     match &args.to {
         Some(to) if to.as_os_str() == "-" => None,

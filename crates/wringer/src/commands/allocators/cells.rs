@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The cells of a comparison of mallocs: from the settings of a matrix to what is run, and from recordings to what is told.
+//! The cells of a comparison of mallocs: makes the cells from the settings of a matrix, and the results from the recordings.
 
 use crate::commands::experiment_file::refused;
 use crate::commands::run::{own_data, workloads};
@@ -50,7 +50,7 @@ pub(super) fn of(file: &Path, matrix: &Matrix, places: &Places) -> Result<Vec<Ce
     Ok(cells)
 }
 
-/// What the done cells have recorded.
+/// The results that the finished cells have recorded.
 ///
 /// # Errors
 /// A recording cannot be read.

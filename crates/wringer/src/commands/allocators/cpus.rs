@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which CPUs the server gets, and which the load: whole cores of one node first, the load on the rest.
+//! Divides the CPUs between server and load: the server gets whole cores of one node first, and the load gets the rest.
 
 use crate::exit::{Exit, Failure};
 use ::allocators::Cpus;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How many CPUs this process may run on.
+/// The number of CPUs on which this process may run.
 pub(super) fn of_host() -> u32 {
     u32::try_from(allowed().len()).unwrap_or(1)
 }
 
-/// The numbers of these CPUs, which need not begin with 0.
+/// The numbers of the CPUs on which this process may run; they need not begin with 0.
 fn allowed() -> Vec<u32> {
     let set = rustix::thread::sched_getaffinity(None).unwrap_or_else(|_| rustix::thread::CpuSet::new());
     let most = rustix::thread::CpuSet::MAX_CPU;
@@ -20,7 +20,7 @@ fn allowed() -> Vec<u32> {
 }
 
 /// # Errors
-/// Exit code 3: this machine has fewer CPUs than that and one more for the load.
+/// Exit code 3: a count is 0, or this machine does not have that many CPUs and one more for the load.
 pub(super) fn split(counts: &[u32]) -> Result<Vec<Cpus>, Failure> {
     let all = in_order(&allowed(), Path::new("/sys/devices/system"));
     let each = counts.iter().map(|count| {
@@ -43,8 +43,8 @@ fn list(cpus: &[u32]) -> String {
     cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The CPUs that this process may run on, by node, package and core: the threads of a core stand together, and so do the cores of a node, whose
-/// memory they share. Without nodes in /sys (a kernel without NUMA) all are of one.
+/// The CPUs on which this process may run, by node, package and core: the threads of a core are next to each other, and so are the cores of a node,
+/// which share its memory. If /sys has no nodes (a kernel without NUMA), all CPUs are of one node.
 fn in_order(allowed: &[u32], system: &Path) -> Vec<u32> {
     let read = |path: PathBuf| fs::read_to_string(path).ok();
     let of = |cpu: u32, file: &str| -> u32 {
@@ -63,7 +63,7 @@ fn in_order(allowed: &[u32], system: &Path) -> Vec<u32> {
     all
 }
 
-/// The kernel's lists: `0-3,8`.
+/// Reads a list of numbers as the kernel writes it: `0-3,8`.
 fn numbers(list: &str) -> Vec<u32> {
     let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -85,7 +85,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        // two cores of two threads in each of two nodes, numbered as many machines number them: first threads first
+        // two nodes, each with two cores of two threads, in the usual numbering: the first thread of each core, then the second threads
         for cpu in 0..8 {
             write(format!("cpu/cpu{cpu}/topology/core_id"), &format!("{}\n", cpu / 2 % 2));
             write(format!("cpu/cpu{cpu}/topology/physical_package_id"), "0\n");

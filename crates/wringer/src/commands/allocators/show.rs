@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The result as text: each cell's malloc and figures, the differences that verdicts show, and the malloc to take.
+//! The result as text: malloc and figures of each cell, the differences that verdicts show, and the recommended malloc.
 
 use serde_json::Value;
 use std::fmt::Write as _;

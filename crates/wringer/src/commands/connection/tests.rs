@@ -13,7 +13,7 @@ fn target(flags: &[&str]) -> Target {
     Line::parse_from([&["test"], flags].concat()).connection.target().unwrap()
 }
 
-/// With this environment, and no other variables.
+/// The result with this environment, and no other variables.
 fn target_with(flags: &Connection, variable: &dyn Fn(&str) -> Option<String>) -> Result<Target, Failure> {
     let places = Places::from_environment();
     let around = Surroundings { places: &places, variable, say: &|_| {} };

@@ -28,7 +28,7 @@ pub(super) struct Args {
     looks: Looks,
 }
 
-/// The audit, and the meaning of the error, where one was given.
+/// The audit, and the meaning of the error if an error was given.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -259,7 +259,7 @@ pub(super) fn missing(text: &mut String, missing: &[ledger::Missing]) {
     }
 }
 
-/// `1.5 MiB`; or a word, where it is not known.
+/// The size as `1.5 MiB`, or `?` if it is not known.
 pub(super) fn bytes(value: Option<u64>) -> String {
     value.map_or_else(|| "?".to_owned(), |value| Bytes(value).to_string())
 }

@@ -45,7 +45,7 @@ pub struct DiskFlags {
     seed: Option<u64>,
 }
 
-/// For `after_help`.
+/// The text for `after_help`.
 pub const DISTRIBUTIONS_HELP: &str = "Times are in ns, us, ms, s. A distribution instead of a time:\n  \
       normal:10ms,2ms                       mean and standard deviation\n  \
       lognormal:p50=1ms,p99=10ms            median and 99th percentile\n  \
@@ -107,7 +107,7 @@ pub fn read_bins(file: &str) -> Result<Vec<Bin>, String> {
     Ok(chosen.bins.iter().map(|bin| Bin { low_us: bin.low_us, high_us: bin.high_us, count: bin.count }).collect())
 }
 
-/// The only histogram; of fio's several the one with the completion latencies of reads.
+/// The only histogram of a file; of several histograms of fio, the completion latencies of reads.
 fn choose(found: &[Named]) -> Result<&Named, String> {
     let of_reads = || {
         let mut of_reads = found.iter().filter(|named| named.name.ends_with(".read.clat_ns"));

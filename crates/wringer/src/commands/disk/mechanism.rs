@@ -11,7 +11,7 @@ use squeeze::device::{Timing, delays};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-/// `--mechanism`.
+/// The values of `--mechanism`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing(pub DiskMechanism);
 
@@ -29,7 +29,7 @@ impl ValueEnum for Standing {
             DiskMechanism::Loop => {
                 "a loop device over a FUSE file, for an image or an unmounted device: a whole disk with all that the FUSE layer can"
             }
-            // of programs alone
+            // this mechanism slows only the programs that are started with it
             DiskMechanism::Preload => return None,
         };
         Some(PossibleValue::new(self.0.name()).help(help))
@@ -40,7 +40,7 @@ impl ValueEnum for Standing {
 enum Named {
     Device,
     File,
-    /// Or nothing: the mechanism's own look says so.
+    /// A directory, or nothing at this path: the mechanism's own check reports that.
     Directory,
 }
 

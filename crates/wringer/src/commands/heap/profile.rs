@@ -117,7 +117,7 @@ impl Profile {
         })
     }
 
-    /// The name of the only file; or of the first file, and how many there are.
+    /// The name of the only file; or the name of the first file, and the number of files.
     pub(super) fn name(&self) -> String {
         let first = self.files.first().map(|(path, _)| path.display().to_string()).unwrap_or_default();
         match self.files.len() {

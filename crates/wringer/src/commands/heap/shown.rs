@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `wringer heap show` has found, as `-o json` has it.
+//! The result of `wringer heap show`: the shape of `-o json`.
 
 use super::assertion::{Assertion, Verdict};
 use super::profile::Profile;
@@ -23,7 +23,7 @@ pub(super) struct Shown {
     pub(super) total_bytes: u64,
     pub(super) sampled_every_bytes: Option<u64>,
     pub(super) symbols: Option<SymbolsShown>,
-    /// Why a field is `null`.
+    /// The reasons why fields are `null`.
     pub(super) not_told: BTreeMap<&'static str, &'static str>,
     pub(super) assertions: Vec<Verdict>,
     pub(super) damaged_at_byte: Option<u64>,
@@ -39,19 +39,19 @@ pub(super) struct SnapshotShown {
     heap_bytes: u64,
     extra_bytes: Option<u64>,
     stacks_bytes: Option<u64>,
-    /// Of a series.
+    /// The file of the snapshot, if the profile is a series of files.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
 pub(super) struct PartShown {
-    /// `null`: of functions whose names tell none.
+    /// The part of the server; `null`: the names of the functions do not tell the part.
     subsystem: Option<&'static str>,
     bytes: u64,
 }
 
-/// Of formats that hold addresses.
+/// How many addresses have names, for formats that hold addresses.
 #[derive(Debug, Serialize)]
 pub(super) struct SymbolsShown {
     pub(super) named_addresses: u64,
@@ -66,7 +66,7 @@ pub(super) struct MissingShown {
     pub(super) addresses: u64,
 }
 
-/// `from`, `to`: numbers of snapshots, where they are asked for.
+/// `from`, `to`: the numbers of the snapshots that are asked for, if any are.
 pub(super) fn shown(
     profile: &mut Profile,
     from: Option<u64>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `wringer heap show` has found, as text.
+//! The result of `wringer heap show`, as text.
 
 use super::grown;
 use super::profile::Profile;
@@ -8,7 +8,7 @@ use heap::{Holdings, Snapshot, TimeUnit};
 use std::fmt::Write as _;
 use units::{Bytes, Span};
 
-/// Those with the most addresses without a name.
+/// The most files that are listed for addresses without names: those with the most such addresses.
 const MOST_FILES: usize = 5;
 
 pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
@@ -69,7 +69,7 @@ pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
     text
 }
 
-/// Peak, end, and a line of bars.
+/// The peak, the end, and a line of bars for the time between.
 fn over_time(snapshots: &[Snapshot], unit: Option<TimeUnit>) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let total = |it: &Snapshot| it.total_bytes().unwrap_or(u64::MAX);

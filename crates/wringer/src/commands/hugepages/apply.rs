@@ -51,7 +51,7 @@ pub(super) struct Args {
     output: Output,
 }
 
-/// Until the release.
+/// The longest time: the pages stay until the release.
 const FOR_EVER: Span = Span::secs(100 * 365 * 24 * 3600);
 
 pub(super) fn main(args: Args) -> Outcome {
@@ -90,7 +90,7 @@ pub(super) fn main(args: Args) -> Outcome {
     Ok(())
 }
 
-/// As many as `advise` says.
+/// The number of pages that `advise` recommends.
 fn needed(named: &Named) -> Result<u64, Failure> {
     let read = named.read()?;
     let advice = huge_pages::advise(&read.seen);

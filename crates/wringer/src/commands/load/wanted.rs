@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use workload::Name;
 
-/// As on the command line and in experiments: a name that ends in `.toml` is a file.
+/// The workload as the command line and experiments name it: a name that ends in `.toml` is a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     Named(Name),

@@ -41,7 +41,7 @@ pub(super) fn text(before: &Account, after: &Account, change: &Difference, all: 
     text
 }
 
-/// The largest change first.
+/// The changes that are not 0, the largest one first.
 pub(super) fn changed(change: &Difference) -> Vec<&LeafDifference> {
     let mut changed: Vec<_> = change.leaves.iter().filter(|leaf| leaf.resident_bytes != 0).collect();
     changed.sort_by_key(|leaf| Reverse(leaf.resident_bytes.unsigned_abs()));
@@ -62,7 +62,7 @@ pub(super) fn signed(bytes: i64) -> String {
     format!("{sign}{}", Bytes(bytes.unsigned_abs()))
 }
 
-/// A leaf of which nothing is known but its size.
+/// A leaf with a size; nothing else is known about it.
 #[cfg(test)]
 pub(super) fn leaf((path, resident_bytes): (&str, u64)) -> ledger::Leaf {
     let (path, basis) = (path.to_owned(), ledger::Basis::Server);

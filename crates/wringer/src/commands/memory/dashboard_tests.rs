@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The dashboard in `packaging/` asks for metrics that `-o openmetrics` has, by labels that they have.
+//! Tests that the dashboard in `packaging/` uses only metrics that `-o openmetrics` has, with labels that these metrics have.
 
 use super::openmetrics;
 use ledger::{Account, Basis, Beside, Inventory, Leaf, Probe, ProcessAccount};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const DASHBOARD: &str = include_str!("../../../../../packaging/grafana-memory.json");
 
-/// One of everything.
+/// The text of `-o openmetrics` for an account with one value of each kind.
 fn exposition() -> String {
     let leaf = Leaf {
         path: "data_cache/buffer_pool".into(),
@@ -56,7 +56,7 @@ fn strings<'a>(value: &'a Value, key: &str, into: &mut Vec<&'a str>) {
     }
 }
 
-/// Words of a query that begin as our metrics do.
+/// The words of a query that begin as the names of our metrics do.
 fn asked(query: &str) -> Vec<&str> {
     let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("wringer_")).collect()
@@ -78,13 +78,13 @@ fn each_query_of_the_dashboard_names_a_metric_that_is_there() {
             assert!(metrics.contains_key(name), "{name} in {query}; there are {:?}", metrics.keys());
         }
     }
-    // and none is left out but the time of the reading
+    // the dashboard uses every metric except the time of the reading
     let shown: BTreeSet<&str> = queries.iter().flat_map(|query| asked(query)).collect();
     let missing: Vec<&String> = metrics.keys().filter(|name| !shown.contains(name.as_str())).collect();
     assert_eq!(missing, ["wringer_memory_read_timestamp_seconds"]);
 }
 
-/// What a legend shows in `{{...}}` and what a sum is by are labels of the metric, of Prometheus, or made by the query.
+/// Each label in a legend (`{{...}}`), and each label by which a sum is made, is a label of the metric or of Prometheus, or is made by the query.
 #[test]
 fn labels_of_the_dashboard_are_there() {
     let dashboard: Value = serde_json::from_str(DASHBOARD).expect("JSON");

@@ -31,7 +31,7 @@ fn inventory(files: &Files, path: &Path) -> Result<Inventory, Failure> {
     parse(bytes.ok_or_else(|| refused(path, &format!("there is no {INVENTORY} in it")))?, path)
 }
 
-/// The manifest, and the files that it names.
+/// The manifest, and the files that it lists.
 fn folder(path: &Path) -> Result<Files, Failure> {
     let read = |name: &str| input::read_bytes(&path.join(name)).map_err(|error| refused(path, &format!("{error:#}")));
     let manifest = read(MANIFEST)?;

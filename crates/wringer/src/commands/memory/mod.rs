@@ -160,7 +160,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         Ok((Read { of: attached.describe(), inventory }, texts))
     }
 
-    /// A server, its process, or both; and, where a server was named but cannot be asked, the reason.
+    /// The named server, its process, or both; and the reason if a server was named but cannot be asked.
     fn attached(&self) -> Result<(Attached, Option<Missing>), Failure> {
         let places = Places::from_environment();
         let (attached, unasked) = self.connection.attach_or_process(self.pid, &places)?;
@@ -170,7 +170,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         Ok((attached, unasked))
     }
 
-    /// The rule of the OOM killer needs no mappings. Data that are kept must answer all questions.
+    /// The options of a reading. The OOM killer's rule needs no mappings. Data that are kept must suffice for all questions.
     fn options(&self, wanted: Wanted) -> Options {
         let for_all = self.keep.is_some();
         Options {

@@ -11,23 +11,24 @@ const DAY_US: u64 = 86_400_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// The first inventory, the last one.
+    /// The time of the first inventory.
     First,
     Last,
-    /// After the recording's start.
+    /// The time after the recording's start.
     After(Duration),
-    /// By the clock, since 1970.
+    /// A clock time, counted from 1970.
     Clock {
         unix_us: u64,
     },
-    /// By the clock, in UTC, since midnight: the first time that comes after the recording's start.
+    /// A time of day in UTC, counted from midnight: it means the first such time after the recording's start.
     Daytime {
         us: u64,
     },
 }
 
 impl Moment {
-    /// Microseconds after the recording's start. `None`: before it; also for [`Self::First`] and [`Self::Last`], which only the recording knows.
+    /// Microseconds after the recording's start. `None`: the moment is before the start. Also `None` for [`Self::First`] and [`Self::Last`], which
+    /// only the recording knows.
     pub(super) fn after(self, started_unix_us: u64) -> Option<u64> {
         match self {
             Self::First | Self::Last => None,
@@ -41,7 +42,7 @@ impl Moment {
     }
 }
 
-/// The accepted forms, as an error names them.
+/// The accepted forms, as the error message lists them.
 const FORMS: &str = "write the time after the start (90, 5m, 1h), a clock time in UTC (14:05, 14:05:30, 2026-11-20T14:05:30Z), first or last";
 
 impl FromStr for Moment {
@@ -59,13 +60,13 @@ impl FromStr for Moment {
     }
 }
 
-/// Of an RFC 3339 time.
+/// Microseconds since 1970 of an RFC 3339 time.
 pub(super) fn unix_us(text: &str) -> Option<u64> {
     let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
     u64::try_from(time.unix_timestamp_nanos() / 1000).ok()
 }
 
-/// `14:05`, `14:05:30`.
+/// `14:05` or `14:05:30`, in microseconds since midnight.
 fn daytime_us(text: &str) -> Option<u64> {
     let parts: Vec<u64> = text.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     let (hours, minutes, seconds) = match parts[..] {
@@ -81,7 +82,7 @@ fn daytime_us(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// 2026-11-20T20:15:30Z.
+    /// 2026-11-20T20:15:30Z, in microseconds since 1970.
     const STARTED: u64 = 1_795_205_730_000_000;
 
     #[test]

@@ -36,7 +36,7 @@ pub(super) struct Args {
     connection: Connection,
 }
 
-/// Host and counters, as `wringer observe` reads them.
+/// The time between two readings of host and counters, the same as the default of `wringer observe`.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) fn main(args: &Args) -> Outcome {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Inventories out of a recording.
+//! Reads inventories from a recording.
 
 use super::moment::{self, Moment};
 use crate::exit::{Exit, Failure};
@@ -13,21 +13,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::Span;
 
-/// An inventory, and when it was taken.
+/// An inventory, and the time at which it was taken.
 pub(super) struct Taken {
-    /// After the recording's start.
+    /// The time after the recording's start.
     pub(super) after_us: u64,
     pub(super) inventory: Inventory,
 }
 
-/// The recording at this path, which may be the folder that holds it. `None`: it is none, and may be what `--keep` or `memory bundle` wrote.
+/// The recording at this path, or in this folder. `None`: the file is no recording; it may be a file that `--keep` or `memory bundle` wrote.
 pub(super) fn recording_at(path: &Path) -> Option<PathBuf> {
     if path.is_dir() {
         let is_bundle = path.join(bundle::MANIFEST).is_file();
         return (!is_bundle).then(|| crate::commands::report::recording_in(path));
     }
     let mut begin = [0; 16];
-    // what comes through a pipe can be read but once
+    // a pipe is not looked into, because its bytes can be read only once
     let is_sqlite = path.is_file()
         && File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok()
         && begin == *b"SQLite format 3\0";
@@ -43,7 +43,7 @@ pub(super) struct Recorded<'a> {
 
 impl<'a> Recorded<'a> {
     /// # Errors
-    /// 3: it is not there, is no recording, or has no inventory.
+    /// 3: the path does not exist, is no recording, or has no inventory.
     pub(super) fn open(path: &'a Path) -> Result<Self, Failure> {
         if !path.exists() {
             return Err(Failure::message(Exit::Missing, format!("{} does not exist", path.display()))
@@ -60,10 +60,10 @@ impl<'a> Recorded<'a> {
         Ok(Self { path, snapshots, started_unix_us })
     }
 
-    /// The last inventory that was taken at this moment or before.
+    /// The last inventory that was taken before or at this moment.
     ///
     /// # Errors
-    /// 3: there is none, the moment is after the recording's end, or the recording is damaged.
+    /// 3: there is no such inventory, the moment is after the recording's end, or the recording is damaged.
     pub(super) fn at(&self, moment: Moment) -> Result<Taken, Failure> {
         let moments = self.snapshots.moments();
         let found = match moment {
@@ -82,7 +82,8 @@ impl<'a> Recorded<'a> {
         Ok(Taken { after_us, inventory })
     }
 
-    /// Not after the end; where the recorder was cut off, the end is not known.
+    /// The moment, in microseconds after the start, if it is not after the end. If the recorder was interrupted, the end is not known, and every
+    /// moment is accepted.
     fn within(&self, moment: Moment) -> Option<u64> {
         let us = moment.after(self.started_unix_us)?;
         self.snapshots.elapsed_us().is_none_or(|end| us <= end).then_some(us)
@@ -96,7 +97,7 @@ impl<'a> Recorded<'a> {
         Failure::message(Exit::Missing, message).hint(hint)
     }
 
-    /// `1 min 20 s after the start (14:05:30Z)`.
+    /// A time of the recording for people: `1 min 20 s after the start (14:05:30Z)`.
     pub(super) fn time(&self, after_us: u64) -> String {
         let clock = rfc3339((self.started_unix_us + after_us) / 1_000_000);
         let clock = clock.split_once('T').map_or(clock.as_str(), |(_, clock)| clock).to_owned();
@@ -104,7 +105,7 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// To a tenth of a second.
+/// The time, rounded down to a tenth of a second.
 pub(super) fn span(us: u64) -> Span {
     Span(Duration::from_millis(us / 100_000 * 100))
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The account as people read it: a tree with bars.
+//! The account for people: a tree with bars.
 
 use ledger::{Account, Leaf, Unexplained};
 use std::fmt::Write as _;
 use units::Bytes;
 
-/// So wide is the bar of the largest branch.
+/// The width of the bar of the largest branch.
 const WIDTH: u64 = 24;
-/// Leaves below this share of the total are put together, unless all are asked for.
+/// Leaves below this share of the total are summed into one line, unless all are asked for.
 const SMALL: f64 = 0.002;
 
-/// Leaves of the same first word.
+/// The leaves whose paths have the same first word.
 struct Branch<'a> {
     name: &'a str,
     bytes: u64,
@@ -65,7 +65,7 @@ fn leaves(text: &mut String, branch: &Branch<'_>, account: &Account, all: bool) 
     }
 }
 
-/// What is allocated and not resident; nothing where that is little.
+/// The allocated bytes, if they are clearly more than the resident bytes.
 fn extra(leaf: &Leaf) -> Option<String> {
     let allocated = leaf.allocated_bytes?;
     (allocated > leaf.resident_bytes + leaf.resident_bytes / 20 + (1 << 20)).then(|| Bytes(allocated).to_string())

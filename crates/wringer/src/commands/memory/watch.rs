@@ -59,7 +59,7 @@ struct Watching {
     view: View,
 }
 
-/// How soon a request to stop is noticed.
+/// The longest time until a request to stop is noticed.
 const TICK: Duration = Duration::from_millis(50);
 
 impl Watching {
@@ -87,7 +87,7 @@ impl Watching {
         Ok(())
     }
 
-    /// `false`: the server has ended meanwhile.
+    /// Waits until `due`. `false`: the server has ended meanwhile.
     fn wait(&self, due: Instant, stop: &AtomicBool) -> bool {
         loop {
             let left = due.saturating_duration_since(Instant::now());
@@ -108,18 +108,18 @@ impl Watching {
     }
 }
 
-/// What is shown of each reading.
+/// The output for each reading.
 struct View {
     of: String,
     output: terminal::Output,
     /// `None`: standard output is no terminal.
     screen: Option<Screen>,
-    /// The first reading, which all later ones are compared with.
+    /// The first reading; all later readings are compared with it.
     first: Option<Account>,
 }
 
 impl View {
-    /// `false`: nobody reads it any more.
+    /// `false`: nobody reads the output any more.
     fn show(&mut self, account: &Account) -> bool {
         let first = self.first.get_or_insert_with(|| account.clone());
         let change = difference(first, account);
@@ -165,7 +165,7 @@ fn most(change: &Difference) -> String {
     most.map(|leaf| format!("{} {}", leaf.path, signed(leaf.resident_bytes))).collect::<Vec<_>>().join(", ")
 }
 
-/// `14:05:30Z`.
+/// The time of the account: `14:05:30Z`.
 fn clock(account: &Account) -> String {
     let clock = rfc3339(account.at_unix_us / 1_000_000);
     clock.split_once('T').map_or_else(String::new, |(_, clock)| clock.to_owned())

@@ -122,13 +122,13 @@ pub(super) struct To {
 }
 
 impl To {
-    /// `None`: until the user stops it.
+    /// The time to watch. `None`: until the user stops the command.
     pub(super) fn time(&self) -> Option<Duration> {
         self.time.filter(|time| !time.is_zero())
     }
 }
 
-/// Looks on, and shows the report. `attach` also tells, in words, what cannot be read.
+/// Watches, records, and shows the report. `attach` also returns, in words, what cannot be read.
 pub(super) fn record(
     attach: impl FnOnce() -> Result<(Attached, Vec<String>), Failure>,
     pace: Pace,
@@ -149,11 +149,11 @@ pub(super) fn record(
     shown.map(drop)
 }
 
-/// From one inventory to the next, where nobody says otherwise.
+/// The default time from one inventory to the next.
 pub(super) const INVENTORIES: Duration = Duration::from_secs(10);
 
 /// # Errors
-/// Usage: too short.
+/// Usage: the interval is too short.
 pub(super) fn check_inventories(interval: Duration) -> Outcome {
     const LEAST: Duration = Duration::from_millis(100);
     if interval >= LEAST {
@@ -163,7 +163,7 @@ pub(super) fn check_inventories(interval: Duration) -> Outcome {
     Err(Failure::message(Exit::Usage, message).hint("10s shows how memory grows, and costs little"))
 }
 
-/// As at sysbench's flags: `60`, `500ms`, `2m`.
+/// Reads a time as sysbench's flags do: `60`, `500ms`, `2m`.
 pub(super) fn seconds(text: &str) -> Result<Duration, units::ParseError> {
     Span::parse_seconds(text).map(|span| span.0)
 }

@@ -22,22 +22,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 use units::Span;
 
-/// How often, and for how long.
+/// How often the readings are taken, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::commands) struct Pace {
     pub(in crate::commands) interval: Duration,
-    /// From one inventory of the server's memory to the next; `None`: none is taken.
+    /// The time from one inventory of the server's memory to the next; `None`: no inventory is taken.
     pub(in crate::commands) memory: Option<Duration>,
-    /// How the server's threads are watched for stalls; `None`: they are not.
+    /// How the server's threads are watched for stalls; `None`: they are not watched.
     pub(in crate::commands) stalls: Option<StallOptions>,
-    /// `None`: until the user stops it.
+    /// How long to watch; `None`: until the user stops the command.
     pub(in crate::commands) time: Option<Duration>,
 }
 
-/// How soon a request to stop is noticed.
+/// The longest time until a request to stop is noticed.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Everything up to the end of the recording, which is closed in any case. `refused`: what is known already not to be readable.
+/// Watches and records until the end of the recording, which is closed in any case. `refused`: things that are already known to be unreadable.
 pub(super) fn record(
     attached: Attached,
     id: String,
@@ -128,7 +128,7 @@ fn watch(
     }
 }
 
-/// Why it cannot, in words.
+/// Starts the watch for stalls. `Err`: the reason, in words, why this is not possible.
 fn watch_stalls(
     attached: &mut Attached,
     options: &StallOptions,
@@ -142,7 +142,7 @@ fn watch_stalls(
         .map_err(|error| host::chain(&error))
 }
 
-/// What is taken whole belongs to the one arm there is.
+/// A recording that gives all snapshots to its only arm.
 pub(in crate::commands) struct OfArm {
     pub(in crate::commands) recording: Recording,
     pub(in crate::commands) arm: String,
@@ -167,9 +167,9 @@ impl SampleSink for OfArm {
     }
 }
 
-/// The caveats of the result.
+/// The conditions of the result, with the caveats.
 pub(in crate::commands) fn conditions(attached: &Attached, variables: BTreeMap<String, String>) -> Conditions {
-    // A server on another host, or an unknown place: nothing is known of its disk.
+    // if the server is on another host, or its place is unknown, nothing is known about its disk
     let host = conditions::host(&attached.data(&variables).unwrap_or_default());
     let caveats = conditions::caveats(&host);
     let (pid, server) = (attached.pid(), attached.server.as_ref());
@@ -195,7 +195,7 @@ pub(in crate::commands) fn conditions(attached: &Attached, variables: BTreeMap<S
     }
 }
 
-/// The server's answers; refused questions are added to `refused`.
+/// The server's answer, or the default value; the reason of a refused question is added to `refused`.
 pub(in crate::commands) fn told<T: Default>(answer: Result<T, ::observe::Error>, refused: &mut Vec<String>) -> T {
     answer.unwrap_or_else(|error| {
         refused.push(host::chain(&error));

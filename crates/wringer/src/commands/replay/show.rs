@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A replay for people, and as JSON.
+//! The result of a replay, for people and as JSON.
 
 use super::{Args, Log};
 use crate::commands::load::without_passwords;
@@ -15,7 +15,7 @@ const NS_PER_MS: f64 = 1e6;
 /// The most lines that are listed as not understood; the JSON output has more.
 const TROUBLES_SHOWN: usize = 5;
 
-/// Counts of the log, and the statements that are not sent, with reasons; with `classes`, those that are.
+/// The counts of the log, and the statements that are not sent, with reasons. With `classes`, also the classes of the statements that are sent.
 pub(super) fn plan(log: &Log<'_>, plan: &Plan, classes: bool) -> String {
     let recorded = &log.recorded;
     let mut out = String::new();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 const SCHEMA: u32 = 1;
-/// What the page is made from, beside the reports.
+/// The data from which the page is made, beside the reports.
 const EXTRACT: &str = "articles.json";
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub(super) fn main(runs: &[impl AsRef<Path>], gallery: Option<&Path>, to: Option
     }
 }
 
-/// Of a recording; its report goes into the gallery.
+/// The reproduction in one recording; its report is written into the gallery.
 fn one(run: &Path, gallery: Option<&Path>) -> Result<Reproduction, Failure> {
     let evidence = read(&recording_in(run), report::needs)?;
     let explained = explain::explain(&evidence);
@@ -77,7 +77,7 @@ fn extract(file: &Path) -> Result<Vec<Reproduction>, Failure> {
     Err(Failure::message(Exit::Missing, message))
 }
 
-/// The gallery as a link of the page: from the page's folder where it is below that, else as it was given.
+/// The gallery as a link on the page: relative to the page's folder if the gallery is below it, else as the user wrote it.
 fn seen_from(page: Option<&Path>, gallery: &Path) -> String {
     let folder = page.and_then(Path::parent).unwrap_or(Path::new(""));
     gallery.strip_prefix(folder).unwrap_or(gallery).display().to_string()

@@ -117,7 +117,7 @@ pub fn main(args: Args) -> Outcome {
     verdicts::outcome(each)
 }
 
-/// The flags of a matrix, of a file that has one.
+/// The arguments for the matrix of a file that has one.
 ///
 /// # Errors
 /// Exit code 2: a flag that is for one run.
@@ -153,7 +153,7 @@ fn matrix_of(args: Args) -> Result<matrix::RunArgs, Failure> {
     }
 }
 
-/// What a run is told besides its file.
+/// The arguments of a run, besides its file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked<'a> {
     pub to: Option<&'a Path>,
@@ -163,7 +163,7 @@ pub struct Asked<'a> {
     pub kept_fills: KeptFills,
 }
 
-/// A run for which everything is there; nothing is changed yet.
+/// A run that has everything that it needs; nothing is changed yet.
 pub struct Ready {
     pub cell: Cell,
     pub output: Output,
@@ -172,7 +172,8 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Looks for everything that the experiment needs, and asks for consent where it is needed. `file`: where its own files are looked for.
+    /// Looks for everything that the experiment needs, and asks for consent if it is needed. `file`: the experiment's file; other files are searched
+    /// relative to its folder.
     ///
     /// # Errors
     /// Something is missing, wrong or in the way.
@@ -253,7 +254,7 @@ const CANNOT_OR_BUSY: &str = "`wringer doctor` tells whether this host is busy: 
 const SERVERS_END: &str = "the other arms were measured: result.json says of each what it came to (`arms[].outcome`), and the end of the \
     server's log stands in its events";
 
-/// The other arms have been measured, and are shown.
+/// Fails if an arm was not measured. The other arms have been measured, and were shown.
 pub fn refuse_missed(missed: &[Missed]) -> Outcome {
     if missed.is_empty() {
         return Ok(());
@@ -269,7 +270,7 @@ pub fn show(output: &Output, format: Format) -> Result<Vec<Arm>, Failure> {
     report_and_show(output, Some(format))
 }
 
-/// The same, for a caller that has its own answer: the files, and where they are.
+/// Explains the recording and writes the report, for a caller that prints its own result: only the paths of the files are printed.
 ///
 /// # Errors
 /// The recording cannot be read, or a file not be written.
@@ -299,7 +300,7 @@ fn report_and_show(output: &Output, format: Option<Format>) -> Result<Vec<Arm>, 
     Ok(evidence.arms)
 }
 
-/// `result.json`, which is returned, and `report.html`.
+/// Writes `result.json`, whose content is returned, and `report.html`.
 ///
 /// # Errors
 /// One of them cannot be written.
@@ -310,7 +311,7 @@ pub fn write_files(folder: &Path, context: &report::Context<'_>) -> Result<serde
     Ok(json)
 }
 
-/// A file of results, written by `fill`.
+/// Makes a file of results; `fill` writes its content.
 ///
 /// # Errors
 /// It cannot be written.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Enter on a terminal.
+//! Notices when the user presses Enter on the terminal.
 
 use std::io::{IsTerminal as _, stdin};
 use std::sync::mpsc::{Receiver, channel};
 
-/// Receives each line that is typed. The thread that reads ends with the program.
+/// Receives a message for each line that is typed. The thread that reads the lines ends with the program.
 pub(super) struct Keys(Option<Receiver<()>>);
 
 impl Keys {
@@ -26,7 +26,7 @@ impl Keys {
         self.0.is_some()
     }
 
-    /// Whether Enter was pressed since the last question; several times count as once.
+    /// Whether Enter was pressed since the last call. Several presses count as one.
     pub(super) fn was_pressed(&self) -> bool {
         self.0.as_ref().is_some_and(|told| told.try_iter().count() > 0)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When snapshots are taken.
+//! Decides when snapshots are taken.
 
 use super::keys::Keys;
 use super::subject::{Load, Loading};
@@ -9,7 +9,7 @@ use profile::{Error, Session};
 use std::time::{Duration, Instant};
 use units::{Bytes, Span};
 
-/// The snapshots that were asked for.
+/// The times at which the user wants snapshots.
 pub(super) struct Wishes<'a> {
     pub(super) sql: &'a [String],
     pub(super) time: Option<Duration>,
@@ -17,7 +17,7 @@ pub(super) struct Wishes<'a> {
 }
 
 const TICK: Duration = Duration::from_millis(50);
-/// The most characters of a statement in the name of its snapshot.
+/// The largest number of characters of a statement in the name of its snapshot.
 const NAME_CHARACTERS: usize = 60;
 
 pub(super) fn take(session: &mut Session, name: &str) -> Result<(), Error> {
@@ -31,7 +31,7 @@ pub(super) fn take(session: &mut Session, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs the statements, then waits until the load or the time is over, the user stops it, or the server has ended.
+/// Runs the statements; then waits until the load has ended, the time is over, the user stops it, or the server has ended.
 pub(super) fn until_the_end(session: &mut Session, wishes: &Wishes<'_>, load: Option<Load>) -> Result<(), Error> {
     let load = load.map(|load| load.start(session)).transpose()?;
     if !wishes.sql.is_empty() {

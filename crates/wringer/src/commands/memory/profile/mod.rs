@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer memory profile`: a sandbox's server under a heap profiler; who holds its heap, what grows, what leaks.
+//! `wringer memory profile`: runs a sandbox's server under a heap profiler, and tells which functions hold its heap, which of them grow, and what
+//! leaks.
 
 mod keys;
 mod marks;
@@ -209,7 +210,7 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
     say_end(with);
     let ended = session.end(run).map_err(failure);
     let (pace, numbers) = match profiled {
-        // the server's own end says more
+        // the failure of the server's end explains more
         Err(error) => return Err(ended.err().unwrap_or_else(|| failure(error))),
         Ok(profiled) => profiled,
     };
@@ -220,7 +221,7 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
     if repeat.is_some() && leak.is_none() {
         terminal::say("note: too few inventories could be read: whether it leaks cannot be told");
     }
-    // the last mark is taken when the statements' connection is closed, and its memory is freed
+    // the last mark is taken after the statements' connection is closed and its memory is freed
     let behind = if args.sql.is_empty() && args.repeat.is_empty() { 1 } else { 2 };
     let (from, to) = (0, marks.len().saturating_sub(behind));
     let grown = show::growth(&profile, from, to).map_err(failure)?;
@@ -244,7 +245,7 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
     })
 }
 
-/// A workload's name, or statements.
+/// What is repeated: the workload of this name, or the statements.
 fn what(repeat: &[String]) -> What {
     match repeat {
         [one] => one.parse().map_or_else(|_| What::Statements(repeat.to_vec()), What::Workload),
@@ -287,7 +288,7 @@ fn say_native(native: &Native) {
     terminal::say(format_args!("  native    started in {:.1} s; a query takes {query_us:.0} us", start_ms / 1e3));
 }
 
-/// How fast it is under the profiler; and the numbers of marks, each with how many repetitions were done then.
+/// The speed of queries under the profiler; and for each mark, its number and the number of repetitions before it.
 type Profiled = (Pace, Vec<(u64, u32)>);
 
 fn profile_it(

@@ -24,14 +24,14 @@ pub(super) struct Shown {
     /// `None`: the server was not started without Valgrind.
     pub(super) slow_down: Option<SlowDown>,
     pub(super) marks: Vec<Mark>,
-    /// Growth counts from this mark, the first one, to the mark `to`, the last one before the statements' connection was closed.
+    /// Growth is counted from this mark, which is the first, to the mark `to`, which is the last one before the statements' connection was closed.
     pub(super) from: usize,
     pub(super) to: usize,
-    /// The function that grew most stands first.
+    /// The growth of functions; the function that grew most is first.
     pub(super) growth: Vec<Growth>,
-    /// At the mark `to`, the largest first.
+    /// The functions that held the heap at the mark `to`, the largest first.
     pub(super) functions: Vec<Held>,
-    /// At the mark `to`: below the threshold.
+    /// Bytes at the mark `to` that the profiler hides below its threshold.
     pub(super) hidden_bytes: u64,
     /// `None`: nothing was repeated, or too few inventories could be read.
     pub(super) leak: Option<Repeated>,
@@ -43,7 +43,7 @@ pub(super) struct Shown {
 pub(super) struct SlowDown {
     native: Pace,
     profiled: Pace,
-    /// How many times as long a query takes.
+    /// The time of a query under the profiler, divided by its time without a profiler.
     times: f64,
     expected_low: f64,
     expected_high: f64,
@@ -82,7 +82,7 @@ pub(super) fn growth(profile: &Path, from: usize, to: usize) -> Result<Grown, pr
     Ok(Grown { grown: heap::growth(&before, &after), after })
 }
 
-/// How many functions will have names, and which package has the others.
+/// Tells how many functions will have names, and which package has the names of the others.
 pub(super) fn names(symbols: &Symbols) -> String {
     let program = symbols.program.display();
     let share = symbols.share().zip(symbols.functions);
@@ -107,7 +107,7 @@ pub(super) fn names(symbols: &Symbols) -> String {
 
 impl Shown {
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(super) fn keep(&self, folder: &Path) -> Result<(), Failure> {
         let text = report::pretty(self).map_err(|error| Failure::new(Exit::Failed, error))?;
         files::write_atomic(&folder.join("result.json"), text.as_bytes(), 0o644)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The server whose heap is profiled: in a sandbox that is there, or in one that is made for an experiment.
+//! The server whose heap is profiled: it is in an existing sandbox, or in a sandbox that is made for an experiment.
 
 use super::Args;
 use super::with::failure;
@@ -30,14 +30,14 @@ pub(super) struct OfFile {
     arm: usize,
     workloads: Workloads,
     origin: Option<Origin>,
-    /// The name of the sandbox that is made for it.
+    /// The name of the sandbox that is made for the experiment.
     name: String,
 }
 
-/// What is there before the server is started under the profiler.
+/// The things that exist before the server is started under the profiler.
 pub(super) struct Life {
     pub(super) sandbox: Sandbox,
-    /// The pace without Valgrind, where it was measured already.
+    /// The pace without Valgrind, if it was measured already.
     pub(super) pace: Option<Pace>,
     pub(super) load: Option<Load>,
     pub(super) options: Vec<ServerOption>,
@@ -67,7 +67,7 @@ impl Subject {
         }
     }
 
-    /// Its work is done in processes that it forks.
+    /// Whether the server works in processes that it forks.
     pub(super) fn forks(&self) -> bool {
         match self {
             Self::Sandbox(sandbox) => sandbox.flavour() == sandbox::Flavour::Postgresql,
@@ -186,7 +186,7 @@ impl Loading {
         self.thread.is_finished()
     }
 
-    /// Waits for its last transactions.
+    /// Waits for the last transactions of the load.
     pub(super) fn end(self) -> Result<(), Error> {
         self.stop.store(true, Ordering::SeqCst);
         let lost = || Error::Load(::load::Error::Invalid("the thread that sent it panicked".into()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which profiler; and the exit code and the cure of what fails.
+//! The choice of the profiler; and for each failure, its exit code and its remedy.
 
 use crate::exit::{Exit, Failure};
 use ::profile::With;
@@ -77,7 +77,7 @@ pub(super) fn failure(error: Error) -> Failure {
     cure.into_iter().chain(cures).fold(failure, Failure::hint)
 }
 
-/// Where what was taken until then is.
+/// Adds the place of the snapshots that were taken before the failure.
 pub(super) fn kept_until(failure: Failure, folder: &Path) -> Failure {
     let file = folder.join("heap.massif");
     if file.is_file() {
