@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Every command line that the manual, the README or a `--help` shows is given to the program's own parser.
+//! Tests that the program's own parser accepts every command line that the manual, the README or a `--help` shows.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use clap::CommandFactory as _;
 use std::path::{Path, PathBuf};
 
-/// A line that is shown, and where.
+/// A command line, and the place where it is shown.
 struct Shown {
     place: String,
     line: String,
@@ -24,7 +24,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// What stands behind a prompt, `sudo` and white space, if that is a call of the program.
+/// The rest of the line after a prompt, `sudo` and white space, if the rest is a call of the program.
 fn call(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = line.strip_prefix("$ ").unwrap_or(line);
@@ -32,7 +32,7 @@ fn call(line: &str) -> Option<&str> {
     (line.starts_with("wringer ") && !line.contains('─')).then_some(line)
 }
 
-/// The calls in the blocks of code of a text, continued lines joined.
+/// The calls in the code blocks of a text; lines that continue a call are joined to it.
 fn calls(place: &str, text: &str, every_line: bool) -> Vec<Shown> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -56,8 +56,7 @@ fn calls(place: &str, text: &str, every_line: bool) -> Vec<Shown> {
     found
 }
 
-/// The words of a call as a shell has them: up to a pipe, a redirection, a comment, or the explanation that stands behind two spaces
-/// and more.
+/// The words of a call as a shell reads them: up to a pipe, a redirection, a comment, or an explanation after two or more spaces.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -76,7 +75,7 @@ fn words(line: &str) -> Vec<String> {
     words.into_iter().map(filled_in).collect()
 }
 
-/// What the shell, or the reader, puts in: the number of a process, a checksum.
+/// Replaces a word that the shell or the reader would replace: the number of a process, a checksum.
 fn filled_in(word: String) -> String {
     match word.as_str() {
         "SUM" => "0".repeat(64),
@@ -85,15 +84,15 @@ fn filled_in(word: String) -> String {
     }
 }
 
-/// A synopsis, as `wringer modes FILE... [--delay TIME]` or `wringer matrix plan|run`, is not to be typed: it must name a command and
-/// flags which are there. What is quoted, piped on or explained is no part of it.
+/// Whether the line is a synopsis, such as `wringer modes FILE... [--delay TIME]` or `wringer matrix plan|run`. Nobody types a synopsis: only the
+/// command and the flags that it names must exist. Quoted text, and text after a pipe or after two spaces, is not looked at.
 fn is_synopsis(line: &str) -> bool {
     let unquoted: String = line.split(['\'', '"']).step_by(2).collect();
     let typed = unquoted.split(" | ").next().unwrap_or_default().split("  ").next().unwrap_or_default();
     typed.contains("...") || typed.contains(" [") || typed.contains('|')
 }
 
-/// What is wrong with the names of the command and of the flags.
+/// The first wrong name of a command or a flag.
 fn wrong_names(root: &clap::Command, line: &str) -> Option<String> {
     let mut command = root;
     let mut rest = line.split_whitespace().skip(1).peekable();
@@ -162,7 +161,7 @@ fn every_command_line_of_the_manual_parses() {
     all_parse(&shown, 140);
 }
 
-/// In a sentence a call may be cut short: its command and its flags must be there.
+/// A call in a sentence may be incomplete: its command and its flags must exist.
 #[test]
 fn every_command_named_in_a_sentence_of_the_manual_is_there() {
     let root = super::Cli::command();

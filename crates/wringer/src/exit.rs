@@ -8,16 +8,16 @@ use std::process::ExitCode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Done = 0,
-    /// Ran, and an assertion failed.
+    /// The command ran, and an assertion failed.
     Finding = 1,
     Usage = 2,
-    /// Something required is missing or in the way; nothing was changed.
+    /// Something required is missing, or something prevents the command; nothing was changed.
     Missing = 3,
-    /// Failed; everything that was changed is undone.
+    /// The command failed; everything that was changed is undone.
     Failed = 4,
-    /// Failed, and the host is not restored, or a value was changed by someone else.
+    /// The command failed, and the host is not restored, or somebody else changed a value.
     NotRestored = 5,
-    /// Interrupted; everything undone.
+    /// The command was interrupted; everything is undone.
     Interrupted = 130,
 }
 

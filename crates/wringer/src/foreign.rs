@@ -98,7 +98,7 @@ const FLAGS: &[(&str, &str)] = &[
         "account and password are made; `sandbox export NAME` prints how to connect",
     ),
     ("--sandbox-binary", "`sandbox unpack TARBALL`, then `sandbox deploy FLAVOUR VERSION`"),
-    // Of several tools.
+    // flags of several tools
     ("--json --format", "-o json"),
     ("--verbose -v", "there is nothing more to say; --quiet says less, -o json all"),
     (

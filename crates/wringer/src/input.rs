@@ -6,24 +6,24 @@ use std::io;
 use std::path::Path;
 
 /// # Errors
-/// As [`host::input::read`]; the file is named.
+/// The same as for [`host::input::read`]; the message names the file.
 pub fn read(path: &Path) -> anyhow::Result<String> {
     host::input::read(path).map_err(|error| named(error, path))
 }
 
 /// # Errors
-/// As [`host::input::read_bytes`]; the file is named.
+/// The same as for [`host::input::read_bytes`]; the message names the file.
 pub fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     host::input::read_bytes(path).map_err(|error| named(error, path))
 }
 
-/// What went wrong with this file.
+/// The error with the path of this file.
 pub fn named(error: io::Error, path: &Path) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("read {}", path.display()))
 }
 
 /// # Errors
-/// As [`host::input::limited`].
+/// The same as for [`host::input::limited`].
 pub fn read_stdin() -> anyhow::Result<Vec<u8>> {
     host::input::limited(io::stdin().lock()).map_err(|error| anyhow::Error::new(error).context("read standard input"))
 }

@@ -142,8 +142,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// A panic has an exit code of the list, too, and not Rust's 101. While the stack unwound, changes were undone; the journals show
-/// whether all of them were.
+/// A panic ends with an exit code of the list, too, and not with Rust's 101. Changes were undone during the unwinding; the journals show whether all
+/// of them were.
 fn guarded(command: impl FnOnce() -> ExitCode) -> ExitCode {
     catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|_| {
         let find = || ::run::find_runs(&Places::from_environment()).is_ok_and(|found| found.iter().all(|run| !run.hot));

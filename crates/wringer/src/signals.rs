@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// From this call on, signals that would end the program only set a flag; it is true after the first.
+/// From this call on, signals that would end the program only set a flag. The flag is true after the first signal.
 ///
 /// # Errors
 /// The kernel refuses the handler.
@@ -62,7 +62,7 @@ impl Relay {
             NONE if [SIGUSR1, SIGUSR2].contains(&signal) => {}
             NONE => interrupt::note(),
             STARTING => drop(self.kept.fetch_or(1 << signal, Ordering::SeqCst)),
-            // The kernel has sent it to the whole process group, and so to the command as well.
+            // the kernel has sent the signal to the whole process group, and so to the command as well
             _ if of_the_terminal => {}
             pidfd => send(pidfd, signal),
         }
@@ -75,12 +75,12 @@ impl Relay {
     }
 }
 
-/// See [`Relay::starting`].
+/// The value that [`Relay::starting`] returns.
 #[derive(Debug)]
 pub struct Relaying<'a>(&'a Relay);
 
 impl Relaying<'_> {
-    /// Passes signals to this process, which must outlive the relay; first those that were kept.
+    /// Passes signals to this process, which must live longer than the relay; signals that were kept are passed first.
     pub fn to(&self, command: &Process) {
         let pidfd = command.pidfd().as_raw_fd();
         self.0.command.store(pidfd, Ordering::SeqCst);

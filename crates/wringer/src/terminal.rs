@@ -52,7 +52,7 @@ pub fn json(value: &impl Serialize) {
     }
 }
 
-/// The same, for a value that does not carry the number of its own shape: `schema` stands first.
+/// Prints a value that does not have the number of its own schema as JSON, with `schema` as the first key.
 pub fn document(value: &impl Serialize) {
     json(&Document { schema: 1, value });
 }
@@ -64,10 +64,10 @@ struct Document<'a, T> {
     value: &'a T,
 }
 
-/// Prints what `write` writes, piece by piece. When nobody reads it any more, `write` is told by an error, and that is no failure of the command.
+/// Prints the output of `write`, piece by piece. When nobody reads the output any more, `write` gets an error, and this is no failure of the command.
 ///
 /// # Errors
-/// Those of `write` that are not of the output.
+/// The errors of `write` itself; errors of the output are not among them.
 pub fn stream<E>(write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<(), E> {
     SHOWN.store(true, Ordering::Relaxed);
     let mut output = Watched { inner: io::BufWriter::with_capacity(64 << 10, io::stdout().lock()), failed: None };
@@ -101,7 +101,7 @@ impl<W: Write> Write for Watched<W> {
     }
 }
 
-/// Prints one line of data that others follow, at once. `false`: nobody reads it any more, or it could not be written.
+/// Prints one line of data at once, because further lines follow later. `false`: nobody reads the output any more, or the line could not be written.
 pub fn line(text: impl Display) -> bool {
     SHOWN.store(true, Ordering::Relaxed);
     let mut stdout = io::stdout().lock();
@@ -114,7 +114,7 @@ pub fn line(text: impl Display) -> bool {
 /// A picture that is drawn again and again in the same place of the terminal.
 #[derive(Debug)]
 pub struct Screen {
-    /// Lines of it that stand there now.
+    /// The number of lines of the picture on the terminal.
     drawn: usize,
 }
 
@@ -124,24 +124,24 @@ impl Screen {
         io::stdout().is_terminal().then_some(Self { drawn: 0 })
     }
 
-    /// As much of the text as the window holds. `false`: as [`line`].
+    /// Draws as much of the text as the window can show. `false`: the same as for [`line`].
     pub fn draw(&mut self, text: &str) -> bool {
         let size = rustix::termios::tcgetwinsize(io::stdout());
         let (rows, columns) = size.map_or((24, 80), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
         let shown = fitting(text, rows, columns);
-        // to the first line of the picture before, and from there on everything is cleared
+        // moves to the first line of the picture before, and clears everything from there on
         let back = if self.drawn == 0 { String::new() } else { format!("\x1b[{}A\r\x1b[J", self.drawn) };
         self.drawn = shown.lines().count();
         line(format_args!("{back}{}", shown.trim_end_matches('\n')))
     }
 
-    /// What is printed next stands below the picture, and the next picture below that.
+    /// Keeps the picture: the next output is printed below it, and the next picture below that output.
     pub fn leave(&mut self) {
         self.drawn = 0;
     }
 }
 
-/// One row stays free for the cursor.
+/// The lines of the text that fit; one row stays free for the cursor.
 fn fitting(text: &str, rows: usize, columns: usize) -> String {
     let line = |line: &str| line.chars().take(columns.max(1)).chain(['\n']).collect::<String>();
     text.lines().take(rows.saturating_sub(1).max(1)).map(line).collect()
@@ -233,7 +233,7 @@ fn report_failure(failure: &Failure) -> ExitCode {
     failure.exit.into()
 }
 
-/// The same for a program that asked for JSON: on stdout, unless that already has the result.
+/// Prints the error as JSON on stdout, if the user asked for JSON and no data were printed yet.
 fn show_error(exit: Exit, message: &str, causes: &[String], hints: Vec<String>) {
     let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     if SHOWN.load(Ordering::Relaxed) || !wants_json(arguments) {
@@ -265,7 +265,7 @@ impl Progress for Shown {
     }
 }
 
-/// Removed from the terminal when it is dropped.
+/// A bar of progress; it is removed from the terminal when it is dropped.
 struct ShownBar(ProgressBar);
 
 impl Bar for ShownBar {

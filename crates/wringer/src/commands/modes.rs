@@ -111,7 +111,7 @@ fn content(file: &Path) -> Result<String, Failure> {
     bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| Failure::new(Exit::Usage, error))
 }
 
-/// The delay of the command line; without it, that of the document.
+/// The delay of the command line, or without one, the delay of the document.
 fn explained(named: Named, args: &Args) -> (Named, Option<ReadDelay>, Modes) {
     let mode = if args.mode == Apply::Add { DelayMode::Add } else { DelayMode::Total };
     let given = args.delay.map(|delay| delay.as_ns() as f64 / 1e3);

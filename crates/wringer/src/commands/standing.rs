@@ -57,7 +57,7 @@ impl Standing {
     }
 }
 
-/// For clap: a duration that is long enough.
+/// Parses a duration that is long enough, for clap.
 pub fn lasting(text: &str) -> Result<Span, String> {
     match text.parse::<Span>() {
         Ok(span) if span.0 < Duration::from_secs(1) => Err("one second is the least".into()),
@@ -72,7 +72,7 @@ pub struct Format {
     pub output: Output,
 }
 
-/// How long a supervisor may take in addition to its own time limit.
+/// The time that a supervisor may take in addition to its own time limit.
 const START_SLACK: Duration = Duration::from_secs(30);
 
 /// A squeeze in force, as it is printed.
@@ -80,12 +80,12 @@ const START_SLACK: Duration = Duration::from_secs(30);
 pub struct Shown<T> {
     schema: u32,
     pub run: RunId,
-    /// The supervisor's.
+    /// The pid of the supervisor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
     #[serde(flatten)]
     pub in_force: T,
-    /// `None`: it was only changed, and ends when it would have ended.
+    /// The time of the end. `None`: the squeeze was only changed, and its end stays the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
 }
@@ -159,7 +159,7 @@ pub enum Slowed {
 }
 
 impl Slowed {
-    /// As the user named it.
+    /// The path by which the user named the target.
     pub fn path(&self) -> &Path {
         match self {
             Self::Directory(path) => path,
@@ -168,7 +168,7 @@ impl Slowed {
         }
     }
 
-    /// Whether `path` means it: a device has several names, and its mapping counts, too.
+    /// Whether `path` is this target: a device has several names, and its mapping counts as the device, too.
     pub fn is_named(&self, path: &Path) -> bool {
         let number = |path: &Path| fs::metadata(path).ok().map(|it| it.rdev()).filter(|number| *number != 0);
         match self {
@@ -194,7 +194,8 @@ pub fn slowing(found: &[FoundRun]) -> Vec<(&FoundRun, Slowed)> {
     slowing_or_left(found).into_iter().filter(|(run, _)| run.live).collect()
 }
 
-/// The same, with runs whose processes are all dead: a device-mapper's delay stays without them, and a layer goes on serving.
+/// The same, and also runs whose processes are all dead: without its processes, the delay of a device-mapper device stays, and a layer continues to
+/// serve.
 pub fn slowing_or_left(found: &[FoundRun]) -> Vec<(&FoundRun, Slowed)> {
     let there = found.iter().filter(|run| run.live || run.hot);
     let open = |run: &FoundRun| run.steps.iter().filter(|step| step.is_open()).find_map(|step| slowed(run, step));

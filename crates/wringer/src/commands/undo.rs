@@ -110,7 +110,7 @@ fn dry_run(places: &Places, scope: &Scope, output: Output) -> Outcome {
     Ok(())
 }
 
-/// Newest first, in the order of the undo.
+/// The steps from the newest to the oldest, which is the order of the undo.
 fn show(run: &FoundRun, left_alone: Option<String>) {
     if let Some(reason) = left_alone {
         terminal::data(format_args!("{}: left alone: {reason}", run.id));

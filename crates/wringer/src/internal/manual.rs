@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use std::path::PathBuf;
 
-/// A shell, and the file name under which it looks for a command's completions.
+/// A shell, and the name of the file in which it looks for a command's completions.
 const SHELLS: [(Shell, &str); 3] =
     [(Shell::Bash, "wringer.bash"), (Shell::Zsh, "_wringer"), (Shell::Fish, "wringer.fish")];
 
@@ -64,7 +64,7 @@ fn leaked(name: &str) -> &'static str {
     Box::leak(name.to_owned().into_boxed_str())
 }
 
-/// `wringer.1`, `wringer-load.1`, `wringer-sandbox-deploy.1`.
+/// The name of a command's man page: `wringer.1`, `wringer-load.1`, `wringer-sandbox-deploy.1`.
 fn pages(command: &Command, above: &str, files: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
     let name = if above.is_empty() { command.get_name().to_owned() } else { format!("{above}-{}", command.get_name()) };
     let named = command.clone().name(leaked(&name)).display_name(name.clone()).bin_name(name.replace('-', " "));

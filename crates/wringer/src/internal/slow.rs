@@ -27,11 +27,11 @@ fn told(error: Error) -> Failure {
 }
 
 pub fn preload(options: &::preload::keeper::Options) -> Outcome {
-    // SAFETY: asks only whether the number is open.
+    // SAFETY: the call only asks whether the descriptor is open.
     if options.map <= 2 || unsafe { libc::fcntl(options.map, libc::F_GETFD) } < 0 {
         return Err(Failure::message(Exit::Usage, "the order names no descriptor"));
     }
-    // SAFETY: open, as we have just seen, and inherited for this one use.
+    // SAFETY: the descriptor is open, as was just checked, and it is inherited for this one use.
     let descriptor = unsafe { OwnedFd::from_raw_fd(options.map) };
     let map = ::preload::Map::of(descriptor)?;
     Ok(::preload::keeper::run(map, &options.control)?)

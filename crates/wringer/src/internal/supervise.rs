@@ -20,7 +20,7 @@ pub enum Supervise {
     Sandbox(Box<sandbox::Timed>),
 }
 
-/// What has come of the order.
+/// The supervisor's report about the order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Supervised {

@@ -155,7 +155,7 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
     Ok(())
 }
 
-/// It is slow already. Its end stays the same.
+/// Changes a target that is slow already. The time of its end stays the same.
 fn change_of(places: &Places, run: &FoundRun, slowed: &Slowed, model: &Model, args: &Delayed) -> Outcome {
     mechanism::refuse_another(args.mechanism.map(|it| it.0), slowed)?;
     signals::install()?;
@@ -168,7 +168,7 @@ fn change_of(places: &Places, run: &FoundRun, slowed: &Slowed, model: &Model, ar
     }
 }
 
-/// The layer runs already: one switch, also for open files.
+/// Changes a layer that runs already: one switch changes the delay, also for open files.
 fn change(places: &Places, run: &FoundRun, directory: &Path, model: &Model, words: &Standing) -> Outcome {
     if words.dry_run {
         dry_change(&run.id, directory, model, words.output);

@@ -18,7 +18,7 @@ struct Extract {
     articles: Vec<Reproduction>,
 }
 
-/// `to`: the page's file; `None` or `-`: standard output.
+/// Makes the page. `to`: the page's file; `None` or `-`: standard output.
 ///
 /// # Errors
 /// Exit code 2: a run is of no article. 3: there is no such recording.

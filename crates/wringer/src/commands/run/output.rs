@@ -92,10 +92,10 @@ impl Output {
     }
 }
 
-/// Call it before a server is fetched and a table filled: the folder, or the nearest existing one above it, must be writable.
+/// Checks that the folder, or the nearest existing folder above it, can be written. Call this before a server is fetched and a table filled.
 ///
 /// # Errors
-/// Exit code 3: it is not.
+/// Exit code 3: the folder cannot be written.
 pub fn refuse_unwritable(folder: &Path) -> Result<(), Failure> {
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let Some(there) = absolute.ancestors().find(|path| path.exists()) else { return Ok(()) };

@@ -20,7 +20,7 @@ pub fn look(file: &Path, experiment: &Experiment) -> Result<Option<Origin>, Fail
     path.metadata().map_err(missing)?;
     let origin = Origin::look(&path)?;
     let server = server_request(&experiment.server)?;
-    // The deployment compares a version that is found later with the data.
+    // if the version is only found later, the deployment compares it with the data
     if let Some(version) = &server.version {
         origin.check_server(server.flavour, version)?;
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Tests that are part of the sysbench program.
 const SYSBENCH_TESTS: [&str; 5] = ["cpu", "fileio", "memory", "mutex", "threads"];
 
-/// By the arms' names.
+/// The programs of the arms, by the arms' names.
 ///
 /// # Errors
 /// Exit code 3: a program or a script is missing.
@@ -30,7 +30,7 @@ pub fn prepare(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, 
 /// The program of `fill.command`.
 ///
 /// # Errors
-/// Exit code 3: it is missing.
+/// Exit code 3: the program is missing.
 pub fn filler(file: &Path, experiment: &Experiment) -> Result<Option<Program>, Failure> {
     if experiment.fill.command.is_empty() {
         return Ok(None);
@@ -87,7 +87,7 @@ fn installed(name: &str, package: &str, beside: Option<PathBuf>) -> Result<PathB
     })
 }
 
-/// `/usr/lib/postgresql/15/bin/pgbench`, of the highest version.
+/// The program of the highest version below `folder`, for example `/usr/lib/postgresql/15/bin/pgbench`.
 fn newest_below(folder: &Path) -> Option<PathBuf> {
     let versions = std::fs::read_dir(folder).ok()?.flatten().filter_map(|entry| {
         let version: u32 = entry.file_name().to_string_lossy().parse().ok()?;

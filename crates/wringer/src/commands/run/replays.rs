@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// By what the arms call them.
+/// The logs, by the names that the arms use.
 ///
 /// # Errors
-/// Exit code 2: a log is of another kind of server than the experiment's, or an assertion is about a class of statements that it does not
-/// have. 3: it cannot be read, or has nothing that would be sent.
+/// Exit code 2: a log is of another kind of server than the experiment's, or an assertion is about a class of statements that the log does not have.
+/// 3: a log cannot be read, or has nothing that would be sent.
 pub fn read(file: &Path, experiment: &Experiment) -> Result<Logs, Failure> {
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut logs = Logs::new();
@@ -36,7 +36,7 @@ pub fn read(file: &Path, experiment: &Experiment) -> Result<Logs, Failure> {
     Ok(logs)
 }
 
-/// How long each is, for the plan.
+/// The length of each log, for the plan.
 pub fn seconds(logs: &Logs) -> BTreeMap<String, f64> {
     logs.iter().map(|(name, log)| (name.clone(), log.recorded.length_us() as f64 / 1e6)).collect()
 }
@@ -51,7 +51,7 @@ fn refuse_unlike(experiment: &Experiment, log: &Log) -> Result<(), Failure> {
         .hint("a MySQL server does not understand the statements of PostgreSQL, nor the other way round"))
 }
 
-/// What the arm would send.
+/// The statements that the arm would send; fails if there are none.
 fn refuse_empty(arm: &str, asked: &Replay, log: &Log) -> Result<Plan, Failure> {
     let plan = replay::plan(&log.recorded, Protocol::of(log.format.dialect()), asked.writes, None);
     if plan.statements() > 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `sandbox deploy --filled`: a sandbox whose tables are there already, cloned from data that are kept in the cache.
+//! `sandbox deploy --filled`: a sandbox that begins with filled tables, which are cloned from data that are kept in the cache.
 
 use crate::exit::{Exit, Failure};
 use crate::terminal;
@@ -13,10 +13,10 @@ use std::sync::atomic::AtomicBool;
 
 const EXAMPLE: &str = "write the keys of an experiment's [fill], as in --filled 'rows=100000 tables=2 secondary=true'";
 
-/// The kept data of this fill, which is made and kept now where there is none.
+/// The kept data of this fill. If there are none yet, the fill is made and kept now.
 ///
 /// # Errors
-/// Exit code 2: the words are no fill. 3: nothing may be kept. 4: the fill failed.
+/// Exit code 2: the words describe no fill. 3: the data may not be kept. 4: the fill failed.
 pub(super) fn entry(
     words: &str,
     installation: &Installation,
@@ -42,7 +42,7 @@ pub(super) fn entry(
     })
 }
 
-/// One whose data are these, on this server; its load is never sent.
+/// An experiment that makes these data on this server; its load is never sent.
 fn experiment(words: &str, installation: &Installation) -> Result<Experiment, Failure> {
     let refused = |why: String| Failure::message(Exit::Usage, format!("--filled: {why}")).hint(EXAMPLE);
     let mut text = format!("schema = 1\nname = \"filled\"\n[server]\nflavour = \"{}\"\n[fill]\n", installation.flavour);

@@ -77,7 +77,7 @@ pub fn words(pooler: &Pooler) -> String {
     format!("pgBouncer {} on 127.0.0.1:{port}, {} pooling{size}{most}{users}", program.version, settings.mode)
 }
 
-/// Accounts with settings of their own that cannot log in.
+/// A sentence about accounts that have settings of their own and cannot log in.
 pub fn trouble(sandbox: &Sandbox) -> Option<String> {
     let unknown = sandbox.unknown_pool_users();
     let (name, them) = (sandbox.name(), unknown.join(", "));

@@ -23,7 +23,7 @@ pub struct Meant {
 }
 
 impl Which {
-    /// In the order in which they start: replicas after their primaries. Stopping and deleting use the opposite order.
+    /// The sandboxes in the order in which they start: replicas after their primaries. Stopping and deleting use the opposite order.
     ///
     /// # Errors
     /// A named sandbox does not exist, or was never deployed completely.

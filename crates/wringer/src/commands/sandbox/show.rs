@@ -45,7 +45,7 @@ impl<'a> Runs<'a> {
         sandbox.server(self.places, &self.found)
     }
 
-    /// It was not stopped: it crashed, or was killed.
+    /// Whether the server ended without being stopped: it crashed, or was killed.
     fn has_died(&self, sandbox: &Sandbox) -> bool {
         sandbox.has_died_in(self.places, &self.found)
     }
@@ -92,7 +92,7 @@ fn line(sandbox: &Sandbox, runs: &Runs<'_>) -> String {
     )
 }
 
-/// Its role among a primary and its replicas, and how far it is behind.
+/// The role of the sandbox, primary or replica, and how far a replica is behind its primary.
 fn part(sandbox: &Sandbox, server: &Server) -> Option<String> {
     match sandbox.manifest.member.as_ref()? {
         Member::Primary { replicas } => Some(format!("primary of {}", replicas.join(", "))),

@@ -58,7 +58,7 @@ impl SlowDisk {
         Ok((layer, start))
     }
 
-    /// Call it when the server answers: it sets the delay. Returns the disk and a probe's results, for people.
+    /// Sets the delay; call it when the server answers. Returns the disk and a probe's results, for people.
     pub fn begin(&self, run: &mut Run, mut layer: SlowLayer, sandbox: &Sandbox) -> Result<String, squeeze::Error> {
         let how = layer.mechanism().in_results();
         let file = probe_file(&sandbox.data()).filter(|_| self.mechanism != DiskMechanism::Preload);

@@ -65,16 +65,16 @@ pub struct Timed {
     disk: Option<SlowDisk>,
 }
 
-/// What has come of it.
+/// The supervisor's report about the started server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Started {
     server: u32,
     version: String,
-    /// The limits that it was started in, for people.
+    /// The limits under which the server was started, for people.
     limits: Option<String>,
     /// One line for each wrapper.
     got: Vec<String>,
-    /// The port of pgBouncer in front of it.
+    /// The port of the pgBouncer in front of the server.
     pooler: Option<u16>,
     /// The slow disk and its measurement, for people.
     disk: Option<String>,

@@ -240,7 +240,7 @@ fn option_file(access: &Access) -> String {
     )
 }
 
-/// One line for TCP and one for the socket; libpq looks that up by the socket's folder.
+/// One line for TCP and one for the socket; for the socket, libpq looks for the socket's folder in the file.
 fn password_file(sandbox: &Sandbox, access: &Access) -> String {
     let escape = |text: &str| text.replace('\\', "\\\\").replace(':', "\\:");
     let rest = format!("{}:*:{}:{}", access.port, access.user, access.password);

@@ -15,7 +15,7 @@ pub struct DiskArgument {
 const KEYS: [&str; 9] = ["read", "write", "sync", "mode", "iops", "bandwidth", "depth", "stalls", "seed"];
 const FORM: &str = "write PATH=PROFILE (`wringer disk profiles` lists them) or PATH=read=10ms,write=1ms,sync=2ms";
 
-/// For clap.
+/// Parses `PATH=DISK`, for clap.
 ///
 /// # Errors
 /// The mistake, and the correct form.
@@ -25,10 +25,10 @@ pub fn parse(text: &str) -> Result<DiskArgument, String> {
     Ok(DiskArgument { path: path.into(), asked })
 }
 
-/// The disk alone, for clap.
+/// Parses the disk alone, for clap.
 ///
 /// # Errors
-/// As [`parse`].
+/// The same as for [`parse`].
 pub fn parse_disk(text: &str) -> Result<Asked, String> {
     asked(text).map_err(|error| error.to_string())
 }

@@ -14,7 +14,7 @@ use squeeze::ram::{self, Hidden, Options, Plan};
 use squeeze::standing::HiddenRam;
 use units::Bytes;
 
-/// Plans it, with all refusals. `None`: not asked for.
+/// Plans the hiding of RAM, with all refusals. `None`: the user did not ask for it.
 pub fn plan(args: &Args, places: &Places) -> Result<Option<Plan>, Failure> {
     let hide = args.hide_ram.map(RamAmount::Hide);
     let Some(amount) = hide.or(args.leave_ram.map(RamAmount::Leave)) else { return Ok(None) };

@@ -27,14 +27,14 @@ pub struct Prepared {
     pub disks: Vec<Disk>,
     pub host_ram: Option<ram::Plan>,
     pub mechanism: DiskMechanism,
-    /// Why it is not the usual mechanism, and what is unknown about a directory.
+    /// The reason if the mechanism is not the usual one, and what is unknown about a directory.
     notes: Vec<String>,
     pub program: PathBuf,
     /// Processes that the command leaves running live on.
     leave: bool,
 }
 
-/// `--disk-mechanism`.
+/// The values of `--disk-mechanism`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OfPrograms(DiskMechanism);
 
@@ -133,7 +133,7 @@ impl Prepared {
     }
 }
 
-/// The asked mechanism, if it is available; without one the available mechanism, with a note why.
+/// The asked mechanism, if it is available; if the user asked for none, the available mechanism, with a note that tells the reason.
 pub fn mechanism(asked: Option<DiskMechanism>, places: &Places) -> Result<(DiskMechanism, Option<String>), Failure> {
     let fuse = [checks::fuse(), checks::namespaces()].into_iter().find(|check| check.state == State::Missing);
     let preload = checks::preload(places);

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// The time between the signal that asks the command to end and SIGKILL.
 const GRACE: Duration = Duration::from_secs(30);
-/// The same for processes that the command has left running.
+/// The same time for processes that the command has left running.
 const STRAY_GRACE: Duration = Duration::from_secs(10);
 /// The pause between two checks of the squeezes.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -46,7 +46,7 @@ pub fn run(prepared: &Prepared, args: &Args, places: Places) -> Result<Summary, 
     Ok(summary)
 }
 
-/// Without the command's arguments, which may hold a password.
+/// The command line for the journal, without the command's own arguments, which may hold a password.
 fn own_words(args: &Args) -> Vec<String> {
     let words = command_line();
     let own = words.len() - args.command.len() + 1;
@@ -67,7 +67,7 @@ fn squeezed(
     let before = layers.iter_mut().map(|layer| layer.layer.stats()).collect::<Result<Vec<_>, _>>()?;
     let spec = child_spec(prepared, args, &layers, &limits);
     let (start, cpu_before) = (Instant::now(), children_cpu());
-    // It outlives the relay of signals to it.
+    // declared before the relay: the process must live longer than the relay of signals to it
     let process;
     let relaying = relay.starting();
     let child = run.spawn(Role::Server, spec)?;
@@ -165,7 +165,7 @@ fn attend(
         if let Some(cache) = cache.as_deref_mut() {
             cache.look();
         }
-        // It came before the command was started.
+        // the request to stop came before the command was started
         if interrupt::requested() {
             return Err(interrupted());
         }
@@ -246,7 +246,7 @@ fn release(run: Run) -> Outcome {
     Err(released.conflicts.iter().fold(failure, |failure, conflict| failure.hint(conflict.repair.clone())))
 }
 
-/// As the kernel reports it for the command itself; `None`: the command has ended already.
+/// The CPUs on which the command may run, as the kernel reports them for the command itself; `None`: the command has ended already.
 fn cpus_allowed(child: &Child) -> Option<String> {
     // The pid that the launcher has reported. If the command had ended by then, the child is the launcher itself.
     let pid = child.ready::<LaunchSettings>().ok()?.pid;
@@ -254,9 +254,9 @@ fn cpus_allowed(child: &Child) -> Option<String> {
     status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|list| list.trim().to_owned())
 }
 
-/// CPU time of the children that were waited for, and of their children.
+/// The CPU time of the children that were waited for, and of their children.
 fn children_cpu() -> Duration {
-    // SAFETY: the kernel fills the structure, which is plain numbers.
+    // SAFETY: the kernel fills the structure, which consists of plain numbers.
     let usage = unsafe {
         let mut usage = std::mem::zeroed::<libc::rusage>();
         libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);

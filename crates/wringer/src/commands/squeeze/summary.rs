@@ -27,7 +27,7 @@ pub struct Summary {
     pub elapsed: Duration,
     /// CPU time of the command and of the processes that it waited for.
     pub cpu: Duration,
-    /// Processes that it left running, and that were ended.
+    /// Processes that the command left running, and that were ended.
     pub left_behind: usize,
     /// With `--leave`: processes that live on.
     pub left_running: usize,
@@ -38,9 +38,9 @@ pub struct Summary {
     pub account: Account,
     /// The worst result for its open files. `None`: no open file was seen.
     pub cached_by_others: Option<ForeignCache>,
-    /// The mechanisms of memory, CPU quota, CPU set.
+    /// The mechanisms by which memory, CPU quota and CPU set are limited.
     pub mechanisms: [Option<String>; 3],
-    /// Just after the start.
+    /// The CPUs on which the command was allowed to run just after its start.
     pub cpus_allowed: Option<String>,
     pub host_ram: Option<HostRam>,
     pub disks: Vec<DiskSeen>,

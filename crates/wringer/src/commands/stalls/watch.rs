@@ -155,14 +155,14 @@ fn refused(error: observe::Error) -> Failure {
     }
 }
 
-/// How soon the server's end is noticed, in sweeps.
+/// The number of rounds after which the end of the server is looked for.
 const LOOKED_EVERY: u64 = 5;
 
 struct End {
     watched: Watched,
-    /// What a client felt.
+    /// The longest time that a client had to wait.
     longest_us: u64,
-    /// The server, meanwhile.
+    /// Whether the server ended during the watch.
     has_ended: bool,
 }
 
@@ -207,7 +207,7 @@ fn watch(
     End { watched, longest_us, has_ended: !lives }
 }
 
-/// The longest wait of one of its victims, which is what a client feels.
+/// The longest wait of one of the stall's victims: a client notices this time.
 fn longest(stall: &Stall) -> u64 {
     stall.victims.iter().map(|victim| victim.length_us).max().unwrap_or(stall.length_us)
 }
@@ -220,7 +220,7 @@ struct Line<'a, T> {
     of: &'a T,
 }
 
-/// `false`: nobody reads it any more.
+/// `false`: nobody reads the output any more.
 fn told(output: Form, stall: &Stall) -> bool {
     match output {
         Form::Text => terminal::line(show::line(stall)),

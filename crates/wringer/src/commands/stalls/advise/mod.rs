@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `wringer stalls advise`: what a server's settings and counters tell of its free list, and what other settings would gain and cost. Nothing is changed.
+//! `wringer stalls advise`: what a server's settings and counters tell about its free list, and what other settings would gain and cost. Nothing is
+//! changed.
 
 mod live;
 mod show;
@@ -98,7 +99,7 @@ fn of_file(file: &Path) -> Result<Reading, Failure> {
     })
 }
 
-/// Writes the reading so that only its owner can read it, as all files with data of a server.
+/// Writes the reading so that only its owner can read it, like all files with data of a server.
 fn save(reading: &Reading, file: &Path) -> Outcome {
     let text = serde_json::to_vec_pretty(reading).map_err(|error| Failure::new(Exit::Failed, error))?;
     write_atomic(file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))

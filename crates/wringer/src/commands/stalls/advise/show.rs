@@ -85,7 +85,7 @@ fn advice(out: &mut String, it: &Advised) {
         let _ = writeln!(out, "{}. {}{how}", index + 1, one.statement.as_deref().unwrap_or("Leave it as it is."));
         wrapped(out, "   why:    ", &one.why);
         wrapped(out, "   price:  ", &one.price);
-        // the other sources are those of the version, which are shown above
+        // the further sources are those of the version, which are shown above
         let source = one.source.split("; ").next().unwrap_or_default();
         wrapped(out, &format!("   {}: ", basis(one.basis)), source);
     }

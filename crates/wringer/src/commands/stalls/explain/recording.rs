@@ -25,7 +25,7 @@ pub(super) struct OfArm {
     pub(super) arm: String,
     #[serde(flatten)]
     pub(super) explained: Explained,
-    /// Where the server's threads were watched, too: the cost of the watch, and what it could not see.
+    /// If the server's threads were watched, too: the cost of the watch, and what the watch could not see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) watched: Option<WatchedArm>,
 }

@@ -57,7 +57,7 @@ enum Kind {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) plan: Vec<Injection>,
-    /// `None`: the plan was not drawn.
+    /// The seed of the plan. `None`: the plan was not drawn at random.
     pub(super) seed: Option<u64>,
     pub(super) rows: Rows,
 }

@@ -92,7 +92,7 @@ fn show_plan(args: &Args, asked: &Asked) {
 }
 
 /// # Errors
-/// Exit code 3: it is no sandbox, or it does not run.
+/// Exit code 3: the name is no sandbox, or its server does not run.
 fn ground(args: &Args, places: &Places) -> Result<Ground, Failure> {
     let name = args.connection.named_sandbox().ok_or_else(|| {
         Failure::message(Exit::Missing, "a stall is made only in a sandbox: others may work with any other server")

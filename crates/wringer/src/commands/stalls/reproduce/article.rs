@@ -5,14 +5,14 @@
 use serde::Serialize;
 use simulate::Range;
 
-/// Figures of one arm. Times in microseconds; the article's are the longest times that sysbench printed, or that were in the slow log.
+/// Figures of one arm. Times are in microseconds. The article's times are the longest that sysbench printed, or that were in the slow log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Figures {
     /// The longest statement of the first load.
     pub(super) first_max_us: Option<Range>,
-    /// The longest statement of each later load; where a query empties the list again and again, the longest statement at each later time.
+    /// The longest statement of each later load. If a query empties the list again and again: the longest statement at each emptying but the first.
     pub(super) later_max_us: Option<Range>,
-    /// Queries a second of the later loads; where there are none, of the first.
+    /// Queries a second of the later loads; if there are none, of the first load.
     pub(super) queries_per_second: Option<Range>,
     /// How many statements of one load stalled, without the query that emptied the list.
     pub(super) stalled: Option<Range>,
@@ -26,7 +26,7 @@ const fn range(low: f64, high: f64) -> Option<Range> {
 const NONE: Figures =
     Figures { first_max_us: None, later_max_us: None, queries_per_second: None, stalled: None, wait_free: None };
 
-/// Loads of annex 3 are of 2 s: queries a second are half of the printed queries.
+/// The loads of annex 3 take 2 s, so queries a second are half of the printed queries.
 const PRINTED: [(&str, Figures); 8] = [
     (
         "backoff, no pause",

@@ -17,13 +17,13 @@ pub(super) struct Measurement {
     pub(super) slow_us: Vec<u64>,
     /// Slow statements that were not kept.
     pub(super) slow_dropped: u64,
-    /// How long each statement took that the run sent beside the load.
+    /// The time that each statement took which the run sent beside the load.
     pub(super) beside_us: Vec<u64>,
-    /// Why the arm did not come to its end.
+    /// The reason why the arm did not come to its end.
     pub(super) broke_off: Option<String>,
 }
 
-/// All turns of one arm together. `None`: it did not run.
+/// The measurements of all turns of one arm together. `None`: the arm did not run.
 pub(super) fn of_arm(evidence: &Evidence, name: &str) -> Option<Measurement> {
     let turns: Vec<&Arm> = evidence.arms.iter().filter(|arm| arm.cell == name).collect();
     if turns.is_empty() {
@@ -69,8 +69,8 @@ fn widened(range: Option<Range>, value: Option<f64>) -> Option<Range> {
     )
 }
 
-/// For each statement that was sent beside the load: the longest statement of the load around it, in microseconds; 0 where none was slow. `None`: no
-/// statement was sent beside the load.
+/// For each statement that was sent beside the load: the longest statement of the load around it, in microseconds, or 0 if no statement around it was
+/// slow. `None`: no statement was sent beside the load.
 fn by_emptying(slow: &[&Span], beside: &[&Span]) -> Option<Vec<f64>> {
     let longest = |emptying: &&Span| {
         slow.iter().filter(|span| is_near(span, emptying)).map(|span| span.length_us()).max().unwrap_or(0) as f64

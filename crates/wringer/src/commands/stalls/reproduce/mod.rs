@@ -76,18 +76,18 @@ pub(super) struct Args {
     output: terminal::Output,
 }
 
-/// One arm, side by side.
+/// The figures of one arm, to be shown side by side.
 #[derive(Debug, Serialize)]
 struct Row {
     arm: String,
     /// `None`: the article has no experiment like this arm.
     article: Option<Figures>,
-    /// Predicted for the article's server and host.
+    /// The prediction for the article's server and host.
     article_server: Prediction,
-    /// Predicted for this server, before it ran.
+    /// The prediction for this server, made before the server ran.
     here: Prediction,
-    /// The same prediction with the time that a query took in the arms with `legacy`; so it is made after the run. Nothing else in it was measured. `None`: these
-    /// arms do not tell that time, because the load sends its queries at times of its own.
+    /// The same prediction with the time that a query took in the arms with `legacy`; so it is made after the run. No other value in it was measured.
+    /// `None`: these arms do not tell that time, because the load sends its queries at times of its own.
     here_by_legacy: Option<Prediction>,
     /// `None`: the arm did not run.
     measured: Option<Measurement>,
@@ -149,7 +149,7 @@ fn predicted(experiment: &Experiment, theirs: Host, ours: Host) -> Result<Vec<Ro
     experiment.arms.iter().map(row).collect()
 }
 
-/// By how much sleeps of 10 ms are longer than asked for, on the average: most of a stall is spent in such sleeps.
+/// By how much a sleep of 10 ms takes longer than asked for, on average: most of a stall is spent in such sleeps.
 fn measured_overhead() -> Span {
     const ASKED: Duration = Duration::from_millis(10);
     const TIMES: u32 = 20;

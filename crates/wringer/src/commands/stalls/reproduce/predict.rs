@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use units::{Bytes, Span};
 
 const PAGE_BYTES: u64 = 16 * 1024;
-/// How many other starts are simulated for the band.
+/// The number of other starts that are simulated for the band.
 const STARTS: u32 = 16;
-/// The loads of one setting in the article.
+/// The number of loads that the article made with each setting.
 const LOADS: u32 = 5;
 const ALGORITHM: &str = "innodb_empty_free_list_algorithm";
 const SCAN_DEPTH: &str = "innodb_lru_scan_depth";
@@ -28,11 +28,11 @@ pub(super) struct Host {
     pub(super) service: Span,
     /// The source of `service`; `None`: it is the simulator's default.
     pub(super) service_from: Option<&'static str>,
-    /// By how much a sleep is longer than asked for.
+    /// By how much a sleep takes longer than asked for.
     pub(super) sleep_overhead: Span,
     /// Pages that a query needs; `None`: computed from the sizes of table and pool.
     pub(super) pages_per_query: Option<f64>,
-    /// The size of its pool; the scan depth and the emptying query are scaled with it. `None`: the sizes of the file.
+    /// The size of this server's pool; the scan depth and the emptying query are scaled with it. `None`: the sizes of the file are used.
     pub(super) pool: Option<Bytes>,
 }
 
@@ -141,7 +141,7 @@ pub(super) fn algorithm(server: &FreeList, arm: &Arm) -> Algorithm {
     }
 }
 
-/// How long a query took in this arm, its reads included, in microseconds. `None`: queries waited for pages in it, or came at times of their own.
+/// The time of a query in this arm, its reads included, in microseconds. `None`: queries waited for pages in this arm, or came at times of their own.
 pub(super) fn service_us(arm: &Arm, measured: &Measurement) -> Option<f64> {
     let is_legacy = arm.live.get(ALGORITHM).is_some_and(|it| it == "legacy");
     let rate = measured.figures.queries_per_second.filter(|it| it.low > 0.0)?;
@@ -157,7 +157,8 @@ fn row(flavour: Flavour, version: &str) -> Result<&'static FreeList, Failure> {
     })
 }
 
-/// Ids without a row need only the last leaf page, which stays in the pool. Of the pages of other ids, the pool holds as many as fit.
+/// The pages that a query reads, on average. Queries for ids without a row need only the last leaf page, which stays in the pool. Of the pages of
+/// other ids, the pool holds as many as fit.
 fn pages_per_query(experiment: &Experiment, arm: &Arm, pool: Bytes) -> f64 {
     let table = match experiment.fill.size {
         Some(FillSize::TimesPool(times)) => times,
@@ -167,24 +168,24 @@ fn pages_per_query(experiment: &Experiment, arm: &Arm, pool: Bytes) -> f64 {
     (1.0 - 1.0 / table).max(0.0) / arm.load.options.ids_times_rows as f64
 }
 
-/// The query that empties the list skips as many rows as its LIMIT says, and reads the pages of all of them.
+/// The emptying of the list: the query skips as many rows as its LIMIT says, and reads the pages of all of them.
 fn burst(experiment: &Experiment, arm: &Arm) -> Option<Burst> {
     let at = arm.load.at.first()?;
     let limit = at.sql.split("LIMIT ").nth(1)?;
     let rows: u64 = limit.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
     let RowShape::PerPage(per_page) = experiment.fill.rows else { return None };
-    // the simulator's first burst comes after half of the time between two
+    // the simulator's first burst comes after half of the time between two bursts
     let every = at.every.unwrap_or(Span(at.time.0 * 2));
     Some(Burst { pages: rows.div_ceil(u64::from(per_page)).max(1), every_ns: every.as_ns() })
 }
 
-/// The longest statement of the load at each emptying but the first, with the start that is assumed where the start is unknown. Each emptying comes in the
-/// middle of its period.
+/// The longest statement of the load at each emptying except the first. If the start is unknown, the loads were simulated with an assumed start. Each
+/// emptying comes in the middle of its period.
 fn after_the_first(load: &Load, burst: Burst) -> Option<Range> {
     let every_us = burst.every_ns as f64 / 1000.0;
     let mut longest: BTreeMap<u64, f64> = BTreeMap::new();
     for event in load.events.iter().filter(|event| !event.is_burst) {
-        #[allow(clippy::cast_possible_truncation)] // a number of bursts
+        #[allow(clippy::cast_possible_truncation)] // a number of bursts, which is small
         let number = (event.started_us / every_us) as u64;
         let most = longest.entry(number).or_default();
         *most = most.max(event.length_us);
@@ -211,7 +212,7 @@ fn figures(loads: &[(Load, Option<Band>)]) -> Figures {
             figures.later_max_us = both(figures.later_max_us, max);
         }
         if index <= 1 {
-            // figures of the first load are replaced by those of the later ones
+            // the figures of the first load are replaced by those of the later loads
             figures = Figures { queries_per_second: None, stalled: None, wait_free: None, ..figures };
         }
         let rate = of(|load| load.queries_per_second, |band| band.queries_per_second);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The four columns of a reproduction for people: what was printed, what is predicted of either server, what was measured.
+//! The four columns of a reproduction for people: the printed figures, the prediction for the article's server, the prediction for this server, and
+//! the measurement.
 
 use super::Row;
 use super::article::Figures;

@@ -8,7 +8,7 @@ use crate::commands::chart::time;
 use capability::{Adapt, FreeList, Progress, Refiller, Version, free_list};
 use simulate::Range;
 
-/// Sentences; the most important one stands first.
+/// The reasons as sentences; the most important one is first.
 pub(super) fn sentences(article: &FreeList, here: &FreeList, rows: &[Row]) -> Vec<String> {
     let mut all = Vec::new();
     if std::ptr::eq(article, here) {
@@ -77,7 +77,7 @@ fn of_adapting(theirs: Adapt, ours: Adapt) -> Vec<String> {
     all
 }
 
-/// The sum of all sleeps from 0 to the longest, in steps.
+/// The sum of all sleeps, in seconds, while the sleep grows in steps from 0 to the longest.
 fn seconds_to_longest(adapt: Adapt) -> f64 {
     let rounds = f64::from(adapt.longest_ms) / f64::from(adapt.step_up_ms.max(1));
     f64::from(adapt.step_up_ms) * rounds * (rounds + 1.0) / 2.0 / 1000.0
@@ -86,7 +86,7 @@ fn seconds_to_longest(adapt: Adapt) -> f64 {
 /// Times below this in both prediction and measurement are no stalls, and are not compared.
 const SHORT_US: f64 = 20_000.0;
 
-/// A sentence for a measurement outside of its prediction, with each figure.
+/// A sentence about the figures whose measurement is outside of their prediction. `None`: there are no such figures.
 fn outside(row: &Row) -> Option<String> {
     let expected = row.here_by_legacy.as_ref().unwrap_or(&row.here).figures;
     let got = row.measured.as_ref()?.figures;
@@ -108,7 +108,7 @@ fn outside(row: &Row) -> Option<String> {
     })
 }
 
-/// `None`: one of the two is not there, or both are short.
+/// `None`: the measurement or the prediction is missing, or both times are short.
 fn stall(got: Option<Range>, expected: Option<Range>) -> Option<(Range, Range)> {
     got.zip(expected).filter(|(got, expected)| got.high >= SHORT_US || expected.high >= SHORT_US)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The flags of a simulation, and the settings that they make.
+//! The flags of a simulation, and the settings that are made from them.
 
 use crate::commands::stalls::algorithm::Named;
 use crate::exit::{Exit, Failure};
@@ -176,7 +176,7 @@ impl Flags {
         Ok(settings)
     }
 
-    /// Each page of the table is as likely as any other, and the pool holds as many of them as fit.
+    /// The pages that a query reads, on average. Each page of the table is as likely as any other, and the pool holds as many of them as fit.
     fn reads_per_query(&self) -> Result<f64, Failure> {
         match (self.pages_per_query, self.table) {
             (Some(_), Some(_)) => {
@@ -190,7 +190,7 @@ impl Flags {
     }
 }
 
-/// Which versions can be asked for.
+/// The known versions of this server, for a message.
 fn known(flavour: Flavour) -> String {
     let mut all: BTreeMap<Flavour, Vec<String>> = BTreeMap::new();
     for row in free_lists() {

@@ -50,7 +50,7 @@ struct Run {
     names: Vec<String>,
     #[serde(flatten)]
     load: Load,
-    /// `None`: nothing about the server is unknown, or no band was asked for.
+    /// The band of the results. `None`: nothing about the server is unknown, or no band was asked for.
     band: Option<Band>,
     parameters: Vec<Parameter>,
 }
@@ -90,7 +90,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     Ok(())
 }
 
-/// Each value of the first sweep with each of the next.
+/// The flags of all simulations: each value of the first sweep with each value of the next sweeps.
 fn points(args: &Args) -> Result<Vec<(Vec<Value>, Flags)>, Failure> {
     let count = args.sweeps.iter().try_fold(1usize, |count, sweep| count.checked_mul(sweep.len()));
     if count.is_none_or(|count| count > VALUES_MAX) {
@@ -111,7 +111,7 @@ fn points(args: &Args) -> Result<Vec<(Vec<Value>, Flags)>, Failure> {
     Ok(points)
 }
 
-/// Names of the flags on the command line, and of those that are swept.
+/// The names of the flags on the command line, and the names of the swept flags.
 fn given(args: &Args) -> Vec<String> {
     let words = super::super::command_line();
     let named = words.iter().filter_map(|word| word.strip_prefix("--"));

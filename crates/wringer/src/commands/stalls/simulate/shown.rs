@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A simulation for people: what was simulated, a line for each load, and a picture of it where there are few.
+//! A simulation for people: the settings, a line for each load, and a picture of each load if there are few.
 
 use super::Run;
 use crate::commands::chart::time;
@@ -7,7 +7,7 @@ use simulate::{Load, Range, Settings};
 use std::fmt::Write as _;
 use units::counted;
 
-/// Of more loads there is the table alone.
+/// If there are more loads than this, only the table is shown.
 const PICTURES_MAX: usize = 5;
 const COLUMNS: usize = 60;
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -70,7 +70,7 @@ fn range(range: Range) -> String {
     format!("{} to {}", time(range.low), time(range.high))
 }
 
-/// The load from left to right: its longest queries, and the refiller's sleep.
+/// One load over time, from left to right: its longest queries, and the refiller's sleep.
 fn picture(out: &mut String, load: &Load) {
     let longest: Vec<f64> = load.timeline.iter().map(|part| part.max_us).collect();
     let sleep: Vec<f64> = load.timeline.iter().map(|part| part.refiller_sleep_us.map_or(0.0, |us| us as f64)).collect();
@@ -85,7 +85,7 @@ fn picture(out: &mut String, load: &Load) {
     line("refiller sleeps", &sleep);
 }
 
-/// As many columns as there are values, or half, or a third, until they fit; each has the largest of its values.
+/// A line of bars: one bar for each value, or for several neighbouring values if there are too many. Each bar shows the largest of its values.
 fn bars(values: &[f64], most: f64) -> String {
     let each = values.len().div_ceil(COLUMNS).max(1);
     let bar = |values: &[f64]| {

@@ -5,10 +5,10 @@ use super::flags::Flags;
 use std::str::FromStr;
 use units::{Bytes, Span};
 
-/// More simulations than these are taken for a mistake.
+/// The most simulations of one command: a larger number is taken for a mistake.
 pub(super) const VALUES_MAX: usize = 10_000;
 
-/// One flag and its values, in its own smallest unit.
+/// One flag and its values, in the smallest unit of the flag.
 #[derive(Debug, Clone)]
 pub(super) struct Sweep {
     key: &'static Key,
@@ -28,7 +28,7 @@ enum Unit {
     Number,
     Size,
     Time,
-    /// A bare number means seconds.
+    /// A time; a bare number means seconds.
     Seconds,
 }
 
@@ -64,12 +64,12 @@ const fn key(name: &'static str, unit: Unit, set: fn(&mut Flags, f64)) -> Key {
     Key { name, unit, set }
 }
 
-#[allow(clippy::cast_possible_truncation)] // saturates
+#[allow(clippy::cast_possible_truncation)] // a number that is too large becomes the largest one
 fn span(ns: f64) -> Span {
     Span(std::time::Duration::from_nanos(ns as u64))
 }
 
-/// One value.
+/// Parses one value.
 fn value(unit: Unit, text: &str) -> Result<f64, String> {
     let text = text.trim();
     match unit {
@@ -112,7 +112,7 @@ impl FromStr for Sweep {
         if to < from {
             return Err("it ends before it begins".into());
         }
-        // a step of 0.1 is none exactly: the last value must not be lost for that
+        // the binary fraction of 0.1 is not exact: the last value must not be lost because of that
         let steps = ((to - from) / step + 1e-9).floor();
         if steps + 1.0 > VALUES_MAX as f64 {
             return Err(format!("more than {VALUES_MAX} values: a larger step"));
@@ -132,7 +132,7 @@ impl Sweep {
         self.values.len()
     }
 
-    /// The flags with each value.
+    /// The flags, once with each value.
     pub(super) fn apply(&self, flags: &Flags) -> Vec<(Value, Flags)> {
         let with = |value: &f64| {
             let mut flags = flags.clone();
@@ -143,7 +143,7 @@ impl Sweep {
     }
 }
 
-/// What one run has of a sweep.
+/// The value of a swept flag in one run.
 #[derive(Debug, Clone)]
 pub(super) struct Value {
     pub(super) name: &'static str,
@@ -152,7 +152,7 @@ pub(super) struct Value {
 }
 
 impl Value {
-    /// With the unit in the key where it has one.
+    /// The key and the value; the key ends with the unit, if the flag has a unit.
     pub(super) fn json(&self) -> (String, serde_json::Value) {
         let name = self.name.replace('-', "_");
         match self.unit {
@@ -165,12 +165,12 @@ impl Value {
 
 impl std::fmt::Display for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        #[allow(clippy::cast_possible_truncation)] // was parsed from one
+        #[allow(clippy::cast_possible_truncation)] // the value was parsed from such a number
         match self.unit {
             Unit::Time | Unit::Seconds => write!(f, "{}", span(self.value)),
             Unit::Size => write!(f, "{}", Bytes(self.value as u64)),
             Unit::Whole => write!(f, "{}", self.value),
-            // of 0.1 + 0.2 no more than people want to see
+            // rounded, so that the sum of 0.1 and 0.2 is printed as 0.3
             Unit::Number => write!(f, "{}", (self.value * 1e9).round() / 1e9),
         }
     }

@@ -43,7 +43,7 @@ impl To {
     }
 }
 
-/// A recording that is written.
+/// A recording that is being written.
 pub(super) struct Kept {
     output: Output,
     notes: Notes<'static>,
