@@ -47,7 +47,7 @@ impl Stopwatch {
         Self { started, end }
     }
 
-    /// To be called when cargo has ended.
+    /// The programs and their times; call this when cargo has ended.
     pub(crate) fn stop(self) -> Vec<Ran> {
         let now = Instant::now();
         let _ = self.end.recv_timeout(LAST_WORDS);

@@ -34,7 +34,7 @@ pub struct Asked {
 }
 
 const SEED: u64 = 1;
-/// More servers than any real disk has.
+/// No real disk has more servers than this.
 pub(crate) const MOST_DEPTH: u32 = 4096;
 
 impl Asked {
@@ -99,7 +99,7 @@ impl Asked {
     }
 }
 
-/// For a plan: the model if no file is needed for it, else the text that the user wrote.
+/// The text for a plan: the model if no file is needed for it, else the text that the user wrote.
 impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.model(&mut |_| Err(String::new())) {

@@ -14,7 +14,7 @@ pub struct Bucket {
     tokens: f64,
     /// The time at which `tokens` is valid.
     at: u64,
-    /// When the burst rate lets the next request go.
+    /// The time at which the burst rate lets the next request go.
     next: u64,
 }
 
@@ -33,7 +33,7 @@ impl Bucket {
         }
     }
 
-    /// When a request that comes at `now` and costs so many tokens may go.
+    /// The time at which a request may go that comes at `now` and costs `cost` tokens.
     #[allow(clippy::cast_possible_truncation)] // not negative; a float beyond u64 saturates
     pub fn admit(&mut self, now: u64, cost: f64) -> u64 {
         if self.at == 0 {

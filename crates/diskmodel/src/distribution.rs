@@ -96,7 +96,7 @@ pub(crate) fn time(us: f64) -> Span {
     Span(std::time::Duration::from_nanos((us * 1000.0).round() as u64))
 }
 
-/// For people, not for a parser.
+/// This text is for people, not for a parser.
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -88,7 +88,7 @@ impl Law {
             go = go.max(server.0);
         }
         us = (us * self.stall_factor(go.saturating_sub(started))).min(LONGEST_US);
-        #[allow(clippy::cast_possible_truncation)] // not negative; below an hour
+        #[allow(clippy::cast_possible_truncation)] // not negative, and below an hour
         let left = go + (us * 1000.0).round() as u64;
         if let Some(servers) = &mut self.servers {
             servers.push(Reverse(left));
@@ -96,7 +96,7 @@ impl Law {
         left - start
     }
 
-    /// When all limits let the request go.
+    /// The time at which all limits let the request go.
     fn admit(&mut self, request: &Request, follows: bool, start: u64) -> u64 {
         let mut last = (start, None);
         for metered in &mut self.buckets {

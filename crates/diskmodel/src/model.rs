@@ -30,7 +30,7 @@ pub struct Model {
 pub struct Operation {
     /// The time for 4 KiB or less.
     pub takes: Distribution,
-    /// For each KiB above 4 KiB.
+    /// The additional time for each KiB above 4 KiB.
     #[serde(default)]
     pub us_per_kib: f64,
     /// The time of a request that begins where the request before it ended, so that the head need not move.
@@ -131,7 +131,7 @@ impl Model {
     }
 }
 
-/// For people: `read 11.6 ms, write 12.4 ms, sync 100 us in total; at most 1 at once; ...`.
+/// A text for people: `read 11.6 ms, write 12.4 ms, sync 100 us in total; at most 1 at once; ...`.
 impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(profile) = &self.profile {

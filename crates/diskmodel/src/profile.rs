@@ -53,7 +53,7 @@ static PROFILES: LazyLock<Vec<Profile>> = LazyLock::new(|| {
     read.into_iter().map(|(name, profile)| Profile { name, ..profile }).collect()
 });
 
-/// All profiles, by name.
+/// All profiles, in the order of their names.
 pub fn profiles() -> &'static [Profile] {
     &PROFILES
 }
@@ -249,7 +249,7 @@ impl Profile {
 }
 
 impl Figure {
-    /// For people.
+    /// A sentence about the figure, for people.
     pub fn says(&self) -> String {
         let amount =
             |value: f64| if self.of == "bandwidth" { format!("{}/s", bytes(value)) } else { value.to_string() };

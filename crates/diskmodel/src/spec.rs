@@ -190,7 +190,7 @@ impl OperationSpec {
     }
 }
 
-/// As the user wrote it.
+/// The text as the user wrote it.
 impl fmt::Display for OperationSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.takes {

@@ -36,7 +36,7 @@ impl Table {
         Ok(Self { points: points.into_iter().map(|(p, us)| (p, us.max(LEAST_US))).collect() })
     }
 
-    /// From a measured histogram. Within a bin the logarithm of the time is linear; between bins there are no operations.
+    /// The distribution of a measured histogram. Within a bin the logarithm of the time is linear; between bins there are no operations.
     ///
     /// # Errors
     /// The bins are empty, or overlap.

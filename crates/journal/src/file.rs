@@ -82,10 +82,10 @@ impl Journal {
         self.intent_with(change, OomVictim::default())
     }
 
-    /// As [`Journal::intent`], with the process that the kernel is to kill when memory runs out.
+    /// The same as [`Journal::intent`], with the process that the kernel is to kill when memory runs out.
     ///
     /// # Errors
-    /// Those of [`Journal::intent`].
+    /// The same as for [`Journal::intent`].
     pub fn intent_with(&mut self, change: Step, oom_victim: OomVictim) -> Result<(StepId, Permit), Error> {
         failpoint("before intent");
         let step = self.state.next_step();

@@ -21,7 +21,7 @@ const LOOKS_MAX: u32 = 50;
 /// No journal of Wringer is this long.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// How a journal was read.
+/// The result of reading a journal: how much of it was read, and understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reading {
     /// Every byte is understood.
@@ -124,7 +124,7 @@ impl JournalFile {
     /// Opens the journal to undo its steps. A file that may only be read is opened all the same.
     ///
     /// # Errors
-    /// As [`JournalFile::open`].
+    /// The same as for [`JournalFile::open`].
     pub fn open_to_write(path: &Path) -> Result<Self, Unopened> {
         match patiently(|| open(path, true)) {
             Ok(file) => Ok(Self { file, path: path.to_owned(), read_only: None }),

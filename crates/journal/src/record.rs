@@ -114,7 +114,7 @@ pub enum Members {
     /// All processes, except those that are older than the run or belong to another run: for a command and the processes that it started, which may
     /// have closed the mark.
     Command,
-    /// None: the processes in the cgroup live on.
+    /// No process: the processes in the cgroup live on.
     Leave,
 }
 

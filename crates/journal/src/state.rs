@@ -19,7 +19,7 @@ pub enum Phase {
 pub struct StepState {
     pub id: StepId,
     pub change: Step,
-    /// Which process the kernel should kill; for a step that hides RAM.
+    /// The process that the kernel should kill, for a step that hides RAM.
     pub oom_victim: OomVictim,
     pub phase: Phase,
     /// Whether the step was applied as a whole, as far as the records tell.

@@ -28,7 +28,7 @@ impl Axis {
 /// Keys that vary together. Each entry is one choice: these keys are set to these values.
 pub(crate) type Choices = Vec<Vec<Set>>;
 
-/// Each value of one key.
+/// One choice for each value of the key.
 pub(crate) fn alone(axis: &Axis) -> Choices {
     (0..axis.values.len()).map(|index| vec![axis.set(index)]).collect()
 }
@@ -39,7 +39,7 @@ pub(crate) fn paired(axes: &[Axis]) -> Choices {
     (0..count).map(|index| axes.iter().map(|axis| axis.set(index)).collect()).collect()
 }
 
-/// Each choice of each list with each choice of the other lists; the choice of the last list changes first.
+/// The choices of all lists, crossed: each choice of each list with each choice of the other lists. The choice of the last list changes first.
 pub(crate) fn crossed(all: &[Choices]) -> Choices {
     all.iter().fold(vec![Vec::new()], |before, choices| {
         before.iter().flat_map(|set| choices.iter().map(|choice| [set.as_slice(), choice].concat())).collect()

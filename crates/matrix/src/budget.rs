@@ -4,7 +4,7 @@
 use serde::Serialize;
 use units::{Bytes, Span};
 
-/// What all cells together may use.
+/// The most time and disk space that all cells together may use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Budget {
     /// The time of all cells, in all calls of the command together.

@@ -15,7 +15,7 @@ pub(crate) fn bits(seed: u64, words: &[&str]) -> u64 {
     digest.iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(*byte))
 }
 
-/// From 0 to 1, without 1: the 53 bits that a double holds.
+/// A random number from 0 to below 1, with the 53 bits that a double holds.
 pub(crate) fn unit(seed: u64, words: &[&str]) -> f64 {
     (bits(seed, words) >> 11) as f64 / (1u64 << 53) as f64
 }

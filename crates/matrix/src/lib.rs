@@ -15,7 +15,7 @@
 //! | `variant` | one setting: the file with its keys set |
 //! | `order` | shuffled blocks |
 //!
-//! What it is not: it runs nothing, and does not know what a key means; crate `experiment` reads each setting.
+//! This crate runs nothing, and does not know what a key means; crate `experiment` reads each setting.
 //!
 //! Invariants: a `Matrix` has at least one setting; no two are the same; the text of each is read by `Experiment::parse`.
 

@@ -22,7 +22,7 @@ pub const MOST_CELLS: u64 = 10_000;
 pub struct Matrix {
     pub name: String,
     pub description: String,
-    /// How often each setting is run.
+    /// The number of times that each setting is run.
     pub blocks: u32,
     pub seed: u64,
     pub budget: Budget,
@@ -30,9 +30,9 @@ pub struct Matrix {
     pub keys: Vec<String>,
     /// The same keys in groups: the keys of a group change together.
     pub groups: Vec<Vec<String>>,
-    /// In the order of the file; never empty.
+    /// The settings in the order of the file; there is at least one.
     pub settings: Vec<Setting>,
-    /// How many settings the rules of exclusion left out.
+    /// The number of settings that the rules of exclusion left out.
     pub excluded: usize,
 }
 
@@ -70,13 +70,13 @@ impl Matrix {
         }
     }
 
-    /// Which setting runs when: blocks, each with the places of all settings.
+    /// The order in which the settings are run: blocks, each with the places of all settings.
     pub fn order(&self) -> Vec<Vec<usize>> {
         let ids: Vec<&str> = self.settings.iter().map(|setting| setting.id.as_str()).collect();
         order(&ids, self.blocks, self.seed)
     }
 
-    /// How many cells there are in all.
+    /// The number of all cells.
     pub fn cells(&self) -> usize {
         self.settings.len() * self.blocks as usize
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which setting runs when.
+//! The order in which the settings are run.
 
 use crate::draw;
 

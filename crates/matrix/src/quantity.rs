@@ -41,8 +41,8 @@ impl Quantity {
         if of_time { time.or(size) } else { size.or(time) }
     }
 
-    /// As it is written for this key of a file whose other keys are known. Sizes are rounded down to whole MiB, small ones to KiB; times to
-    /// microseconds.
+    /// The value as it is written for this key; the file's other keys decide how PostgreSQL's options are written. Sizes are rounded down to whole
+    /// MiB, small sizes to KiB; times are rounded to microseconds.
     pub(crate) fn written(self, path: &str, file: &Table) -> Value {
         #[allow(clippy::cast_possible_truncation)] // not below 0, and sizes and times of a host
         let whole = |value: f64| value.max(0.0).floor() as u64;

@@ -26,7 +26,7 @@ pub(crate) struct Section {
     pub(crate) blocks: u32,
     pub(crate) seed: u64,
     pub(crate) budget: Budget,
-    /// In the order of the file.
+    /// The keys that vary, in the order of the file.
     pub(crate) varied: Vec<Varied>,
     pub(crate) follows: Vec<Follow>,
     pub(crate) rules: Vec<Rule>,
@@ -56,7 +56,7 @@ impl Varied {
         }
     }
 
-    /// Each key with its place.
+    /// The keys, each with its place.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (&str, &At)> {
         let keys: Vec<(&str, &At)> = match self {
             Self::Crossed(axis) => vec![(&axis.path, &axis.key_at)],

@@ -12,7 +12,7 @@ use crate::quantity::{Kind, Quantity};
 use keyfile::{At, Node, Problems, Section, Table};
 use std::collections::BTreeSet;
 
-/// What a key's values are drawn from.
+/// A key, and the list or the range from which its values are drawn.
 #[derive(Debug)]
 pub(crate) struct Drawn {
     pub(crate) path: String,
@@ -117,11 +117,11 @@ fn shuffled(path: &str, count: u32, seed: u64) -> Vec<u32> {
 }
 
 impl Drawn {
-    /// The value at a place of its range, 0 to 1.
+    /// The value at a place between 0 and 1 of the key's list or range.
     fn at(&self, place: f64, file: &Table) -> Set {
         let node = match &self.from {
             From::Values(values) => {
-                #[allow(clippy::cast_possible_truncation)] // below the length
+                #[allow(clippy::cast_possible_truncation)] // below the length of the list
                 let index = (place * values.len() as f64) as usize;
                 values[index.min(values.len() - 1)].clone()
             }

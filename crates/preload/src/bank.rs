@@ -49,7 +49,7 @@ pub(crate) struct Waits {
 #[repr(C)]
 pub(crate) struct Operation {
     pub(crate) takes: Points,
-    /// Without points: the same as `takes`.
+    /// If this has no points, the distribution is that of `takes`.
     pub(crate) sequential: Points,
     pub(crate) ns_per_byte: Real,
     pub(crate) draws: AtomicU64,
@@ -79,7 +79,7 @@ pub(crate) struct Limit {
     pub(crate) credits_ns: AtomicU64,
     /// The time at which the bucket is or was empty, counted from 36 years before the clock's own start. 0: before the first request.
     pub(crate) empty_at_ns: AtomicU64,
-    /// When the burst rate lets the next request go.
+    /// The time at which the burst rate lets the next request go.
     pub(crate) next_ns: AtomicU64,
     /// Bytes of the run of adjoining requests.
     pub(crate) run_bytes: AtomicU64,
@@ -149,7 +149,7 @@ mod law {
             left - start
         }
 
-        /// When all limits let the request go.
+        /// The time at which all limits let the request go.
         fn admit(&self, request: Request, follows: bool, start: u64) -> u64 {
             let mut last = (start, None);
             for limit in self.limits() {
@@ -251,7 +251,7 @@ mod law {
             run.div_ceil(unit).max(1) - before.div_ceil(unit)
         }
 
-        /// When a request may go: as soon as the bucket is not in debt. The request takes its tokens then.
+        /// The time at which a request may go: as soon as the bucket is not in debt. The request takes its tokens then.
         fn take(&self, now: u64, tokens: f64) -> u64 {
             let cost = whole(tokens * self.ns_per_token.get());
             let now = now.saturating_add(EPOCH_NS);

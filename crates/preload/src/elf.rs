@@ -29,7 +29,7 @@ const MACHINE: elf::Machine = elf::EM_AARCH64;
 /// Checks the program, or the interpreter of a script. Programs that the checked program starts are not checked.
 ///
 /// # Errors
-/// It cannot be read.
+/// A file cannot be read.
 pub fn loadable(program: &Path) -> Result<Loadable, Error> {
     let mut program = program.to_owned();
     for _ in 0..MOST_INTERPRETERS {

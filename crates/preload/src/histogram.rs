@@ -5,10 +5,10 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const BITS: u32 = 7;
 const EACH: usize = 1 << BITS;
-/// Up to 2^37 ns, more than two minutes; longer times are in the last bucket.
+/// The buckets cover times up to 2^37 ns, which is more than two minutes; longer times are counted in the last bucket.
 const BUCKETS: usize = (37 - BITS as usize + 1) * EACH;
 
-/// All zeros is an empty one.
+/// A histogram with all zeros is empty.
 #[repr(C)]
 pub(crate) struct Histogram {
     counts: [AtomicU64; BUCKETS],
@@ -21,7 +21,7 @@ impl Histogram {
         }
     }
 
-    /// The middle of each bucket that holds something, and how much.
+    /// The middle of each bucket that is not empty, and its count.
     #[cfg(not(wringer_library))]
     pub(crate) fn recorded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let counts = self.counts.iter().map(|count| count.load(Relaxed)).enumerate();

@@ -33,7 +33,7 @@ struct Keeper {
     model: Mutex<Model>,
 }
 
-/// What the keeper is told.
+/// The order to the keeper, from the process that starts it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Options {
     /// The number of the descriptor of the memory, as it was inherited.

@@ -90,7 +90,7 @@ impl Map {
     /// Puts a model in force; credits and queues start anew. Waiting calls look at the new model. One caller at a time.
     ///
     /// # Errors
-    /// More limits than fit.
+    /// The model has more limits than fit into the memory.
     pub(crate) fn set(&self, model: &Model) -> Result<(), Error> {
         if model.limits.len() > crate::bank::LIMITS {
             return Err(Error::TooManyLimits(model.limits.len()));
@@ -111,7 +111,7 @@ impl Map {
     fn put_in_force(&self, word: u32) {
         let in_force = &self.shared().in_force;
         in_force.store(word, Release);
-        // not private to this process
+        // the futex is shared with other processes
         let _ = futex::wake(in_force, futex::Flags::empty(), u32::MAX >> 1);
     }
 

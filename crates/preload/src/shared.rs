@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) lease_until_ns: AtomicU64,
     /// Processes that have found this map, since the start.
     pub(crate) attached: AtomicU32,
-    /// Until when a thread spins for the last microseconds of its wait; the others sleep.
+    /// The time until which a thread spins for the last microseconds of its wait; the others sleep.
     pub(crate) spinning_until_ns: AtomicU64,
     pub(crate) lead: Overshoot,
     pub(crate) classes: [Counted; 3],

@@ -13,10 +13,10 @@ use crate::class::Class;
 use core::ffi::{c_int, c_uint};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Where a read or a write begins.
+/// The place where a read or a write begins.
 #[derive(Clone, Copy)]
 enum At {
-    /// At the descriptor's position, which moves.
+    /// The descriptor's position, which moves.
     Position,
     Offset(u64),
 }

@@ -29,7 +29,7 @@ mod number {
     pub(super) const OPENAT: usize = 257;
     pub(super) const READLINKAT: usize = 267;
     pub(super) const PREADV2: usize = 327;
-    /// Of `st_mode` in `struct stat`.
+    /// The place of `st_mode` in `struct stat`.
     pub(super) const MODE_OFFSET: usize = 24;
 }
 
@@ -45,7 +45,7 @@ mod number {
     pub(super) const PRCTL: usize = 167;
     pub(super) const MMAP: usize = 222;
     pub(super) const PREADV2: usize = 286;
-    /// Of `st_mode` in `struct stat`.
+    /// The place of `st_mode` in `struct stat`.
     pub(super) const MODE_OFFSET: usize = 16;
 }
 

@@ -23,7 +23,7 @@ pub fn chart(bins: &[Bin], modes: &[Mode]) -> String {
         }
         before = Some(index);
         let low_us = (index as f64 / step).exp2();
-        #[allow(clippy::cast_possible_truncation)] // at most BAR
+        #[allow(clippy::cast_possible_truncation)] // at most `BAR`
         let length = ((count as f64 / most as f64) * BAR as f64).round() as usize;
         let bar = if length == 0 { ".".to_owned() } else { mark(hump).to_string().repeat(length) };
         let _ = writeln!(out, "{:>10} |{bar} {count}", time(low_us));

@@ -119,7 +119,7 @@ impl Connection {
     /// The same as [`Self::target`], but the content that will be sent decides the protocol, unless a flag does.
     ///
     /// # Errors
-    /// As [`Self::target`].
+    /// The same as for [`Self::target`].
     pub fn target_for(&self, protocol: Protocol) -> Result<Target, Failure> {
         let places = Places::from_environment();
         let mut wanted = self.wanted()?;
@@ -132,7 +132,7 @@ impl Connection {
     /// The server of these flags, with its process on this host. `pid` may name the process; else the process is searched.
     ///
     /// # Errors
-    /// As [`Self::target`]; 3: the server cannot be reached, there is no such process, or its process cannot be found.
+    /// The same as for [`Self::target`]; 3: the server cannot be reached, there is no such process, or its process cannot be found.
     pub fn attach(&self, pid: Option<u32>, places: &Places) -> Result<Attached, Failure> {
         let wanted = Wanted { pid, ..self.wanted()? };
         let attached = Attached::find(&wanted, surroundings(places)).and_then(Attached::require_process);
@@ -147,7 +147,7 @@ impl Connection {
     /// The server of these flags, on any host; also its process, if it is on this host and can be found.
     ///
     /// # Errors
-    /// As for [`Self::attach`], except those about the process.
+    /// The same as for [`Self::attach`], except those about the process.
     pub fn attach_anywhere(&self, places: &Places) -> Result<Attached, Failure> {
         Attached::find(&self.wanted()?, surroundings(places)).map_err(|error| match error {
             attach::Error::Connect(error) => server_failure(error),
@@ -165,7 +165,7 @@ impl Connection {
     /// The console that a connection string names.
     ///
     /// # Errors
-    /// As [`Self::target`].
+    /// The same as for [`Self::target`].
     pub fn console(dsn: &str, places: &Places) -> Result<Target, Failure> {
         let wanted = Wanted { dsn: Some(dsn.to_owned()), ..Wanted::default() };
         let target = wanted.target(surroundings(places))?;
@@ -187,7 +187,7 @@ impl Connection {
     /// server could not be asked.
     ///
     /// # Errors
-    /// As [`Self::attach`].
+    /// The same as for [`Self::attach`].
     pub fn attach_or_process(&self, pid: Option<u32>, places: &Places) -> Result<(Attached, Option<Missing>), Failure> {
         let failure = match self.attach(pid, places) {
             Ok(attached) => return Ok((attached, None)),

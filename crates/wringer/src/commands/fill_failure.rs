@@ -5,7 +5,7 @@ use super::connection::server_failure;
 use crate::exit::{Exit, Failure};
 use load::fill::Error;
 
-/// For a failure before anything was made.
+/// Makes the failure for an error before anything was made.
 pub fn refused(error: Error) -> Failure {
     match error {
         Error::Server { operation, source } => {
@@ -21,7 +21,7 @@ pub fn refused(error: Error) -> Failure {
     }
 }
 
-/// For a failure while or after rows were written: the made tables are dropped again, unless the fill was resumed.
+/// Makes the failure for an error while rows were written, or after that: the made tables are dropped again, unless the fill was resumed.
 pub fn failed(error: Error) -> Failure {
     match error {
         Error::Stopped | Error::Paused => Failure::new(Exit::Interrupted, error),

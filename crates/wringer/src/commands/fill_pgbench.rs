@@ -28,7 +28,7 @@ pub fn main(target: &Target, scale: u32, replace: bool, stop: &AtomicBool, outpu
     Ok(())
 }
 
-/// The least size of the tables: InnoDB's at scale 1 have 12.5 MiB, PostgreSQL's 15.
+/// The least size of the tables. At scale 1, the tables have 12.5 MiB in InnoDB, and 15 MiB in PostgreSQL.
 pub fn bytes(scale: u32) -> u64 {
     u64::from(scale) * (12 << 20)
 }

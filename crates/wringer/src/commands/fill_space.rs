@@ -7,7 +7,7 @@ use load::{Endpoint, Target};
 use std::path::Path;
 use units::Bytes;
 
-/// When its disk is full, a server may go down, or be unable to drop the tables again.
+/// Checks that the disk has room for the tables: when the disk of a server is full, the server may go down, or be unable to drop the tables again.
 ///
 /// # Errors
 /// The disk has fewer free bytes than the tables need. When the free space is unknown, there is no error.
@@ -31,7 +31,7 @@ fn free(target: &Target) -> Option<(DataFolder, u64)> {
         return None;
     }
     let folder = DataFolder::read(target)?;
-    // Behind a tunnel, or for a container, a folder of the same name on this machine is another folder.
+    // behind a tunnel, or for a container, a folder of the same name on this machine is another folder
     let written = std::fs::read_to_string(&folder.pid_file).ok()?;
     let pid: u32 = written.lines().next()?.trim().parse().ok()?;
     if !Path::new("/proc").join(pid.to_string()).exists() {

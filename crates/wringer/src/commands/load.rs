@@ -330,7 +330,7 @@ impl Args {
         Ok(spec)
     }
 
-    /// As in pgbench: the number of branches is the scale.
+    /// Sets the scale as pgbench does: without the flag, the scale is the number of branches.
     fn take_scale(&mut self, target: &load::Target) -> Outcome {
         match (self.workload.name().is_some_and(Name::is_pgbench), self.keys.scale) {
             (false, Some(_)) => {

@@ -124,7 +124,7 @@ fn huge_unclaimed_bytes() -> u64 {
     squeeze::Meminfo::now().map_or(0, |now| now.huge_unclaimed_pages() * now.huge_page_bytes)
 }
 
-/// `v1 at /sys/fs/cgroup/memory` -> `v1`.
+/// The version of a check's cgroup: `v1 at /sys/fs/cgroup/memory` -> `v1`.
 fn cgroup(check: Option<&Check>) -> String {
     let good = check.filter(|check| check.state == State::Good);
     good.and_then(|check| check.found.split(' ').next()).unwrap_or("none").to_owned()

@@ -150,7 +150,7 @@ fn send(args: &Args, log: &Log<'_>, plan: &Plan, target: &load::Target) -> Outco
     verdicts::outcome(verdicts.iter().map(|verdict| ("", verdict)))
 }
 
-/// Before anything is sent: assertions on values that a replay does not measure are refused.
+/// Refuses, before anything is sent, assertions on values that a replay does not measure.
 fn check_assertions(args: &Args, plan: &Plan) -> Outcome {
     let usage = |why: String| Failure::message(Exit::Usage, why);
     for assertion in &args.assertions {

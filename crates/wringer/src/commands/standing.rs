@@ -47,7 +47,7 @@ impl Standing {
         self.lasts.unwrap_or(Span::secs(3600))
     }
 
-    /// For a squeeze that exists and is only changed: `--for` does not apply.
+    /// Prints a note for a squeeze that exists and is only changed: `--for` does not apply.
     pub fn note_that_its_time_stays(&self, run: &RunId) {
         if self.lasts.is_some() {
             terminal::say(format_args!(
@@ -194,8 +194,8 @@ pub fn slowing(found: &[FoundRun]) -> Vec<(&FoundRun, Slowed)> {
     slowing_or_left(found).into_iter().filter(|(run, _)| run.live).collect()
 }
 
-/// The same, and also runs whose processes are all dead: without its processes, the delay of a device-mapper device stays, and a layer continues to
-/// serve.
+/// The live runs, and also runs whose processes are all dead: without its processes, the delay of a device-mapper device stays, and a layer continues
+/// to serve.
 pub fn slowing_or_left(found: &[FoundRun]) -> Vec<(&FoundRun, Slowed)> {
     let there = found.iter().filter(|run| run.live || run.hot);
     let open = |run: &FoundRun| run.steps.iter().filter(|step| step.is_open()).find_map(|step| slowed(run, step));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The files that a package adds to the program: a man page for each command, and completions for the shells.
 //!
-//! Made from the commands themselves, so that they agree with `--help`. Called by `packaging/dist.sh`.
+//! The files are made from the commands themselves, so that they agree with `--help`. `packaging/dist.sh` calls this command.
 
 use crate::Cli;
 use crate::exit::Outcome;

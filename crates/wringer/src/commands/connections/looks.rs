@@ -17,7 +17,7 @@ use units::Span;
 const LEAST_EVERY: Duration = Duration::from_millis(100);
 /// The most looks. All are kept until the end, which takes some MiB for a thousand clients.
 const MOST_LOOKS: u32 = 20_000;
-/// How soon a request to stop is noticed.
+/// The longest time until a request to stop is noticed.
 const TICK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ pub(super) struct Looks {
     pub(super) output: terminal::Output,
 }
 
-/// What was seen, and a name for the server.
+/// The result of all looks, and a name for the server.
 pub(super) struct Looked {
     pub(super) of: String,
     pub(super) target: Target,
@@ -53,7 +53,7 @@ fn seconds(text: &str) -> Result<Duration, units::ParseError> {
 }
 
 impl Looks {
-    /// `None`: no server is named.
+    /// Looks at the server. `None`: no server is named.
     ///
     /// # Errors
     /// Usage: wrong words. Missing: no connection. Failed: the server's process ended while it was looked at.

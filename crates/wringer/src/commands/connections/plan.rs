@@ -55,7 +55,7 @@ struct Shown<'a> {
     plan: &'a Plan,
     looks: u64,
     missing: &'a [Missing],
-    /// Only with `--apply`.
+    /// The result of `--apply`; `None` without this flag.
     applied: Option<&'a Done>,
 }
 

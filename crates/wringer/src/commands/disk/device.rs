@@ -83,7 +83,7 @@ fn show(shown: &Shown<SlowedDevice>, output: Output) {
     }
 }
 
-/// For `status`: the kernel's present state.
+/// The present state of the device in the kernel, for `status`.
 pub fn line(slow: &SlowDevice) -> String {
     let path = slow.mapping.path();
     match slow.mapping.status() {

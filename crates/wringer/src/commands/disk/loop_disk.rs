@@ -89,7 +89,7 @@ fn folder(places: &Places, slow: &SlowDisk) -> PathBuf {
     places.journal.join(slow.run.as_str())
 }
 
-/// For `status`: the worker's present state.
+/// The present state of the worker, for `status`.
 pub fn line(places: &Places, run: &FoundRun, slow: &SlowDisk) -> String {
     let folder = folder(places, slow);
     let ask = |mut client: Client| Ok((client.model()?, client.stats()?));

@@ -192,7 +192,7 @@ fn controller(id: &'static str, name: &str) -> Check {
     };
     let shown = format!("{found} at {}", found.root.display());
     match squeeze::cgroup::writable(name) {
-        // Below a delegated cgroup, for a user who may not make one below the root cgroup.
+        // the cgroup is then below a delegated one, if the user may not make a cgroup below the root cgroup
         Ok(usable) => Check::good(id, format!("{usable} at {}", usable.root.display())),
         Err(squeeze::Error::Refused { hint, .. }) => Check::missing(id, format!("{shown}, not for you"), hint),
         Err(error) => Check::missing(id, format!("{shown}: {error}"), "run as root"),

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 const ID: &str = "mapped-devices";
 
-/// Only reports: a device of others is theirs, and a device whose journal is lost may be in use.
+/// Reports these devices, and removes none: a device of somebody else is not ours, and a device whose journal is lost may be in use.
 pub fn check(places: &Places) -> Check {
     let runs = run::find_runs(places).unwrap_or_default();
     let steps = runs.iter().flat_map(|run| &run.steps).filter(|step| step.is_open());

@@ -45,7 +45,7 @@ struct Feature {
     what: &'static str,
     works: bool,
     missing: Vec<&'static str>,
-    /// What works instead when this does not.
+    /// Another feature that works when this one does not.
     instead: Option<&'static str>,
 }
 

@@ -7,12 +7,12 @@ use slowfs::mount_rights::{MissingRight, MountRight};
 
 const ID: &str = "namespaces";
 
-/// In a new mount namespace, as for a server or a command. Another check reports problems of `/dev/fuse`.
+/// Whether the layer can be mounted in a new mount namespace, as a server or a command needs it. Another check reports problems of `/dev/fuse`.
 pub fn private() -> Check {
     judge(tried())
 }
 
-/// In the host's own mount namespace, which needs only the right to mount. `None`: nothing known forbids it.
+/// Whether the layer can be mounted in the host's own mount namespace, which needs only the right to mount. `None`: nothing known forbids it.
 pub fn forbidden() -> Option<Check> {
     tried().filter(|lacking| lacking.right == MountRight::Mount).map(|lacking| judge(Some(lacking)))
 }
@@ -39,7 +39,7 @@ fn judge(lacking: Option<MissingRight>) -> Check {
 fn tried() -> Option<MissingRight> {
     let lacking = |why: String| Some(MissingRight { right: MountRight::Mount, why });
     let program = host::process::own_program();
-    // It mounts only in a namespace that ends with it.
+    // the child mounts only in a namespace that ends with the child
     match host::tool::command(program).args(["internal", "may-mount"]).output() {
         Err(error) => lacking(format!("it cannot be tried: {}", chain(&error))),
         Ok(output) => serde_json::from_slice(&output.stdout)

@@ -20,7 +20,7 @@ pub(super) struct Runs<'a> {
     done: Vec<(LoadResult, Vec<Verdict>, When)>,
 }
 
-/// When a load began, and on which clocks: needed to compare it with the observations of the server's host.
+/// The start of a load on each clock: with it, the load can be compared with the observations of the server's host.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct When {
     /// The zero of the load's own times, on this host's clock.

@@ -30,7 +30,7 @@ impl Bench for Runner<'_> {
         run_cell(&self.cells[due.setting], self.places, hooks, due, begun)
     }
 
-    /// Also writes the page and the result of this one run, beside its recording.
+    /// Reads the recording of a cell, if there is one; also writes the page and the result of this one run beside the recording.
     fn recorded(&mut self, due: &Due<'_>) -> Result<Option<Evidence>, recording::Error> {
         let path = due.folder.join(crate::commands::run::RECORDING);
         if !path.exists() {

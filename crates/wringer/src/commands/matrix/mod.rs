@@ -148,7 +148,7 @@ pub fn plan_as_plan(file: PathBuf, require: Require, output: Output) -> Outcome 
     plan::main(PlanArgs { file, to: None, require, output })
 }
 
-/// Where the results of a matrix go: the same place each time, so that the same command goes on.
+/// The folder for the results of a matrix: the same folder each time, so that the same command continues.
 fn folder(asked: Option<&Path>, name: &str, places: &Places) -> PathBuf {
     asked.map_or_else(|| places.recordings.join(format!("matrix-{name}")), Path::to_owned)
 }

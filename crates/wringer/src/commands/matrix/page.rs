@@ -11,7 +11,7 @@ use sweep::{Cell, CellState, Comparison, Setting, State};
 use verdict::{Compared, THROUGHPUT};
 
 /// # Errors
-/// It cannot be written.
+/// The page cannot be written.
 pub(super) fn write_page(state: &State, path: &Path) -> Outcome {
     let view = view(state);
     write(path, |file| report::write_sweep_html(&view, file).map_err(Into::into))

@@ -17,7 +17,7 @@ use sweep::{Budget, Planned};
 /// A matrix on this host, with nothing changed yet.
 pub(super) struct Ready {
     pub(super) matrix: Matrix,
-    /// In the order of the settings.
+    /// One cell for each setting, in the order of the settings.
     pub(super) cells: Vec<Cell>,
     pub(super) plans: Vec<Plan>,
     pub(super) plan: sweep::Plan,
@@ -32,7 +32,7 @@ pub(super) fn read(file: &Path) -> Result<Matrix, Failure> {
 }
 
 /// # Errors
-/// As [`read`].
+/// The same as for [`read`].
 pub(super) fn of_text(file: &Path, text: &str) -> Result<Matrix, Failure> {
     let matrix = Matrix::parse(text).map_err(|problems| refused(file, text, &problems))?;
     Ok(matrix)

@@ -79,7 +79,7 @@ pub(super) fn number(value: f64, unit: &str) -> String {
     }
 }
 
-#[allow(clippy::cast_possible_truncation)] // of hours at most
+#[allow(clippy::cast_possible_truncation)] // a time of a few hours at most
 fn nanos(us: f64) -> u64 {
     (us.max(0.0) * 1e3) as u64
 }

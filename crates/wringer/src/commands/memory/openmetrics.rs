@@ -106,7 +106,7 @@ impl Exposition {
     }
 }
 
-/// Processes may call themselves anything.
+/// Escapes a label: the name of a process may have any characters.
 fn escaped(value: &str) -> String {
     let mut escaped = String::new();
     for c in value.chars() {

@@ -314,7 +314,7 @@ pub fn write_files(folder: &Path, context: &report::Context<'_>) -> Result<serde
 /// Makes a file of results; `fill` writes its content.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>) -> Outcome {
     let failed = |error: anyhow::Error| Failure::new(Exit::Failed, error.context(format!("write {}", path.display())));
     let file = host::files::create(path).map_err(|error| failed(error.into()))?;

@@ -50,7 +50,7 @@ impl Output {
         Ok(output)
     }
 
-    /// Without the lock, a second run would remove the open files of the first.
+    /// Locks the folder: without the lock, a second run would remove the open files of the first run.
     fn lock(&self) -> Result<(), Failure> {
         if self.ours.get().is_some() {
             return Ok(());
@@ -59,7 +59,7 @@ impl Output {
             Failure::new(Exit::Missing, anyhow::Error::new(error).context(format!("open {}", self.folder.display())))
         })?;
         match folder.try_lock() {
-            // On a file system without locks a second run is not noticed.
+            // on a file system without locks, a second run is not noticed
             Ok(()) | Err(fs::TryLockError::Error(_)) => {
                 let _ = self.ours.set(folder);
                 Ok(())

@@ -7,7 +7,7 @@ use experiment::{Arm, Experiment, Load};
 use lab::Workloads;
 use std::path::Path;
 
-/// More rows than any table has, so that a range up to the table's end is not empty here, whatever the later size of the table.
+/// A number of rows that no table has, so that a range up to the table's end is not empty here, whatever the later size of the table.
 pub const MANY_ROWS: u64 = 1 << 40;
 
 /// Reads each file once, relative to the folder of the experiment's file, and checks whether the arms can send it to their server.

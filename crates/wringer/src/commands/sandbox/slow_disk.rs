@@ -20,7 +20,7 @@ use squeeze::{access_lists, preloaded};
 #[serde(deny_unknown_fields)]
 pub struct SlowDisk {
     model: Model,
-    /// By a library in the server, where no layer can be mounted.
+    /// The mechanism of the delay: a layer, or a library in the server where no layer can be mounted.
     mechanism: DiskMechanism,
 }
 

@@ -175,7 +175,7 @@ pub(super) fn restart(args: &Start) -> Outcome {
     start_all(meant, &places, args)
 }
 
-/// How long a squeeze lasts by default.
+/// The time that a squeeze lasts by default.
 const SQUEEZED_FOR: Duration = Duration::from_secs(3600);
 
 fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, limits: Asked, disk: Option<SlowDisk>) -> Outcome {
@@ -241,14 +241,14 @@ fn begin(name: &str, command: Vec<String>, places: &Places) -> Begin {
     Begin { kind: Kind::Standing, command, resources: vec![Resource::Sandbox(name.into())], places: places.clone() }
 }
 
-/// A sandbox, or a primary with its replicas, as deployed.
+/// Starts a sandbox, or a primary with its replicas, with the options of the deployment.
 pub(super) fn start_members(sandbox: &Sandbox, places: &Places) -> Outcome {
     let members = sandbox.members();
     let start = |member: &Sandbox| start_sandbox(member, places, StartOptions::default(), &Asked::default());
     start_in_turn(&members, places, start)
 }
 
-/// When one of them does not start, the started ones are stopped again, the last one first.
+/// Starts the sandboxes one after the other. When one of them does not start, the started ones are stopped again, the last one first.
 fn start_in_turn(sandboxes: &[Sandbox], places: &Places, start: impl Fn(&Sandbox) -> Outcome) -> Outcome {
     for (count, sandbox) in sandboxes.iter().enumerate() {
         let Err(error) = start(sandbox) else { continue };

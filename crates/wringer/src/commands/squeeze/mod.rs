@@ -125,7 +125,7 @@ fn create(path: &std::path::Path) -> Result<std::fs::File, Failure> {
     })
 }
 
-/// How a disk can be made slow here; when not by a layer, with the reason.
+/// The mechanism by which a disk can be made slow here; if it is not a layer, also the reason.
 ///
 /// # Errors
 /// Exit code 3: no mechanism works.

@@ -162,7 +162,7 @@ fn cannot_be_had(check: Check) -> Failure {
     check.remedy.into_iter().fold(failure, Failure::hint)
 }
 
-/// Also returns what could not be checked.
+/// The slow disks, and a list of what could not be checked.
 fn disks(args: &Args, places: &Places, mechanism: DiskMechanism) -> Result<(Vec<Disk>, Vec<String>), Failure> {
     if args.disk.is_empty() {
         return Ok(Default::default());

@@ -178,7 +178,7 @@ fn attend(
             return Err(run::Error::WatchdogDied { id: run.id().clone() }.into());
         }
     }
-    // When the watchdog has ended a command, its status is no exit code of its own.
+    // if the watchdog has ended the command, the command's status is no exit code of its own
     run.neutralised().map_or(Ok(()), |reason| Err(ended_by_watchdog(&reason)))
 }
 
@@ -190,7 +190,7 @@ fn interrupted() -> Failure {
     Failure::message(Exit::Interrupted, "interrupted; everything is undone")
 }
 
-/// A failure after a signal is an interruption; a failure by the watchdog's work is the watchdog's.
+/// The failure to report: a failure by the watchdog's work is the watchdog's, and a failure after a signal is an interruption.
 fn explain(run: &Run, failure: Failure) -> Failure {
     match run.neutralised() {
         Some(reason) => ended_by_watchdog(&reason),
@@ -199,7 +199,7 @@ fn explain(run: &Run, failure: Failure) -> Failure {
     }
 }
 
-/// The launcher returns the exit status a moment after the command's end.
+/// Waits for the exit status, which the launcher returns a moment after the command's end.
 fn exit_code(run: &mut Run, child: &Child) -> Result<i32, Failure> {
     let deadline = Instant::now() + Duration::from_secs(10);
     while Instant::now() < deadline {
@@ -228,7 +228,7 @@ fn seen(layers: Vec<Layer>, before: &[Stats], disks: &[Disk]) -> Result<Vec<Disk
     .collect()
 }
 
-/// A program without the library ran at full speed: its result would be useless.
+/// Refuses the result if the library was not loaded: a program without it ran at full speed, and its result would be useless.
 fn refuse_not_loaded(disks: &[DiskSeen]) -> Outcome {
     if disks.iter().all(DiskSeen::was_loaded) {
         return Ok(());

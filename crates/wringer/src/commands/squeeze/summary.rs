@@ -29,14 +29,15 @@ pub struct Summary {
     pub cpu: Duration,
     /// Processes that the command left running, and that were ended.
     pub left_behind: usize,
-    /// With `--leave`: processes that live on.
+    /// With `--leave`: processes that the command left running, and that live on.
     pub left_running: usize,
     /// Processes that the caller has no right to end, or with `--leave` no right to give their CPUs back.
     pub not_ended: Vec<Identity>,
     pub asked: Asked,
     pub got: Got,
     pub account: Account,
-    /// The worst result for its open files. `None`: no open file was seen.
+    /// The worst result of all looks at the command's open files: their cached bytes, and how many are charged to others. `None`: no open file was
+    /// seen.
     pub cached_by_others: Option<ForeignCache>,
     /// The mechanisms by which memory, CPU quota and CPU set are limited.
     pub mechanisms: [Option<String>; 3],

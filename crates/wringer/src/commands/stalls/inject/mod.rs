@@ -105,7 +105,7 @@ fn ground(args: &Args, places: &Places) -> Result<Ground, Failure> {
 
 fn inject(args: &Args, asked: &Asked, ground: &Ground, places: Places) -> Outcome {
     signals::install()?;
-    // not the typed command line: flags of a connection may contain a password
+    // the typed command line is not stored, because flags of a connection may contain a password
     let sandbox = args.connection.named_sandbox().unwrap_or_default();
     let command = ["wringer", "stalls", "inject", "--sandbox", sandbox].map(str::to_owned).to_vec();
     // the run does not take the sandbox's lock: its server holds it

@@ -14,7 +14,7 @@ pub(super) struct Figures {
     pub(super) later_max_us: Option<Range>,
     /// Queries a second of the later loads; if there are none, of the first load.
     pub(super) queries_per_second: Option<Range>,
-    /// How many statements of one load stalled, without the query that emptied the list.
+    /// The number of statements of one load that stalled, without the query that emptied the list.
     pub(super) stalled: Option<Range>,
     pub(super) wait_free: Option<Range>,
 }
