@@ -39,7 +39,7 @@ pub struct Matrix {
 /// One setting of a matrix: an experiment of its own.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// Computed from what the setting runs: two settings that run the same have the same id.
+    /// The id is computed from everything that the setting runs: two settings that run the same have the same id.
     pub id: String,
     /// The value of each of [`Matrix::keys`], as it would be written in the file.
     pub values: BTreeMap<String, String>,

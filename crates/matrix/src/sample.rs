@@ -65,7 +65,7 @@ pub(crate) fn range(path: &str, node: &Node, problems: &Problems) -> Option<From
     Some(From::Range { at: node.at.clone(), low, high, is_log })
 }
 
-/// `count` different settings. Where the keys do not allow so many: fewer, and a problem is reported.
+/// `count` different settings. If the keys do not allow that many: fewer settings, and a problem is reported.
 pub(crate) fn choices(keys: &[Drawn], count: u32, at: &At, seed: u64, file: &Table, problems: &Problems) -> Choices {
     let mut found = Different::default();
     let parts: Vec<Vec<u32>> = keys.iter().map(|key| shuffled(&key.path, count, seed)).collect();

@@ -94,7 +94,7 @@ fn points(of: &Distribution) -> Vec<(f64, f64)> {
     points
 }
 
-/// Adds the points between `from`, which is there already, and `to`, and `to` itself.
+/// Adds the points between `from` and `to`, and then `to` itself; `from` was added before.
 fn divide(at: &impl Fn(f64) -> (f64, f64), from: (f64, f64), to: (f64, f64), points: &mut Vec<(f64, f64)>) {
     let middle = at((from.0 + to.0) / 2.0);
     let straight = (from.1 + to.1) / 2.0;

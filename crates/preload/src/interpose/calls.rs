@@ -140,7 +140,7 @@ fn syncing(descriptor: i32, real: impl FnOnce() -> c_int) -> c_int {
 
 unsafe fn vectors<'a>(first: *const Vector, count: c_int) -> &'a [Vector] {
     match usize::try_from(count) {
-        // SAFETY: the caller says that there are so many.
+        // SAFETY: the caller promises that there are `count` vectors.
         Ok(count) if count > 0 && !first.is_null() => unsafe { core::slice::from_raw_parts(first, count) },
         _ => &[],
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Columns of text.
 
-/// Aligns the first column to the left and the others to the right; the last one is not padded. Two blanks stand between columns.
+/// Aligns the first column to the left and the others to the right; the last column is not padded. Two blanks are between columns.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let last = head.len() - 1;
     let width = |column: usize| {

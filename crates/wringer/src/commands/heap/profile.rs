@@ -94,7 +94,7 @@ impl Profile {
     /// The place of the snapshot with this number.
     ///
     /// # Errors
-    /// Exit code 3: there is none, or it has no tree; those that have one are named.
+    /// Exit code 3: there is no snapshot with this number, or the snapshot has no tree; the message names the snapshots that have one.
     pub(super) fn place_of(&self, number: u64) -> Result<usize, Failure> {
         let has_number = |place: &usize| self.outline.snapshots.get(*place).is_some_and(|it| it.number == number);
         self.outline.with_trees().find(has_number).ok_or_else(|| {

@@ -130,7 +130,7 @@ fn slow_layers(run: &mut Run, prepared: &Prepared, args: &Args, library: &Path) 
     Ok(layers)
 }
 
-/// Sets the delay, and checks whether reads take as long as they should. Without a readable file of 1 MiB that is unknown.
+/// Sets the delay, and checks whether reads take as long as they should. If there is no readable file of 1 MiB, the check is left out.
 fn hold(run: &mut Run, layer: &mut SlowLayer, disk: &Disk, strict: bool) -> Result<Vec<Measured>, Failure> {
     let spinner = terminal::spinner(&format!("probing {}", disk.path.display()));
     let measured = layer.apply(run, &disk.model, probe_file(&disk.path).as_deref(), "command");
