@@ -17,8 +17,8 @@ pub enum Arrivals {
     Recorded { times: f64 },
 }
 
-/// A class of SQL statements. Classes are finer than sysbench's counters: statements whose text before the first parameter differs are in different
-/// classes.
+/// The name of a class of SQL statements, such as `point_select`; of a replay, the text of the statement without its values. Classes are finer than
+/// sysbench's counters.
 pub type Statement = String;
 
 /// Two latencies of the same work, with two starting points.

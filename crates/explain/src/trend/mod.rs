@@ -5,7 +5,7 @@
 //!
 //! | question | method | module |
 //! | --- | --- | --- |
-//! | how fast? | the median of the slopes between all pairs (Theil 1950, Sen 1968): a third of the readings may be wild | `sen` |
+//! | how fast? | the median of the slopes between all pairs (Theil 1950, Sen 1968): 29 % of the readings may be wild | `sen` |
 //! | how sure is that? | bootstrap of what the line leaves over, in blocks (Künsch 1989; their length: Politis and White 2004) and by a sieve (Bühlmann 1997) | `bootstrap` |
 //! | is there any trend? | Mann and Kendall's test, its variance corrected for autocorrelation (Hamed and Rao 1998) | `rank` |
 //!
