@@ -10,7 +10,7 @@
 //!
 //! Invariants:
 //! - While the run goes on, writes go to SQLite's write-ahead log and do not wait for the disk: the recorder must not disturb the storage that is
-//! being measured. [`Recording::finish`] merges the log into the file, so that one file is left.
+//!   being measured. [`Recording::finish`] merges the log into the file, so that one file is left.
 //! - A recording whose writer was killed is readable up to its last committed batch; it then lacks the `finished` mark.
 //! - The schema has a number. A file with a newer number is refused; its meaning is never guessed.
 //!

@@ -3,9 +3,9 @@
 //! the slope of the line may be from the true one. They are made in two ways, and the wider interval is used:
 //!
 //! - A moving-block bootstrap (Künsch 1989): the residuals of the line are cut into blocks, so that neighbours stay together, and the blocks are put
-//! in another order. It keeps every shape, such as sawteeth, but cuts variations that are slower than the length of a block.
+//!   in another order. It keeps every shape, such as sawteeth, but cuts variations that are slower than the length of a block.
 //! - A sieve bootstrap (Bühlmann 1997) of order 1: each value is a share of the value before it, plus a step that is drawn from the observed steps.
-//! The share is corrected for the bias that it has in short series (Marriott and Pope 1954).
+//!   The share is corrected for the bias that it has in short series (Marriott and Pope 1954).
 //!
 //! The seed is fixed: the same readings have the same interval.
 
