@@ -4,7 +4,7 @@
 use crate::plan::Plan;
 use crate::state::{Cell, CellState, Comparison, Setting, State, Value};
 use std::collections::BTreeMap;
-use verdict::{Repeat, judge};
+use verdict::{Repeat, judge, typical};
 
 /// Up to so many settings, all pairs are compared.
 const ALL_PAIRS: usize = 12;
@@ -44,14 +44,6 @@ fn summarise(setting: &mut Setting, cells: &[Cell]) {
         ..value
     });
     setting.figures = filled.collect();
-}
-
-fn typical(all: &[f64]) -> f64 {
-    let count = all.len().max(1) as f64;
-    match all.iter().all(|value| *value > 0.0) {
-        true => (all.iter().map(|value| value.ln()).sum::<f64>() / count).exp(),
-        false => all.iter().sum::<f64>() / count,
-    }
 }
 
 fn of<'c>(setting: &str, cells: &'c [Cell]) -> impl Iterator<Item = &'c Cell> {

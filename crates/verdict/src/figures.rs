@@ -37,3 +37,12 @@ impl Figure {
         Self { name: name.into(), unit: unit.into(), value, resolution: 0.0 }
     }
 }
+
+/// The typical value of several: their geometric mean; the plain mean where one of them is not above 0.
+pub fn typical(values: &[f64]) -> f64 {
+    let count = values.len().max(1) as f64;
+    match values.iter().all(|value| *value > 0.0) {
+        true => (values.iter().map(|value| value.ln()).sum::<f64>() / count).exp(),
+        false => values.iter().sum::<f64>() / count,
+    }
+}

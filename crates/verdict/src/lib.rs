@@ -32,7 +32,7 @@ mod limit;
 mod sides;
 pub mod within;
 
-pub use figures::{Figure, Repeat, THROUGHPUT};
+pub use figures::{Figure, Repeat, THROUGHPUT, typical};
 pub use judge::{FEWEST_REPEATS, judge};
 pub use judged::{Compared, Judged, NoVerdict, Verdict};
 pub use limit::{Held, Limit, LimitError};

@@ -33,16 +33,6 @@ pub(super) fn mallocs(cells: &[Cell]) -> Vec<&str> {
     names
 }
 
-/// The geometric mean; the plain mean if any value is not above 0.
-pub(super) fn typical(values: &[f64]) -> f64 {
-    let count = values.len() as f64;
-    if values.iter().all(|value| *value > 0.0) {
-        (values.iter().map(|value| value.ln()).sum::<f64>() / count).exp()
-    } else {
-        values.iter().sum::<f64>() / count
-    }
-}
-
 impl<'a> Group<'a> {
     /// The settings that this group's cells share, for a title; empty when nothing was asked for.
     pub(super) fn suffix(&self) -> String {

@@ -8,12 +8,13 @@ mod chart;
 mod groups;
 mod tables;
 
-use crate::html::{POLICY, STYLE, Text};
+use crate::html::{Text, head};
 use crate::show;
 use allocators::{Cell, Comparison, Recommendation};
 use chart::{Chart, Line, Point, Step};
-use groups::{Group, groups, mallocs, typical};
+use groups::{Group, groups, mallocs};
 use std::io::{self, Write};
+use verdict::typical;
 
 const PAGE_STYLE: &str = include_str!("../../assets/allocators.css");
 
@@ -39,15 +40,7 @@ pub struct AllocatorsPage<'a> {
 /// # Errors
 /// The errors of `out`.
 pub fn write_allocators_html(page: &AllocatorsPage<'_>, out: &mut impl Write) -> io::Result<()> {
-    write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<meta name=\"generator\" content=\"wringer {}\">\n\
-         <title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}{PAGE_STYLE}</style>\n</head>\n<body>\n",
-        Text(page.version),
-        Text(page.name),
-    )?;
+    head(page.version, page.name, PAGE_STYLE, out)?;
     writeln!(
         out,
         "<header class=\"top\"><div class=\"bar\"><span class=\"mark\">wringer</span><span class=\"name\">{}</span>\

@@ -38,7 +38,7 @@ const PAGE: &str = include_str!("../../assets/page.js");
 const MEMORY_STYLE: &str = include_str!("../../assets/memory.css");
 const MEMORY: &str = include_str!("../../assets/memory.js");
 /// A page may not fetch anything from anywhere, whatever the recording contains.
-pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
 
 /// The sections in the order of the page, one module for each topic.
@@ -85,7 +85,7 @@ pub fn write_html(context: &Context<'_>, out: &mut impl Write) -> io::Result<()>
 }
 
 /// Everything before the page's content. `style`: in addition to the style of every page.
-fn head(version: &str, title: &str, style: &str, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn head(version: &str, title: &str, style: &str, out: &mut impl Write) -> io::Result<()> {
     write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

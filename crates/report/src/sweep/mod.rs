@@ -5,7 +5,7 @@
 
 mod tables;
 
-use crate::html::{Json, POLICY, STYLE, Text};
+use crate::html::{Json, Text, head};
 use serde::Serialize;
 use serde_json::json;
 use std::io::{self, Write};
@@ -89,15 +89,7 @@ pub struct SweepVerdict {
 /// # Errors
 /// The errors of `out`.
 pub fn write_sweep_html(view: &SweepView, out: &mut impl Write) -> io::Result<()> {
-    write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<meta name=\"generator\" content=\"wringer {}\">\n\
-         <title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}{SWEEP_STYLE}</style>\n</head>\n<body>\n",
-        Text(&view.version),
-        Text(&view.name),
-    )?;
+    head(&view.version, &view.name, SWEEP_STYLE, out)?;
     writeln!(
         out,
         "<header class=\"top\"><div class=\"bar\"><span class=\"mark\">wringer</span><span class=\"name\">{}</span>\

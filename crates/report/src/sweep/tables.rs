@@ -152,10 +152,10 @@ fn typical(view: &SweepView, setting: usize, arm: &str, name: &str) -> String {
     let of = view.cells.iter().filter(|cell| cell.setting == setting).flat_map(|cell| &cell.figures);
     let figures: Vec<_> = of.filter(|figure| figure.arm == arm && figure.name == name).collect();
     let Some(first) = figures.first() else { return String::new() };
-    let values = || figures.iter().map(|figure| figure.value);
-    let logs = values().map(f64::ln).sum::<f64>() / figures.len() as f64;
-    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
-    let typical = if low > 0.0 { logs.exp() } else { values().sum::<f64>() / figures.len() as f64 };
+    let values: Vec<f64> = figures.iter().map(|figure| figure.value).collect();
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let typical = verdict::typical(&values);
     let unit = &first.unit;
     format!("{} <small>{} to {}</small>", shown(typical, unit), shown(low, unit), shown(high, unit))
 }

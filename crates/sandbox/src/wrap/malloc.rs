@@ -98,13 +98,9 @@ impl Malloc {
             Self::Setting(setting) => Some(setting.kind),
             Self::File { .. } => None,
         };
-        let settings = match self {
-            Self::Setting(setting) => setting.environment,
-            Self::File { .. } => &[],
-        };
         if asked.is_some() && asked == program.kind() {
             // jemalloc 3 in XtraDB 5.6 starts without a message, and writes "Invalid conf pair" into the server's log
-            if let Some((variable, value)) = settings.first() {
+            if let Some((variable, value)) = self.settings().first() {
                 let (name, program) = (self.name(), installation.program.display());
                 let what = format!(
                     "--malloc: {program} has its malloc in itself, and nothing says whether that one knows {variable}={value}, which {name} sets"
@@ -125,12 +121,15 @@ impl Malloc {
         MallocStart { name: self.name(), library: None, own, preload, folders, environment: self.environment() }
     }
 
-    fn environment(&self) -> Vec<(String, String)> {
-        let environment = match self {
+    fn settings(&self) -> &'static [(&'static str, &'static str)] {
+        match self {
             Self::Setting(setting) => setting.environment,
             Self::File { .. } => &[],
-        };
-        environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        }
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
+        self.settings().iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     fn start_with(&self, library: Option<PathBuf>, installation: &Installation) -> Result<MallocStart, Error> {

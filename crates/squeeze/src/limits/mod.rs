@@ -21,7 +21,7 @@ pub use apply::{Got, Limits};
 pub use measure::{CPU_US, Usage};
 pub use option_names::OptionNames;
 pub use page_cache::evict;
-pub use plan::{Change, Plan, plan};
+pub use plan::{Change, Plan, available_cpus, plan};
 pub use units::{CpuList, Cpus, Swap};
 
 use serde::{Deserialize, Serialize};

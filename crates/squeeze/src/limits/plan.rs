@@ -260,7 +260,8 @@ fn refused(what: impl Into<String>, hint: impl Into<String>) -> Error {
     Error::Refused { what: what.into(), hint: hint.into() }
 }
 
-fn available_cpus() -> CpuList {
+/// The CPUs that this process may run on.
+pub fn available_cpus() -> CpuList {
     use rustix::thread::{CpuSet, sched_getaffinity};
     let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     CpuList::of((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).filter_map(|cpu| u32::try_from(cpu).ok()))

@@ -3,26 +3,19 @@
 
 use crate::exit::{Exit, Failure};
 use ::allocators::Cpus;
+use squeeze::limits::{CpuList, available_cpus};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The number of CPUs on which this process may run.
 pub(super) fn of_host() -> u32 {
-    u32::try_from(allowed().len()).unwrap_or(1)
-}
-
-/// The numbers of the CPUs on which this process may run; they need not begin with 0.
-fn allowed() -> Vec<u32> {
-    let set = rustix::thread::sched_getaffinity(None).unwrap_or_else(|_| rustix::thread::CpuSet::new());
-    let most = rustix::thread::CpuSet::MAX_CPU;
-    let own: Vec<u32> = (0..most).filter(|cpu| set.is_set(*cpu)).filter_map(|cpu| u32::try_from(cpu).ok()).collect();
-    if own.is_empty() { vec![0] } else { own }
+    u32::try_from(available_cpus().numbers().len()).unwrap_or(1).max(1)
 }
 
 /// # Errors
 /// Exit code 3: a count is 0, or this machine does not have that many CPUs and one more for the load.
 pub(super) fn split(counts: &[u32]) -> Result<Vec<Cpus>, Failure> {
-    let all = in_order(&allowed(), Path::new("/sys/devices/system"));
+    let all = in_order(&available_cpus().numbers(), Path::new("/sys/devices/system"));
     let each = counts.iter().map(|count| {
         let most = u32::try_from(all.len()).unwrap_or(1).saturating_sub(1);
         if *count == 0 || *count > most {
@@ -54,22 +47,13 @@ fn in_order(allowed: &[u32], system: &Path) -> Vec<u32> {
     let nodes = fs::read_dir(system.join("node")).into_iter().flatten().flatten();
     let cpus_of = |entry: fs::DirEntry| -> Option<(u32, Vec<u32>)> {
         let node = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
-        Some((node, numbers(&read(entry.path().join("cpulist"))?)))
+        Some((node, read(entry.path().join("cpulist"))?.parse::<CpuList>().ok()?.numbers()))
     };
     let nodes: Vec<(u32, Vec<u32>)> = nodes.filter_map(cpus_of).collect();
     let node_of = |cpu: u32| nodes.iter().find(|(_, cpus)| cpus.contains(&cpu)).map_or(0, |(node, _)| *node);
     let mut all = allowed.to_vec();
     all.sort_by_key(|cpu| (node_of(*cpu), of(*cpu, "physical_package_id"), of(*cpu, "core_id"), *cpu));
     all
-}
-
-/// Reads a list of numbers as the kernel writes it: `0-3,8`.
-fn numbers(list: &str) -> Vec<u32> {
-    let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse().ok()?..=last.parse().ok()?)
-    };
-    list.trim().split(',').filter_map(range).flatten().collect()
 }
 
 #[cfg(test)]
@@ -95,12 +79,13 @@ mod tests {
         assert_eq!(in_order(&[0, 1, 2, 3, 4, 5, 6, 7], folder.path()), [0, 4, 2, 6, 1, 5, 3, 7]);
         assert_eq!(in_order(&[1, 2, 6], folder.path()), [2, 6, 1], "of those that this process may use");
         assert_eq!(in_order(&[3, 1], Path::new("/nowhere")), [1, 3]);
-        assert_eq!((numbers("0-2,8\n"), numbers("")), (vec![0, 1, 2, 8], vec![]));
+        assert_eq!("0-2,8\n".parse::<CpuList>().unwrap().numbers(), [0, 1, 2, 8]);
+        assert!("".parse::<CpuList>().is_err(), "a node without CPUs");
     }
 
     #[test]
     fn this_process_may_run_somewhere() {
-        let own = allowed();
+        let own = available_cpus().numbers();
         assert_eq!(u32::try_from(own.len()).unwrap(), of_host());
     }
 }
