@@ -14,6 +14,8 @@
 set -euo pipefail
 # shellcheck source=benches/allocators/common.sh
 . "$(dirname "$0")/common.sh"
+# shellcheck source=benches/sweeps/common.sh
+. "$(dirname "$0")/../sweeps/common.sh"
 servers="mariadb@10.11 mysql@9" mallocs=glibc,glibc-trim,jemalloc,jemalloc-background,tcmalloc threads=8,64,1024 thp=always,never repeat=3 time=5s idle=10s rows=100000
 kills=2 seed=1 minutes=45 consent=no json=$target/bench-allocators-whole.json
 take_flags "servers mallocs threads thp repeat time idle rows kills seed minutes consent json" "$@"
@@ -45,24 +47,6 @@ launch() {
         return 0
     done
 }
-state() { # state FILTER: of the matrix' state; nothing where there is none yet
-    [ ! -s "$folder/$to/sweep.json" ] || jq -c "$1" "$folder/$to/sweep.json"
-}
-done_cells() { state '[.cells[] | select(.state == "done")] | length'; }
-attempts='[.cells[] | select(.state == "done") | {key: .id, value: (.attempts | length)}] | from_entries'
-# cells that were done before and are no longer, or were begun again
-repeated() { # repeated BEFORE AFTER
-    jq -n --argjson before "${1:-{\}}" --argjson after "${2:-{\}}" '[$before | to_entries[] | select($after[.key] != .value)] | length'
-}
-# runs that are not over, sandboxes, and mounts of this home
-left() {
-    local runs sandboxes mounts
-    runs=$("$wringer" status -o json | jq '.runs | length')
-    sandboxes=$(find "$WRINGER_HOME/sandboxes" -mindepth 1 -maxdepth 1 ! -name '.*' 2>/dev/null | wc -l)
-    mounts=$(grep -c "$folder" /proc/self/mountinfo || true)
-    echo $((runs + sandboxes + mounts))
-}
-
 # a random moment: after so many cells, and so much of another one; a cell is the warm-up, the ladder, a burst of 15 s, the rest, and some seconds for the server
 cell_s=$(jq -n --arg time "${time%s}" --arg idle "${idle%s}" --argjson loads "$loads" '(($time | tonumber? // 10) * ($loads + 1) + ($idle | tonumber? // 15) + 20) | floor')
 moments() { # as many lines as kills, in order: DONE SECONDS
@@ -82,11 +66,11 @@ for server in $servers; do
     begun=$(date +%s) killed=0 again=0 at_kills='' ended=''
     say "$server: $cells cells, killed $kills times"
     while read -r after seconds; do
-        known=$(state "$attempts")
+        known=$(state "$folder/$to" "$attempts")
         launch
         now=0
         while kill -0 "$pid" 2>/dev/null; do
-            now=$(done_cells)
+            now=$(done_cells "$folder/$to")
             [ "${now:-0}" -lt "$after" ] || break
             sleep 0.5
         done
@@ -100,19 +84,19 @@ for server in $servers; do
         fi
         wait "$pid" 2>/dev/null || true
         pid=
-        again=$((again + $(repeated "$known" "$(state "$attempts")")))
+        again=$((again + $(repeated "$known" "$(state "$folder/$to" "$attempts")")))
         # it has refused to begin: nothing to kill
         if [ ! -s "$folder/$to/sweep.json" ] && grep -q '^error' "$folder/said"; then
             ended=$(grep -m1 '^error' "$folder/said")
             break
         fi
     done < <(moments)
-    known=$(state "$attempts")
+    known=$(state "$folder/$to" "$attempts")
     code=0
     launch
     wait "$pid" || code=$?
     pid=
-    again=$((again + $(repeated "$known" "$(state "$attempts")")))
+    again=$((again + $(repeated "$known" "$(state "$folder/$to" "$attempts")")))
     took=$(($(date +%s) - begun))
     if [ "$code" -ne 0 ] || [ ! -s "$folder/answer" ]; then
         echo "$server: failed with exit code $code: ${ended:-$(tail -n 5 "$folder/said")}"
@@ -121,10 +105,10 @@ for server in $servers; do
     # it may have refused in JSON
     jq -e .cells "$folder/answer" >/dev/null 2>&1 || echo '{"cells":[]}' >"$folder/answer"
     after=$(cat "$of_host")
-    finished=$(done_cells)
-    counted=$(state '[.cells[] | select([.attempts[] | select(.end == "counts")] | length == 1)] | length')
+    finished=$(done_cells "$folder/$to")
+    counted=$(state "$folder/$to" '[.cells[] | select([.attempts[] | select(.end == "counts")] | length == 1)] | length')
     jq -c --arg server "$server" --argjson cells "$cells" --argjson loads "$loads" --argjson kills "$kills" --argjson killed "$killed" --argjson again "$again" --arg at_kills "$at_kills" \
-        --argjson counted "${counted:-0}" --argjson finished "${finished:-0}" --argjson left "$(left)" --arg before "$before" --arg after "$after" --argjson took "$took" --argjson minutes "$minutes" \
+        --argjson counted "${counted:-0}" --argjson finished "${finished:-0}" --argjson left "$(left "$folder")" --arg before "$before" --arg after "$after" --argjson took "$took" --argjson minutes "$minutes" \
         --argjson seed "$seed" --argjson turns_off "$(case $server in mariadb*) echo true ;; *) echo false ;; esac)" '
         def huge: [.footprint[].anon_huge_bytes | numbers] | max // 0;
         [.cells[] | [.malloc, .thp, .cpus, .block]] as $ids

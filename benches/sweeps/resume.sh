@@ -10,8 +10,8 @@
 # Some 15 minutes, and as long again for the writes. Needs jq. One line for each part; --json writes them to FILE as one object. WRINGER names
 # the program, without it the release build's. Exit code 1: a cell was lost or repeated, something was left, or the time was off by more than 20 %.
 set -euo pipefail
-# shellcheck source=benches/common.sh
-. "$(dirname "$0")/../common.sh"
+# shellcheck source=benches/sweeps/common.sh
+. "$(dirname "$0")/common.sh"
 blocks=10 kills=20 seed=1 writes=yes json='' folder=/var/tmp
 take_flags "blocks kills seed writes json folder" "$@"
 need_program jq
@@ -65,28 +65,6 @@ exec_matrix() { # of a background process: becomes the program
     exec "$wringer" matrix run "$work/cells.toml" --to "$work/$1" --wait 0s --in-turn --quiet >/dev/null 2>&1
 }
 
-# of the matrix in FOLDER: what jq makes of its state; nothing where there is none yet
-state() { # state FOLDER FILTER
-    [ ! -s "$work/$1/sweep.json" ] || jq -c "$2" "$work/$1/sweep.json"
-}
-
-done_cells() { state "$1" '[.cells[] | select(.state == "done")] | length'; }
-attempts='[.cells[] | select(.state == "done") | {key: .id, value: (.attempts | length)}] | from_entries'
-
-# cells that were done before and were begun again, or are lost
-repeated() { # repeated BEFORE AFTER
-    jq -n --argjson before "${1:-{\}}" --argjson after "${2:-{\}}" '[$before | to_entries[] | select($after[.key] != .value)] | length'
-}
-
-# runs that are not over, sandboxes, and mounts of this home
-left() {
-    local runs sandboxes mounts
-    runs=$("$wringer" status -o json | jq '.runs | length')
-    sandboxes=$(find "$WRINGER_HOME/sandboxes" -mindepth 1 -maxdepth 1 ! -name '.*' 2>/dev/null | wc -l)
-    mounts=$(grep -c "$work" /proc/self/mountinfo || true)
-    echo $((runs + sandboxes + mounts))
-}
-
 result='{}' bad=0
 note() { # note NAME OBJECT
     result=$(jq -c --arg name "$1" --argjson value "$2" '.[$name] = $value' <<<"$result")
@@ -95,9 +73,9 @@ note() { # note NAME OBJECT
 
 judge() { # judge NAME FOLDER KILLS REPEATED
     local lost twice rest
-    lost=$((cells - $(done_cells "$2")))
-    twice=$(state "$2" '[.cells[] | select([.attempts[] | select(.end == "counts")] | length != 1)] | length')
-    rest=$(left)
+    lost=$((cells - $(done_cells "$work/$2")))
+    twice=$(state "$work/$2" '[.cells[] | select([.attempts[] | select(.end == "counts")] | length != 1)] | length')
+    rest=$(left "$work")
     note "$1" "{\"cells\":$cells,\"kills\":$3,\"lost\":$lost,\"not_counted_once\":$twice,\"begun_again\":$4,\"left\":$rest}"
     [ $((lost + twice + $4 + rest)) -eq 0 ] || bad=1
 }
@@ -108,8 +86,8 @@ exec_matrix whole &
 pid=$!
 told_us= began=
 while kill -0 "$pid" 2>/dev/null; do
-    if [ -z "$told_us" ] && [ "$(state whole '[.cells[] | select(.block == 1 and .state != "done")] | length')" = 0 ]; then
-        told_us=$(state whole '.remaining.us // 0') began=${EPOCHREALTIME/./}
+    if [ -z "$told_us" ] && [ "$(state "$work/whole" '[.cells[] | select(.block == 1 and .state != "done")] | length')" = 0 ]; then
+        told_us=$(state "$work/whole" '.remaining.us // 0') began=${EPOCHREALTIME/./}
     fi
     sleep 0.2
 done
@@ -124,7 +102,7 @@ say "$kills kills at random moments"
 RANDOM=$seed
 killed=0 again=0
 while [ "$killed" -lt "$kills" ]; do
-    before=$(state killed "$attempts")
+    before=$(state "$work/killed" "$attempts")
     exec_matrix killed &
     pid=$!
     # from at once to about four cells
@@ -132,23 +110,23 @@ while [ "$killed" -lt "$kills" ]; do
     if kill -9 "$pid" 2>/dev/null; then killed=$((killed + 1)); fi
     wait "$pid" 2>/dev/null || true
     pid=
-    again=$((again + $(repeated "$before" "$(state killed "$attempts")")))
-    [ "$(done_cells killed)" != "$cells" ] || break
+    again=$((again + $(repeated "$before" "$(state "$work/killed" "$attempts")")))
+    [ "$(done_cells "$work/killed")" != "$cells" ] || break
 done
-before=$(state killed "$attempts")
+before=$(state "$work/killed" "$attempts")
 matrix killed >/dev/null
-again=$((again + $(repeated "$before" "$(state killed "$attempts")")))
+again=$((again + $(repeated "$before" "$(state "$work/killed" "$attempts")")))
 judge killed killed "$killed" "$again"
 
 if [ "$writes" = yes ] && [ -n "${WRINGER_WITH_FAILPOINTS:-}" ]; then
     say "a kill before and after every write of the state"
     killed=0 again=0
     # of each call the first and second are those of its beginning, then come a cell that begins and a cell that has ended
-    while [ "$(done_cells written)" != "$cells" ]; do
+    while [ "$(done_cells "$work/written")" != "$cells" ]; do
         for at in 1 2 3 4 5 6; do
-            before=$(state written "$attempts")
+            before=$(state "$work/written" "$attempts")
             WRINGER_CRASH_AT_STATE=$at matrix written "$WRINGER_WITH_FAILPOINTS" >/dev/null 2>&1 || killed=$((killed + 1))
-            again=$((again + $(repeated "$before" "$(state written "$attempts")")))
+            again=$((again + $(repeated "$before" "$(state "$work/written" "$attempts")")))
         done
     done
     matrix written >/dev/null
