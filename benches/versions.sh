@@ -120,27 +120,26 @@ for pair in $(seq "$pairs"); do
     [ "$only" = load ] || { one "${both[@]:0:2}"; one "${both[@]:2:2}"; }
 done
 mkdir -p "$(dirname "$json")"
-python3 - "$work/figures" "$json" <<'PYTHON'
-import json, math, sys
+PYTHONPATH=$here/benches python3 - "$work/figures" "$json" <<'PYTHON'
+import json, sys
+
+from paired import interval
+
 figures = {}
 for line in open(sys.argv[1]):
     version, rest = line.split(" ", 1)
     name, value = rest.rsplit(" ", 1)
     figures.setdefault(name, {}).setdefault(version, []).append(float(value))
-STUDENT = [0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09]
 rows = []
 print(f"{'':<22} {'before':>12} {'after':>12} {'ratio':>7}  95 % interval")
 for name, both in figures.items():
-    logs = [math.log(after / before) for after, before in zip(both["after"], both["before"])]
-    count, mean = len(logs), sum(logs) / len(logs)
-    spread = math.sqrt(sum((value - mean) ** 2 for value in logs) / max(count - 1, 1))
-    half = (STUDENT[count - 1] if count <= len(STUDENT) else 2.0) * spread / math.sqrt(count) if count > 1 else math.inf
-    ratio, low, high = math.exp(mean), math.exp(mean - half), math.exp(mean + half) if half < 700 else math.inf
+    pairs = list(zip(both["after"], both["before"]))
+    ratio, low, high = interval(pairs)
     verdict = "no difference shown" if low <= 1 <= high else "a difference"
     if high - low > 0.05 * ratio:
         verdict += ", wide"
     middle = [sorted(both[version])[len(both[version]) // 2] for version in ("before", "after")]
-    print(f"{name:<22} {middle[0]:>12.6g} {middle[1]:>12.6g} {ratio:>7.3f}  {low:.3f} to {high:.3f}  {verdict}, {count} pairs")
+    print(f"{name:<22} {middle[0]:>12.6g} {middle[1]:>12.6g} {ratio:>7.3f}  {low:.3f} to {high:.3f}  {verdict}, {len(pairs)} pairs")
     rows.append({"name": name, **both, "ratio": ratio, "ratio_low": low, "ratio_high": high, "verdict": verdict})
 json.dump({"schema": 1, "rows": rows}, open(sys.argv[2], "w"), indent=1)
 PYTHON

@@ -32,7 +32,6 @@ if [ "${1:-}" = "test" ]; then
     need zstd zstd
     need mariadb-backup mariadb-backup
     need openssl openssl
-    need strace strace
     need fincore util-linux-extra
     need qemu-system-x86_64 qemu-system-x86
     need musl-gcc musl-tools
@@ -40,6 +39,8 @@ if [ "${1:-}" = "test" ]; then
     need java default-jre-headless
     need xz xz-utils
     PATH=$PATH:/usr/sbin:/sbin need mke2fs e2fsprogs
+    PATH=$PATH:/usr/sbin:/sbin need mkfs.xfs xfsprogs
+    PATH=$PATH:/usr/sbin:/sbin need mkfs.btrfs btrfs-progs
 fi
 
 [ -z "$missing" ] && exit 0

@@ -16,8 +16,8 @@
 #   ps, smem     resident memory of all processes added up by ps, which counts shared memory again in each; the Pss that smem adds up, and how long smem takes
 #   tuner        what MySQLTuner says is the maximum reached
 set -euo pipefail
-# shellcheck source=benches/load/common.sh
-. "$(dirname "$0")/../load/common.sh"
+# shellcheck source=benches/memory/common.sh
+. "$(dirname "$0")/common.sh"
 servers="mariadb@10.11 mariadb@11.4 mysql@9 xtradb postgresql@15 postgresql@18" json=$target/bench-memory.json
 take_flags "servers json" "$@"
 need_program jq
@@ -47,19 +47,17 @@ by_smem() { # KiB and milliseconds, or nothing
 by_tuner() { # of MariaDB and MySQL; nothing of the others, nor where the client on this machine cannot log in (MariaDB's, into MySQL 9)
     command -v mysqltuner >/dev/null || return 0
     case $server in postgresql*) return 0 ;; esac
-    # by its port: with a socket it also names port 0, and Debian's clients then refuse
-    timeout 60 mysqltuner --nocolor --host 127.0.0.1 --port "$MYSQL_TCP_PORT" --forcemem "$(free -m | awk '/^Mem/ { print $2 }')" --forceswap 0 \
-        --user "$user" --pass "${MYSQL_PWD:-}" 2>/dev/null | sed -n 's/.*Maximum reached memory usage: \([^ ]*\).*/\1/p' || true
+    mysql_tuner 2>/dev/null | sed -n 's/.*Maximum reached memory usage: \([^ ]*\).*/\1/p' || true
 }
 look() { # look STATE
     local account ps smem tuner
     account=$("$wringer" memory account --sandbox bench -o json)
     ps=$(by_ps) smem=$(by_smem) tuner=$(by_tuner)
     jq -nc --arg server "$server" --arg state "$1" --arg tuner "$tuner" --arg smem "$smem" --argjson ps "$ps" --argjson aim "$(aim "$server")" \
-        --argjson account "$account" '
-        ($smem | split(" ") | map(tonumber)) as $smem | {server: $server, state: $state, aim: $aim,
+        --argjson account "$account" "$def_held"'
+        ($smem | split(" ") | map(tonumber)) as $smem | ($account | held) as $held | {server: $server, state: $state, aim: $aim,
             kernel_total_bytes: $account.kernel_total_bytes, explained_share: $account.explained_share, unexplained_bytes: $account.unexplained_bytes,
-            uncertainty_bytes: $account.uncertainty_bytes, held_us: ([$account.probes[].held_us] | add), held_us_max: ([$account.probes[].held_us_max] | max),
+            uncertainty_bytes: $account.uncertainty_bytes, held_us: ([$held[].held_us] | add // 0), held_us_max: ([$held[].held_us_max] | max // 0),
             largest_unnamed: ($account.unexplained[0].mappings[0] // null), ps_bytes: ($ps * 1024),
             smem_bytes: (if $smem[0] then $smem[0] * 1024 else null end), smem_ms: ($smem[1] // null), mysqltuner_reached: $tuner}' >>"$json"
     tail -1 "$json" | jq -r '
@@ -72,12 +70,12 @@ look() { # look STATE
         awk -F'\t' '{ printf "%-15s %-6s %9s %9s %-10s %11s %7s %7s %9s %18s %8s  %s\n", $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12 }'
 }
 burst() { # sorts and temporary tables, eight at once, twice
-    local statement one
+    local statement
     case $server in
         postgresql*) statement="SELECT count(*) FROM (SELECT k, c FROM sbtest1 ORDER BY c, k OFFSET 1) AS s" ;;
         *) statement="SELECT COUNT(*) FROM (SELECT k, c, COUNT(*) FROM sbtest1 GROUP BY c, k, id ORDER BY c LIMIT 1000000) AS s" ;;
     esac
-    for one in 1 2 3 4 5 6 7 8; do "$wringer" sandbox use bench "$statement; $statement" >/dev/null 2>&1 & done
+    for _ in 1 2 3 4 5 6 7 8; do "$wringer" sandbox use bench "$statement; $statement" >/dev/null 2>&1 & done
     wait
 }
 
@@ -88,10 +86,7 @@ for server in $servers; do
         echo "$server: left out: $(grep -m1 error "$home/said" || tail -1 "$home/said")"
         continue
     fi
-    eval "$("$wringer" sandbox export bench env)"
-    WRINGER_DSN=$("$wringer" sandbox export bench dsn)
-    user=$(printf '%s' "$WRINGER_DSN" | sed 's|^[a-z]*://\([^:@]*\).*|\1|')
-    export WRINGER_DSN
+    addressed
     "$wringer" fill --table-size=100000 >"$home/said" 2>&1 || { cat "$home/said" >&2; exit 4; }
     sleep 3
     look idle
@@ -102,6 +97,6 @@ for server in $servers; do
     wait $load || true
     burst
     look burst
-    "$wringer" sandbox delete --force bench >/dev/null 2>&1
+    gone
 done
 echo "the same as JSON, a line for each row: $json" >&2

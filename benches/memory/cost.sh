@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # What does looking at a server's memory cost the server? `wringer memory account` beside what is used for it elsewhere, each on the same server, in turn.
 #
-#   benches/memory/cost.sh [--backends N] [--repeat N] [--pairs N] [--only "PART ..."] [--seed N] [--json FILE]
+#   benches/memory/cost.sh [--backends N] [--clients N] [--repeat N] [--pairs N] [--only "PART ..."] [--seed N] [--json FILE]
 #
 # PART (all of them): `postgresql`, N backends (200) that each have read all of some 417 MiB of shared_buffers; `waits`, how long a thread that maps and unmaps
-# memory waits while its process is read; `mariadb`, beside MySQLTuner; `record`, throughput of point selects without and with `wringer memory record --interval 1s`.
-# Sandboxes of its own, deleted afterwards. As root, some seven minutes, of which a busy machine makes more. Needs jq, python3, psql. A peer that
+# memory waits while its process is read; `mariadb`, with 4 GiB in its buffer pool, and `mysql`, with N connections (1000), beside MySQLTuner; `record`, throughput of point selects without and with `wringer memory record --interval 1s`.
+# Sandboxes of its own, deleted afterwards. As root, some ten minutes, of which a busy machine makes more. Needs jq, python3, psql. A peer that
 # is not installed is left out, and named (Debian: smem, mysqltuner, which needs mysqladmin of mariadb-client).
 #
 # What the rows mean:
@@ -15,25 +15,16 @@
 #   smem, tuner    smem of all processes of this machine; MySQLTuner
 #   total          how far the sum of `account` is from that of --deep right after it (aim: 3 %), and how often inside its own uncertainty (aim: 19 of 20)
 #   wait           the longest of one mmap(2) and munmap(2) in a process of 417 MiB, while nobody and while each of them reads
-#   throughput     with a recording / without, in turn, Student's 95 % interval (aim: 0.99)
+#   throughput     with a recording / without, in turn beside one load (benches/paired.py), until the 95 % interval is 1 % to either side, or N pairs (40); aim: 0.99
 set -euo pipefail
-# shellcheck source=benches/load/common.sh
-. "$(dirname "$0")/../load/common.sh"
-backends=200 repeat=20 pairs=6 only="postgresql waits mariadb record" seed=1 json=$target/bench-memory-cost.json
-take_flags "backends repeat pairs only seed json" "$@"
+# shellcheck source=benches/memory/common.sh
+. "$(dirname "$0")/common.sh"
+backends=200 clients=1000 repeat=20 pairs=40 only="postgresql waits mariadb mysql record" seed=1 json=$target/bench-memory-cost.json
+take_flags "backends clients repeat pairs only seed json" "$@"
 need_root "other users' processes are read"
 for program in jq python3 psql; do need_program "$program" "${program/psql/postgresql-client}"; done
 need_wringer
-own_home
-held=()
-ended() {
-    [ ${#held[@]} = 0 ] || kill "${held[@]}" 2>/dev/null || true
-    clean 2>/dev/null
-}
-trap ended EXIT
-trap 'exit 130' INT TERM HUP
-mkdir -p "$(dirname "$json")"
-: >"$json"
+own_home_and_children
 
 row() { # row PART NAME VALUES...: for the table at the end
     printf '%s\t' "$@" | sed 's/\t$/\n/' >>"$home/rows"
@@ -61,26 +52,16 @@ account() { # account PART NAME FLAGS...: its time, and what it held
     shift 2
     ms=$(milliseconds "$wringer" --quiet memory account --sandbox bench -o json "$@")
     [ -s "$home/out" ] || { cat "$home/said" >&2; exit 4; }
-    row "$part" "$name" "$ms" "$(jq -r '[([.probes[].held_us] | add / 1000), ([.probes[].held_us_max] | max / 1000), .kernel_total_bytes, .uncertainty_bytes] | @tsv' "$home/out")"
-}
-deployed() { # deployed SERVER SETTING...
-    local server=$1 setting options=()
-    shift
-    for setting in "$@"; do options+=(-c "$setting"); done
-    "$wringer" --quiet sandbox deploy "$server" --name bench --start "${options[@]}" >"$home/said" 2>&1 || { cat "$home/said" >&2; exit 4; }
-    eval "$("$wringer" sandbox export bench env)"
-    WRINGER_DSN=$("$wringer" sandbox export bench dsn)
-    export WRINGER_DSN
-}
-gone() {
-    "$wringer" --quiet sandbox delete --force bench >/dev/null 2>&1
+    row "$part" "$name" "$ms" "$(jq -r "$def_held"'[(held | map(.held_us) | add / 1000), (held | map(.held_us_max) | max / 1000), .kernel_total_bytes, .uncertainty_bytes] | @tsv' "$home/out")"
 }
 
 part_postgresql() {
     echo "cost.sh: PostgreSQL with $backends backends" >&2
     deployed postgresql@15 shared_buffers=512MB max_connections=$((backends + 20)) autovacuum=off
     # four tables: one of more than a quarter of shared_buffers would be read through a small ring of pages
-    "$wringer" --quiet fill --tables=4 --size=417M >"$home/said" 2>&1 || { cat "$home/said" >&2; exit 4; }
+    must "$wringer" --quiet fill --tables=4 --size=417M
+    # the whole tables, and each backend itself: an index alone would answer, and parallel workers would read the most
+    export PGOPTIONS="-c enable_indexscan=off -c enable_indexonlyscan=off -c enable_bitmapscan=off -c max_parallel_workers_per_gather=0"
     mkfifo "$home/hold"
     exec 9<>"$home/hold"
     local nth
@@ -98,8 +79,14 @@ part_postgresql() {
         sleep 0.5
     done
     [ "$nth" -lt 240 ] || { echo "the backends did not come to rest: $(tail -1 "$home/psql")" >&2; exit 4; }
-    local pids round
+    unset PGOPTIONS
+    local pids round touched statuses
     read -ra pids <<<"$(server_pids)"
+    statuses=("${pids[@]/#//proc/}")
+    statuses=("${statuses[@]/%//status}")
+    # all but a few processes of the server's own have touched the shared memory
+    touched=$(awk '/^RssShmem/ && $2 > 300 * 1024 {n++} END {print n + 0}' "${statuses[@]}")
+    [ "$touched" -ge "$backends" ] || { echo "only $touched of $backends backends have read all" >&2; exit 4; }
     for round in $(seq "$repeat"); do
         account postgresql account
         account postgresql deep --deep
@@ -167,64 +154,71 @@ PYTHON
 }
 
 part_mariadb() {
-    echo "cost.sh: MariaDB beside MySQLTuner" >&2
-    deployed mariadb@10.11 innodb_buffer_pool_size=512M
-    "$wringer" --quiet fill --tables=4 --size=300M >"$home/said" 2>&1
-    local round user took
-    user=$(printf '%s' "$WRINGER_DSN" | sed 's|^[a-z]*://\([^:@]*\).*|\1|')
-    for round in $(seq 5); do
-        account mariadb account
-        if command -v mysqltuner >/dev/null; then
-            took=$(milliseconds timeout 60 mysqltuner --nocolor --skippassword --socket "$MYSQL_UNIX_PORT" --user "$user" --pass "${MYSQL_PWD:-}")
-            if ! grep -q 'reached memory usage' "$home/out"; then
-                echo "left out: MySQLTuner, which said nothing of memory: $(cat "$home/said" "$home/out" | tail -1)"
-                break
-            fi
-            row mariadb tuner "$took"
+    echo "cost.sh: MariaDB with 4 GiB in its buffer pool, beside MySQLTuner" >&2
+    deployed mariadb@10.11 innodb_buffer_pool_size=4608M
+    must "$wringer" --quiet fill --tables=4 --size=4G
+    beside_tuner mariadb
+    gone
+}
+
+part_mysql() {
+    echo "cost.sh: MySQL with $clients connections, beside MySQLTuner" >&2
+    deployed mysql@9 innodb_buffer_pool_size=256M max_connections=$((clients + 20))
+    must "$wringer" --quiet fill --table-size=100000
+    # each connection works once in ten seconds
+    "$wringer" --quiet load oltp_point_select --table-size=100000 --threads="$clients" --rate=$((clients / 10)) --time=600 >/dev/null 2>"$home/said" &
+    held=($!)
+    local nth sessions=0
+    for nth in $(seq 240); do
+        sleep 0.5
+        sessions=$("$wringer" sandbox use bench "SHOW STATUS LIKE 'Threads_connected'" | grep -o '[0-9]*$')
+        [ "$sessions" -lt "$clients" ] || break
+    done
+    [ "$sessions" -ge "$clients" ] || { echo "only $sessions of $clients connections: $(tail -1 "$home/said")" >&2; exit 4; }
+    beside_tuner mysql
+    kill "${held[@]}"
+    wait "${held[@]}" || true
+    held=()
+    gone
+}
+
+beside_tuner() { # beside_tuner PART: five times
+    local took tuner=yes
+    command -v mysqltuner >/dev/null || tuner=no
+    for _ in 1 2 3 4 5; do
+        account "$1" account
+        [ $tuner = yes ] || continue
+        took=$(milliseconds mysql_tuner)
+        if grep -q 'reached memory usage' "$home/out"; then
+            row "$1" tuner "$took"
+        else
+            echo "left out beside $1: MySQLTuner, which said nothing of memory: $(cat "$home/said" "$home/out" | tail -1)"
+            tuner=no
         fi
     done
-    gone
 }
 
 part_record() {
     echo "cost.sh: point selects beside a recording" >&2
     deployed mariadb@10.11 innodb_buffer_pool_size=128M
-    "$wringer" --quiet fill --table-size=100000 >"$home/said" 2>&1
+    must "$wringer" --quiet fill --table-size=100000
     "$wringer" load oltp_point_select --threads=4 --time=5 --table-size=100000 >/dev/null 2>&1
-    local pair which order
-    for pair in $(seq "$pairs"); do
-        order="without with"
-        [ $((pair % 2)) = 1 ] || order="with without"
-        for which in $order; do
-            if [ "$which" = with ]; then
-                "$wringer" --quiet memory record --sandbox bench --interval 1s --to "$home/recorded.$pair" >/dev/null 2>"$home/said.record" &
-                held=($!)
-                sleep 1.5
-            fi
-            "$wringer" load oltp_point_select --threads=4 --time=10 --table-size=100000 --rand-seed="$seed" -o json >"$home/load" 2>"$home/said" || { cat "$home/said" >&2; exit 4; }
-            if [ "$which" = with ]; then
-                kill -TERM "${held[@]}"
-                wait "${held[@]}" || { cat "$home/said.record" >&2; exit 4; }
-                held=()
-            fi
-            row record "$which" "$(jq '[.. | objects | .queries_per_second? // empty | numbers] | first' "$home/load")"
-        done
-    done
+    python3 "$here/benches/paired.py" "$wringer" 5 "$pairs" 0.01 "$seed" oltp_point_select --threads=4 --table-size=100000 -- \
+        "$wringer" --quiet memory record --sandbox bench --interval 1s --time 5s --to "$home/recorded" --force >"$home/record.json"
     gone
 }
 
 for part in $only; do "part_$part"; done
 for peer in smem mysqltuner; do command -v "$peer" >/dev/null || echo "left out: $peer is not installed"; done
-python3 - "$home/rows" "$json" "$backends" "$seed" <<'PYTHON'
-import json, math, statistics, sys
+PYTHONPATH=$here/benches python3 - "$home/rows" "$json" "$backends" "$seed" "$home/record.json" <<'PYTHON'
+import json, os, statistics, sys
 rows = {}
 for line in open(sys.argv[1]):
     part, name, *values = line.split()
     rows.setdefault(part, {}).setdefault(name, []).append([float(value) for value in values])
-STUDENT = [0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09]
 out = {"schema": 1, "backends": int(sys.argv[3]), "seed": int(sys.argv[4])}
 middle = lambda name, of, nth=0: statistics.median(row[nth] for row in of[name])
-for part in ("postgresql", "mariadb"):
+for part in ("postgresql", "mariadb", "mysql"):
     of = rows.get(part, {})
     for name in of:
         it = {"ms": [row[0] for row in of[name]], "ratio_to_account": middle(name, of) / middle("account", of)}
@@ -252,13 +246,10 @@ for name, values in rows.get("waits", {}).items():
     waits = [row[0] / 1000 for row in values]
     print(f"wait        {name:<8} longest {max(waits):.2f} ms, half of the readings below {statistics.median(waits):.2f} ms")
     out.setdefault("waits", {})[name] = {"longest_ms": waits}
-if "record" in rows:
-    logs = [math.log(w[0] / o[0]) for w, o in zip(rows["record"]["with"], rows["record"]["without"])]
-    mean, count = statistics.mean(logs), len(logs)
-    half = (STUDENT[count - 1] if count <= len(STUDENT) else 2.0) * statistics.stdev(logs) / math.sqrt(count) if count > 1 else math.inf
-    ratio, low, high = math.exp(mean), math.exp(mean - half), math.exp(min(mean + half, 700))
-    print(f"throughput  with a recording / without: {ratio:.3f}, 95 % interval {low:.3f} to {high:.3f}, {count} pairs (aim 0.99){' MISS' if ratio < 0.99 else ''}")
-    out["record"] = {**rows["record"], "ratio": ratio, "ratio_low": low, "ratio_high": high}
+if os.path.exists(sys.argv[5]):
+    out["record"] = it = json.load(open(sys.argv[5]))
+    verdict = "" if it["ratio_low"] > 0.99 else " MISS" if it["ratio_high"] < 0.99 else " not decided"
+    print(f"throughput  with a recording / without: {it['ratio']:.4f}, 95 % interval {it['ratio_low']:.4f} to {it['ratio_high']:.4f}, {len(it['pairs'])} pairs (aim 0.99){verdict}")
 json.dump(out, open(sys.argv[2], "w"), indent=1)
 PYTHON
 echo "the same as JSON: $json" >&2

@@ -8,22 +8,15 @@
 # (data in a folder that goes, on 127.0.0.1:N, 19190) scrapes it, and each query of the dashboard is asked as Grafana would. As root, a minute. Needs jq, python3 and
 # prometheus (Debian's package is enough; it need not be installed as a service). Exit code 1: a query has no data.
 set -euo pipefail
-# shellcheck source=benches/load/common.sh
-. "$(dirname "$0")/../load/common.sh"
+# shellcheck source=benches/memory/common.sh
+. "$(dirname "$0")/common.sh"
 server=postgresql@15 port=19190 json=$target/bench-memory-grafana.json
 take_flags "server port json" "$@"
 for program in jq python3 prometheus; do need_program "$program"; done
 need_wringer
-own_home
-children=()
-ended() {
-    [ ${#children[@]} = 0 ] || kill "${children[@]}" 2>/dev/null || true
-    clean 2>/dev/null
-}
-trap ended EXIT
-trap 'exit 130' INT TERM HUP
-mkdir -p "$(dirname "$json")" "$home/www"
-"$wringer" --quiet sandbox deploy "$server" --name bench --start >"$home/said" 2>&1 || { cat "$home/said" >&2; exit 4; }
+own_home_and_children
+mkdir "$home/www"
+deployed "$server"
 read_once() {
     "$wringer" --quiet memory account --sandbox bench -o openmetrics >"$home/www/new" 2>"$home/said" || { cat "$home/said" >&2; exit 4; }
     mv "$home/www/new" "$home/www/metrics"
@@ -37,13 +30,13 @@ class Files(http.server.SimpleHTTPRequestHandler):
         return "application/openmetrics-text; version=1.0.0; charset=utf-8"
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[2])), functools.partial(Files, directory=sys.argv[1])).serve_forever()
 PYTHON
-children+=($!)
+held+=($!)
 cat >"$home/prometheus.yml" <<YAML
 global: { scrape_interval: 1s, scrape_timeout: 1s }
 scrape_configs: [{ job_name: wringer, static_configs: [{ targets: ["127.0.0.1:$((port + 1))"] }] }]
 YAML
 prometheus --config.file="$home/prometheus.yml" --storage.tsdb.path="$home/prometheus" --web.listen-address="127.0.0.1:$port" >"$home/log" 2>&1 &
-children+=($!)
+held+=($!)
 for _ in $(seq 40); do
     read_once
     sleep 1

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Does `wringer stalls watch` name the cause of stalls that it was not told of?
 #
-#   benches/stalls/causes.sh [--servers "NAME..."] [--connections "1 16"] [--count N] [--quick] [--seed N] [--json FILE]
+#   benches/stalls/causes.sh [--servers "NAME..."] [--causes "NAME..."] [--connections "1 16"] [--count N] [--quick] [--seed N] [--json FILE]
 #
-# For each server (mariadb@10.11, mysql, postgresql), each number of connections (1 and 16) and each cause that can be planted there: N
+# For each server (mariadb@10.11, mysql, postgresql, xtradb@5.6), each number of connections (1 and 16) and each cause that can be planted there: N
 # injections (20) of 20 ms to 2 s by the seed, beside a load that comes for what is held, while a watch looks that knows nothing of them. With
-# --quick: 5 of 50 to 400 ms, on one connection.
+# --quick: 5 of 50 to 400 ms, on one connection. A demand for free pages (free_list_backoff, on XtraDB) lasts 1 to 2 s: a shorter one ends before the list is empty.
+# --causes names some of them.
 # PG_WAIT_SAMPLING is the path of pg_wait_sampling.so for that PostgreSQL (Debian: postgresql-15-pg-wait-sampling): then this extension looks beside the
 # watch, every 10 ms, and the wait event that it saw most often within an injection is taken for its answer. Without it, the peer is left out.
 #
@@ -26,30 +27,45 @@
 set -euo pipefail
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/../common.sh"
-servers="mariadb@10.11 mysql postgresql" connections="1 16" count=20 quick=no seed=1 json=$target/bench-stalls-causes.json
-take_flags "servers connections count quick seed json" "$@"
+servers="mariadb@10.11 mysql postgresql xtradb@5.6" causes="" connections="1 16" count=20 quick=no seed=1 json=$target/bench-stalls-causes.json
+take_flags "servers causes connections count quick seed json" "$@"
 if [ "$quick" != no ]; then connections=1 count=5; fi
 need_program python3
 need_wringer
 need_root "a slow layer and a CPU cgroup"
 own_sandboxes
-python3 - "$wringer" "$servers" "$connections" "$count" "$quick" "$seed" "$json" <<'PYTHON'
+python3 - "$wringer" "$servers" "$causes" "$connections" "$count" "$quick" "$seed" "$json" <<'PYTHON'
 import json, os, signal, statistics, subprocess, sys, time
 
-wringer, servers, connections, count, quick, seed, result = sys.argv[1:]
+wringer, servers, causes, connections, count, quick, seed, result = sys.argv[1:]
 count = int(count)
-length = "50ms..400ms" if quick != "no" else "20ms..2s"
-lasts = count * (1 if quick != "no" else 2)
-FEW, ALL = 100, 60000
+usual_length, usual_lasts = ("50ms..400ms", count) if quick != "no" else ("20ms..2s", 2 * count)
+# of some causes: another length, and how long all injections take
+LASTS = {"free_list_backoff": ("1s..2s", 3 * count)}
+FEW, ALL, MANY = 100, 60000, 130000
 SLOT_US, AFTER_US, LOST_US = 10_000, 60_000, 20_000
-# what comes for it, over how many rows, and what else is asked of the injection
+# what comes for it, over how many rows (None: the whole table, which is larger than the pool), and what else is asked of the injection
 LOADS = {
     "row_lock": ("oltp_update_non_index", FEW, ["--rows", str(FEW)]),
     "metadata_lock": ("oltp_point_select", FEW, []),
-    "disk_reads": ("oltp_point_select", ALL, []),
+    "disk_reads": ("oltp_point_select", None, []),
     "sync": ("oltp_update_non_index", FEW, []),
     "cpu": ("oltp_point_select", FEW, []),
+    "free_list_backoff": ("oltp_point_select", None, []),
 }
+# XtraDB refuses backoff with a smaller pool; the table is larger than the pool
+SERVERS = {"xtradb": (["innodb_buffer_pool_size=20M", "innodb_lru_scan_depth=128"], MANY), "postgresql": ([], ALL)}
+OTHERS = (["innodb_buffer_pool_size=6M"], ALL)
+
+def table_of(server):
+    return SERVERS.get(server.split("@")[0], OTHERS)
+
+
+def planted(cause, server):
+    if cause == "free_list_backoff":
+        return "xtradb" in server
+    # the pages of PostgreSQL are in the kernel's cache, and no read comes to the disk
+    return cause != "disk_reads" or "postgresql" not in server
 
 
 def run(*words, **more):
@@ -69,9 +85,13 @@ def span(it):
     return begin, begin + (it["length_us"] or 0)
 
 
-def tried(environment, cause, threads):
+def tried(environment, server, cause, threads):
     workload, rows, more = LOADS[cause]
-    load = start("load", workload, f"--threads={threads}", f"--time={lasts + 12}", f"--table-size={rows}", f"--rand-seed={seed}", "--timeline-interval=10ms", "-o", "json", env=environment)
+    length, lasts = LASTS.get(cause, (usual_length, usual_lasts))
+    # of XtraDB, fewer pages are asked for than it makes free each second: without an injection nobody waits for one
+    rate = ["--rate=50"] if rows is None and "xtradb" in server else []
+    rows = rows or table_of(server)[1]
+    load = start("load", workload, f"--threads={threads}", f"--time={lasts + 12}", f"--table-size={rows}", f"--rand-seed={seed}", "--timeline-interval=10ms", *rate, "-o", "json", env=environment)
     watch = start("stalls", "watch", "--sandbox", "s", "--min=20ms", "--interval=5ms", "-o", "json")
     time.sleep(1.5)
     plan = ["--plan", "random", "--seed", seed, "--count", str(count), "--length", length, "--for", f"{lasts}s"]
@@ -121,7 +141,7 @@ def peer_names(history, begin, end):
 
 
 def judged(server, cause, threads):
-    injections, stalls, slots = tried(environment, cause, threads)
+    injections, stalls, slots = tried(environment, server, cause, threads)
     history = peer_history() if has_peer else []
     usual = statistics.median(most for _, most in slots)
     found, taken = [], set()
@@ -147,9 +167,10 @@ def judged(server, cause, threads):
 
 
 rows = []
-print(f"{'server':<16} {'conn.':>5} {'cause':<14} {'felt':>5} {'right':>6} {'wrong':>6} {'unknown':>8} {'missed':>7} {'peer':>5} {'beside':>7}")
+print(f"{'server':<16} {'conn.':>5} {'cause':<17} {'felt':>5} {'right':>6} {'wrong':>6} {'unknown':>8} {'missed':>7} {'peer':>5} {'beside':>7}")
 for server in servers.split():
-    pool = ["-c", "innodb_buffer_pool_size=6M"] if "postgresql" not in server else []
+    options, rows_of_table = table_of(server)
+    pool = [word for option in options for word in ("-c", option)]
     has_peer = bool(PEER) and "postgresql" in server
     folder = os.path.dirname(PEER or "")
     sampled = ["shared_preload_libraries=pg_wait_sampling", f"dynamic_library_path={folder}:$libdir", "pg_wait_sampling.history_size=400000", "pg_wait_sampling.history_period=10"]
@@ -157,18 +178,18 @@ for server in servers.split():
     run("sandbox", "deploy", server, "--name", "s", *pool, *peer)
     run("sandbox", "start", "s", "--disk", "read=0", "--cpus", str(len(os.sched_getaffinity(0))))
     environment = {**os.environ, "WRINGER_DSN": run("sandbox", "export", "s", "dsn").strip()}
-    run("fill", f"--table-size={ALL}", env=environment)
+    run("fill", f"--table-size={rows_of_table}", env=environment)
     if has_peer:
         make_peer()
     for threads in connections.split():
         for cause in LOADS:
-            if cause == "disk_reads" and "postgresql" in server:
-                continue  # its pages are in the kernel's cache, and no read comes to the disk
+            if not planted(cause, server) or causes and cause not in causes.split():
+                continue
             row = judged(server, cause, threads)
             rows.append(row)
             numbers = " ".join(f"{row[key]:>{width}}" for key, width in (("felt", 5), ("right", 6), ("wrong", 6), ("unknown", 8), ("missed", 7)))
             peer = "-" if row["peer"] is None else row["peer"]
-            print(f"{server:<16} {threads:>5} {cause:<14} {numbers} {peer:>5} {len(row['beside']):>7}", flush=True)
+            print(f"{server:<16} {threads:>5} {cause:<17} {numbers} {peer:>5} {len(row['beside']):>7}", flush=True)
     run("sandbox", "delete", "s", "--force")
 with open(result, "w") as file:
     json.dump({"schema": 1, "seed": int(seed), "rows": rows}, file, indent=1)

@@ -7,6 +7,7 @@
 # Six settings of a small MariaDB, 10 blocks: 60 cells. First one matrix without a kill, for the remaining time. Then another one, whose process is
 # ended by SIGKILL at 20 random moments; then, where WRINGER_WITH_FAILPOINTS names a program with failpoints, one that is ended before and after
 # every write of its state. Each is run to its end: each cell counts once, none was begun again once it was done, and no run, sandbox or mount is left.
+# With --blocks 1 there is no remaining time to judge, and that part is left out.
 # Some 15 minutes, and as long again for the writes. Needs jq. One line for each part; --json writes them to FILE as one object. WRINGER names
 # the program, without it the release build's. Exit code 1: a cell was lost or repeated, something was left, or the time was off by more than 20 %.
 set -euo pipefail
@@ -93,10 +94,15 @@ while kill -0 "$pid" 2>/dev/null; do
 done
 wait "$pid"
 pid=
-took_us=$((${EPOCHREALTIME/./} - began))
-ratio=$(jq -n "$told_us / $took_us * 1000 | round / 1000")
-note remaining "{\"told_s\":$((told_us / 1000000)),\"took_s\":$((took_us / 1000000)),\"ratio\":$ratio}"
-jq -en "$ratio >= 0.8 and $ratio <= 1.2" >/dev/null || bad=1
+took_us=$((${EPOCHREALTIME/./} - ${began:-0}))
+told_us=${told_us:-0}
+if [ "$blocks" -lt 2 ]; then
+    say "left out: the remaining time, which is told after one block of several"
+else
+    ratio=$(jq -n "$told_us / $took_us * 1000 | round / 1000")
+    note remaining "{\"told_s\":$((told_us / 1000000)),\"took_s\":$((took_us / 1000000)),\"ratio\":$ratio}"
+    jq -en "$ratio >= 0.8 and $ratio <= 1.2" >/dev/null || bad=1
+fi
 
 say "$kills kills at random moments"
 RANDOM=$seed

@@ -27,6 +27,12 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+case $server in
+    mariadb | postgresql) ;;
+    *) missing "--server mariadb or --server postgresql" ;;
+esac
+[ "$cells" -ge 10 ] || missing "10 cells: each draw takes five blocks of two"
+[ "$planted" -eq 0 ] || [ "$planted" -ge 10 ] || missing "10 planted cells, or --planted-cells 0: each draw takes ten a side"
 need_program jq
 need_program python3
 need_program ministat

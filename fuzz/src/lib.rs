@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What each fuzz target does with its bytes.
 
+use capability::Flavour;
 use heap::{Format, Holdings, NoSymbols, Outline};
+use ledger::{Assumed, Inventory, KernelLine, ProcessSeen, ServerSeen};
 
 /// All that can be asked of a file of this format; others are not looked at.
 pub fn read_all(bytes: &[u8], format: Format) {
@@ -29,4 +31,49 @@ fn read_plain<'a>(open: impl Fn() -> Result<Box<dyn std::io::Read + 'a>, heap::E
         heap::growth(&before, &holdings);
         before = holdings;
     })
+}
+
+/// A process's smaps, and the account of a server that consists of it.
+pub fn read_smaps(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (mappings, rollup) = (ledger::mapping::mappings(&text), ledger::mapping::sizes(&text));
+    let process = ProcessSeen { mappings: Some(mappings), rollup: Some(rollup), ..ProcessSeen::default() };
+    reckon(process, None);
+}
+
+/// "BUFFER POOL AND MEMORY" of SHOW ENGINE INNODB STATUS, and the account with it.
+pub fn read_innodb_status(bytes: &[u8]) {
+    let innodb_memory = Some(String::from_utf8_lossy(bytes).into_owned());
+    reckon(ProcessSeen::default(), Some(ServerSeen { innodb_memory, ..ServerSeen::default() }));
+}
+
+fn reckon(process: ProcessSeen, server: Option<ServerSeen>) {
+    for flavour in [Flavour::Mariadb, Flavour::Mysql, Flavour::Percona, Flavour::Postgresql] {
+        let inventory = Inventory {
+            flavour: Some(flavour),
+            page_bytes: 4096,
+            processes: vec![process.clone()],
+            server: server.clone(),
+            ..Inventory::default()
+        };
+        ledger::account(&inventory);
+        ledger::worst_case(&inventory, &Assumed::default());
+    }
+}
+
+/// Lines of the kernel's log.
+pub fn read_kernel_log(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let lines: Vec<KernelLine> =
+        text.lines().map(|line| KernelLine { text: line.to_owned(), ..KernelLine::default() }).collect();
+    lines.iter().for_each(|line| _ = ledger::is_of_a_kill(&line.text));
+    ledger::last_kill(&lines);
+}
+
+/// A server's log, entry by entry; the longest statement that is kept has 1000 bytes.
+pub fn read_log(bytes: &[u8]) {
+    if let Ok(Some(log)) = logs::open_timed(bytes, 1000) {
+        log.take_while(Result::is_ok).for_each(drop);
+    }
+    let _ = logs::read(bytes);
 }

@@ -186,11 +186,11 @@ nothing_is_handed_down() { # nothing_is_handed_down WHERE: no controller of a cg
     [ -z "$(cat /sys/fs/cgroup/cgroup.subtree_control)" ] || fail "$1: a controller is still handed down"
 }
 
-dies_at_every_point() { # dies_at_every_point LEAST COMMAND...: at every ninth of its crash points, of which there are more than LEAST; with the
+dies_at_every_point() { # dies_at_every_point LEAST COMMAND...: at every thirteenth of its crash points, of which there are more than LEAST; with the
     # word points=all on the kernel's command line at each of them
     least=$1
     shift
-    point=1 step=9
+    point=1 step=13
     [ "${points:-}" = all ] && step=1
     while [ $point -lt 200 ]; do
         code=0

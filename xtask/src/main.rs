@@ -10,6 +10,7 @@
 mod check;
 #[cfg(test)]
 mod circles;
+mod failures;
 mod faults;
 mod leftovers;
 #[cfg(test)]

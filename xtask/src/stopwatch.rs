@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Measures how long each test program runs. When cargo starts a program, it prints the program's name on standard error, and it starts one after the
-//! other: so a program runs until the next one is named, or until cargo ends.
+//! other: so a program runs until the next one is named, or until cargo ends. What tests say when they panic is on standard error as well.
 
+use crate::failures::Panics;
 use std::io::{BufRead as _, BufReader, Read};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,9 +15,17 @@ pub(crate) struct Ran {
     pub(crate) lasted: Duration,
 }
 
+/// What stands in the standard error of one cargo.
+#[derive(Debug, Default)]
+struct Heard {
+    /// The programs, and when each one started.
+    started: Vec<(String, Instant)>,
+    panics: Panics,
+}
+
 /// Reads the standard error of one cargo.
 pub(crate) struct Stopwatch {
-    started: Arc<Mutex<Vec<(String, Instant)>>>,
+    heard: Arc<Mutex<Heard>>,
     /// This channel is closed when there are no more lines to read.
     end: Receiver<()>,
 }
@@ -27,31 +36,36 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 impl Stopwatch {
     /// Reads the lines, and prints each one on our own standard error, with `label` before it.
     pub(crate) fn listen(errors: impl Read + Send + 'static, label: &str) -> Self {
-        let started = Arc::new(Mutex::new(Vec::new()));
-        let (label, noted, (ending, end)) = (label.to_owned(), Arc::clone(&started), channel());
+        let heard = Arc::new(Mutex::new(Heard::default()));
+        let (label, noted, (ending, end)) = (label.to_owned(), Arc::clone(&heard), channel());
         std::thread::spawn(move || {
             let _ending = ending;
             let (mut reader, mut bytes) = (BufReader::new(errors), Vec::new());
             while reader.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
                 let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
                 bytes.clear();
-                if let Some(name) = program_of(&line) {
-                    noted
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push((format!("{label}{name}"), Instant::now()));
-                }
+                noted.lock().unwrap_or_else(PoisonError::into_inner).line(&label, &line);
                 eprintln!("{label}{line}");
             }
         });
-        Self { started, end }
+        Self { heard, end }
     }
 
-    /// The programs and their times; call this when cargo has ended.
-    pub(crate) fn stop(self) -> Vec<Ran> {
+    /// The programs and their times, and the panics; call this when cargo has ended.
+    pub(crate) fn stop(self) -> (Vec<Ran>, Panics) {
         let now = Instant::now();
         let _ = self.end.recv_timeout(LAST_WORDS);
-        lasted(&self.started.lock().unwrap_or_else(PoisonError::into_inner), now)
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        (lasted(&heard.started, now), std::mem::take(&mut heard.panics))
+    }
+}
+
+impl Heard {
+    fn line(&mut self, label: &str, line: &str) {
+        if let Some(name) = program_of(line) {
+            self.started.push((format!("{label}{name}"), Instant::now()));
+        }
+        self.panics.hear(line);
     }
 }
 
@@ -108,7 +122,7 @@ mod tests {
     #[test]
     fn every_line_is_listened_to() {
         let said = "     Running a.rs (deps/a-1)\nwords of a\n     Running b.rs (deps/b-2)\n".as_bytes();
-        let names: Vec<String> = Stopwatch::listen(said, "x: ").stop().into_iter().map(|ran| ran.name).collect();
+        let names: Vec<String> = Stopwatch::listen(said, "x: ").stop().0.into_iter().map(|ran| ran.name).collect();
         assert_eq!(names, ["x: a (a.rs)", "x: b (b.rs)"]);
     }
 }

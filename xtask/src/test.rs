@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs every test, and compares every skip with the allow-list.
 
+use crate::failures::{failed_test, paragraphs};
 use crate::faults::{cases_file, take_cases};
 use crate::leftovers;
 use crate::programs::{self, Order};
@@ -8,11 +9,13 @@ use crate::stopwatch::{Ran, Stopwatch, slowest};
 use crate::tally::{Skip, Tally};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The number of slowest test programs that are listed at the end.
 const SHOWN: usize = 10;
@@ -26,13 +29,14 @@ const GUEST: [&str; 2] = ["--package", "guest"];
 pub(crate) fn everything(arguments: &[String]) -> Result<bool> {
     let program = start_building_guest();
     let suite = Suite::begin(arguments)?;
+    let mut parts = Parts::default();
     if arguments.is_empty() {
-        in_three_parts(&suite, program)?;
+        in_three_parts(&suite, program, &mut parts)?;
     } else {
         suite.cargo_test("", &[&WORKSPACE])?;
         suite.guest_test("")?;
     }
-    suite.end()
+    suite.end(&parts)
 }
 
 /// Starts to build the program for the guest. It has a build folder of its own, so it need not wait until the tests are built. `None`: no guest can
@@ -49,38 +53,76 @@ pub(crate) fn guest_alone(arguments: &[String]) -> Result<bool> {
     let suite = Suite::begin(arguments)?;
     build_tests(&["--test", "undo"])?;
     suite.guest_test("")?;
-    suite.end()
+    suite.end(&Parts::default())
 }
 
 /// The guest waits for its own clock most of the time. Beside it run the programs that compare the host, and the programs that begin no run. When all
 /// of these have ended, the programs with servers run in lanes: with two processors, the guest would get too little time beside them. At the end, the
 /// programs that measure run alone.
-fn in_three_parts(suite: &Suite<'_>, program: Option<Child>) -> Result<()> {
+fn in_three_parts(suite: &Suite<'_>, program: Option<Child>, parts: &mut Parts) -> Result<()> {
+    parts.begin("build");
     build_tests(&["--tests"])?;
-    leftovers::give_back(&suite.program)?;
     // if this has failed, the guest's tests build it again, and report the failure
     let _ = program.map(|mut program| program.wait());
+    parts.begin("guest");
+    leftovers::give_back(&suite.program)?;
     let Order { first, then, alone } = programs::order()?;
     std::thread::scope(|scope| {
         let guest = scope.spawn(|| suite.guest_test("guest: "));
-        let host = side_by_side(suite, &first, "2");
+        let host = side_by_side(suite, &first, &[]);
         guest.join().map_err(|_| anyhow::anyhow!("the thread of the guest panicked"))?.and(host)
     })?;
-    // a test with servers waits for the servers and for the disk most of the time
-    side_by_side(suite, &then, "2")?;
-    suite.cargo_test("", &[&WORKSPACE, &["--lib", "--bins"], &targets(&alone)])
+    parts.begin("lanes with servers");
+    side_by_side(suite, &then, &["--lib", "--bins"])?;
+    parts.begin("one by one");
+    suite.cargo_test("", &[&WORKSPACE, &targets(&alone)])?;
+    parts.end();
+    Ok(())
 }
 
-/// Runs the lanes at the same time, the programs of each lane one after the other, each with the given number of tests at a time. The lines of each
-/// lane except the first begin with the lane's number.
-fn side_by_side(suite: &Suite<'_>, lanes: &[Vec<String>], tests_at_a_time: &str) -> Result<()> {
+/// How long each part of the suite took.
+#[derive(Default)]
+struct Parts {
+    running: Option<(&'static str, Instant)>,
+    ended: Vec<(&'static str, Duration)>,
+}
+
+impl Parts {
+    fn begin(&mut self, name: &'static str) {
+        self.end();
+        self.running = Some((name, Instant::now()));
+    }
+
+    fn end(&mut self) {
+        self.ended.extend(self.running.take().map(|(name, start)| (name, start.elapsed())));
+    }
+}
+
+/// One line, or none when the suite did not run in parts.
+impl Display for Parts {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Some(total) = self.ended.iter().map(|(_, lasted)| *lasted).reduce(|sum, next| sum + next) else {
+            return Ok(());
+        };
+        write!(f, "The parts:")?;
+        for (name, lasted) in &self.ended {
+            write!(f, " {name} {:.0} s,", lasted.as_secs_f64())?;
+        }
+        writeln!(f, " together {:.0} s", total.as_secs_f64())
+    }
+}
+
+/// Runs the lanes at the same time, the programs of each lane one after the other, each with two tests at a time: a test waits for servers, for the
+/// kernel or for the disk most of the time. `also` names further targets for the first lane. The lines of each other lane begin with its number.
+fn side_by_side(suite: &Suite<'_>, lanes: &[Vec<String>], also: &[&str]) -> Result<()> {
     std::thread::scope(|scope| {
         let mut running = Vec::new();
         for (number, lane) in lanes.iter().enumerate() {
             let label = if number == 0 { String::new() } else { format!("{}: ", number + 1) };
+            let also = if number == 0 { also } else { &[] };
             running.push(scope.spawn(move || {
-                let words: [&[&str]; 2] = [&WORKSPACE, &targets(lane)];
-                suite.test(cargo().env("RUST_TEST_THREADS", tests_at_a_time), &label, &words)
+                let words: [&[&str]; 3] = [&WORKSPACE, also, &targets(lane)];
+                suite.test(cargo().env("RUST_TEST_THREADS", "2"), &label, &words)
             }));
         }
         // all lanes are waited for, even if one has failed
@@ -100,6 +142,8 @@ struct Suite<'a> {
     program: PathBuf,
     tally: Mutex<Tally>,
     ran: Mutex<Vec<Ran>>,
+    /// A paragraph for each test that failed.
+    failures: Mutex<String>,
 }
 
 impl<'a> Suite<'a> {
@@ -107,11 +151,18 @@ impl<'a> Suite<'a> {
         let skips_file = std::env::temp_dir().join(format!("wringer-skips-{}", std::process::id()));
         let _ = fs::remove_file(&skips_file);
         let tally = Mutex::new(Tally { succeeded: true, ..Tally::default() });
-        Ok(Self { arguments, skips_file, program: program()?, tally, ran: Mutex::default() })
+        Ok(Self {
+            arguments,
+            skips_file,
+            program: program()?,
+            tally,
+            ran: Mutex::default(),
+            failures: Mutex::default(),
+        })
     }
 
     /// Prints the results, the counts last.
-    fn end(self) -> Result<bool> {
+    fn end(self, parts: &Parts) -> Result<bool> {
         let mut tally = self.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
         let skips = fs::read_to_string(&self.skips_file).unwrap_or_default();
         tally.skips = skips.lines().filter_map(Skip::parse).collect();
@@ -123,7 +174,9 @@ impl<'a> Suite<'a> {
             println!("{refused} skipped for a reason that {ALLOWED} does not allow: counted as failed");
         }
         let ran = self.ran.into_inner().unwrap_or_else(PoisonError::into_inner);
+        print!("{}", self.failures.into_inner().unwrap_or_else(PoisonError::into_inner));
         print!("The {SHOWN} test programs that took longest:\n{}", slowest(ran, SHOWN));
+        print!("{parts}");
         println!("{} fault cases", take_cases(&cases_file()));
         println!("{}", tally.closing_line(refused));
         Ok(tally.succeeded && tally.failed == 0 && refused == 0 && tally.passed > 0)
@@ -138,7 +191,7 @@ impl<'a> Suite<'a> {
         self.test(&mut cargo(), label, words)
     }
 
-    /// Runs cargo, prints its output at once, each line after `label`, and counts the results.
+    /// Runs cargo, prints its output at once, each line after `label`, counts the results, and keeps the failures.
     fn test(&self, command: &mut Command, label: &str, words: &[&[&str]]) -> Result<()> {
         command.args(["test", "--no-fail-fast"]).args(words.concat()).args(self.arguments);
         command.env("WRINGER_SKIPS", &self.skips_file).env("WRINGER_CASES", cases_file());
@@ -148,14 +201,18 @@ impl<'a> Suite<'a> {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("start cargo test")?;
         let stopwatch = Stopwatch::listen(child.stderr.take().context("take the errors of cargo test")?, label);
         let output = child.stdout.take().context("take the output of cargo test")?;
+        let mut failed = Vec::new();
         for line in BufReader::new(output).lines() {
             let line = line.context("read the output of cargo test")?;
             self.tally().count(&line);
+            failed.extend(failed_test(&line).map(str::to_owned));
             println!("{label}{line}");
         }
         let succeeded = child.wait().context("wait for cargo test")?.success();
         self.tally().succeeded &= succeeded;
-        self.ran.lock().unwrap_or_else(PoisonError::into_inner).extend(stopwatch.stop());
+        let (ran, panics) = stopwatch.stop();
+        self.ran.lock().unwrap_or_else(PoisonError::into_inner).extend(ran);
+        *self.failures.lock().unwrap_or_else(PoisonError::into_inner) += &paragraphs(label, &failed, &panics);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! What a recording tells of one cell: one malloc, one life of the server.
 
 use crate::study::{BURST, WARM_UP};
-use evidence::{Arm, ArmOutcome, Evidence, FOOTPRINT, Footprint};
+use evidence::{Arm, ArmOutcome, Evidence, FOOTPRINT, Footprint, TimelinePoint};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,8 @@ pub struct Cell {
     pub why: Option<String>,
     pub loads: Vec<Load>,
     pub footprint: Vec<Marked>,
+    /// The most arenas that the malloc had at a mark. `None`: `footprint` has the reason, as `arenas_by`.
+    pub arenas: Option<u64>,
     /// RSS at the end of the rest minus RSS before the burst, in bytes. `None`: one of the two was not seen.
     pub retained_bytes: Option<i64>,
 }
@@ -48,12 +50,22 @@ pub struct Load {
     #[serde(rename = "p99.9_us")]
     pub p999_us: f64,
     pub max_us: f64,
+    /// The longest response time of each slot of what was measured (100 ms long in Wringer's own load); 0 where no transaction ended.
+    pub max_over_time: Vec<Longest>,
     /// CPU time of the server for one query.
     pub cpu_user_us_per_query: Option<f64>,
     pub cpu_system_us_per_query: Option<f64>,
     pub minor_faults: Option<u64>,
     pub major_faults: Option<u64>,
     pub errors: u64,
+}
+
+/// The longest response time of the transactions that ended in one slot.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Longest {
+    /// The begin of the slot, from the begin of the measured phase.
+    pub at_s: f64,
+    pub max_us: u64,
 }
 
 /// The server's memory at one mark, and the arm in which the mark was made.
@@ -80,6 +92,7 @@ pub fn cell(evidence: &Evidence, malloc: &str, thp: Option<&str>, cpus: Option<&
         state,
         why,
         loads: loads.collect(),
+        arenas: footprint.iter().filter_map(|it| it.footprint.arenas).max(),
         retained_bytes: retained(&footprint),
         footprint,
     }
@@ -119,6 +132,10 @@ fn is_as_asked(evidence: &Evidence) -> bool {
     looks.peek().is_some() && looks.all(|it| it.within_tolerance == Some(true))
 }
 
+fn longest(point: &TimelinePoint, started_us: u64) -> Longest {
+    Longest { at_s: point.at_us.saturating_sub(started_us) as f64 / 1e6, max_us: point.max_us }
+}
+
 fn load(arm: &Arm) -> Option<Load> {
     let load = arm.load.as_ref()?;
     let (measured, times) = (&load.measured, &load.measured.transaction.response);
@@ -139,6 +156,7 @@ fn load(arm: &Arm) -> Option<Load> {
         p99_us: at(99.0),
         p999_us: at(99.9),
         max_us: at(100.0),
+        max_over_time: measured.timeline.iter().map(|point| longest(point, measured.started_us)).collect(),
         cpu_user_us_per_query: per_query("user us"),
         cpu_system_us_per_query: per_query("system us"),
         minor_faults: grown("minor faults"),

@@ -7,8 +7,8 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `study` | the cycle of a cell as arms of an experiment, and what varies |
-//! | `cell` | what a recording tells of one cell |
-//! | `compare` | every malloc beside the first, by crate `verdict` |
+//! | `cell` | the figures of one cell, from its recording |
+//! | `compare` | compares every malloc with the first one, by crate `verdict` |
 //! | `lines` | how a server is told to take a malloc |
 //! | `recommend` | the rule that recommends one malloc, or none |
 //!
@@ -20,8 +20,8 @@ mod lines;
 mod recommend;
 mod study;
 
-pub use cell::{Cell, Load, Marked, cell};
+pub use cell::{Cell, Load, Longest, Marked, cell};
 pub use compare::{Comparison, IDLE_RSS, comparisons};
 pub use lines::lines;
 pub use recommend::{Recommendation, recommend};
-pub use study::{BURST, Cpus, Study, WARM_UP};
+pub use study::{BURST, Cpus, SHORTEST_BURST, Study, WARM_UP};

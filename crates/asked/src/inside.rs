@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The library: its thread sleeps until somebody asks, and then calls the function by which the malloc tells its bytes.
+//! The library: its thread sleeps until Wringer asks, and then calls the malloc's function that returns the number of bytes.
 
 use crate::shared::{
-    MAGIC, NO_FUNCTION, OF_GLIBC, OF_JEMALLOC, OF_TCMALLOC, PROFILE_OF_JEMALLOC, PROFILE_OF_TCMALLOC, REFUSED, Shared,
-    TOLD, VARIABLE,
+    ARENAS_OF_JEMALLOC, MAGIC, NO_FUNCTION, OF_GLIBC, OF_JEMALLOC, OF_TCMALLOC, PROFILE_OF_JEMALLOC,
+    PROFILE_OF_TCMALLOC, REFUSED, Shared, TOLD, VARIABLE,
 };
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::mem::{size_of, transmute};
@@ -85,6 +85,7 @@ extern "C" fn answer(shared: *mut c_void) -> *mut c_void {
             OF_GLIBC => of_glibc(),
             OF_JEMALLOC => of_jemalloc(),
             OF_TCMALLOC => of_tcmalloc(),
+            ARENAS_OF_JEMALLOC => arenas_of_jemalloc(),
             PROFILE_OF_JEMALLOC => profile_of_jemalloc(),
             PROFILE_OF_TCMALLOC => profile_of_tcmalloc(),
             _ => Err(NO_FUNCTION),
@@ -115,8 +116,7 @@ struct Mallinfo([usize; 10]);
 /// jemalloc(3): `stats.allocated`, read anew by `epoch`. Bytes in the threads' caches are subtracted, where this version of jemalloc counts them.
 fn of_jemalloc() -> Result<u64, u32> {
     let mallctl = mallctl()?;
-    let mut epoch = 1_u64;
-    mallctl(c"epoch".as_ptr(), null_mut(), null_mut(), from_mut(&mut epoch).cast(), size_of::<u64>());
+    renew(mallctl);
     let read = |name: &CStr| {
         let (mut value, mut length) = (0_usize, size_of::<usize>());
         let outcome = mallctl(name.as_ptr(), from_mut(&mut value).cast(), from_mut(&mut length), null_mut(), 0);
@@ -127,6 +127,43 @@ fn of_jemalloc() -> Result<u64, u32> {
     Ok(allocated.saturating_sub(read(c"stats.arenas.4096.tcache_bytes").unwrap_or(0)))
 }
 
+/// jemalloc(3), `epoch`: its figures are read anew.
+fn renew(mallctl: Mallctl) {
+    let mut epoch = 1_u64;
+    mallctl(c"epoch".as_ptr(), null_mut(), null_mut(), from_mut(&mut epoch).cast(), size_of::<u64>());
+}
+
+/// jemalloc(3): the arenas below `arenas.narenas` that are in use, by `arena.<i>.initialized`.
+fn arenas_of_jemalloc() -> Result<u64, u32> {
+    let mallctl = mallctl()?;
+    renew(mallctl);
+    let (mut limit, mut length) = (0_u32, size_of::<u32>());
+    let outcome =
+        mallctl(c"arenas.narenas".as_ptr(), from_mut(&mut limit).cast(), from_mut(&mut length), null_mut(), 0);
+    let to_numbers = function(c"mallctlnametomib").ok_or(NO_FUNCTION)?;
+    let by_numbers = function(c"mallctlbymib").ok_or(NO_FUNCTION)?;
+    // SAFETY: jemalloc's functions, as its manual has them.
+    let (to_numbers, by_numbers) = unsafe {
+        (transmute::<*mut c_void, NameToMib>(to_numbers), transmute::<*mut c_void, MallctlByMib>(by_numbers))
+    };
+    // the name as numbers; the second one is the arena
+    let (mut name, mut parts) = ([0_usize; 3], 3_usize);
+    if outcome != 0 || to_numbers(c"arena.0.initialized".as_ptr(), name.as_mut_ptr(), from_mut(&mut parts)) != 0 {
+        return Err(REFUSED);
+    }
+    let mut count = 0;
+    for arena in 0..limit {
+        name[1] = arena as usize;
+        let (mut used, mut length) = (false, size_of::<bool>());
+        let outcome =
+            by_numbers(name.as_ptr(), parts, from_mut(&mut used).cast(), from_mut(&mut length), null_mut(), 0);
+        count += u64::from(outcome == 0 && used);
+    }
+    Ok(count)
+}
+
+type NameToMib = extern "C" fn(*const c_char, *mut usize, *mut usize) -> c_int;
+type MallctlByMib = extern "C" fn(*const usize, usize, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
 type Mallctl = extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
 
 fn mallctl() -> Result<Mallctl, u32> {
@@ -143,8 +180,8 @@ fn profile_of_jemalloc() -> Result<u64, u32> {
     }
 }
 
-/// gperftools, heap-profiler.h: the file is named by `HEAPPROFILE` and a number that rises. It returns nothing; whether a file is there, the
-/// asking program sees.
+/// gperftools, heap-profiler.h: the file is named by `HEAPPROFILE` and a number that rises. It returns nothing: the asking program looks
+/// whether the file is there.
 fn profile_of_tcmalloc() -> Result<u64, u32> {
     let found = function(c"HeapProfilerDump").ok_or(NO_FUNCTION)?;
     // SAFETY: gperftools' function, as its header has it.

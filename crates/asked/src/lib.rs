@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many bytes a server has asked its malloc for and not given back. A small library in the server (ld.so(8), `LD_PRELOAD`) tells it: it calls
-//! the function by which the malloc tells its bytes, and only when Wringer asks.
+//! How many bytes a server has asked its malloc for and not given back. A small library in the server (ld.so(8), `LD_PRELOAD`) finds out: when Wringer
+//! asks, and only then, the library calls the malloc's own function that returns this number.
 //!
 //! ```text
 //! Map::ask -> Shared: a number that rises -> the library's thread wakes -> mallctl, MallocExtension_GetNumericProperty, mallinfo2
@@ -33,6 +33,6 @@ mod map;
 #[cfg(not(wringer_library))]
 pub use {
     error::Error,
-    library::{LIBRARY_NAME, install},
+    library::install,
     map::{Map, Silence, environment},
 };

@@ -3,28 +3,27 @@
 
 use crate::Error;
 use crate::shared::{
-    MAGIC, NO_FUNCTION, OF_GLIBC, OF_JEMALLOC, OF_TCMALLOC, PROFILE_OF_JEMALLOC, PROFILE_OF_TCMALLOC, Shared, TOLD,
-    VARIABLE,
+    ARENAS_OF_JEMALLOC, MAGIC, NO_FUNCTION, OF_GLIBC, OF_JEMALLOC, OF_TCMALLOC, PROFILE_OF_JEMALLOC,
+    PROFILE_OF_TCMALLOC, Shared, TOLD, VARIABLE,
 };
 use capability::MallocKind;
+use host::inherited::{Memory, Shareable};
 use rustix::fd::OwnedFd;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 use std::ffi::OsString;
-use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
-use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
+/// The longest wait for an answer before a look whether the process still runs.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// The memory that one server shares with this program.
 #[derive(Debug)]
 pub struct Map {
-    descriptor: Arc<OwnedFd>,
-    shared: NonNull<Shared>,
+    memory: Memory<Shared>,
 }
 
 /// Why a server does not say how many bytes it has asked for.
@@ -42,12 +41,12 @@ pub enum Silence {
     Refused(&'static str),
     #[error("{0} has written no profile")]
     NoProfile(&'static str),
+    #[error("the process has ended before it answered")]
+    Ended,
 }
 
-// SAFETY: it points to atomics only.
-unsafe impl Send for Map {}
-// SAFETY: as above.
-unsafe impl Sync for Map {}
+// SAFETY: all its fields are atomic numbers.
+unsafe impl Shareable for Shared {}
 
 impl Map {
     /// Makes anonymous memory. Nothing is asked yet.
@@ -55,33 +54,19 @@ impl Map {
     /// # Errors
     /// No memory.
     pub fn create() -> Result<Self, Error> {
-        let made = memory().and_then(|descriptor| {
-            let flags = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: a new mapping where the kernel wants it; its size is the type's, and sealed.
-            let mapped = unsafe { mmap(null_mut(), size_of::<Shared>(), flags, MapFlags::SHARED, &descriptor, 0)? };
-            Ok((descriptor, mapped))
-        });
-        let (descriptor, mapped) = made.map_err(|errno| Error::Map { source: errno.into() })?;
-        let lacks = || Error::Map { source: io::ErrorKind::OutOfMemory.into() };
-        let shared = NonNull::new(mapped.cast()).ok_or_else(lacks)?;
-        let map = Self { descriptor: Arc::new(descriptor), shared };
-        map.shared().magic.store(MAGIC, Release);
-        Ok(map)
+        let memory = Memory::<Shared>::create("wringer-asked").map_err(|source| Error::Map { source })?;
+        memory.magic.store(MAGIC, Release);
+        Ok(Self { memory })
     }
 
     /// The descriptor, which the server inherits under this number.
     pub fn descriptor(&self) -> Arc<OwnedFd> {
-        self.descriptor.clone()
-    }
-
-    fn shared(&self) -> &Shared {
-        // SAFETY: mapped for as long as this lives; every bit pattern is valid.
-        unsafe { self.shared.as_ref() }
+        self.memory.descriptor().clone()
     }
 
     /// The number of the process that answers, as the process itself sees it; `None`: no process has loaded the library yet.
     pub fn process(&self) -> Option<u32> {
-        Some(self.shared().pid.load(Acquire)).filter(|pid| *pid > 0)
+        Some(self.memory.pid.load(Acquire)).filter(|pid| *pid > 0)
     }
 
     /// The bytes that the server has asked this malloc for and not given back. One caller at a time.
@@ -97,32 +82,52 @@ impl Map {
             MallocKind::Mimalloc => return Err(Silence::Untold("mimalloc")),
         };
         match self.answer(by, patience)? {
-            TOLD => Ok(self.shared().bytes.load(Acquire)),
+            TOLD => Ok(self.memory.bytes.load(Acquire)),
             NO_FUNCTION => Err(Silence::NoFunction(function)),
             _ => Err(Silence::Refused(kind.name())),
         }
     }
 
-    /// Lets this malloc write a profile of the heap, to where the process's environment says. Returns when the file is whole. One caller at a time.
+    /// The number of arenas that this malloc has in use. One caller at a time.
+    ///
+    /// # Errors
+    /// As [`Self::ask`]. glibc does not tell the number of its arenas: `observe` counts them from outside. The other mallocs have none.
+    pub fn arenas(&self, kind: MallocKind, patience: Duration) -> Result<u64, Silence> {
+        if kind != MallocKind::Jemalloc {
+            return Err(Silence::Untold(kind.name()));
+        }
+        match self.answer(ARENAS_OF_JEMALLOC, patience)? {
+            TOLD => Ok(self.memory.bytes.load(Acquire)),
+            NO_FUNCTION => Err(Silence::NoFunction("mallctl")),
+            _ => Err(Silence::Refused(kind.name())),
+        }
+    }
+
+    /// Lets this malloc write a profile of the heap into the file that the process's environment names. Returns when the file is whole. One caller at a
+    /// time. `is_alive`: whether the process still runs; the wait ends when it does not.
     ///
     /// # Errors
     /// Nobody answers, or this malloc has no profiler, or none that is on.
-    pub fn profile(&self, kind: MallocKind, patience: Duration) -> Result<(), Silence> {
+    pub fn profile(&self, kind: MallocKind, patience: Duration, is_alive: &dyn Fn() -> bool) -> Result<(), Silence> {
         let (by, function) = match kind {
             MallocKind::Jemalloc => (PROFILE_OF_JEMALLOC, "mallctl"),
             MallocKind::Tcmalloc => (PROFILE_OF_TCMALLOC, "HeapProfilerDump"),
             MallocKind::Glibc | MallocKind::Mimalloc => return Err(Silence::NoProfile(kind.name())),
         };
-        match self.answer(by, patience)? {
+        match self.answer_of_one_alive(by, patience, is_alive)? {
             TOLD => Ok(()),
             NO_FUNCTION => Err(Silence::NoFunction(function)),
             _ => Err(Silence::NoProfile(kind.name())),
         }
     }
 
-    /// The outcome of a question.
     fn answer(&self, by: u32, patience: Duration) -> Result<u32, Silence> {
-        let (shared, deadline) = (self.shared(), Instant::now() + patience);
+        self.answer_of_one_alive(by, patience, &|| true)
+    }
+
+    /// The outcome of a question.
+    fn answer_of_one_alive(&self, by: u32, patience: Duration, is_alive: &dyn Fn() -> bool) -> Result<u32, Silence> {
+        let (shared, deadline) = (&*self.memory, Instant::now() + patience);
         self.process().ok_or(Silence::Nobody)?;
         shared.by.store(by, Relaxed);
         let question = shared.question.fetch_add(1, Release).wrapping_add(1);
@@ -137,6 +142,10 @@ impl Map {
             if left.is_zero() {
                 return Err(Silence::Late(patience));
             }
+            if !is_alive() {
+                return Err(Silence::Ended);
+            }
+            let left = left.min(LOOK_EVERY);
             let left = futex::Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
             let _ = futex::wait(&shared.answered, futex::Flags::empty(), answered, Some(&left));
         }
@@ -144,25 +153,8 @@ impl Map {
     }
 }
 
-impl Drop for Map {
-    fn drop(&mut self) {
-        // SAFETY: mapped by us with this size, and nothing borrows from it any more.
-        let _ = unsafe { munmap(self.shared.as_ptr().cast(), size_of::<Shared>()) };
-    }
-}
-
-/// The size of the memory is sealed, so that no process can shorten it under the others.
-fn memory() -> rustix::io::Result<OwnedFd> {
-    let descriptor = memfd_create("wringer-asked", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    ftruncate(&descriptor, size_of::<Shared>() as u64)?;
-    fcntl_add_seals(&descriptor, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
-    // Programs put their own files at low numbers: `exec 5<file` in a shell.
-    let high = rustix::io::fcntl_dupfd_cloexec(&descriptor, 400);
-    Ok(high.unwrap_or(descriptor))
-}
-
 /// The environment variables of a server that answers: they name the library, and the descriptor of the map that the server inherits.
 pub fn environment(library: &Path, map: &Map) -> Vec<(OsString, OsString)> {
-    let number = map.descriptor.as_raw_fd().to_string();
+    let number = map.descriptor().as_raw_fd().to_string();
     vec![("LD_PRELOAD".into(), library.into()), (VARIABLE.into(), number.into())]
 }

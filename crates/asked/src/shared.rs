@@ -12,9 +12,11 @@ pub(crate) const VARIABLE: &str = "WRINGER_ASKED_MAP";
 pub(crate) const OF_GLIBC: u32 = 1;
 pub(crate) const OF_JEMALLOC: u32 = 2;
 pub(crate) const OF_TCMALLOC: u32 = 3;
-/// The question is another one then: to write the heap's profile into a file, where the malloc was told to at the process's start.
+/// Questions of another kind: the malloc is to write a profile of the heap into the file that it was told at the process's start.
 pub(crate) const PROFILE_OF_JEMALLOC: u32 = 4;
 pub(crate) const PROFILE_OF_TCMALLOC: u32 = 5;
+/// The question: how many arenas there are.
+pub(crate) const ARENAS_OF_JEMALLOC: u32 = 6;
 
 /// How a question was answered.
 pub(crate) const TOLD: u32 = 0;

@@ -7,7 +7,7 @@ use capability::MallocKind;
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -88,7 +88,10 @@ fn who_cannot_tell_says_why() {
     assert_eq!(ask(MallocKind::Tcmalloc), Silence::NoFunction("MallocExtension_GetNumericProperty"));
     assert!(matches!(ask(MallocKind::Mimalloc), Silence::Untold(_)));
     assert_eq!(Map::create().unwrap().ask(MallocKind::Glibc, PATIENCE), Err(Silence::Nobody));
-    let profile = |kind| program.map.profile(kind, PATIENCE).unwrap_err();
+    let arenas = |kind| program.map.arenas(kind, PATIENCE).unwrap_err();
+    assert_eq!(arenas(MallocKind::Jemalloc), Silence::NoFunction("mallctl"));
+    assert!(matches!(arenas(MallocKind::Tcmalloc), Silence::Untold(_)));
+    let profile = |kind| program.map.profile(kind, PATIENCE, &|| true).unwrap_err();
     assert_eq!(profile(MallocKind::Tcmalloc), Silence::NoFunction("HeapProfilerDump"));
     assert_eq!(profile(MallocKind::Jemalloc), Silence::NoFunction("mallctl"));
     assert_eq!(profile(MallocKind::Glibc), Silence::NoProfile("glibc"));
@@ -103,4 +106,7 @@ fn one_that_has_ended_is_not_waited_for_without_end() {
     program.child.wait().unwrap();
     let short = Duration::from_millis(50);
     assert_eq!(program.map.ask(MallocKind::Glibc, short), Err(Silence::Late(short)));
+    let (long, began) = (Duration::from_secs(600), Instant::now());
+    assert_eq!(program.map.profile(MallocKind::Tcmalloc, long, &|| false), Err(Silence::Ended));
+    assert!(began.elapsed() < long / 10, "somebody who knows that it has ended does not wait");
 }

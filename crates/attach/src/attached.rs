@@ -7,8 +7,8 @@ use host::places::Places;
 use host::process::Process;
 use load::admin::Connection;
 use load::{Endpoint, Target};
-use observe::Reopening;
 use observe::server::{self, ServerKind, witness_counters};
+use observe::{PATIENCE, Reopening};
 use sandbox::Sandbox;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,6 +18,8 @@ pub struct Attached {
     /// `None`: the user named no server to connect to.
     pub server: Option<Server>,
     process: Option<Process>,
+    /// The name of the process, read when it was attached to: a process that has ended no longer has one.
+    name: String,
     /// Why there is a server and its process is not known.
     pub(crate) unseen: Option<Error>,
 }
@@ -48,7 +50,8 @@ impl Attached {
             },
             (None, None) => (None, None),
         };
-        Ok(Self { server, process: pid.map(process::open).transpose()?, unseen })
+        let name = pid.map(process::name).unwrap_or_default();
+        Ok(Self { server, process: pid.map(process::open).transpose()?, name, unseen })
     }
 
     /// Fails where there is a server and its process is not known.
@@ -78,20 +81,16 @@ impl Attached {
     pub fn describe(&self) -> String {
         let server = self.server.as_ref();
         let server = server.map(|it| format!("{} {} at {}", it.kind.flavour, it.version, it.target.endpoint));
-        let process = self.pid().map(|pid| format!("process {pid} ({})", process::name(pid)));
+        let process = self.pid().map(|pid| format!("process {pid} ({})", self.name));
         let parts: Vec<String> = server.into_iter().chain(process).collect();
         if parts.is_empty() { "the host alone".to_owned() } else { parts.join(", ") }
     }
 
-    /// Odd things about the server and its process, in words.
-    pub fn oddities(&self) -> Vec<String> {
-        let mut odd = Vec::new();
-        if let (Some(pid), Some(peer)) = (self.pid(), self.server.as_ref().and_then(|server| server.peer))
-            && pid != peer
-        {
-            odd.push(format!("process {peer} ({}) listens at the socket, and --pid names {pid}", process::name(peer)));
-        }
-        odd
+    /// That another process than the named one listens at the server's socket, in words.
+    pub fn other_process(&self) -> Option<String> {
+        let (pid, peer) = (self.pid()?, self.server.as_ref()?.peer?);
+        let name = || process::name(peer);
+        (pid != peer).then(|| format!("process {peer} ({}) listens at the socket, and --pid names {pid}", name()))
     }
 
     /// The server's settings by name; none without a server.
@@ -158,7 +157,7 @@ impl Server {
             // its counters are those of the whole server: no database is needed
             target.database = None;
         }
-        let mut connection = Connection::open(&target).map_err(Error::Connect)?;
+        let mut connection = Connection::open_within(&target, PATIENCE).map_err(Error::Connect)?;
         let version = connection.server_version().to_owned();
         let mut kind = ServerKind::of(target.protocol, &version);
         if kind.flavour == Flavour::Mysql {
@@ -239,7 +238,7 @@ mod tests {
             let (kind, connection) = (ServerKind::of(target.protocol, "8.4.3"), Reopening::new(target.clone()));
             let server = Server { target, kind, version: "8.4.3".into(), peer, connection };
             let unseen = server.find_process(&places).err();
-            Attached { server: Some(server), process: None, unseen }
+            Attached { server: Some(server), process: None, name: String::new(), unseen }
         };
         let remote = || found("mysql://me@db.example/x", None);
         assert_eq!((groups(&remote()), remote().data(&BTreeMap::new())), (vec!["host", "server"], None));

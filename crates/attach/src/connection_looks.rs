@@ -16,6 +16,7 @@ pub struct ConnectionLooks<'a> {
     seen: Seen,
     pooler: Option<Pooler>,
     began: Instant,
+    is_silent: bool,
 }
 
 impl Attached {
@@ -33,7 +34,7 @@ impl Attached {
 impl<'a> ConnectionLooks<'a> {
     fn begin(server: &'a mut Server, pid: Option<u32>, pooler: Option<&Target>) -> Result<Self, Lost> {
         let seen = observe::connections::begin(&mut server.connection, &server.kind)?;
-        let mut looks = Self { server, pid, seen, pooler: None, began: Instant::now() };
+        let mut looks = Self { server, pid, seen, pooler: None, began: Instant::now(), is_silent: false };
         match pooler.map(Pooler::open) {
             Some(Ok(pooler)) => looks.pooler = Some(pooler),
             Some(Err(error)) => looks.pooler_is_missing(&error),
@@ -59,7 +60,9 @@ impl<'a> ConnectionLooks<'a> {
 
     /// Reads the counters; with `memory` also the private memory of PostgreSQL's backends. They are left out when the server has stopped answering meanwhile.
     pub fn end(mut self, memory: bool) -> Seen {
-        if let Err(error) = observe::connections::end(&mut self.server.connection, &mut self.seen) {
+        if self.is_silent {
+            self.missing("the server's counters", "the server stopped answering before they were read".into(), None);
+        } else if let Err(error) = observe::connections::end(&mut self.server.connection, &mut self.seen) {
             self.missing("the server's counters", error.to_string(), None);
         }
         self.keep_pooler();
@@ -74,8 +77,9 @@ impl<'a> ConnectionLooks<'a> {
         self.seen
     }
 
-    /// Notes that the server stopped answering.
+    /// Notes that the server stopped answering: it is not asked any more.
     pub fn fell_silent(&mut self, error: &Lost) {
+        self.is_silent = true;
         self.missing("later looks", host::chain(&**error), None);
     }
 

@@ -58,11 +58,24 @@ impl Flavour {
             Self::Postgresql => Protocol::Postgresql,
         }
     }
+
+    /// The server variable that sets the size of the server's own page cache.
+    pub fn pool_variable(self) -> &'static str {
+        match self {
+            Self::Mariadb | Self::Mysql | Self::Percona => "innodb_buffer_pool_size",
+            Self::Postgresql => "shared_buffers",
+        }
+    }
+
+    /// The value of [`Self::pool_variable`] when it is not set: 128 MiB in MariaDB 10.x, MySQL 8 and PostgreSQL alike.
+    pub fn pool_default_bytes(self) -> u64 {
+        128 << 20
+    }
 }
 
 impl fmt::Display for Flavour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.name())
     }
 }
 

@@ -70,9 +70,19 @@ fn by_code(token: &str) -> Option<Refusal> {
     })
 }
 
-/// Words and numbers that stand for themselves: `11040` is not 1040.
+/// Words and numbers that stand for themselves: `11040` is not 1040, and neither is the port of `10.0.0.5:1040`.
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|token| !token.is_empty())
+    let words = text.split_whitespace().map(without_port);
+    words.flat_map(|word| word.split(|c: char| !(c.is_alphanumeric() || c == '_'))).filter(|token| !token.is_empty())
+}
+
+/// A word that is a host with a port, without the port.
+fn without_port(word: &str) -> &str {
+    if let Some((host, _)) = word.split_once("]:") {
+        return host;
+    }
+    let host = word.split_once(':').map(|(host, _)| host);
+    host.filter(|host| host.contains('.') || *host == "localhost").unwrap_or(word)
 }
 
 /// The text between the quotes after `before`, up to the last quote of its line: a name may hold quotes.
@@ -209,7 +219,15 @@ mod tests {
 
     #[test]
     fn what_is_no_refusal_is_none() {
-        for text in ["", "ERROR 1045 (28000): Access denied", "11040", "10.1040x", "connection refused"] {
+        for text in [
+            "",
+            "ERROR 1045 (28000): Access denied",
+            "11040",
+            "10.1040x",
+            "connection refused",
+            "no route to 10.0.0.5:1040: timed out",
+            "[::1]:1040",
+        ] {
             assert_eq!(refusal(text), None, "{text}");
         }
     }

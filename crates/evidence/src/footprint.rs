@@ -26,4 +26,9 @@ pub struct Footprint {
     pub asked_bytes: Option<u64>,
     /// The malloc that reported `asked_bytes`, or the reason why there is no such figure.
     pub asked_by: String,
+    /// The parts into which the malloc divides its heap, so that threads need not wait for each other.
+    pub arenas: Option<u64>,
+    /// How `arenas` were counted, or the reason why there is no such figure.
+    #[serde(default)]
+    pub arenas_by: String,
 }

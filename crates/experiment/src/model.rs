@@ -7,15 +7,15 @@ use crate::replayed::Replay;
 use crate::server_start::ServerStart;
 use crate::squeezed::Squeezed;
 use assertion::Assertion;
-use capability::Protocol;
 use diskmodel::Asked;
 use evidence::{Arrivals, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::time::Duration;
 use units::{Bytes, CpuList, Cpus, Span, Swap};
 use workload::distribution;
+
+pub use capability::Flavour;
 
 /// One experiment: a server, its data, and the arms that run on them in turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -70,56 +70,6 @@ pub struct Server {
     pub version: Option<String>,
     /// Server variables that all arms share. An arm's own variables replace them; [`Arm::server_options`] has the result.
     pub options: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Flavour {
-    Mariadb,
-    Mysql,
-    /// Percona Server for MySQL.
-    Percona,
-    Postgresql,
-}
-
-impl Flavour {
-    pub const ALL: [Flavour; 4] = [Flavour::Mariadb, Flavour::Mysql, Flavour::Percona, Flavour::Postgresql];
-
-    /// As written in the file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Flavour::Mariadb => "mariadb",
-            Flavour::Mysql => "mysql",
-            Flavour::Percona => "percona",
-            Flavour::Postgresql => "postgresql",
-        }
-    }
-
-    pub fn protocol(self) -> Protocol {
-        match self {
-            Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => Protocol::Mysql,
-            Flavour::Postgresql => Protocol::Postgresql,
-        }
-    }
-
-    /// The server variable that sets the size of the server's own page cache.
-    pub fn pool_variable(self) -> &'static str {
-        match self {
-            Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => "innodb_buffer_pool_size",
-            Flavour::Postgresql => "shared_buffers",
-        }
-    }
-
-    /// The value of [`Self::pool_variable`] when it is not set: 128 MiB in MariaDB 10.x, MySQL 8 and PostgreSQL alike.
-    pub fn pool_default(self) -> Bytes {
-        Bytes::mib(128)
-    }
-}
-
-impl fmt::Display for Flavour {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
 }
 
 /// The tables on which all arms run: `sbtest1..N`, as sysbench makes them.
@@ -284,8 +234,10 @@ pub struct Load {
     /// The number of random reads of the largest data file before the load. Each read is done cold and warm, both past the page cache and through it;
     /// the file is scanned, too. `None`: nothing is read.
     pub probe: Option<u64>,
-    /// How long the server is observed after the load, when the load's connections are closed. Zero: not at all.
+    /// How long the server is observed after the load, when the load has no work. Zero: not at all.
     pub idle: Span,
+    /// Whether the load's connections stay open, without work, until the load of a later arm that has this, too, or until the server stops.
+    pub stay: bool,
     /// Statements that are sent beside the load, at given times of the measured phase.
     pub at: Vec<At>,
     /// Statements of the measured phase that last this long or longer are kept one by one; `None`: no statement is kept.
@@ -398,7 +350,7 @@ impl Experiment {
 
 pub(crate) fn pool_of(flavour: Flavour, options: &BTreeMap<String, String>) -> Bytes {
     let written = options.get(flavour.pool_variable());
-    written.and_then(|text| pool_bytes(flavour, text)).unwrap_or(flavour.pool_default())
+    written.and_then(|text| pool_bytes(flavour, text)).unwrap_or(Bytes(flavour.pool_default_bytes()))
 }
 
 /// The bytes of a pool size. PostgreSQL counts a bare number in its blocks of 8 KiB; the others count bytes.

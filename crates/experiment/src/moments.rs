@@ -7,14 +7,18 @@ use units::Span;
 /// The text in [`At::sql`] that is replaced by the number of the sending, from 0.
 const TURN: &str = "{turn}";
 
-/// A statement that is sent at a moment of the measured phase, over a connection of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// A statement that is sent at a moment of the measured phase.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct At {
     /// The time from the beginning of the measured phase.
     pub time: Span,
     pub sql: String,
     /// The time from one sending to the next; `None`: it is sent once.
     pub every: Option<Span>,
+    /// Statements with the same name share one connection, and are sent one after the other. `None`: a connection of its own.
+    pub connection: Option<String>,
+    /// Its connection stays open to the end of the arm, the time without load included.
+    pub stay: bool,
 }
 
 impl At {
@@ -65,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_statement_without_every_is_due_once_and_with_it_again_and_again() {
-        let once = At { time: Span::secs(10), sql: "DO {turn}".into(), every: None };
+        let once = At { time: Span::secs(10), sql: "DO {turn}".into(), ..At::default() };
         assert_eq!([once.due(0), once.due(1)], [Some(Span::secs(10)), None]);
         let again = At { every: Some(Span::secs(120)), ..once };
         assert_eq!([again.due(0), again.due(2)], [Some(Span::secs(10)), Some(Span::secs(250))]);

@@ -7,8 +7,11 @@ use serde::{Deserialize, Serialize};
 /// [`Witness::of`] of the counters.
 pub const HOST: &str = "host";
 
+/// The share of the time in which some task waited for a CPU, or for the disk, above which a host is not quiet on which no load of Wringer's runs.
+pub const WAITING_RATIO: f64 = 0.1;
+
 /// The load of a host during one arm. Shares of CPU time are of all CPUs together; shares of waiting are of the elapsed time. From 0 to 1.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Busy {
     pub elapsed_us: u64,
     /// CPU time that the hypervisor gave to other machines.
@@ -61,6 +64,12 @@ impl Busy {
             disk_others_bytes_per_second: disk.zip(own_disk).map(|(all, own)| a_second((all - own).max(0.0))),
             disk_bytes_per_second: disk.map(a_second),
         })
+    }
+
+    /// The shares of the time in which some task waited for a CPU, and for the disk, where the kernel tells them.
+    pub fn waits(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let waits = [("a CPU", self.cpu_waiting_ratio), ("the disk", self.io_waiting_ratio)];
+        waits.into_iter().filter_map(|(what, ratio)| Some((what, ratio?)))
     }
 
     /// The causes that are large enough to change the figures. `squeezes_memory`: the run squeezes memory, so waiting for memory is intended.

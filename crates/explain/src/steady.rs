@@ -17,6 +17,23 @@ pub(crate) fn slots(load: &LoadResult) -> Vec<f64> {
     whole.iter().map(|point| point.transactions as f64 * 1e6 / point.length_us.max(1) as f64).collect()
 }
 
+/// The lowest and the highest of the slots' means over whole seconds, over all turns; `None`: fewer than [`FEWEST_SECONDS`].
+pub(crate) fn slowest_and_fastest_second<'a>(turns: impl Iterator<Item = &'a LoadResult>) -> Option<(f64, f64)> {
+    let seconds: Vec<f64> = turns.flat_map(seconds).collect();
+    let (slowest, fastest) =
+        seconds.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+    (seconds.len() >= FEWEST_SECONDS).then_some((slowest, fastest))
+}
+
+/// With fewer seconds, the slowest and the fastest one say little.
+const FEWEST_SECONDS: usize = 5;
+
+fn seconds(load: &LoadResult) -> Vec<f64> {
+    let length_us = load.measured.timeline.iter().map(|point| point.length_us).max().unwrap_or(1).max(1);
+    let each = usize::try_from(1_000_000_u64.div_ceil(length_us)).unwrap_or(1);
+    slots(load).chunks_exact(each).map(|slots| slots.iter().sum::<f64>() / each as f64).collect()
+}
+
 /// The second half of an arm's measured phase compared with the first, by batches. `None`: there was no load, or it was too short.
 pub fn halves(arm: &Arm) -> Option<Within> {
     within::halves(&slots(arm.load.as_ref()?))

@@ -247,6 +247,52 @@ fn equal_arms_show_no_difference_and_unequal_ones_do() {
     assert_eq!(doubts(finding), ["compare.once"]);
 }
 
+/// What was measured is told in any case; without an interval no verdict stands beside it.
+#[test]
+fn an_arm_that_was_too_short_is_told_with_its_figures() {
+    let mut short = arm("short", 10_000, 1.0);
+    let phase = &mut short.load.as_mut().unwrap().measured;
+    phase.elapsed_us *= 2;
+    phase.timeline.truncate(4);
+    let explained = explain(&run("mariadb", vec![arm("a", 10_000, 1.0), short]));
+    let finding = one(&explained.findings, "arms.compare");
+    let statement = &finding.statement;
+    assert!(
+        statement.starts_with("\"short\" does 200 transactions a second, 50.0 % fewer than \"a\" (400); half"),
+        "{statement}"
+    );
+    assert!(statement.ends_with("; the run was too short to tell how much of that is chance."), "{statement}");
+    assert_eq!(figures(finding)["arms"][0]["difference_shown"], false);
+    assert_eq!(doubts(finding), ["compare.once", "compare.short"]);
+}
+
+/// A rate that rises all the time has no batches that do not depend on each other, however long it is measured. What its seconds show is told.
+#[test]
+fn seconds_that_do_not_overlap_are_told_where_there_is_no_interval() {
+    let with_rate = |name: &str, rate: fn(u64) -> u64| {
+        let mut arm = arm(name, 0, 1.0);
+        let phase = &mut arm.load.as_mut().unwrap().measured;
+        for (point, index) in phase.timeline.iter_mut().zip(0..) {
+            point.transactions = rate(index);
+        }
+        phase.transactions = phase.timeline.iter().map(|point| point.transactions).sum();
+        arm
+    };
+    let statement = |rate: fn(u64) -> u64| {
+        let explained = explain(&run("mariadb", vec![arm("a", 0, 1.0), with_rate("rises", rate)]));
+        one(&explained.findings, "arms.compare").statement.clone()
+    };
+    let told = statement(|index| 10 + index / 10);
+    assert!(
+        told.ends_with(
+            "how much of that is chance, but its fastest second (190) was slower than the slowest there (409)."
+        ),
+        "{told}"
+    );
+    let told = statement(|index| 30 + index / 5);
+    assert!(told.ends_with("; the run was too short to tell how much of that is chance."), "{told}");
+}
+
 /// Slots of a second, as sysbench tells of them, give an interval as ours do; without them none is given.
 #[test]
 fn a_load_by_another_program_is_compared_by_its_own_slots() {

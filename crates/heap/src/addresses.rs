@@ -8,6 +8,7 @@ use crate::snapshot::Snapshot;
 use crate::tree::Tree;
 use std::collections::HashMap;
 use std::sync::Arc;
+use units::MapsLine;
 
 /// Memory of a process into which a part of a file was mapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,19 +115,11 @@ fn mapping(mappings: &[Mapping], address: u64) -> Option<&Mapping> {
 }
 
 impl Mapping {
-    /// A line of `/proc/PID/maps`: `7f00-7f80 r-xp 00001000 fe:00 325835   /usr/lib/libc.so.6`. `None`: the line is not one of `maps`, or no file is mapped.
+    /// A line of `/proc/PID/maps`. `None`: the line is not one of `maps`, or no file is mapped.
     pub(crate) fn of_line(line: &[u8]) -> Option<Self> {
         let line = String::from_utf8_lossy(line);
-        let mut words = line.trim_start().splitn(5, ' ');
-        let (start, end) = words.next()?.split_once('-')?;
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let (start, end) = (number(start)?, number(end)?);
-        words.next()?;
-        let offset = number(words.next()?)?;
-        words.next()?;
-        let (_, path) = words.next()?.trim_start().split_once(' ').unwrap_or_default();
-        let path = path.trim();
-        (start < end && path.starts_with('/')).then(|| Self { start, end, offset, path: path.to_owned() })
+        let line = MapsLine::parse(line.trim())?;
+        Some(Self { start: line.start, end: line.end, offset: line.offset, path: line.path()?.to_owned() })
     }
 }
 

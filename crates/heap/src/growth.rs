@@ -169,6 +169,11 @@ fn frame_of(node: &TreeNode) -> Option<&Frame> {
     }
 }
 
+/// The functions that grew or shrank. The others hold as many bytes as before.
+pub fn changed(growth: &[Growth]) -> Vec<&Growth> {
+    growth.iter().filter(|it| it.growth_bytes != 0).collect()
+}
+
 /// The growth of each function that either tree names. The function that grew most stands first; of functions that grew equally, the one that holds more.
 /// Functions with the same name are one function, whatever their addresses.
 pub fn growth(before: &Holdings, after: &Holdings) -> Vec<Growth> {

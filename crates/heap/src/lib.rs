@@ -40,7 +40,7 @@ pub use addresses::{Mapping, NoSymbols, Symbols};
 pub use damage::{Damage, Error};
 pub use format::Format;
 pub use frame::{Frame, Label};
-pub use growth::{Growth, Held, Holdings, growth};
+pub use growth::{Growth, Held, Holdings, changed, growth};
 pub use heaptrack::at_times;
 pub use lines::MOST_BYTES;
 pub use outline::Outline;

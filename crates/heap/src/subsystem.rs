@@ -2,7 +2,7 @@
 //! The part of a server that a function belongs to, by the function's name.
 
 /// Parts of a server, and how the names of their functions begin. The first part that fits is taken.
-const BEGINNINGS: [(&str, &str); 11] = [
+const BEGINNINGS: [(&str, &str); 14] = [
     (
         "replication",
         "Log_event Rows_log_event Query_log_event Relay_log rpl_ Rpl_ handle_slave Binlog_ MYSQL_BIN_LOG Master_info Gtid_  \
@@ -12,8 +12,14 @@ const BEGINNINGS: [(&str, &str); 11] = [
         "InnoDB",
         "innobase_ innodb_ ha_innobase buf_ btr_ trx_ dict_ fil_ fsp_ lock_ log_ recv_ srv_ row_ ibuf_ mtr_ rec_ que_ fts_ os_aio  \
          os_thread sync_ AIO hash0 hash_create ha_create ib_ ibt_ page_ purge_ read_view pars_ Log_sys log_t dblwr  \
-         Double_write",
+         Double_write tpool::",
     ),
+    // a server without symbols of its static functions: the names do not tell which engine it is
+    (
+        "start of a storage engine",
+        "ha_initialize_handlerton ha_signal_ddl_recovery_done ha_signal_tc_log_recovery_done",
+    ),
+    ("query cache", "Query_cache::"),
     ("performance schema", "pfs_ PFS_ init_instruments pfs:: initialize_performance_schema find_or_create_"),
     (
         "key cache and Aria",
@@ -25,26 +31,27 @@ const BEGINNINGS: [(&str, &str); 11] = [
         "JOIN Item make_join create_tmp_table Unique filesort Sort_param SEL_ SQL_SELECT QUICK_ Explain_ SELECT_LEX st_select_lex  \
          opt_ Filesort ExecInit Exec tuplesort_ tuplestore_ hash_ create_plan planner standard_planner query_planner build_",
     ),
+    ("stored routines", "sp_"),
     ("parser", "MYSQLparse Lex_ lex_ LEX:: raw_parser base_yyparse parse_analyze transform pg_parse_query"),
     (
         "tables and dictionary",
         "open_table TABLE_SHARE alloc_table_share TDC_ tdc_ tc_ Table_cache dd:: Field_ TABLE:: RelationBuildDesc RelationCache  \
          RelCache SearchCatCache CatalogCache InitCatCache load_relcache",
     ),
-    ("accounts and plug-ins", "acl_ plugin_ Sys_var sys_var mysql_rm servers_ grant_ my_once_alloc udf_"),
+    ("accounts and plug-ins", "acl_ plugin_ Sys_var sys_var mysql_rm servers_ grant_ udf_"),
     (
         "connections and threads",
-        "THD:: thd_ Connection_handler handle_one_connection handle_connection create_thread my_net_ net_ vio_ Protocol  \
-         connection_ thread_ tp_ pthread_create allocate_dtv _dl_allocate_tls PostmasterMain BackendStartup InitProcess pq_",
+        "THD:: thd_ create_background_thd Connection_handler handle_one_connection handle_connection create_thread my_net_ net_ vio_ Protocol  \
+         connection_ thread_ tp_ lf_pinbox_get_pins pthread_create allocate_dtv _dl_allocate_tls PostmasterMain BackendStartup InitProcess pq_",
     ),
     (
         "character sets",
-        "my_once_ init_available_charsets get_charset add_collation my_uca my_coll init_state_maps create_fromuni",
+        "init_available_charsets get_charset add_collation my_uca my_coll init_state_maps create_fromuni",
     ),
     (
         "start of the program",
         "mysqld_main init_server_components init_common_variables _dl_ dl_ call_init  _GLOBAL__sub __static_init  \
-         my_init OPENSSL_ CRYPTO_ OSSL_",
+         my_init OPENSSL_ CRYPTO_ OSSL_ __internal_atexit",
     ),
 ];
 
@@ -62,6 +69,13 @@ mod tests {
     fn a_name_tells_its_part() {
         assert_eq!(of("buf_pool_t::create"), Some("InnoDB"));
         assert_eq!(of("Log_event::read_log_event"), Some("replication"));
+        assert_eq!(of("ha_initialize_handlerton"), Some("start of a storage engine"));
+        assert_eq!(
+            of("tpool::thread_pool_generic::thread_pool_generic"),
+            Some("InnoDB"),
+            "InnoDB alone uses this pool"
+        );
+        assert_eq!(of("sp_create_assignment_lex"), Some("stored routines"));
         assert_eq!([of("main"), of("???")], [None, None], "every path begins with main");
     }
 }

@@ -4,7 +4,7 @@
 use crate::frame::Frame;
 
 /// Their names, without arguments: functions of the C++ library, and functions that servers have around malloc.
-const NAMES: [&str; 69] = [
+const NAMES: [&str; 74] = [
     // C and C++
     "malloc",
     "calloc",
@@ -31,6 +31,9 @@ const NAMES: [&str; 69] = [
     "my_multi_malloc",
     "my_multi_malloc_large",
     "my_large_malloc",
+    "my_once_alloc",
+    "my_once_memdup",
+    "my_once_strdup",
     "my_large_virtual_alloc",
     "my_malloc_aligned",
     "sf_malloc",
@@ -42,6 +45,8 @@ const NAMES: [&str; 69] = [
     "insert_dynamic",
     "init_dynamic_array2",
     "my_init_dynamic_array",
+    "my_hash_init2",
+    "_my_hash_init",
     "my_hash_insert",
     "reset_root_defaults",
     "multi_alloc_root",

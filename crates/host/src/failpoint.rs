@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Crash points. Without the feature `failpoints` they do nothing.
+//! Crash points, and points at which a process stops itself. Without the feature `failpoints` they do nothing.
 
 /// `WRINGER_CRASH=<n>`: the process ends itself with SIGKILL at the n-th crash point that it reaches, counted from 1.
 pub const CRASH_VARIABLE: &str = "WRINGER_CRASH";
@@ -20,6 +20,23 @@ pub fn failpoint(place: &str) {
 
 #[cfg(not(feature = "failpoints"))]
 pub fn failpoint(_place: &str) {}
+
+/// `WRINGER_PAUSE=<place>`: the process stops itself with SIGSTOP when it first reaches this [`pause_point`].
+pub const PAUSE_VARIABLE: &str = "WRINGER_PAUSE";
+
+/// A place at which a test may stop this process, so that it can change something else before this process goes on (SIGCONT).
+#[cfg(feature = "failpoints")]
+pub fn pause_point(place: &str) {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static PAUSED: AtomicBool = AtomicBool::new(false);
+    let is_wanted = std::env::var(PAUSE_VARIABLE).is_ok_and(|wanted| wanted == place);
+    if is_wanted && !PAUSED.swap(true, Ordering::SeqCst) {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+    }
+}
+
+#[cfg(not(feature = "failpoints"))]
+pub fn pause_point(_place: &str) {}
 
 /// The function that a test calls at each [`moment`].
 #[cfg(feature = "failpoints")]

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Wringer's own folders and files: private, written as a whole or not at all, deleted by manifest without following a link.
 
+mod carried;
 mod copy;
 mod remove;
 mod trust;
 
+pub use carried::carried_library;
 pub use copy::{Copied, copy, copy_opened, head};
 pub use remove::{Removed, remove_beginning, remove_manifested, remove_tree};
 pub use trust::{Distrust, SafeFolder, open_safe, own_folder, safe_folder, user_name};

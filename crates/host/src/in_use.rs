@@ -17,6 +17,7 @@ use std::fmt;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
+use units::MapsLine;
 
 /// The users of a directory or a file, and the processes that could not be looked into.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -268,14 +269,14 @@ impl Place {
         Ok(None)
     }
 
-    /// The first mapped file there. A line of `/proc/PID/maps`: addresses, rights, offset, `08:01` in hexadecimal, inode, path.
+    /// The first mapped file there.
     fn mapped_by(&self, pid: u32) -> Option<PathBuf> {
         let text = fs::read(format!("/proc/{pid}/maps")).ok()?;
         let mut last = PathBuf::new();
         String::from_utf8_lossy(&text).lines().find_map(|line| {
-            let (major, minor) = line.split_whitespace().nth(3)?.split_once(':')?;
-            let numbers = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
-            let path = PathBuf::from(&line[line.find('/')?..]);
+            let line = MapsLine::parse(line)?;
+            let numbers = line.device_numbers()?;
+            let path = PathBuf::from(line.path()?);
             let is_new = self.is_device(numbers.0, numbers.1) && path != last;
             last.clone_from(&path);
             (is_new && self.is_by_path(&path)).then_some(path)

@@ -14,6 +14,7 @@
 //! | [`process`] | long-lived children with the run's token: servers, holder, slow layer | yes |
 //! | [`change`] | kernel values, cgroups, mounts, huge pages, mapped devices, loop devices | yes |
 //! | [`namespace`] | a process's own mount namespace, its own mount and its own protection | no |
+//! | [`inherited`] | anonymous memory that this process shares with those that inherit its descriptor | no |
 //! | [`input`] | files that the user names, read whole | no |
 //! | [`interrupt`] | the user's wish to stop, and the wish to stop at once | no |
 //! | [`looks`] | which looks of a watcher count after a standstill | no |
@@ -29,6 +30,7 @@ pub mod change;
 pub mod clock;
 pub mod files;
 pub mod in_use;
+pub mod inherited;
 pub mod input;
 pub mod interrupt;
 pub mod looks;
@@ -52,4 +54,4 @@ pub use error::{Error, Holder, chain};
 #[cfg(feature = "failpoints")]
 pub use failpoint::at_each_moment;
 pub(crate) use failpoint::moment;
-pub use failpoint::{CRASH_VARIABLE, failpoint};
+pub use failpoint::{CRASH_VARIABLE, PAUSE_VARIABLE, failpoint, pause_point};

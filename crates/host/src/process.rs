@@ -41,7 +41,9 @@ pub use orphans::Orphans;
 pub(crate) use proc_files::look_at;
 pub use proc_files::pids;
 pub(crate) use scan::look_into;
-pub use scan::{carries_mark, descendants, holders_of, is_helper, mapped_by, open_below, open_device, with_mark};
+pub use scan::{
+    carries_mark, descendants, holders_of, is_helper, mapped_by, oldest_below, open_below, open_device, with_mark,
+};
 pub use server::{Server, server_program, servers};
 pub use sight::{Sight, Unlisted, Unseen};
 pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};

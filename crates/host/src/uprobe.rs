@@ -14,9 +14,11 @@ use ring::{Record, Ring};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ffi::CString;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use units::CpuList;
 
 const PMU: &str = "/sys/bus/event_source/devices/uprobe";
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
@@ -169,16 +171,8 @@ fn paranoid() -> String {
 fn online() -> Result<Vec<i32>, Failure> {
     const FILE: &str = "/sys/devices/system/cpu/online";
     let text = std::fs::read_to_string(FILE).map_err(|source| Failure::path("read", FILE, source))?;
-    Ok(cpus(&text))
-}
-
-fn cpus(list: &str) -> Vec<i32> {
-    let number = |text: &str| text.trim().parse::<i32>().ok();
-    let part = |part: &str| {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        Some(number(from)?..=number(to)?)
-    };
-    list.split(',').filter_map(part).flatten().collect()
+    let list: CpuList = text.parse().map_err(|_| Failure::path("understand", FILE, ErrorKind::InvalidData))?;
+    Ok(list.numbers().into_iter().map(u32::cast_signed).collect())
 }
 
 #[cfg(test)]

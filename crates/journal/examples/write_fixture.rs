@@ -15,7 +15,7 @@ use std::path::Path;
 type Writer = fn(&Path);
 
 /// What is added to the format later gets a name of its own here.
-const WRITERS: [(&str, Writer); 10] = [
+const WRITERS: [(&str, Writer); 11] = [
     ("", write_cut),
     ("-kinds", write_kinds),
     ("-taken", write_taken),
@@ -26,6 +26,7 @@ const WRITERS: [(&str, Writer); 10] = [
     ("-members", write_members),
     ("-readahead", write_read_ahead),
     ("-nodes", write_nodes),
+    ("-thp", write_thp),
 ];
 
 fn main() {
@@ -167,7 +168,6 @@ fn write_computed(path: &Path) {
     cut(path);
 }
 
-/// A slow image, with the read-ahead that the free device had before; the kernel gave the image another device, and it is detached already.
 /// A pool of huge pages whose two NUMA nodes had unlike parts of it.
 fn write_nodes(path: &Path) {
     let mut journal = Journal::create(path, begin()).unwrap();
@@ -176,6 +176,23 @@ fn write_nodes(path: &Path) {
     cut(path);
 }
 
+/// The host's transparent huge pages, set for one cell and for the next one: a file that is written as a word and read as all words.
+fn write_thp(path: &Path) {
+    let mut journal = Journal::create(path, begin()).unwrap();
+    let set = |before: &str, after: &str| Step::Value {
+        path: "/sys/kernel/mm/transparent_hugepage/enabled".into(),
+        before: before.into(),
+        after: after.into(),
+    };
+    let (first, _) = journal.intent(set("madvise", "always")).unwrap();
+    journal.done(first, Some("[always] madvise never".into())).unwrap();
+    let (second, _) = journal.intent(set("always", "never")).unwrap();
+    journal.done(second, Some("always madvise [never]".into())).unwrap();
+    journal.intent(set("never", "madvise")).unwrap();
+    cut(path);
+}
+
+/// A slow image, with the read-ahead that the free device had before; the kernel gave the image another device, and it is detached already.
 fn write_read_ahead(path: &Path) {
     let mut journal = Journal::create(path, begin()).unwrap();
     let before = Computed { path: "/sys/block/loop3/queue/read_ahead_kb".into(), before: "128".into() };

@@ -104,6 +104,31 @@ fn the_parts_of_numa_nodes_are_understood() {
 }
 
 #[test]
+fn transparent_huge_pages_are_understood() {
+    let state = whole(read_bytes(&stored("v2-thp.journal"))).state;
+    let words = |change: &Step| match change {
+        Step::Value { path, before, after } => {
+            assert_eq!(path, Path::new("/sys/kernel/mm/transparent_hugepage/enabled"));
+            (before.clone(), after.clone())
+        }
+        other => panic!("{other:?}"),
+    };
+    // newest first, as they are undone; of the last one it is not known whether it was set
+    let open: Vec<_> = state.open_steps().into_iter().map(|it| (words(&it.change), it.observed.clone())).collect();
+    let step = |before: &str, after: &str, observed: Option<&str>| {
+        ((before.to_owned(), after.to_owned()), observed.map(str::to_owned))
+    };
+    assert_eq!(
+        open,
+        [
+            step("never", "madvise", None),
+            step("always", "never", Some("always madvise [never]")),
+            step("madvise", "always", Some("[always] madvise never")),
+        ]
+    );
+}
+
+#[test]
 fn slow_devices_are_understood_in_every_version() {
     for Content { state, .. } in of_each_version("-mapping") {
         let [made, cut] = state.steps.as_slice() else { panic!("{} steps", state.steps.len()) };

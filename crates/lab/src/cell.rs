@@ -7,7 +7,7 @@ use crate::workload_from_file::{WorkloadFromFile, Workloads};
 use assertion::Assertion;
 use diskmodel::{Bin, Model};
 use evidence::DiskMechanism;
-use experiment::{Arm, Experiment, Fill, Flavour, LeftOut, Load, Observe, OnMiss, PgBouncer, RamSqueeze, ServerStart};
+use experiment::{Arm, Experiment, Fill, LeftOut, Load, Observe, OnMiss, PgBouncer, RamSqueeze, ServerStart};
 use logs::{Format, Recorded};
 use sandbox::{Installation, Origin, Request, ServerOption};
 use squeeze::limits::Asked;
@@ -233,14 +233,5 @@ pub fn server_options(arm: &Arm) -> Result<Vec<ServerOption>, Error> {
 /// The version is not valid.
 pub fn server_request(server: &experiment::Server) -> Result<Request, Error> {
     let version = server.version.as_deref().map(str::parse).transpose().map_err(sandbox::Error::from)?;
-    Ok(Request { flavour: flavour(server.flavour), version })
-}
-
-fn flavour(flavour: Flavour) -> sandbox::Flavour {
-    match flavour {
-        Flavour::Mariadb => sandbox::Flavour::Mariadb,
-        Flavour::Mysql => sandbox::Flavour::Mysql,
-        Flavour::Percona => sandbox::Flavour::Percona,
-        Flavour::Postgresql => sandbox::Flavour::Postgresql,
-    }
+    Ok(Request { flavour: server.flavour, version })
 }

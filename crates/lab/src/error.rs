@@ -69,6 +69,8 @@ pub enum Error {
     NotLoaded,
     #[error("the server was to be in huge pages, and there is room for {room}")]
     HugePages { room: String },
+    #[error("{connections} connections need {needed} {what}, and {free} of {most} are free")]
+    Room { connections: u32, needed: u64, what: String, free: u64, most: u64, remedy: String },
     #[error("run the load on CPU {asked}")]
     LoadCpus {
         asked: CpuList,
@@ -183,6 +185,9 @@ impl Error {
                     "memory in one piece is found soonest after a boot; a smaller pool of the server needs less of it",
                 ),
             ),
+            Self::Room { remedy, .. } => {
+                (Kind::Missing, vec![format!("fewer connections; or raise the limit: {remedy}")])
+            }
             Self::NoServer | Self::NotPrepared | Self::LauncherKilled => (Kind::Failed, Vec::new()),
             Self::Databases { names } => {
                 let first = names.first().map_or("", String::as_str);

@@ -48,9 +48,15 @@ impl Lab<'_> {
         let pids: Vec<u32> = inventory.processes.iter().map(|process| process.pid).collect();
         let mut seen = of_processes(&pids);
         mark.clone_into(&mut seen.mark);
-        match asked(pid, flavour, serving.asked.as_ref()) {
+        let heap = one_heap(pid, flavour);
+        let heap = || heap.as_ref().map_err(Clone::clone);
+        match heap().and_then(|heap| asked(heap, serving.asked.as_ref())) {
             Ok((bytes, by)) => (seen.asked_bytes, seen.asked_by) = (Some(bytes), by),
             Err(why) => seen.asked_by = why,
+        }
+        match heap().and_then(|heap| arenas(pid, heap, serving.asked.as_ref())) {
+            Ok((count, by)) => (seen.arenas, seen.arenas_by) = (Some(count), by),
+            Err(why) => seen.arenas_by = why,
         }
         let content = serde_json::json!(seen).to_string();
         let (source, entity, at_us) = (FOOTPRINT.to_owned(), mark.to_owned(), self.notes.clock.now_us());
@@ -59,22 +65,46 @@ impl Lab<'_> {
     }
 }
 
-/// The figure and the malloc that told it; else the reason why there is none.
-fn asked(pid: u32, flavour: Flavour, map: Option<&asked::Map>) -> Result<(u64, String), String> {
+/// The malloc that serves in the server, and its name; else the reason why there is no figure of it.
+fn one_heap(pid: u32, flavour: Flavour) -> Result<(MallocKind, String), String> {
     if flavour == Flavour::Postgresql {
         return Err("each process of PostgreSQL has a heap of its own".into());
     }
     let serving = malloc::serving(pid);
     let kind = serving.kind.ok_or_else(|| format!("{}: nobody knows how to ask it", serving.name))?;
-    let map = map.ok_or("the library that asks is not in the server")?;
+    Ok((kind, serving.name))
+}
+
+const NO_LIBRARY: &str = "the library that asks is not in the server";
+
+/// The number of arenas and how they were counted; else the reason why there is none.
+fn arenas(pid: u32, (kind, name): &(MallocKind, String), map: Option<&asked::Map>) -> Result<(u64, String), String> {
+    match *kind {
+        MallocKind::Glibc => {
+            let count = memory::arenas_of_glibc(pid, name)?;
+            Ok((count as u64, format!("{name}, their heaps, counted from outside")))
+        }
+        MallocKind::Jemalloc => {
+            let map = map.ok_or(NO_LIBRARY)?;
+            let count = map.arenas(*kind, PATIENCE).map_err(|silence| silence.to_string())?;
+            Ok((count, format!("{name}, mallctl: arena.<i>.initialized")))
+        }
+        MallocKind::Tcmalloc => Err("tcmalloc has no arenas: each thread has a cache before one heap".into()),
+        MallocKind::Mimalloc => Err("mimalloc has no arenas of this kind: each thread has a heap".into()),
+    }
+}
+
+/// The figure and the malloc that told it; else the reason why there is none.
+fn asked((kind, name): &(MallocKind, String), map: Option<&asked::Map>) -> Result<(u64, String), String> {
+    let map = map.ok_or(NO_LIBRARY)?;
     let function = match kind {
         MallocKind::Glibc => "mallinfo2: blocks of all arenas and in mappings of their own, with their headers",
         MallocKind::Jemalloc => "mallctl: stats.allocated, without the threads' caches",
         MallocKind::Tcmalloc => "MallocExtension: generic.current_allocated_bytes",
         MallocKind::Mimalloc => "",
     };
-    let bytes = map.ask(kind, PATIENCE).map_err(|silence| silence.to_string())?;
-    Ok((bytes, format!("{}, {function}", serving.name)))
+    let bytes = map.ask(*kind, PATIENCE).map_err(|silence| silence.to_string())?;
+    Ok((bytes, format!("{name}, {function}")))
 }
 
 fn of_processes(pids: &[u32]) -> Footprint {
@@ -105,6 +135,8 @@ fn of_texts(statuses: &[String], rollups: &[String]) -> Footprint {
         huge_pool_bytes: statuses.iter().filter_map(|status| meminfo::bytes(status, "HugetlbPages")).max(),
         asked_bytes: None,
         asked_by: String::new(),
+        arenas: None,
+        arenas_by: String::new(),
     }
 }
 

@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const FOOTPRINT: [(&str, &str); 2] = [("idle.rss", "VmRSS"), ("idle.vsz", "VmSize")];
 
 impl Lab<'_> {
-    /// The connections of the load are closed. Observers go on as under load.
+    /// The load has no work; its connections are closed, except where they are to stay. Observers go on as under load.
     pub(crate) fn idle(&self, phase: &Phase) -> Result<(), Error> {
         let length = phase.load.idle.0;
         let Some(serving) = self.serving.as_ref().filter(|_| !length.is_zero()) else { return Ok(()) };
@@ -42,7 +42,10 @@ impl Lab<'_> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         for (what, line) in FOOTPRINT {
             let Some(bytes) = meminfo::bytes(&status, line) else { continue };
-            let mechanism = "no load, its connections are closed";
+            let mechanism = match phase.load.stay {
+                true => "no load, its connections stay open",
+                false => "no load, its connections are closed",
+            };
             let witness = format!("{line} in /proc/PID/status of the server's first process");
             let (at_us, arm) = (self.notes.clock.now_us(), Some(phase.name.clone()));
             let measured = Measured::of(format!("{what}.{when}"), mechanism, witness);

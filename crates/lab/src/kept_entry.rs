@@ -22,7 +22,11 @@ pub fn kept_entry(
     places: &Places,
     hooks: Hooks<'_>,
 ) -> Result<Option<Arc<Entry>>, Error> {
-    let Some(key) = key_of(cell, &cell.phases[0], installation)? else { return Ok(None) };
+    let Some(key) = key_of(cell, &cell.phases[0], installation)? else {
+        let why = "not kept: the folder of the program that fills has more than 1000 files, which would all be looked at before each use";
+        hooks.progress.step("fill", why);
+        return Ok(None);
+    };
     let store = Store::open(places).map_err(sandbox::Error::from)?;
     if store.is_off() {
         hooks.progress.step("fill", &format!("{} is 0: nothing is kept", fills::LIMIT_VARIABLE));

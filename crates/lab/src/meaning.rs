@@ -61,6 +61,9 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> Option<(Kind, Option<S
             error => Some((Kind::Missing, error.hint())),
         };
     }
+    if let Some(recording::Error::NotARecording { .. }) = error.downcast_ref::<recording::Error>() {
+        return Some((Kind::Missing, Some(RECORDING_HINT.to_owned())));
+    }
     if let Some(probe::Error::Unfit { hint, .. }) = error.downcast_ref::<probe::Error>() {
         return Some((Kind::Missing, Some(hint.clone())));
     }
@@ -81,6 +84,9 @@ fn classify(error: &(dyn std::error::Error + 'static)) -> Option<(Kind, Option<S
         _ => None,
     }
 }
+
+/// What helps where a file or folder is no recording.
+pub const RECORDING_HINT: &str = "name a recording.sqlite, or the folder that `wringer run` printed";
 
 fn takes_no_files(error: &io::Error) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull};

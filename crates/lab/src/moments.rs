@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Statements beside the load at moments of its measured phase, each kind in a thread and over a connection of its own. Each sending becomes a
-//! span.
+//! Statements beside the load at moments of its measured phase. Each connection has a thread of its own, and sends the statements that share it one
+//! after the other. Each sending becomes a span.
 
 use crate::cell::Phase;
 use crate::error::Error;
@@ -27,8 +27,14 @@ pub(crate) struct Moments {
     stop: Arc<AtomicBool>,
     begin: Vec<Sender<Instant>>,
     told: Receiver<Told>,
+    /// The threads whose connections close with their last statement.
     senders: Vec<JoinHandle<()>>,
+    staying: Staying,
 }
+
+/// The connections that stay open, until this is dropped.
+#[derive(Default)]
+pub(crate) struct Staying(Vec<Sender<()>>);
 
 enum Told {
     Began { key: (usize, u32), at_us: u64, sql: String },
@@ -51,6 +57,16 @@ impl Drop for Moments {
 }
 
 impl Moments {
+    fn nothing_sent(told: Receiver<Told>) -> Self {
+        let (begin, senders, staying) = (Vec::new(), Vec::new(), Staying::default());
+        Self { stop: Arc::default(), begin, told, senders, staying }
+    }
+
+    /// The connections that stay open after their last statement.
+    pub(crate) fn staying(&mut self) -> Staying {
+        std::mem::take(&mut self.staying)
+    }
+
     /// The measured phase begins now.
     pub(crate) fn begin(&mut self) {
         let now = Instant::now();
@@ -91,17 +107,28 @@ impl Moments {
 }
 
 impl Lab<'_> {
-    /// Connects for each of the phase's statements; none is sent before [`Moments::begin`].
+    /// Connects for the phase's statements; none is sent before [`Moments::begin`].
     pub(crate) fn await_moments(&self, phase: &Phase) -> Result<Moments, Error> {
         let (tell, told) = channel();
-        let mut moments = Moments { stop: Arc::default(), begin: Vec::new(), told, senders: Vec::new() };
+        let mut moments = Moments::nothing_sent(told);
         let Some(serving) = &self.serving else { return Ok(moments) };
-        for (index, at) in phase.load.at.iter().enumerate() {
-            let connection = Connection::open(serving.target())?;
-            let (begin, begun) = channel();
-            let (at, stop, tell, clock) = (at.clone(), moments.stop.clone(), tell.clone(), self.notes.clock);
-            let sender = std::thread::spawn(move || send(index, &at, connection, &begun, &stop, &tell, clock));
-            moments.senders.push(sender);
+        for statements in by_connection(&phase.load.at) {
+            let mut connection = Connection::open(serving.target())?;
+            let ((begin, begun), (stay, until)) = (channel(), channel::<()>());
+            let is_staying = statements.iter().any(|(_, at)| at.stay);
+            let (stop, tell, clock) = (moments.stop.clone(), tell.clone(), self.notes.clock);
+            let sender = std::thread::spawn(move || {
+                send(&statements, &mut connection, &begun, &stop, &tell, clock);
+                drop(tell);
+                if is_staying {
+                    let _ = until.recv();
+                }
+            });
+            if is_staying {
+                moments.staying.0.push(stay);
+            } else {
+                moments.senders.push(sender);
+            }
             moments.begin.push(begin);
         }
         Ok(moments)
@@ -125,19 +152,47 @@ impl Lab<'_> {
     }
 }
 
-/// Sends one statement each time that it is due. When it is due while it still runs, it is sent again as soon as it has ended.
+/// The statements of each connection, each with its place in the file.
+fn by_connection(all: &[At]) -> Vec<Vec<(usize, At)>> {
+    let mut connections: Vec<Vec<(usize, At)>> = Vec::new();
+    for (index, at) in all.iter().enumerate() {
+        let shares = |it: &&mut Vec<(usize, At)>| it.iter().any(|(_, other)| other.connection == at.connection);
+        match connections.iter_mut().find(shares).filter(|_| at.connection.is_some()) {
+            Some(shared) => shared.push((index, at.clone())),
+            None => connections.push(vec![(index, at.clone())]),
+        }
+    }
+    connections
+}
+
+/// When each statement of a connection is due, in the order of these times.
+fn dues(statements: &[(usize, At)]) -> impl Iterator<Item = (Duration, (usize, u32), &At)> {
+    let mut turns = vec![0; statements.len()];
+    std::iter::from_fn(move || {
+        let due = |(at, turn): (&(usize, At), &u32)| Some((at.1.due(*turn)?.0, at.0, *turn));
+        let (place, (time, index, turn)) = statements
+            .iter()
+            .zip(&turns)
+            .map(due)
+            .enumerate()
+            .filter_map(|(place, due)| Some((place, due?)))
+            .min_by_key(|(_, due)| *due)?;
+        *turns.get_mut(place)? += 1;
+        Some((time, (index, turn), &statements.get(place)?.1))
+    })
+}
+
+/// Sends each statement each time that it is due. When it is due while another one still runs, it is sent as soon as that one has ended.
 fn send(
-    index: usize,
-    at: &At,
-    mut connection: Connection,
+    statements: &[(usize, At)],
+    connection: &mut Connection,
     begun: &Receiver<Instant>,
     stop: &AtomicBool,
     tell: &Sender<Told>,
     clock: RunClock,
 ) {
     let Ok(began) = begun.recv() else { return };
-    let dues = (0..u32::MAX).map_while(|turn| Some((turn, at.due(turn)?.0)));
-    for (turn, due) in dues {
+    for (due, key, at) in dues(statements) {
         while let Some(left) = due.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
             if stop.load(Ordering::SeqCst) {
                 return;
@@ -147,7 +202,7 @@ fn send(
         if stop.load(Ordering::SeqCst) {
             return;
         }
-        let (key, sql) = ((index, turn), at.statement(turn));
+        let sql = at.statement(key.1);
         let _ = tell.send(Told::Began { key, at_us: clock.now_us(), sql: sql.clone() });
         let answer = connection.execute(&sql);
         let at_us = clock.now_us();
@@ -166,11 +221,34 @@ fn words(error: &load::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Moments, Told};
-    use std::sync::Arc;
+    use super::{Moments, Told, by_connection, dues};
+    use experiment::At;
     use std::sync::atomic::Ordering;
     use std::sync::mpsc::channel;
     use std::time::{Duration, Instant};
+    use units::Span;
+
+    fn at(seconds: u64, connection: Option<&str>, every: Option<u64>) -> At {
+        let every = every.map(Span::secs);
+        At {
+            time: Span::secs(seconds),
+            sql: "DO 0".into(),
+            every,
+            connection: connection.map(str::to_owned),
+            stay: false,
+        }
+    }
+
+    #[test]
+    fn statements_of_one_connection_are_sent_by_their_times() {
+        let all = [at(3, Some("a"), None), at(1, None, None), at(1, Some("a"), Some(4)), at(1, None, None)];
+        let shared = by_connection(&all);
+        let places: Vec<Vec<usize>> = shared.iter().map(|it| it.iter().map(|(index, _)| *index).collect()).collect();
+        assert_eq!(places, [vec![0, 2], vec![1], vec![3]]);
+        let first: Vec<_> = dues(&shared[0]).take(4).map(|(due, key, _)| (due.as_secs(), key)).collect();
+        assert_eq!(first, [(1, (2, 0)), (3, (0, 0)), (5, (2, 1)), (9, (2, 2))]);
+        assert_eq!(dues(&shared[1]).count(), 1);
+    }
 
     fn began(key: (usize, u32), at_us: u64) -> Told {
         Told::Began { key, at_us, sql: format!("DO {}", key.1) }
@@ -179,7 +257,7 @@ mod tests {
     #[test]
     fn a_statement_without_an_answer_is_kept_and_holds_nobody_up_who_is_to_stop() {
         let (tell, told) = channel();
-        let moments = Moments { stop: Arc::default(), begin: Vec::new(), told, senders: Vec::new() };
+        let moments = Moments::nothing_sent(told);
         let stop = moments.stop.clone();
         for told in [
             began((0, 0), 500),

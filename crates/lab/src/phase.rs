@@ -86,6 +86,9 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
     lab.look_at_cache();
     lab.set_live(phase)?;
     lab.pause(phase)?;
+    let mut moments = lab.await_moments(phase)?;
+    // dropped at the end of the arm
+    let _staying = moments.staying();
     lab.footprint(&evidence.name, "before")?;
     let beside = lab.start_beside(phase)?;
     let stalls = lab.watch_stalls(&evidence.name)?;
@@ -93,7 +96,7 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
     let loaded = match (&phase.load.driver, &phase.load.replay) {
         (Some(driver), _) => drivers::run(lab, phase, driver, evidence, &mut ends),
         (None, Some(replay)) => replays::run(lab, phase, replay, evidence, &mut ends),
-        (None, None) => own_load(lab, phase, evidence, &mut ends),
+        (None, None) => own_load(lab, phase, evidence, &mut ends, moments),
     };
     let mut usage = None;
     if let [before, after] = ends.as_slice() {
@@ -117,11 +120,16 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
 }
 
 /// `ends`: the witnesses at the begin and the end of the measured part, as far as they were read.
-fn own_load(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence, ends: &mut Vec<Counts>) -> Result<(), Error> {
+fn own_load(
+    lab: &mut Lab<'_>,
+    phase: &Phase,
+    evidence: &mut ArmEvidence,
+    ends: &mut Vec<Counts>,
+    mut moments: Moments,
+) -> Result<(), Error> {
     let Some(protocol) = lab.serving.as_ref().map(|serving| serving.target().protocol) else { return Ok(()) };
     let (fill, written) = (&lab.cell.fill, phase.written.as_ref());
     let spec = translate::load_spec(fill, &phase.load, written, protocol, lab.rows_per_table)?;
-    let mut moments = lab.await_moments(phase)?;
     let driven = drive(lab, &spec, phase, evidence, ends, &mut moments);
     let planted = lab.end_moments(phase, moments);
     if let Some(result) = &evidence.load {
@@ -177,6 +185,10 @@ fn drive(
     let holders = lab.squeezes.holders();
     let Lab { serving, squeezes, notes, stop: asked_to_stop, .. } = lab;
     let Some(serving) = serving else { return Err(Error::NoServer) };
+    if spec.stay.is_some() {
+        // those of the load before close, so that they leave room for these
+        serving.staying.clone_from(&spec.stay);
+    }
     load::capacity::check(serving.load_target(), spec.connections, spec.statements_prepared())?;
     let mut trouble: Option<Error> = None;
     let bar = load_bar(notes.progress, spec, name);

@@ -9,6 +9,7 @@ use attach::Group;
 use host::process::Identity;
 use load::Target;
 use load::admin::Connection;
+use load::engine::Kept;
 use observe::memory::InventoryReader;
 use observe::server::{self, ServerKind, witness_counters};
 use observe::{Observer, Options, Reopening};
@@ -25,9 +26,11 @@ pub(crate) struct Serving {
     pub kind: ServerKind,
     /// A library in it that tells how many bytes it has asked its malloc for.
     pub asked: Option<asked::Map>,
+    /// The connections of an earlier load that stay open.
+    pub staying: Option<Kept>,
     observers: Vec<Observer>,
     /// Opened with the first question, and kept: at the end of a phase the clients may have taken all connections that the server has.
-    connection: RefCell<Option<Connection>>,
+    connection: RefCell<Reopening>,
 }
 
 /// What is observed.
@@ -54,7 +57,8 @@ impl Serving {
             ServerKind { flavour: sandbox.flavour(), ..ServerKind::of(running.target.protocol, &running.version) };
         let seconds = began.elapsed().as_secs_f64();
         notes.event("sandbox", format!("{} {} is ready after {seconds:.1} s", sandbox.flavour(), running.version))?;
-        Ok(Self { running, kind, asked: None, observers: Vec::new(), connection: RefCell::default() })
+        let connection = RefCell::new(Reopening::waiting(running.target.clone()));
+        Ok(Self { running, kind, asked: None, staying: None, observers: Vec::new(), connection })
     }
 
     pub(crate) fn target(&self) -> &Target {
@@ -102,24 +106,19 @@ impl Serving {
         Some(Group::memory(reader.asking(connection, self.running.version.clone())))
     }
 
-    /// Asks the server over the one connection that is kept for questions. One that was lost is made again, once.
+    /// Asks the server over the one connection that is kept for questions. If the kept connection was lost, the question is asked once more, over a new
+    /// one.
     pub(crate) fn ask<T, E>(&self, question: impl Fn(&mut Connection) -> Result<T, E>) -> Result<T, Error>
     where
         Error: From<E>,
     {
-        if let Some(mut kept) = self.connection.take() {
-            match question(&mut kept).map_err(Error::from) {
-                Err(error) if is_of_the_connection(&error) => {}
-                answer => {
-                    self.connection.replace(Some(kept));
-                    return answer;
-                }
-            }
+        let mut connection = self.connection.borrow_mut();
+        let is_kept = connection.is_open();
+        let mut ask = || connection.ask(|open| question(open).map_err(Error::from), is_of_the_connection);
+        match ask() {
+            Err(error) if is_kept && is_of_the_connection(&error) => ask(),
+            answer => answer,
         }
-        let mut new = Connection::open(self.target())?;
-        let answer = question(&mut new)?;
-        self.connection.replace(Some(new));
-        Ok(answer)
     }
 
     /// The counters that tell physical reads.
@@ -160,7 +159,8 @@ impl Serving {
     }
 
     fn stop_observers(&mut self, notes: &Notes<'_>) -> Result<(), Error> {
-        self.connection.take();
+        self.connection.get_mut().close();
+        self.staying.take();
         for observer in self.observers.drain(..) {
             for note in observer.stop().notes {
                 notes.recording.event(&note)?;

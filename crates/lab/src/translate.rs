@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::workload_from_file::WorkloadFromFile;
 use evidence::Arrivals;
 use experiment::{Fill, FillSize, Load, Preheat, RowShape};
-use load::engine::LoadSpec;
+use load::engine::{Kept, LoadSpec};
 use load::fill::{FillSpec, Shape, Size};
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,6 +76,7 @@ pub fn load_spec(
         prepared: load.prepared,
         counted: true,
         slow: load.slow_statements.map(|span| span.0),
+        stay: load.stay.then(Kept::default),
         ..LoadSpec::new(load.workload.clone(), Arc::from(built))
     })
 }

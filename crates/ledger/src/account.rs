@@ -53,6 +53,7 @@ fn finish(inventory: &Inventory, partition: Partition, leaves: Vec<Leaf>, total:
         beside: beside::of(inventory),
         probes: inventory.probes.clone(),
         missing: inventory.missing.clone(),
+        interval: inventory.interval.clone(),
         estimates: partition.estimates,
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The parts of an account: the shape of the JSON.
 
-use crate::{Estimates, Missing, Probe};
+use crate::{Estimates, Interval, Missing, Probe};
 use serde::{Deserialize, Serialize};
 
 /// Where a server's memory is. In bytes.
@@ -26,6 +26,9 @@ pub struct Account {
     pub beside: Vec<Beside>,
     pub probes: Vec<Probe>,
     pub missing: Vec<Missing>,
+    /// `None`: the server is not read repeatedly.
+    #[serde(default)]
+    pub interval: Option<Interval>,
     pub estimates: Estimates,
 }
 

@@ -55,7 +55,7 @@ impl Parts {
         }
     }
 
-    /// Proportional. Kernels before 5.4 do not tell the parts: then all is taken for anonymous but what status calls file and shared.
+    /// Proportional shares (Pss). Kernels before 5.4 do not tell the parts: then everything counts as anonymous.
     pub(crate) fn of_rollup(process: &ProcessSeen) -> Option<Self> {
         let rollup = process.rollup.as_ref()?;
         let pss = sane(*rollup.get("Pss")?);
@@ -65,7 +65,7 @@ impl Parts {
         Some(Self { anonymous: pss - file - shared, file, shared })
     }
 
-    /// Proportional: of a process whose mappings were read, but no rollup.
+    /// Proportional shares (Pss) of a process whose mappings were read, but not its rollup.
     fn of_mappings(process: &ProcessSeen) -> Option<Self> {
         let mut parts = Self::default();
         for mapping in measured(process)? {
@@ -79,7 +79,7 @@ impl Parts {
         Some(parts)
     }
 
-    /// Resident: each shared page in full.
+    /// Resident memory (Rss), in which each shared page counts in full.
     pub(crate) fn of_status(process: &ProcessSeen) -> Self {
         let part = |name: &str| process.status.get(name).map(|bytes| sane(*bytes));
         let (file, shared) = (part("RssFile").unwrap_or(0), part("RssShmem").unwrap_or(0));
@@ -130,14 +130,14 @@ impl Ratios {
     }
 }
 
-/// Proportional is never more than resident; of nothing resident nothing is said, and all of it is taken.
+/// The ratio of proportional to resident bytes, at most 1. Where nothing is resident, the ratio is not known, and counts as 1.
 fn ratio(pss: u64, rss: u64) -> f64 {
     if rss == 0 { 1.0 } else { (pss as f64 / rss as f64).min(1.0) }
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn times(bytes: u64, ratio: f64) -> u64 {
-    // both are in their limits: below 2^47, and 0 to 1
+    // the bytes are below 2^47, and the ratio is between 0 and 1
     (bytes as f64 * ratio).round() as u64
 }
 
@@ -164,6 +164,30 @@ pub(crate) fn of(processes: &[ProcessSeen]) -> Estimates {
         add_role(&mut estimates, role, &parts, &samples, processes.len());
     }
     estimates
+}
+
+/// With so many processes of a role that were read, the others of it need not be read, if they are well known by then: see [`is_enough`].
+const MANY: u64 = 16;
+/// The estimate is good when its uncertainty is at most one part in this many of the total.
+const SMALL_PART: u64 = 1000;
+
+/// Whether the processes that were read tell the sizes of all others so well that no further process need be read. Of each role that has unread
+/// processes, many were read, and no unread process has far more memory of its own than those that were read.
+pub fn is_enough(processes: &[ProcessSeen]) -> bool {
+    let estimates = of(processes);
+    let read: u64 = processes.iter().filter_map(sample).map(|it| it.pss.sum()).sum();
+    let is_small = estimates.uncertainty_bytes <= (read + estimates.estimated_bytes) / SMALL_PART;
+    is_small && estimates.roles.iter().all(|role| role.sampled >= MANY && !has_larger(&role.role, processes))
+}
+
+/// Whether an unread process of the role has more than twice as much anonymous memory as each that was read.
+fn has_larger(role: &str, processes: &[ProcessSeen]) -> bool {
+    let of_role = || processes.iter().filter(|process| process.role == role);
+    let largest = |is_read: bool| {
+        let those = of_role().filter(|process| sample(process).is_some() == is_read);
+        those.map(|process| Parts::of_status(process).anonymous).max().unwrap_or(0)
+    };
+    largest(false) > 2 * largest(true)
 }
 
 fn sample(process: &ProcessSeen) -> Option<Sample<'_>> {
@@ -261,6 +285,25 @@ mod tests {
     fn one_sample_says_only_what_cannot_be() {
         let processes = [backend(2 * MIB, 0, Some((MIB, 0))), backend(2 * MIB, 0, None)];
         assert_eq!(of(&processes).uncertainty_bytes, MIB);
+    }
+
+    #[test]
+    fn no_more_are_read_when_many_alike_were_read_and_no_other_is_larger() {
+        let (read, unread) = (backend(2 * MIB, 400 * MIB, Some((2 * MIB, MIB))), backend(3 * MIB, 400 * MIB, None));
+        let of = |count: u64| [vec![read.clone(); usize::try_from(count).unwrap()], vec![unread.clone(); 100]].concat();
+        assert!(!is_enough(&of(MANY - 1)), "few were read");
+        assert!(is_enough(&of(MANY)));
+        let with = |one: ProcessSeen| [of(MANY), vec![one]].concat();
+        assert!(!is_enough(&with(backend(5 * MIB, 0, None))), "one of the others is larger than all that were read");
+        assert!(
+            !is_enough(&with(ProcessSeen { role: "walwriter".into(), ..unread.clone() })),
+            "none of its role was read"
+        );
+        assert!(
+            !is_enough(&with(backend(2 * MIB, 400 * MIB, Some((MIB, MIB))))),
+            "they differ by more than a thousandth"
+        );
+        assert!(is_enough(&vec![read.clone(); 3]), "all were read");
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) struct Figures<'a> {
     server: Option<&'a ServerSeen>,
 }
 
-/// MariaDB counts all memory events in `Memory_used`, too, but the first two areas. The others are caches, which are known by their configured sizes.
+/// Memory events that `Memory_used` of MariaDB does not count (the first two areas), or that are caches, which are counted by their configured sizes.
 const NOT_IN_MEMORY_USED: [&str; 4] =
     ["memory/innodb/", "memory/performance_schema/", "memory/mysys/KEY_CACHE", "memory/sql/Query_cache"];
 
@@ -99,7 +99,7 @@ impl<'a> Figures<'a> {
         Some((sum(true), sum(false)))
     }
 
-    /// For MariaDB with InnoDB 5.6: the pool and the descriptors of its blocks, which it asks the kernel for at once.
+    /// For MariaDB with InnoDB 5.6: the bytes of the pool and of the descriptors of its blocks, for which the server asks the kernel in one call.
     pub(crate) fn pool_counted(&self) -> Option<u64> {
         let is_mariadb = self.flavour == Some(Flavour::Mariadb);
         self.status("Innodb_mem_total").filter(|total| is_mariadb && Some(*total) > self.pool_size())
@@ -110,7 +110,7 @@ impl<'a> Figures<'a> {
         self.text("innodb_version").is_some_and(|version| version.contains('-'))
     }
 
-    /// As its variable has it.
+    /// The version that the server's variable has.
     pub(crate) fn version(&self) -> Option<Version> {
         self.text("version").and_then(Version::of_package)
     }
@@ -133,7 +133,7 @@ impl<'a> Figures<'a> {
         self.size("innodb_buffer_pool_size")
     }
 
-    /// As the server counts them, or as many as the pool would hold without descriptors.
+    /// The number of the pool's pages: the server's own count, or else the number that fits the pool without descriptors.
     pub(crate) fn pool_pages(&self) -> Option<u64> {
         let counted = self.status("Innodb_buffer_pool_pages_total").filter(|pages| *pages > 0);
         counted.or_else(|| Some(self.pool_size()? / self.page_size()))

@@ -28,6 +28,19 @@ pub struct Inventory {
     /// The cost of reading for the server.
     pub probes: Vec<Probe>,
     pub missing: Vec<Missing>,
+    /// `None`: the server is not read repeatedly.
+    #[serde(default)]
+    pub interval: Option<Interval>,
+}
+
+/// The time from one repeated reading to the next. It is longer than asked where readings cost too much.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interval {
+    pub asked_us: u64,
+    /// The interval when this reading was taken.
+    pub got_us: u64,
+    /// What the readings cost, in words; `None`: the interval is as asked.
+    pub why: Option<String>,
 }
 
 /// One process of the server.
@@ -228,6 +241,9 @@ pub struct CgroupSeen {
     pub current: Option<u64>,
     /// `None`: no limit.
     pub limit: Option<u64>,
+    /// The most swap that it may use: memory.swap.max, or of version 1 memory.memsw.limit_in_bytes less the limit. `None`: no limit.
+    #[serde(default)]
+    pub swap_limit: Option<u64>,
     /// As in memory.stat.
     pub stat: BTreeMap<String, u64>,
     /// memory.oom.group, of version 2.
@@ -239,14 +255,27 @@ pub struct CgroupSeen {
 /// One way of reading, and how long it held the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
-    /// `status`, `smaps`, `smaps_rollup`, `pagemap`, `heap`, `contexts`, `sql`.
+    /// `status`, `smaps`, `smaps_rollup`, `pagemap`, `heap`, `contexts`, `sql`, `unanswered`.
     pub tier: String,
     /// How many times it was done.
     pub count: u32,
-    /// The time for which the address space was locked, at most; the sum of all times.
+    /// The time for which the address space was locked, at most; the sum of all times. For `sql` the time until the server had answered, and for
+    /// `unanswered` the time until the reader gave up; both hold no process.
     pub held_us: u64,
     /// The longest time.
     pub held_us_max: u64,
+}
+
+impl Probe {
+    /// The tier of questions that the server answered.
+    pub const SQL: &str = "sql";
+    /// The tier of questions that the server did not answer.
+    pub const UNANSWERED: &str = "unanswered";
+
+    /// Whether it holds a process's address space.
+    pub fn is_hold(&self) -> bool {
+        ![Self::SQL, Self::UNANSWERED].contains(&self.tier.as_str())
+    }
 }
 
 /// Something that could not be read.

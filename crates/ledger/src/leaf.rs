@@ -30,7 +30,7 @@ pub fn event_leaf(event: &str) -> Option<&'static str> {
     named.max_by_key(|(length, _)| *length).map(|(_, path)| path)
 }
 
-/// The pool, whose resident pages the kernel knows, and files that are mapped.
+/// Whether an event counts memory that is not added: the pool, whose resident pages the kernel counts, and files that are mapped.
 pub(crate) fn is_no_memory(event: &str) -> bool {
     NO_MEMORY.contains(&event)
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The ledger: where a server's memory is, leaf by leaf, in bytes that sum to the kernel's total.
 //!
-//! In: an [`Inventory`], read by `observe`. Out: an [`Account`] of it, a [`WorstCase`] of the server, and an [`Oom`] of the host it was read on; of several,
-//! [`OverTime`]. [`mapping`] parses the
-//! texts of /proc that an inventory is made of.
+//! In: an [`Inventory`], read by `observe`. Out: an [`Account`] of it, a [`WorstCase`] of the server, and an [`Oom`] of the host on which it was read; from
+//! several inventories, [`OverTime`]. [`mapping`] parses the texts of /proc from which an inventory is made.
 //!
 //! How an account is made: each mapping belongs to one [`Class`]. The server's figures only split a class and never add to it. Where
 //! they are larger than the resident memory they are scaled down; where they are smaller, the rest is unexplained. A difference is never a leaf.
@@ -52,7 +51,7 @@ pub use class::{Class, classes};
 pub use danger::{Advice, Arena, Oom, Victim};
 pub use difference::{Difference, LeafDifference, difference};
 pub use entries::{Account, Basis, Beside, Leaf, ProcessAccount, Unexplained, UnnamedMapping};
-pub use estimate::{Estimates, RoleEstimate};
+pub use estimate::{Estimates, RoleEstimate, is_enough};
 pub use inventory::*;
 pub use kernel_log::{Kill, is_of_a_kill, last_kill};
 pub use kind::{Kind, kind};

@@ -3,6 +3,7 @@
 
 use crate::Mapping;
 use std::collections::BTreeMap;
+use units::MapsLine;
 
 /// Reads /proc/PID/smaps. Also /proc/PID/maps, whose mappings have no figures: all sizes are 0.
 pub fn mappings(text: &str) -> Vec<Mapping> {
@@ -23,24 +24,16 @@ pub fn sizes(text: &str) -> BTreeMap<String, u64> {
     text.lines().filter_map(size).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// `55d0-55e0 r-xp 00001000 fe:00 4711   /usr/sbin/mariadbd`
 fn first_line(line: &str) -> Option<Mapping> {
-    let (range, rest) = word(line)?;
-    let (start, end) = range.split_once('-')?;
-    let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
-    let (permissions, rest) = word(rest)?;
-    let (offset, rest) = word(rest)?;
-    let (device, rest) = word(rest)?;
-    let (inode, rest) = word(rest)?;
-    (start < end && permissions.len() == 4).then_some(())?;
+    let line = MapsLine::parse(line)?;
     Some(Mapping {
-        start,
-        end,
-        permissions: permissions.to_owned(),
-        offset: hexadecimal(offset)?,
-        inode: inode.parse().ok()?,
-        device: device.to_owned(),
-        path: rest.trim().to_owned(),
+        start: line.start,
+        end: line.end,
+        permissions: line.permissions.to_owned(),
+        offset: line.offset,
+        inode: line.inode,
+        device: line.device.to_owned(),
+        path: line.name.to_owned(),
         ..Mapping::default()
     })
 }
@@ -74,17 +67,6 @@ fn size(line: &str) -> Option<(&str, u64)> {
         None => value.parse().ok()?,
     };
     is_name.then_some((name, bytes))
-}
-
-fn word(text: &str) -> Option<(&str, &str)> {
-    let text = text.trim_start_matches(' ');
-    let end = text.find(' ').unwrap_or(text.len());
-    (end > 0).then(|| text.split_at(end))
-}
-
-fn hexadecimal(text: &str) -> Option<u64> {
-    // `from_str_radix` takes a sign, the kernel writes none
-    text.chars().all(|c| c.is_ascii_hexdigit()).then(|| u64::from_str_radix(text, 16).ok()).flatten()
 }
 
 #[cfg(test)]

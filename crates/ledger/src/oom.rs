@@ -122,10 +122,12 @@ fn host_headroom(host: &HostSeen) -> (Option<i64>, String) {
     (available, "/proc/meminfo, MemAvailable + SwapFree".into())
 }
 
-/// The group may use its limit and the swap. Only its own processes, and those of groups below it, are killed.
+/// The group may use its limit, and as much of the host's swap as it is allowed (mem_cgroup_get_max in mm/memcontrol.c, Linux 6.1). Only its own
+/// processes, and those of groups below it, are killed.
 fn in_cgroup(cgroup: &CgroupSeen, inventory: &Inventory, host_pages: u64) -> Option<Arena> {
     let limit = sane(cgroup.limit?);
-    let total_bytes = limit + field(&inventory.host, "SwapTotal");
+    let swap = field(&inventory.host, "SwapTotal");
+    let total_bytes = limit + cgroup.swap_limit.map_or(swap, |most| swap.min(sane(most)));
     let below = format!("{}/", cgroup.path.trim_end_matches('/'));
     let is_inside = |it: &&Candidate| it.cgroup == cgroup.path || it.cgroup.starts_with(&below);
     let candidates: Vec<&Candidate> = inventory.host.candidates.iter().filter(is_inside).collect();
@@ -156,6 +158,20 @@ mod tests {
     fn inventory(candidates: Vec<Candidate>) -> Inventory {
         let meminfo = [("MemTotal".to_owned(), 24_684_092 * KIB)].into();
         Inventory { host: HostSeen { meminfo, candidates, ..HostSeen::default() }, ..Inventory::default() }
+    }
+
+    #[test]
+    fn a_cgroup_has_no_more_swap_than_it_is_allowed() {
+        let mut inventory = inventory(vec![candidate(30, 100 * 1024 * KIB, 0, 0), candidate(31, 8 * KIB, 0, 20)]);
+        inventory.host.meminfo.insert("SwapTotal".into(), 8 << 30);
+        let mut first = |swap_limit| {
+            inventory.cgroup =
+                Some(CgroupSeen { path: "/db/pg".into(), limit: Some(256 << 20), swap_limit, ..CgroupSeen::default() });
+            let arena = oom(&inventory).cgroup.expect("a limit");
+            (arena.total_bytes >> 20, arena.victims[0].pid)
+        };
+        // an adjustment of 20 weighs 2 % of all that the group may use
+        assert_eq!([first(None), first(Some(0)), first(Some(1 << 20))], [(8448, 31), (256, 30), (257, 30)]);
     }
 
     /// The host and the figures of the facts: 24,684,092 kB without swap.

@@ -190,7 +190,7 @@ pub(crate) fn other_counted(of: &Reckoned<'_>) -> Option<Amount> {
     counted_beside(size("innodb_buffer_pool_size") + 2 * size("innodb_log_buffer_size"), of)
 }
 
-/// Before 10.2 it counts what comes from `my_malloc`: nothing of InnoDB's.
+/// Before 10.2 `Memory_used` counts only memory that comes from `my_malloc`: none of InnoDB's.
 pub(crate) fn other_counted_without_innodb(of: &Reckoned<'_>) -> Option<Amount> {
     counted_beside(0, of)
 }
@@ -199,7 +199,7 @@ fn counted_beside(innodb: u64, of: &Reckoned<'_>) -> Option<Amount> {
     let figures = &of.0;
     let caches = ["key_buffer_size", "aria_pagecache_buffer_size", "query_cache_size"];
     let caches: u64 = caches.into_iter().filter_map(|name| figures.size(name)).sum();
-    // where nothing counts events, all of the sessions is without
+    // where no memory event is counted, all memory of the sessions is without events
     let sessions = figures.events_in_memory_used() + without_events(figures);
     figures.status("Memory_used")?.checked_sub(innodb + caches + sessions).map(Amount::whole)
 }

@@ -35,7 +35,7 @@ pub enum Rule {
     Status(&'static str),
     /// The server: so many blocks in use (status), each so large (variable), of so much (variable).
     Blocks { used: &'static str, block: &'static str, of: &'static str },
-    /// The server: a size (variable), less what of it is free (status).
+    /// The server: a size (variable), minus its free part (status).
     Less { size: &'static str, free: &'static str },
     /// The server: a line of "BUFFER POOL AND MEMORY"; where it has a constant part in brackets, only that.
     Innodb(&'static str),

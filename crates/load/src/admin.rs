@@ -57,6 +57,16 @@ impl Connection {
         Ok(Self { link: Link::open(target)?, protocol: target.protocol })
     }
 
+    /// The same for a server that may have stopped answering: no answer is waited for longer than this, neither at login nor later.
+    ///
+    /// # Errors
+    /// As for [`Self::open`]; [`Error::Connect`] and [`Error::Lost`] also after `limit`.
+    pub fn open_within(target: &Target, limit: Duration) -> Result<Self, Error> {
+        let mut connection = Self { link: Link::open_within(target, limit)?, protocol: target.protocol };
+        connection.set_read_limit(Some(limit))?;
+        Ok(connection)
+    }
+
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }

@@ -16,6 +16,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
+use units::Span;
 
 /// How long a TCP connect may take, and how long a login may wait for each answer.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -30,11 +31,11 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    fn connect(endpoint: &Endpoint) -> Result<Self, Error> {
+    fn connect(endpoint: &Endpoint, limit: Duration) -> Result<Self, Error> {
         let failed = |source| Error::Connect { endpoint: endpoint.clone(), source };
         let socket = match endpoint {
             Endpoint::Socket(path) => OwnedFd::from(UnixStream::connect(path).map_err(failed)?),
-            Endpoint::Tcp(host, port) => OwnedFd::from(connect_tcp(endpoint, host, *port)?),
+            Endpoint::Tcp(host, port) => OwnedFd::from(connect_tcp(endpoint, host, *port, limit)?),
         };
         Ok(Self { socket, tls: None })
     }
@@ -96,7 +97,8 @@ impl Transport {
         while connection.is_handshaking() {
             flush_tls(&mut connection, &self.socket).map_err(|error| refused(error.to_string()))?;
             if connection.is_handshaking() {
-                read_tls(&mut connection, &self.socket).map_err(|error| refused(patience_over(error).to_string()))?;
+                read_tls(&mut connection, &self.socket)
+                    .map_err(|error| refused(patience_over(error, &self.socket).to_string()))?;
             }
         }
         flush_tls(&mut connection, &self.socket).map_err(|error| refused(error.to_string()))?;
@@ -123,9 +125,14 @@ pub(crate) struct Link {
 impl Link {
     /// Connects and logs in.
     pub(crate) fn open(target: &Target) -> Result<Self, Error> {
-        let transport = Transport::connect(&target.endpoint)?;
+        Self::open_within(target, CONNECT_LIMIT)
+    }
+
+    /// The same; waits at most this long for each answer of the server.
+    pub(crate) fn open_within(target: &Target, limit: Duration) -> Result<Self, Error> {
+        let transport = Transport::connect(&target.endpoint, limit)?;
         let lost = |source| Error::Lost { during: "logging in", source };
-        transport.set_read_limit(Some(CONNECT_LIMIT)).map_err(lost)?;
+        transport.set_read_limit(Some(limit)).map_err(lost)?;
         let mut outbox = Vec::with_capacity(512);
         let session = Session::new(target.protocol, Login::new(target), &mut outbox);
         let endpoint = target.endpoint.clone();
@@ -173,7 +180,10 @@ impl Link {
                 return Ok(event);
             }
             self.flush().map_err(lost)?;
-            let count = self.transport.receive(&mut scratch).map_err(|error| lost(patience_over(error)))?;
+            let count = self
+                .transport
+                .receive(&mut scratch)
+                .map_err(|error| lost(patience_over(error, &self.transport.socket)))?;
             self.inbox.extend_from_slice(&scratch[..count]);
         }
     }
@@ -221,11 +231,11 @@ pub(crate) fn explain(broken: Broken, endpoint: &Endpoint) -> Error {
     }
 }
 
-fn connect_tcp(endpoint: &Endpoint, host: &str, port: u16) -> Result<TcpStream, Error> {
+fn connect_tcp(endpoint: &Endpoint, host: &str, port: u16, limit: Duration) -> Result<TcpStream, Error> {
     let failed = |source| Error::Connect { endpoint: endpoint.clone(), source };
     let mut last = Error::NoAddress { endpoint: endpoint.clone() };
     for address in addresses(host, port).map_err(failed)? {
-        match TcpStream::connect_timeout(&address, CONNECT_LIMIT) {
+        match TcpStream::connect_timeout(&address, limit) {
             Ok(stream) => {
                 stream.set_nodelay(true).map_err(failed)?;
                 return Ok(stream);
@@ -275,11 +285,11 @@ fn hung_up() -> io::Error {
 }
 
 /// The error of a blocking read after its time limit ([`Transport::set_read_limit`]).
-fn patience_over(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => {
-            let why = format!("it has said nothing for {} s", CONNECT_LIMIT.as_secs());
-            io::Error::new(io::ErrorKind::TimedOut, why)
+fn patience_over(error: io::Error, socket: &OwnedFd) -> io::Error {
+    let limit = rustix::net::sockopt::socket_timeout(socket, rustix::net::sockopt::Timeout::Recv).ok().flatten();
+    match (error.kind(), limit) {
+        (io::ErrorKind::WouldBlock, Some(limit)) => {
+            io::Error::new(io::ErrorKind::TimedOut, format!("it has said nothing for {}", Span(limit)))
         }
         _ => error,
     }

@@ -183,7 +183,7 @@ impl Gathered {
         if !is_full {
             while let Some((covered, _)) = places.pop_if(|(last, _)| last.offset >= place.offset) {
                 *bytes -= covered.bytes;
-                self.left_out_until = self.left_out_until.min(covered.offset);
+                self.left_out_until = places.last().map_or(0, |(last, _)| last.offset + last.bytes);
             }
         }
         place.offset = place.offset.max(self.left_out_until);

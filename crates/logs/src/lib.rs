@@ -19,6 +19,7 @@ mod pairs;
 mod place;
 mod postgresql;
 mod recorded;
+mod statement_end;
 
 pub use clock::Moment;
 pub use entry::{Entry, Skip, Skipped, cut};

@@ -6,6 +6,7 @@ use crate::databases::Databases;
 use crate::entry::{Found, Gathered, Reader};
 use crate::figures::Figures;
 use crate::lines::append;
+use crate::statement_end::StatementEnd;
 use sql::{Dialect, Piece, piece};
 
 /// A line of the header that a server writes when it opens a log.
@@ -29,6 +30,23 @@ struct Entry {
     /// No statement: `# administrator command: Quit`.
     is_command: bool,
     sql: String,
+    /// Whether lines of the statement were left out because it is too long.
+    is_cut: bool,
+    end: StatementEnd,
+}
+
+impl Entry {
+    fn add(&mut self, number: u64, line: &str, gathered: &mut Gathered) {
+        if self.sql.is_empty() {
+            self.line = number;
+            line.clone_into(&mut self.sql);
+        } else if self.is_cut || !self.end.is_reached(&self.sql) {
+            self.is_cut |= self.sql.len() > gathered.most;
+            append(&mut self.sql, line, gathered.most);
+        } else if !line.trim().is_empty() {
+            gathered.trouble(number, "a line after the end of a statement");
+        }
+    }
 }
 
 #[derive(Default)]
@@ -67,12 +85,7 @@ impl Reader for Slow {
                 let session = entry.session.clone().unwrap_or_default();
                 self.databases.insert(&session, name);
             } else {
-                if entry.sql.is_empty() {
-                    entry.line = number;
-                    line.clone_into(&mut entry.sql);
-                } else {
-                    append(&mut entry.sql, line, gathered.most);
-                }
+                entry.add(number, line, gathered);
             }
         } else if !line.trim().is_empty() && !line.starts_with('#') {
             gathered.trouble(number, "a line outside of any entry");
@@ -352,6 +365,28 @@ mod tests {
         let found = general(text);
         let databases = found.sessions[0].statements.iter().map(|it| it.database.as_deref()).collect::<Vec<_>>();
         assert_eq!(databases, [None, Some("shop"), Some("shop"), Some("a`b"), Some("a`b"), Some("a`b")]);
+    }
+
+    #[test]
+    fn a_line_between_two_entries_is_left_out_and_belongs_to_no_statement() {
+        let entry = |sql: &str| {
+            format!(
+                "# User@Host: a[a] @ b []  Id: 7\n# Query_time: 0.1  Lock_time: 0\nSET timestamp=1763765036;\n{sql}\n"
+            )
+        };
+        let procedure = "CREATE PROCEDURE p() BEGIN\n SELECT 1;\n SELECT 2;\nEND;";
+        let text = format!(
+            "{}garbage \u{fffd}\n\n{}{}{}",
+            entry("SELECT 1,\n2;"),
+            entry("SELECT ';\n;';"),
+            entry(procedure),
+            entry("SELECT 3;")
+        );
+        let found = slow(&text);
+        let texts: Vec<&str> = found.sessions[0].statements.iter().map(|it| it.sql.as_str()).collect();
+        assert_eq!(texts, ["SELECT 1,\n2", "SELECT ';\n;'", procedure.trim_end_matches(';'), "SELECT 3"]);
+        assert_eq!(found.skipped.lines, [(6, "a line after the end of a statement".to_owned())]);
+        assert_eq!(found.skipped.bytes, "garbage \u{fffd}\n".len() as u64);
     }
 
     #[test]

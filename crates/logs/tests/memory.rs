@@ -4,39 +4,13 @@
 
 use logs::{Format, Log, Recorded, open};
 use std::fmt::Write as _;
-use std::io::{BufReader, Read};
-use testkit::{Counting, most_bytes};
+use testkit::{Counting, Generated, most_bytes};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A log that is made while it is read.
-struct Generated {
-    entry: Write,
-    entries: u64,
-    next: u64,
-    text: String,
-    at: usize,
-}
-
-impl Read for Generated {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        if self.at == self.text.len() {
-            self.text.clear();
-            self.at = 0;
-            if self.next < self.entries {
-                (self.entry)(self.next, &mut self.text);
-                self.next += 1;
-            }
-        }
-        let count = (&self.text.as_bytes()[self.at..]).read(into)?;
-        self.at += count;
-        Ok(count)
-    }
-}
-
 fn log(entry: Write, entries: u64) -> Log<impl std::io::BufRead> {
-    open(BufReader::new(Generated { entry, entries, next: 0, text: String::new(), at: 0 })).unwrap().unwrap()
+    open(Generated::of(entries, entry)).unwrap().unwrap()
 }
 
 type Write = fn(u64, &mut String);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the file of a program or a library tells of its malloc, its libraries and its versions: elf(5).
 
+use crate::symbols::{DynamicSymbol, Parsed, dynamic_symbols};
 use capability::MallocKind;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{ElfFile, FileHeader as _, ProgramHeader as _};
-use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache, RelocationTarget};
+use object::{Endianness, Object as _, ReadCache, RelocationTarget};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -47,7 +48,7 @@ pub(crate) fn machine(path: &Path) -> Option<(u16, bool)> {
 }
 
 /// Opens a plain file, and nothing else: the owner of a process may have put a FIFO that nobody writes to there, or a device.
-pub(crate) fn open_plain(path: &Path) -> Option<File> {
+pub fn open_plain(path: &Path) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     fs::metadata(path).ok()?.is_file().then_some(())?;
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -70,10 +71,11 @@ impl Elf {
         let first_address = loaded.map(|it| it.p_vaddr(endian).wrapping_sub(it.p_offset(endian))).next();
         let (versions_needed, versions) = versions(parsed, cache).unwrap_or_default();
         let needs = needs(parsed, cache);
+        let symbols = dynamic_symbols(parsed, cache);
         Self {
             is_dynamic: needs.is_some(),
-            exports: exports(parsed),
-            slots: slots(parsed),
+            exports: exports(&symbols),
+            slots: slots(parsed, &symbols),
             needs: needs.unwrap_or_default(),
             first_address,
             is_relocated: parsed.elf_header().e_type(endian) == elf::ET_DYN,
@@ -113,23 +115,22 @@ impl Elf {
     }
 }
 
-type Parsed<'a> = ElfFile<'a, FileHeader64<Endianness>, &'a ReadCache<File>>;
-
 fn names() -> impl Iterator<Item = &'static str> {
     [MALLOC, OPERATOR_NEW].into_iter().chain(MallocKind::ALL.map(MallocKind::mark))
 }
 
-fn exports(parsed: &Parsed<'_>) -> BTreeSet<&'static str> {
-    let defined = parsed.dynamic_symbols().filter(|symbol| symbol.is_definition());
-    defined.filter_map(|symbol| names().find(|name| Ok(name.as_bytes()) == symbol.name_bytes())).collect()
+fn exports(symbols: &[DynamicSymbol<'_>]) -> BTreeSet<&'static str> {
+    let defined = symbols.iter().filter(|symbol| symbol.is_defined);
+    defined.filter_map(|symbol| names().find(|name| name.as_bytes() == symbol.name)).collect()
 }
 
-fn slots(parsed: &Parsed<'_>) -> BTreeMap<&'static str, u64> {
-    let asked = parsed.dynamic_symbols().filter(|symbol| symbol.is_undefined());
-    let asked: Vec<_> = asked
+fn slots(parsed: &Parsed<'_>, symbols: &[DynamicSymbol<'_>]) -> BTreeMap<&'static str, u64> {
+    let asked: Vec<_> = symbols
+        .iter()
+        .filter(|symbol| symbol.is_taken)
         .filter_map(|symbol| {
-            let name = [MALLOC, OPERATOR_NEW].into_iter().find(|name| Ok(name.as_bytes()) == symbol.name_bytes())?;
-            Some((RelocationTarget::Symbol(symbol.index()), name))
+            let name = [MALLOC, OPERATOR_NEW].into_iter().find(|name| name.as_bytes() == symbol.name)?;
+            Some((RelocationTarget::Symbol(symbol.index), name))
         })
         .collect();
     if asked.is_empty() {

@@ -6,6 +6,7 @@
 //! a slot of the program. [`serving`] reads that slot.
 //!
 //! - `elf`: what the file of a program or a library says of itself.
+//! - [`dynamic_symbols`]: the symbols of a file for the dynamic linker.
 //! - `process`: mappings, memory and program of a process.
 //! - [`serving`], [`inferred`]: who serves.
 //! - `shape`: what the heap looks like, and whether that fits.
@@ -18,8 +19,10 @@ mod fit;
 mod process;
 mod serving;
 mod shape;
+mod symbols;
 
-pub use elf::Elf;
+pub use elf::{Elf, open_plain};
 pub use fit::{Unfit, fit};
 pub use serving::{How, Serving, inferred, serving, serving_with};
 pub use shape::{Shape, shape};
+pub use symbols::{DynamicSymbol, Parsed, dynamic_symbols};

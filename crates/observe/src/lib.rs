@@ -36,8 +36,9 @@ mod error;
 mod observer;
 mod procfile;
 mod reopening;
+mod rights;
 
 pub use collect::{Collector, Kind};
 pub use error::Error;
 pub use observer::{Observer, Options, Pace, Reader, Report};
-pub use reopening::Reopening;
+pub use reopening::{PATIENCE, Reopening};

@@ -2,44 +2,73 @@
 use crate::server::Query;
 use load::Target;
 use load::admin::Connection;
+use std::error::Error;
 use std::time::Duration;
 
 /// Longer than any of our statements takes on a healthy server. When we are asked to stop, and the server does not answer any more, the stop takes
 /// this long.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks a server for a long time: after a lost connection, or a question without an answer, the next question opens a new connection.
+/// Asks a server for a long time over one connection: after a lost connection, the next question opens a new one.
 pub struct Reopening {
     target: Target,
+    /// The longest wait for an answer. `None`: there is no limit.
+    patience: Option<Duration>,
     connection: Option<Connection>,
 }
 
 impl Reopening {
-    /// The first question opens the connection.
+    /// The first question opens the connection. No answer is waited for longer than [`PATIENCE`].
     pub fn new(target: Target) -> Self {
-        Self { target, connection: None }
+        Self { target, patience: Some(PATIENCE), connection: None }
     }
 
-    fn open(&self) -> Result<Connection, load::Error> {
-        let mut connection = Connection::open(&self.target)?;
-        connection.set_read_limit(Some(PATIENCE))?;
-        Ok(connection)
+    /// As [`Self::new`]; each answer is waited for as long as it takes.
+    pub fn waiting(target: Target) -> Self {
+        Self { target, patience: None, connection: None }
+    }
+
+    /// Whether the next question goes over a connection that an earlier one has opened.
+    pub fn is_open(&self) -> bool {
+        self.connection.is_some()
+    }
+
+    pub fn close(&mut self) {
+        self.connection = None;
+    }
+
+    /// Asks over the kept connection, or over a new one. The connection is kept unless `is_lost` says of an error that the connection is of no use any
+    /// more.
+    ///
+    /// # Errors
+    /// Those of the question; the connection cannot be opened.
+    pub fn ask<T, E: From<load::Error>>(
+        &mut self,
+        question: impl FnOnce(&mut Connection) -> Result<T, E>,
+        is_lost: impl FnOnce(&E) -> bool,
+    ) -> Result<T, E> {
+        let mut connection = self.connection.take().map_or_else(|| self.opened(), Ok)?;
+        let answer = question(&mut connection);
+        if !answer.as_ref().is_err_and(is_lost) {
+            self.connection = Some(connection);
+        }
+        answer
+    }
+
+    fn opened(&self) -> Result<Connection, load::Error> {
+        match self.patience {
+            Some(patience) => Connection::open_within(&self.target, patience),
+            None => Connection::open(&self.target),
+        }
     }
 }
 
+type Failure = Box<dyn Error + Send + Sync>;
+
 impl Query for Reopening {
-    fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Box<dyn std::error::Error + Send + Sync>> {
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => self.open()?,
-        };
-        let answer = connection.rows(sql);
-        // a server that refuses has answered: the connection is kept
-        let goes_on = match &answer {
-            Ok(_) => true,
-            Err(error) => matches!(error.downcast_ref(), Some(load::Error::Server { .. })),
-        };
-        self.connection = goes_on.then_some(connection);
-        answer
+    fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Failure> {
+        // a server that refuses has answered; without an answer, a late one could be taken for that of the next question
+        let is_lost = |error: &Failure| !matches!(error.downcast_ref(), Some(load::Error::Server { .. }));
+        self.ask(|connection| connection.rows(sql), is_lost)
     }
 }

@@ -10,8 +10,8 @@ pub enum Error {
     NotAMap { descriptor: i32 },
     #[error("the path {} is too long for the preload layer", path.display())]
     PathTooLong { path: PathBuf },
-    #[error("put the preload layer's library at {}", path.display())]
-    Install { path: PathBuf, source: host::Error },
+    #[error("write the preload layer's library")]
+    Install { source: host::Error },
     #[error("read {}", path.display())]
     Program { path: PathBuf, source: io::Error },
     #[error("{operation} the preload layer's socket {}", path.display())]

@@ -52,6 +52,6 @@ mod points;
 pub use {
     elf::{Loadable, loadable},
     error::Error,
-    library::{LIBRARY_NAME, install},
+    library::install,
     map::{Map, environment},
 };

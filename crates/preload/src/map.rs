@@ -4,30 +4,24 @@
 use crate::Error;
 use crate::shared::{BANK_BITS, BANKS, LEASE_NS, MAGIC, MAPS, MOST_MAPS, PATH_BYTES, Shared};
 use diskmodel::Model;
+use host::inherited::{Memory, Shareable};
 use rustix::fd::OwnedFd;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 use std::ffi::OsString;
-use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// One directory's map, open and mapped.
 #[derive(Debug)]
 pub struct Map {
-    descriptor: Arc<OwnedFd>,
-    shared: NonNull<Shared>,
+    memory: Memory<Shared>,
 }
 
-// SAFETY: it points to atomics only.
-unsafe impl Send for Map {}
-// SAFETY: as above.
-unsafe impl Sync for Map {}
+// SAFETY: all its fields are atomic numbers, or lists of them.
+unsafe impl Shareable for Shared {}
 
 impl Map {
     /// Makes anonymous memory for the canonical `directory`. Nothing is delayed yet.
@@ -39,14 +33,13 @@ impl Map {
         if path.len() >= PATH_BYTES {
             return Err(Error::PathTooLong { path: directory.to_owned() });
         }
-        let descriptor = memory().map_err(|errno| Error::Map { source: errno.into() })?;
-        let map = Self::mapped(descriptor).map_err(|source| Error::Map { source })?;
-        let shared = map.shared();
+        let memory = Memory::<Shared>::create("wringer-preload").map_err(|source| Error::Map { source })?;
+        let shared = &*memory;
         shared.directory.iter().zip(path).for_each(|(place, byte)| place.store(*byte, Relaxed));
         shared.directory_bytes.store(u32::try_from(path.len()).unwrap_or(0), Relaxed);
         shared.lead.begin();
         shared.magic.store(MAGIC, Release);
-        Ok(map)
+        Ok(Self { memory })
     }
 
     /// Opens an inherited map.
@@ -56,30 +49,17 @@ impl Map {
     pub fn of(descriptor: OwnedFd) -> Result<Self, Error> {
         let number = descriptor.as_raw_fd();
         let not_a_map = || Error::NotAMap { descriptor: number };
-        let file = fstat(&descriptor).map_err(|_| not_a_map())?;
-        if u64::try_from(file.st_size).ok() != Some(size_of::<Shared>() as u64) {
-            return Err(not_a_map());
-        }
-        let map = Self::mapped(descriptor).map_err(|source| Error::Map { source })?;
-        if map.shared().magic.load(Acquire) == MAGIC { Ok(map) } else { Err(not_a_map()) }
-    }
-
-    fn mapped(descriptor: OwnedFd) -> io::Result<Self> {
-        let flags = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping where the kernel wants it; its size is the type's, and sealed.
-        let mapped = unsafe { mmap(null_mut(), size_of::<Shared>(), flags, MapFlags::SHARED, &descriptor, 0)? };
-        let shared = NonNull::new(mapped.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { descriptor: Arc::new(descriptor), shared })
+        let memory = Memory::<Shared>::of(descriptor).map_err(|source| Error::Map { source })?.ok_or_else(not_a_map)?;
+        if memory.magic.load(Acquire) == MAGIC { Ok(Self { memory }) } else { Err(not_a_map()) }
     }
 
     /// The descriptor, which the keeper and the programs inherit under this number.
     pub fn descriptor(&self) -> Arc<OwnedFd> {
-        self.descriptor.clone()
+        self.memory.descriptor().clone()
     }
 
     pub(crate) fn shared(&self) -> &Shared {
-        // SAFETY: mapped for as long as this lives; every bit pattern is valid.
-        unsafe { self.shared.as_ref() }
+        &self.memory
     }
 
     /// How many processes have found the map since it was made.
@@ -122,30 +102,13 @@ impl Map {
     }
 }
 
-impl Drop for Map {
-    fn drop(&mut self) {
-        // SAFETY: mapped by us with this size, and nothing borrows from it any more.
-        let _ = unsafe { munmap(self.shared.as_ptr().cast(), size_of::<Shared>()) };
-    }
-}
-
-/// The memory has a fixed size, so that no process can take it away from the others.
-fn memory() -> rustix::io::Result<OwnedFd> {
-    let descriptor = memfd_create("wringer-preload", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    ftruncate(&descriptor, size_of::<Shared>() as u64)?;
-    fcntl_add_seals(&descriptor, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
-    // Programs put their own files at low numbers: `exec 5<file` in a shell.
-    let high = rustix::io::fcntl_dupfd_cloexec(&descriptor, 400);
-    Ok(high.unwrap_or(descriptor))
-}
-
 /// The environment that makes a program slow below these directories: each map with the process that keeps it, and the library.
 /// Preloaded libraries that the environment already names stay, behind this one.
 ///
 /// # Panics
 /// With more maps than a program can have; see [`MOST_MAPS`].
 pub fn environment<'a>(library: &Path, maps: impl IntoIterator<Item = (&'a Map, u32)>) -> Vec<(OsString, OsString)> {
-    let named = |(map, keeper): (&Map, u32)| format!("{}:{keeper}", map.descriptor.as_raw_fd());
+    let named = |(map, keeper): (&Map, u32)| format!("{}:{keeper}", map.descriptor().as_raw_fd());
     let maps: Vec<String> = maps.into_iter().map(named).collect();
     assert!(maps.len() <= MOST_MAPS, "{} maps", maps.len());
     let mut libraries = library.as_os_str().to_owned();

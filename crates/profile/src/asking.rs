@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A malloc with a profiler of its own: it writes a file whenever a small library in the server, which is asked, lets it. Its addresses become names.
+//! A malloc with a profiler of its own. A small library in the server calls the malloc's function that writes a profile, whenever this program asks the
+//! library to. The profile has addresses; this program finds the functions' names for them.
 
 use crate::mark::{Taken, millis};
 use crate::{Error, vgdb};
@@ -8,18 +9,19 @@ use capability::MallocKind;
 use heap::massif::{Header, TimeUnit};
 use host::files;
 use host::places::Places;
+use host::process::Identity;
 use sandbox::{Malloc, Preload, Sandbox, StartOptions};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use symbols::Binaries;
 
-/// For a file. All threads that allocate meanwhile wait.
+/// The longest wait for one file. All threads of the server that allocate in this time wait, too.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Asking {
     kind: MallocKind,
     map: Map,
-    /// Where the server writes.
+    /// The folder into which the server writes.
     folder: PathBuf,
     binaries: Binaries,
     threshold: f64,
@@ -27,7 +29,7 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// Before the server's start: what it is started with.
+    /// Adds to `start` the malloc, the library and the variables that the server needs. Call this before the server's start.
     pub(crate) fn prepare(
         (kind, library): (MallocKind, &Path),
         sandbox: &Sandbox,
@@ -49,13 +51,16 @@ impl Asking {
         Ok(Self { kind, map, folder, binaries, threshold, count: 0 })
     }
 
-    /// `at`: since the server's start. `into`: the user's folder, which gets the file as the malloc wrote it.
+    /// Takes a snapshot. `at`: the time since the server's start. `into`: the user's folder, which gets the file as the malloc wrote it.
     pub(crate) fn take(&mut self, sandbox: &Sandbox, pid: u32, at: Duration, into: &Path) -> Result<Taken, Error> {
         let none = |why: String| Error::NoSnapshot { pid, why };
         let library = |source: sandbox::Error| Error::Library(source.into());
         sandbox.empty_profiles_folder().map_err(library)?;
         let began = Instant::now();
-        self.map.profile(self.kind, PATIENCE).map_err(|source| Error::Snapshot { pid, why: host::chain(&source) })?;
+        let server = Identity::of(pid);
+        let is_alive = || server.is_some_and(|server| server.is_alive());
+        let asked = self.map.profile(self.kind, PATIENCE, &is_alive);
+        asked.map_err(|source| Error::Snapshot { pid, why: host::chain(&source) })?;
         let took = began.elapsed();
         let written = std::fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|it| it.path());
         let written = written.filter(|path| path.extension().is_some_and(|it| it == "heap")).min();
@@ -79,7 +84,7 @@ impl Asking {
     }
 }
 
-/// What stands at the beginning of the file with all marks.
+/// The header of the file with all marks.
 pub(crate) fn header(with: &str, sandbox: &Sandbox) -> Header {
     let program = sandbox.manifest.installation.program.display().to_string();
     Header {
@@ -89,12 +94,12 @@ pub(crate) fn header(with: &str, sandbox: &Sandbox) -> Header {
     }
 }
 
-/// No file but those that are asked for. jemalloc(3), TUNING; gperftools, docs/heapprofile.html.
+/// Variables by which the malloc writes a profile only when it is asked for one: jemalloc(3), TUNING; gperftools, docs/heapprofile.html.
 fn environment(kind: MallocKind, folder: &Path) -> Vec<(String, String)> {
     let prefix = folder.join(kind.name()).display().to_string();
     let pair = |name: &str, value: String| (name.to_owned(), value);
     match kind {
-        // each allocation: a sample of one in 512 KiB, jemalloc's own choice, says nothing of a leak of some KiB
+        // lg_prof_sample:0 counts each allocation; with its default, a sample of one in 512 KiB, jemalloc would miss a leak of some KiB
         MallocKind::Jemalloc => {
             vec![pair("MALLOC_CONF", format!("prof:true,lg_prof_sample:0,prof_prefix:{prefix}"))]
         }

@@ -24,7 +24,7 @@ pub enum Error {
     },
     #[error("make a sandbox for the experiment")]
     Sandbox(#[source] Cause),
-    #[error("take the experiment's words")]
+    #[error("read the options of the experiment")]
     Words(#[source] Cause),
     #[error("fill the tables")]
     Fill(#[source] Cause),
@@ -50,13 +50,13 @@ pub enum Error {
     NoLibrary { file: &'static str, package: &'static str },
     #[error("{} is built without profiling", library.display())]
     NoProfiling { library: PathBuf },
-    #[error("{with} does not follow the processes that PostgreSQL forks, and they do its work")]
+    #[error("{with} does not follow the processes that PostgreSQL forks, and these processes run its statements")]
     OneProcess { with: &'static str },
     #[error("start the server with the profiler's library")]
     Library(#[source] Cause),
     #[error("ask the malloc in the server")]
     Asked(#[source] Cause),
-    #[error("{} makes no names of what heaptrack wrote: {why}", program.display())]
+    #[error("{} cannot read the file that heaptrack wrote: {why}", program.display())]
     Interpret { program: PathBuf, why: String },
     #[error("take a snapshot of process {pid}: {why}")]
     Snapshot { pid: u32, why: String },
@@ -68,7 +68,7 @@ pub enum Error {
     },
     #[error("keep a snapshot")]
     Keep(#[source] host::Error),
-    #[error("what the profiler wrote of process {pid} is no snapshot: {why}")]
+    #[error("the file that the profiler wrote for process {pid} is no snapshot: {why}")]
     NoSnapshot { pid: u32, why: String },
     #[error("interrupted")]
     Interrupted,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! heaptrack: a library in the server writes each allocation into a file of addresses. Once the server has ended, a program of heaptrack's makes
-//! names of them, and the heap at each mark is read from the result, by the time.
+//! heaptrack: its library in the server writes each allocation into a file, with addresses. When the server has ended, a program of heaptrack finds the
+//! functions' names for these addresses. The heap at each mark is then read from the resulting file, by the time of the mark.
 
 use crate::mark::{Mark, ProcessMark, Taken, millis};
 use crate::snapshots::Stitched;
@@ -17,24 +17,24 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
-/// heaptrack notes the time every 10 ms (1.4, src/track/libheaptrack.cpp). A mark stands between two pauses, so that what was before it and behind
-/// it have another time.
+/// heaptrack notes the time every 10 ms (1.4, src/track/libheaptrack.cpp). There is a pause before each mark and one after it, so that allocations before
+/// and after the mark have other times than the mark.
 const PAUSE: Duration = Duration::from_millis(30);
-/// Of the file in the sandbox; `$$` becomes the process's number.
+/// The name of the file in the sandbox; heaptrack writes the process's number in place of `$$`.
 const RAW: &str = "heaptrack.$$.raw";
 const NAME: &str = "heaptrack.gz";
 
 pub(crate) struct Heaptrack {
     interpreter: PathBuf,
-    /// Where the server writes.
+    /// The folder into which the server writes.
     folder: PathBuf,
     threshold: f64,
-    /// Of each mark: when, by heaptrack's clock.
+    /// The time of each mark, by heaptrack's clock.
     times_ms: Vec<u64>,
 }
 
 impl Heaptrack {
-    /// Before the server's start: what it is started with.
+    /// Adds to `start` the variables that load the library into the server. Call this before the server's start.
     pub(crate) fn prepare(
         library: &Path,
         interpreter: PathBuf,
@@ -56,7 +56,7 @@ impl Heaptrack {
     pub(crate) fn take(&mut self, pid: u32) -> Result<Taken, Error> {
         let (began, raw) = (Instant::now(), self.raw(pid));
         std::thread::sleep(PAUSE);
-        // its clock begins when it makes the file
+        // heaptrack's clock begins when heaptrack makes the file
         let made = std::fs::metadata(&raw).and_then(|it| it.created());
         let made = made.map_err(|source| Error::Read { path: raw, source })?;
         let time = SystemTime::now().duration_since(made).unwrap_or_default();
@@ -65,7 +65,7 @@ impl Heaptrack {
         Ok(Taken::later(began.elapsed()))
     }
 
-    /// The server has ended. Makes the user's file, and tells the marks what the heap was.
+    /// Call this when the server has ended. Makes the file for the user, and writes the heap's size and processes into the marks.
     pub(crate) fn end(
         &self,
         sandbox: &Sandbox,
@@ -93,7 +93,7 @@ impl Heaptrack {
         Ok((path, stitched))
     }
 
-    /// Names instead of addresses, compressed.
+    /// Writes the server's file to `path`, with names instead of addresses, and compressed.
     fn interpret(&self, sandbox: &Sandbox, pid: u32, path: &Path) -> Result<(), Error> {
         let raw = self.raw(pid);
         let unreadable = |source: std::io::Error| Error::Read { path: raw.clone(), source };
@@ -102,7 +102,7 @@ impl Heaptrack {
         let failed = |why: String| Error::Interpret { program: self.interpreter.clone(), why };
         let mut command = tool::command(&self.interpreter);
         command.stdin(File::from(opened)).stdout(Stdio::piped()).stderr(Stdio::null());
-        // the server's user may have written anything into that file
+        // the server's user can write anything into this file: so the program that reads it has no other rights than that user
         if let Some((uid, gid)) = sandbox.manifest.user.identity() {
             command.uid(uid).gid(gid);
         }

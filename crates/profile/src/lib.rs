@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A sandbox's server under a heap profiler: who holds its heap, at moments that the caller chooses.
+//! A sandbox's server under a heap profiler: which functions hold its heap, at moments that the caller chooses.
 //!
 //! | module | what it does |
 //! | --- | --- |
 //! | [`Symbols`] | which share of the program's functions a profile can name, and which package has the other names |
-//! | [`With`] | which profiler, and what it needs on this machine |
+//! | [`With`] | the profilers, and what each needs on this machine |
 //! | [`Session`] | one life of the server under a profiler: marks, and its end |
 //! | `massif`, `vgdb` | asks each process in Valgrind for a snapshot |
-//! | `asking` | lets tcmalloc or jemalloc in the server write a file |
+//! | `asking` | asks tcmalloc or jemalloc in the server to write a profile |
 //! | `heaptrack` | reads the marks from heaptrack's file when the server has ended |
 //! | `snapshots` | puts snapshots of several moments into one file, and those of several processes into one snapshot |
 //! | [`known`] | known failures in the log of a failed start, and their cures |

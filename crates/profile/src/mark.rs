@@ -11,32 +11,33 @@ pub struct Mark {
     /// From 0; the number of the snapshot in `heap.massif`.
     pub number: u32,
     pub name: String,
-    /// Since the server's start.
+    /// The time since the server's start.
     pub at_ms: u64,
-    /// As the server asked for them, summed over its processes; with `--pages-as-heap` of all mappings. `None`: with heaptrack, until the end.
+    /// The bytes that the server had asked malloc for, summed over its processes; with `--pages-as-heap` the size of all mappings. `None`: heaptrack tells
+    /// them only when the server has ended.
     pub heap_bytes: Option<u64>,
-    /// What malloc adds to them, by Massif's estimate; of others `None`.
+    /// The bytes that malloc adds to these, as Massif estimates them. `None`: the other profilers do not tell them.
     pub extra_bytes: Option<u64>,
-    /// How long taking it held the server.
+    /// How long the server stood still for this mark.
     pub took_ms: u64,
     pub processes: Vec<ProcessMark>,
-    /// Processes that could not be asked, with why.
+    /// Processes that could not be asked, each with the reason.
     pub missing: Vec<String>,
-    /// As the profiler wrote this moment. `None`: all its moments are in one file.
+    /// The file that the profiler wrote for this moment. `None`: the profiler writes all moments into one file.
     pub file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessMark {
     pub pid: u32,
-    /// As PostgreSQL names it: `client backend`; `postmaster`; `server` of the others.
+    /// `client backend` and other names that PostgreSQL gives its processes; `postmaster` for its first one; `server` for other servers.
     pub role: String,
     pub heap_bytes: u64,
 }
 
-/// What a profiler gave.
+/// One snapshot, as a profiler gave it.
 pub(crate) struct Taken {
-    /// In Massif's format, as a file with one snapshot. `None`: it is known at the end.
+    /// The text of a file with this snapshot alone, in Massif's format. `None`: the snapshot is known only when the server has ended.
     pub(crate) whole: Option<String>,
     pub(crate) heap_bytes: Option<u64>,
     pub(crate) extra_bytes: Option<u64>,
@@ -47,7 +48,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Of a server that is one process.
+    /// The snapshot of a server that is one process.
     pub(crate) fn of_server(pid: u32, heap_bytes: u64, whole: String, file: PathBuf, took: Duration) -> Self {
         Self {
             whole: Some(whole),
@@ -58,7 +59,7 @@ impl Taken {
         }
     }
 
-    /// It is told at the end.
+    /// A snapshot whose content is known only when the server has ended.
     pub(crate) fn later(took: Duration) -> Self {
         let (processes, missing) = (Vec::new(), Vec::new());
         Self { whole: None, heap_bytes: None, extra_bytes: None, processes, missing, file: None, took }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Valgrind's Massif: asked over `vgdb` while the server runs, process by process.
+//! Valgrind's Massif. While the server runs, each of its processes is asked for a snapshot over `vgdb`.
 
 use crate::mark::{ProcessMark, Taken};
 use crate::snapshots::{self, Stitched};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Threads that Valgrind keeps notes of; 500 where nobody says otherwise, which is less than servers have connections.
+/// The most threads that Valgrind admits. Its default is 500, and servers may have more connections than that.
 const MOST_THREADS: u32 = 4000;
 
 pub(crate) struct Massif {
@@ -36,7 +36,7 @@ impl Massif {
         options
     }
 
-    /// Takes a snapshot of each of its processes.
+    /// Takes a snapshot of each of the server's processes, and sums them.
     pub(crate) fn take(&mut self, sandbox: &Sandbox, server: &RunningServer) -> Result<Taken, Error> {
         let roles = roles(sandbox, server);
         let began = Instant::now();
@@ -47,7 +47,7 @@ impl Massif {
             }
             let text = match vgdb::snapshot(&self.vgdb, sandbox, pid) {
                 Ok(text) => text,
-                // a backend that has ended meanwhile
+                // the backend has ended in the meantime
                 Err(error) if pid != server.pid => {
                     missing.push(host::chain(&error));
                     continue;
@@ -75,7 +75,7 @@ impl Massif {
         })
     }
 
-    /// Of PostgreSQL, a file of each process.
+    /// Writes, for PostgreSQL, a file with the snapshots of each process.
     pub(crate) fn keep(&self, flavour: Flavour, folder: &Path) -> Result<(), Error> {
         let of_processes = self.of_process.iter().filter(|_| flavour == Flavour::Postgresql);
         for (pid, it) in of_processes {
@@ -86,7 +86,7 @@ impl Massif {
     }
 }
 
-/// Who is who among PostgreSQL's processes, as far as it says so.
+/// The roles of PostgreSQL's processes, as far as PostgreSQL tells them.
 fn roles(sandbox: &Sandbox, server: &RunningServer) -> Roles {
     if sandbox.flavour() != Flavour::Postgresql {
         return Roles::default();
@@ -103,7 +103,7 @@ fn roles(sandbox: &Sandbox, server: &RunningServer) -> Roles {
 
 #[derive(Debug, Default)]
 struct Roles {
-    /// The backend that was asked: it is there only for that.
+    /// The backend that answered this question. It exists only for the question, so it is left out.
     own: Option<u32>,
     named: Option<BTreeMap<u32, String>>,
 }

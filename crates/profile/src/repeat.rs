@@ -55,7 +55,7 @@ const FEWEST: u64 = 10;
 #[derive(Debug)]
 pub struct Native {
     pub pace: Pace,
-    /// In each block.
+    /// The number of repetitions in each block.
     pub repetitions: u64,
     /// `None`: too few of its inventories could be read.
     pub leak: Option<Leak>,
@@ -116,7 +116,8 @@ impl Repeat {
         Ok(Native { pace, repetitions, leak: Leak::of(readings, WARM_UP) })
     }
 
-    /// The same under the profiler. The session goes on. Returns the marks' numbers, each with how many repetitions are done then; [`held`] tells who held what.
+    /// The same under the profiler. The session goes on. Returns the numbers of the marks, each with the number of repetitions that were done at this mark; [`held`] tells which
+    /// functions held the heap at them.
     ///
     /// # Errors
     /// As [`Self::natively`]; a snapshot cannot be taken or read.
@@ -226,15 +227,16 @@ fn tables(mut connection: Connection, table_size: u64, name: workload::Name) -> 
     Ok(Tables { tables, table_size, scale: 1, connections: 1 })
 }
 
-/// How many repetitions fill the time of a block, computed from a first block. Its statements were the slowest, so the number is rather too small.
+/// How many repetitions fill the time of a block, computed from a first block. The statements of the first block are the slowest, so the number is
+/// somewhat too small.
 fn as_many(took: Duration, repetitions: u64) -> u64 {
     let one = took.as_secs_f64() / repetitions.max(1) as f64;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` keeps to what u64 holds
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` stays within the range of u64
     let many = (BLOCK.as_secs_f64() / one) as u64;
     many.clamp(FEWEST, MOST)
 }
 
-/// Who held what at these marks of a profile: those that [`Repeat::profiled`] returned, when the session has ended.
+/// Which functions held how much of the heap, at the marks that [`Repeat::profiled`] returned. Call this when the session has ended.
 ///
 /// # Errors
 /// The file cannot be read.

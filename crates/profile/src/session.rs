@@ -21,13 +21,13 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub with: With,
-    /// [`With::find`].
+    /// The result of [`With::find`].
     pub tools: Tools,
-    /// All mappings, not only what malloc hands out: the buffer pool is one. Only with Massif.
+    /// Whether all mappings are profiled, such as the buffer pool, and not only the memory that malloc hands out. Only Massif can do this.
     pub pages_as_heap: bool,
     /// Callers with less than this percentage of the heap are summed into one line.
     pub threshold: f64,
-    /// A folder of the user's with files for debuggers.
+    /// A folder with files for debuggers, which the user has named.
     pub debug_files: Option<PathBuf>,
     /// Options of the server for this life.
     pub options: Vec<ServerOption>,
@@ -35,9 +35,9 @@ pub struct Settings {
     pub folder: PathBuf,
 }
 
-/// The file with the marks: of the only process, or summed over all.
+/// The file with all marks: the snapshots of the server's only process, or the sums over its processes.
 const MARKS: &str = "heap.massif";
-/// Bytes of a log's end in which a failure is looked for.
+/// The number of bytes at the end of a log in which a known failure is looked for.
 const END_OF_LOG: usize = 16 << 10;
 
 /// A server that is profiled.
@@ -64,12 +64,12 @@ enum Profiler {
 pub struct Ended {
     /// The time from the request to stop to the end of the last process.
     pub took_ms: u64,
-    /// What Massif wrote at the end, of each process; heaptrack's file.
+    /// The file that Massif wrote for each process at its end; or heaptrack's file.
     pub files: Vec<PathBuf>,
 }
 
 impl Session {
-    /// Starts it, and awaits that it answers: under Massif many times slower than natively.
+    /// Starts the server and waits until it answers. Under Massif this takes many times as long as without a profiler.
     ///
     /// # Errors
     /// [`Error::Start`]; [`Error::Library`]: the profiler's library does not fit this server, and nothing was started.
@@ -134,7 +134,7 @@ impl Session {
         self.server.is_alive()
     }
 
-    /// Stops the server, which takes as much longer as everything else, and brings what the profiler has written into the user's folder.
+    /// Stops the server, and copies the files that the profiler has written into the user's folder. Under a profiler the stop takes longer, too.
     ///
     /// # Errors
     /// [`Error::Ended`]: the server had ended by itself, or was killed; the marks are kept.
@@ -197,7 +197,7 @@ impl Profiler {
     }
 }
 
-/// What Massif has written in this life.
+/// Copies the files that Massif has written in this life of the server. Returns the profiles among them.
 fn copy_massif(sandbox: &Sandbox, before: &Before, into: &Path) -> Result<Vec<PathBuf>, Error> {
     let folder = sandbox.valgrind_folder();
     let mut copied = Vec::new();
@@ -212,7 +212,7 @@ fn copy_massif(sandbox: &Sandbox, before: &Before, into: &Path) -> Result<Vec<Pa
     Ok(copied)
 }
 
-/// One life without a profiler: how fast the server is then.
+/// One life of the server without a profiler. Returns how fast the server is then.
 ///
 /// # Errors
 /// [`Error::Start`], [`Error::Connect`], [`Error::Stop`].
@@ -234,7 +234,7 @@ fn names(folder: &Path) -> BTreeSet<OsString> {
 struct Before {
     /// Names of the files in Valgrind's folder.
     names: BTreeSet<OsString>,
-    /// How long the server's log was.
+    /// The length of the server's log.
     log_bytes: u64,
 }
 
@@ -245,12 +245,12 @@ impl Before {
     }
 }
 
-/// What the logs say of a failure, of those that Valgrind brings.
+/// The known failures of servers in Valgrind that the logs of this life show. Empty with another profiler.
 fn causes(with: With, sandbox: &Sandbox, before: &Before) -> Vec<Known> {
     if with == With::Massif { known(&logs(sandbox, before)) } else { Vec::new() }
 }
 
-/// The ends of the server's log and of those that Valgrind has written, as far as they are of this life.
+/// The last lines of the server's log and of Valgrind's logs, as far as they were written in this life of the server.
 fn logs(sandbox: &Sandbox, before: &Before) -> String {
     let folder = sandbox.valgrind_folder();
     let new = names(&folder);

@@ -2,7 +2,7 @@
 //! Makes files of Massif's format from single snapshots: snapshots of several moments stand one after the other; snapshots of several processes are
 //! summed into one.
 //!
-//! A snapshot that is asked for comes as a file of its own, with the number 0 (massif/ms_main.c, `handle_snapshot_monitor_command`).
+//! A snapshot for which Massif was asked comes as a file of its own, with the number 0 (massif/ms_main.c, `handle_snapshot_monitor_command`).
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -90,7 +90,7 @@ struct Branch {
 impl Branch {
     fn add(&mut self, snapshot: &str) -> Option<()> {
         let tree = snapshot.split_once("heap_tree=")?.1.split_once('\n')?.1;
-        // the way from the root to the last node, by the places among the children
+        // the path from the root to the last node: at each level the index among the children
         let mut way: Vec<usize> = Vec::new();
         for line in tree.lines().take_while(|line| !line.starts_with('#')) {
             let depth = line.len() - line.trim_start_matches(' ').len();
@@ -122,7 +122,7 @@ impl Branch {
     fn write(&self, label: &str, depth: usize, text: &mut String) {
         let _ = writeln!(text, "{}n{}: {} {label}", " ".repeat(depth), self.children.len(), self.bytes);
         let mut children: Vec<&(String, Self)> = self.children.iter().collect();
-        // as Massif does: the largest first
+        // the largest first, as Massif writes them
         children.sort_by_key(|(_, child)| std::cmp::Reverse(child.bytes));
         children.iter().for_each(|(label, child)| child.write(label, depth + 1, text));
     }

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a process may take to write a snapshot: 0.1 to 0.3 s were measured, on a busy machine more.
@@ -52,14 +52,20 @@ pub(crate) fn snapshot(program: &Path, sandbox: &Sandbox, pid: u32) -> Result<St
         command.uid(uid).gid(gid);
     }
     let mut child = command.spawn().map_err(|error| failed(format!("start {}: {error}", program.display())))?;
-    let deadline = Instant::now() + PATIENCE;
+    let (deadline, server) = (Instant::now() + PATIENCE, Identity::of(pid));
+    let stop = |child: &mut Child, why: String| {
+        let _ = child.kill();
+        let _ = child.wait();
+        Err(failed(why))
+    };
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
+            Ok(None) if !server.is_some_and(|server| server.is_alive()) => {
+                return stop(&mut child, "it has ended before it answered".into());
+            }
             Ok(None) if Instant::now() > deadline || interrupt::impatient() => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(failed(format!("it has not answered for {} s", PATIENCE.as_secs())));
+                return stop(&mut child, format!("it has not answered for {} s", PATIENCE.as_secs()));
             }
             Ok(None) => std::thread::sleep(LOOK_EVERY),
             Err(error) => return Err(failed(error.to_string())),

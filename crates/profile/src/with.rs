@@ -10,13 +10,13 @@ use std::process::Stdio;
 /// A heap profiler that a server can be started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum With {
-    /// Valgrind's.
+    /// Massif, a tool of Valgrind.
     Massif,
     /// A library that writes each allocation down.
     Heaptrack,
     /// The heap profiler of gperftools.
     Tcmalloc,
-    /// The one in jemalloc.
+    /// The heap profiler of jemalloc.
     Jemalloc,
 }
 
@@ -41,9 +41,10 @@ impl With {
         }
     }
 
-    /// How many times as long a query takes, while one thread is busy. Massif: Valgrind runs one thread at a time: for several, times their number. Measured
-    /// with sysbench of one thread on MariaDB 10.11, Valgrind 3.19: 14,871 queries a second natively, 5,219 to 5,556 under Massif. The others: CPU time of
-    /// the server for each query of the same load, three times each (docs/profile.md).
+    /// How many times as long a query takes under this profiler, while one thread is busy: from, to. Valgrind runs one thread at a time: with Massif and
+    /// several busy threads, multiply this by their number. Measured with sysbench of one thread on MariaDB 10.11: 14,871 queries a second natively, 5,219
+    /// to 5,556 under Massif (Valgrind 3.19). For the other profilers: CPU time of the server for each query of the same load, three runs each
+    /// (docs/profile.md).
     pub fn expected_times(self) -> (f64, f64) {
         match self {
             Self::Massif => (2.6, 2.9),
@@ -88,7 +89,7 @@ impl With {
     }
 }
 
-/// Where `heaptrack` itself looks for them: beside the folder of its program.
+/// The place where `heaptrack` itself looks for its library and its interpreter: beside the folder of its program.
 fn heaptrack() -> Result<Tools, Error> {
     let lacks = Error::NoTool { program: "heaptrack", package: "heaptrack" };
     let Some(program) = tool::find("heaptrack").and_then(|it| it.canonicalize().ok()) else { return Err(lacks) };
@@ -102,7 +103,8 @@ fn heaptrack() -> Result<Tools, Error> {
     Ok(Tools::Heaptrack { library, interpreter })
 }
 
-/// As the library itself says: at the end of a program it prints how it was built, where it is asked to (jemalloc(3), `opt.stats_print`).
+/// Whether the library was built with profiling. It says so itself: with `opt.stats_print` it prints at the end of a program how it was built
+/// (jemalloc(3)).
 fn has_profiling(library: &Path) -> bool {
     let Some(program) = tool::find("true") else { return false };
     let mut command = tool::command(program);

@@ -11,7 +11,7 @@ pub enum Error {
     #[error("{operation} recording {}", path.display())]
     Json { operation: &'static str, path: PathBuf, source: serde_json::Error },
     #[error("{} is not a recording: {why}", path.display())]
-    NotARecording { path: PathBuf, why: String },
+    NotARecording { path: PathBuf, why: &'static str },
     #[error("{} has schema {found}; this build reads up to {known}", path.display())]
     Newer { path: PathBuf, found: i64, known: i64 },
     #[error("recording {} is finished: nothing can be added", path.display())]

@@ -4,7 +4,7 @@
 use crate::Error;
 use crate::cell::Counter;
 use crate::schema::{APPLICATION_ID, SCHEMA};
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, Row};
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
@@ -26,18 +26,24 @@ impl<'a> Reader<'a> {
             self.connection.pragma_query_value(None, "application_id", |row| row.get(0));
         match application {
             Ok(APPLICATION_ID) => {}
-            Ok(other) => return Err(self.not_a_recording(format!("application id {other:#x}"))),
-            Err(error) => return Err(self.not_a_recording(error.to_string())),
+            Ok(0) if std::fs::metadata(self.path).is_ok_and(|file| file.len() == 0) => {
+                return Err(self.not_a_recording("the file is empty"));
+            }
+            Ok(_) => return Err(self.not_a_recording("it is the database of another program")),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+                return Err(self.not_a_recording("the file has other content"));
+            }
+            Err(error) => return Err(Error::sqlite("read", self.path)(error)),
         }
         let found = self.meta("schema")?.and_then(|text| text.parse::<i64>().ok());
         match found {
-            None => Err(self.not_a_recording("it says no schema".into())),
+            None => Err(self.not_a_recording("it does not say by which version it was written")),
             Some(found) if found > SCHEMA => Err(Error::Newer { path: self.path.to_owned(), found, known: SCHEMA }),
             Some(_) => Ok(()),
         }
     }
 
-    fn not_a_recording(&self, why: String) -> Error {
+    fn not_a_recording(&self, why: &'static str) -> Error {
         Error::NotARecording { path: self.path.to_owned(), why }
     }
 

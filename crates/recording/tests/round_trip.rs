@@ -335,8 +335,12 @@ fn strangers_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("text");
     std::fs::write(&path, "x".repeat(5000)).expect("writes");
-    assert!(matches!(Recording::read(&path), Err(Error::NotARecording { .. } | Error::Sqlite { .. })));
+    assert!(matches!(Recording::read(&path), Err(Error::NotARecording { .. })));
     assert!(matches!(Recording::create(&path, &start()), Err(Error::Exists { .. })));
+    let other = folder.path().join("other");
+    rusqlite::Connection::open(&other).expect("opens").execute_batch("CREATE TABLE t (a)").expect("another's table");
+    let refused = Recording::read(&other).map(drop).expect_err("of another program").to_string();
+    assert!(refused.ends_with("other is not a recording: it is the database of another program"), "{refused}");
 
     let newer = folder.path().join("newer.sqlite");
     Recording::create(&newer, &start()).expect("creates").finish(1).expect("finishes");

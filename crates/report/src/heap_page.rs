@@ -131,6 +131,18 @@ impl HeapProfile {
     }
 }
 
+/// The sentence about the functions of `growth` that neither grew nor shrank: a table of growth leaves them out. `None`: each of them changed.
+pub fn heap_without_growth(growth: &[Growth]) -> Option<String> {
+    let changed = heap::changed(growth).len();
+    let functions = units::counted((growth.len() - changed) as u64, "function");
+    match changed {
+        0 if growth.is_empty() => Some("No function has a name".to_owned()),
+        0 => Some(format!("No function grew or shrank ({functions})")),
+        _ if changed == growth.len() => None,
+        _ => Some(format!("{functions} neither grew nor shrank")),
+    }
+}
+
 /// Cuts a name: the names of C++ templates can be longer than a page.
 pub(crate) fn shortened(name: &str) -> String {
     const MOST: usize = 120;

@@ -39,7 +39,7 @@ mod verdict;
 pub use allocators_page::{AllocatorsPage, write_allocators_html};
 pub use articles::{Reproduction, articles};
 pub use context::{ArmView, Context};
-pub use heap_page::{HeapPage, HeapProfile, HeapTimes};
+pub use heap_page::{HeapPage, HeapProfile, HeapTimes, heap_without_growth};
 pub use html::{write_heap_html, write_html};
 pub use json::{SCHEMA, json};
 pub use junit::junit;

@@ -8,7 +8,7 @@
 
 mod browser;
 
-use allocators::{Cell, Load, Marked, comparisons, recommend};
+use allocators::{Cell, Load, Longest, Marked, comparisons, recommend};
 use browser::Browser;
 use evidence::Footprint;
 use report::{AllocatorsPage, write_allocators_html};
@@ -28,6 +28,11 @@ fn load(workload: &str, threads: u32, rate: f64) -> Load {
         p50_us: 500_000.0 / rate,
         p99_us: 5e6 / rate,
         max_us: 5e7 / rate,
+        max_over_time: [40_000, 0, 9000]
+            .into_iter()
+            .zip([0.0, 1.0, 2.0])
+            .map(|(max_us, at_s)| Longest { at_s, max_us })
+            .collect(),
         cpu_user_us_per_query: Some(20.0),
         cpu_system_us_per_query: Some(11.0),
         minor_faults: Some(12_345),
@@ -102,6 +107,10 @@ fn write(path: &Path, name: &str, cells: &[Cell]) {
     write_allocators_html(&page, &mut std::fs::File::create(path).unwrap()).unwrap();
 }
 
+/// Lines of the longest response times that are not one piece for each load.
+const ACROSS: &str = "[...document.querySelectorAll('svg[aria-label$=\"second by second\"] path.line')]\
+    .filter(it => it.getAttribute('d').match(/M[^M]+L[^M]+/g).length != 3).length";
+
 /// `charts`, `lines` and `points` are what must be drawn. `None`: there is no browser.
 fn check(name: &str, shown: &str, cells: &[Cell], charts: u64, lines: u64, points: u64) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
@@ -125,6 +134,7 @@ fn check(name: &str, shown: &str, cells: &[Cell], charts: u64, lines: u64, point
                 let drawn = browser.evaluate(&format!("document.querySelectorAll('{what}').length"));
                 assert_eq!(drawn, Value::from(wanted), "{name}, {place}: {what}");
             }
+            assert_eq!(browser.evaluate(ACROSS), Value::from(0), "{name}, {place}: lines from one load to the next");
             let cut = "[...document.querySelectorAll('.plot svg text')].filter(t => { const box = t.getBoundingClientRect(), \
                        svg = t.closest('svg').getBoundingClientRect(); return box.width > 0 && (box.left < svg.left - 1 \
                        || box.right > svg.right + 1 || box.bottom > svg.bottom + 1); }).map(t => t.textContent).join(' | ')";
@@ -138,9 +148,9 @@ fn check(name: &str, shown: &str, cells: &[Cell], charts: u64, lines: u64, point
 #[test]
 fn three_mallocs_and_nothing_measured_yet() {
     let cells = cells();
-    // for each of two settings of huge pages: two workloads with two figures each, and two charts of memory; the cell that died is in none
-    let (ladder, marks) = (2 * 2 * LADDER.len() as u64, 2 * cells[0].footprint.len() as u64);
-    let Some(headline) = check("whole", "mallocs", &cells, 12, 36, (18 - 1) * (ladder + marks)) else {
+    // for each of two settings of huge pages: two workloads with two figures each and two seconds of three, and two charts of memory; the cell that died is in none
+    let (ladder, marks) = (2 * (2 + 2) * LADDER.len() as u64, 2 * cells[0].footprint.len() as u64);
+    let Some(headline) = check("whole", "mallocs", &cells, 16, 48, (18 - 1) * (ladder + marks)) else {
         testkit::skip!("no chromium")
     };
     assert_eq!(headline, "Take jemalloc-background in place of glibc");
@@ -157,7 +167,7 @@ fn names_that_are_not_what_they_seem() {
         cell.footprint.iter_mut().for_each(|it| it.arm.insert_str(0, HOSTILE));
     }
     cells[5].why = Some(HOSTILE.into());
-    let Some(headline) = check("hostile", HOSTILE, &cells, 6, 6, 6 * (2 * 6 + 2 * 16)) else {
+    let Some(headline) = check("hostile", HOSTILE, &cells, 8, 8, 6 * (4 * 6 + 2 * 16)) else {
         testkit::skip!("no chromium")
     };
     assert!(headline.starts_with("Keep "), "{headline}");

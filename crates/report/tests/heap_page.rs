@@ -46,17 +46,23 @@ fn profile(name: &str, change: impl Fn(String) -> String) -> HeapProfile {
     }
 }
 
+/// Rows with a growth of nothing.
+const UNCHANGED: &str =
+    "[...document.querySelectorAll('td[data-label=Growth]')].filter(it => /^0 /.test(it.textContent)).length";
 const NASTY: &str = "</script><script>document.title='broken out'</script><img src=x onerror=alert(1)>";
 
 #[test]
 fn layers_flames_and_a_table() {
     let folder = tempfile::tempdir().unwrap();
     let nasty = |text: String| text.replace("main (growing.c:", &format!("{NASTY} (growing.c:"));
-    let profiles = vec![
-        profile("heaptrack.growing.zst", |it| it),
-        profile("dhat.out", nasty),
-        profile("gperftools.2.heap", |it| it),
-    ];
+    // from when the ten functions hold theirs: they are no rows of the table of growth
+    let mut growing = profile("heaptrack.growing.zst", |it| it);
+    growing.held.drain(..growing.held.len() / 2);
+    growing.growth = heap::growth(&growing.held[0].holdings, &growing.held[growing.held.len() - 1].holdings);
+    let still = growing.growth.iter().filter(|it| it.growth_bytes == 0).count();
+    assert!(still >= 10, "{:#?}", growing.growth);
+    let counted = format!("{still} functions neither grew nor shrank.");
+    let profiles = vec![growing, profile("dhat.out", nasty), profile("gperftools.2.heap", |it| it)];
     let page = HeapPage { version: "0.1.0".to_owned(), profiles };
     let path = folder.path().join("heap.html");
     write_heap_html(&page, &mut std::fs::File::create(&path).unwrap()).unwrap();
@@ -76,6 +82,9 @@ fn layers_flames_and_a_table() {
                        return box.width > 0 && (box.left < svg.left - 1 || box.right > svg.right + 1); }).map(t => t.textContent).join(' | ')";
             assert_eq!(browser.evaluate(cut), Value::from(""), "{at}");
             assert_ne!(browser.evaluate("document.title"), Value::from("broken out"));
+            assert_eq!(browser.evaluate(UNCHANGED), Value::from(0), "{at}: rows of the table of growth");
+            let told = browser.evaluate("document.querySelector('p.lead').textContent");
+            assert_eq!(told, Value::from(counted.as_str()), "{at}");
             assert_eq!(
                 browser.evaluate("document.querySelectorAll('img').length + document.scripts.length"),
                 Value::from(1)

@@ -141,13 +141,16 @@ pub struct Measuring(#[allow(dead_code)] File);
 /// [`Error::Measured`] with the text of the holder.
 pub fn measuring(places: &Places, who: &str) -> Result<Measuring, Error> {
     folder::make(places)?;
-    let path = host_locks(places)?.join("measuring");
-    let mut file = files::open_lock(&path)?;
+    only_one(&host_locks(places)?.join("measuring"), who)
+}
+
+fn only_one(path: &Path, who: &str) -> Result<Measuring, Error> {
+    let mut file = files::open_lock(path)?;
     for _ in 0..LOOKS {
-        if try_lock(&file, &path)? {
+        if try_lock(&file, path)? {
             files::rewrite(&file, who).map_err(|source| Error::Lock {
                 operation: "write into lock",
-                path: path.clone(),
+                path: path.to_owned(),
                 source,
             })?;
             return Ok(Measuring(file));
@@ -290,14 +293,15 @@ mod tests {
 
     #[test]
     fn one_at_a_time_measures_and_a_second_is_told_who() {
-        let home = tempfile::tempdir().expect("a folder");
-        let places = Places::below(home.path());
-        // root's lock is the host's own, which a sweep beside this test may hold
-        let Ok(held) = measuring(&places, "the first") else { testkit::skip!("somebody measures on this host") };
-        let refused = measuring(&places, "the second").expect_err("held");
+        // a lock of this test alone: root's own is the host's, which a sweep beside this test may hold
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("measuring");
+        let held = only_one(&path, "the first").expect("free");
+        let refused = only_one(&path, "the second").expect_err("held");
         assert!(refused.is_in_the_way() && refused.to_string().contains("the first"), "{refused}");
         drop(held);
-        assert!(testkit::wait_until(Duration::from_secs(60), || measuring(&places, "the third").is_ok()));
+        // a child that another test has just forked has the lock until it executes its program
+        assert!(testkit::wait_until(Duration::from_secs(60), || only_one(&path, "the third").is_ok()));
     }
 
     #[test]

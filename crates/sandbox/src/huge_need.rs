@@ -2,10 +2,9 @@
 //! The number of huge pages that a server needs: its program is asked before the start if it can tell; otherwise the number is read from a server
 //! that runs without them.
 
-use crate::wrap::mapped;
 use crate::{Error, Sandbox, ServerOption, client};
 use capability::{Capability, words};
-use std::path::Path;
+use units::MapsLine;
 
 /// The kernel's name for memory that is shared by processes and has no file (shmem_zero_setup, mm/shmem.c).
 const SHARED: &str = "/dev/zero (deleted)";
@@ -35,11 +34,7 @@ pub fn shared_memory_bytes(pid: u32) -> u64 {
 }
 
 fn in_maps(maps: &str) -> u64 {
-    let length = |line: &str| {
-        let (from, to) = line.split_once(' ')?.0.split_once('-')?;
-        u64::from_str_radix(to, 16).ok()?.checked_sub(u64::from_str_radix(from, 16).ok()?)
-    };
-    maps.lines().filter(|line| mapped(line) == Some(Path::new(SHARED))).filter_map(length).sum()
+    maps.lines().filter_map(MapsLine::parse).filter(|line| line.name == SHARED).map(|line| line.bytes()).sum()
 }
 
 #[cfg(test)]

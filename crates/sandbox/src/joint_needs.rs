@@ -5,8 +5,6 @@ use crate::deploy::require_space;
 use crate::{Error, Flavour, Sandbox, ServerOption};
 use units::Bytes;
 
-/// The default of `innodb_buffer_pool_size` and of `shared_buffers`, for all three flavours.
-const POOL_BYTES: u64 = 128 << 20;
 /// The memory of a server at rest, without its pool: MySQL 9.7 with its performance schema takes the most, 400 MiB; the others take less.
 const BESIDE_POOL_BYTES: u64 = 128 << 20;
 const BESIDE_POOL_OF_MYSQL_BYTES: u64 = 400 << 20;
@@ -43,13 +41,10 @@ fn memory_bytes(sandbox: &Sandbox, extra_options: &[ServerOption]) -> u64 {
 
 /// The size of the pool for this start.
 pub(crate) fn pool_bytes(sandbox: &Sandbox, extra_options: &[ServerOption]) -> u64 {
-    let key = match sandbox.flavour() {
-        Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => "innodb_buffer_pool_size",
-        Flavour::Postgresql => "shared_buffers",
-    };
+    let flavour = sandbox.flavour();
     let options = extra_options.iter().rev().chain(sandbox.manifest.options.iter().rev());
-    let asked = options.filter(|option| option.key() == key).find_map(ServerOption::value);
+    let asked = options.filter(|option| option.key() == flavour.pool_variable()).find_map(ServerOption::value);
     // PostgreSQL writes 256MB where the others write 256M
     let size = asked.and_then(|value| value.trim_end_matches(['B', 'b']).parse::<Bytes>().ok());
-    size.map_or(POOL_BYTES, |size| size.0)
+    size.map_or(flavour.pool_default_bytes(), |size| size.0)
 }

@@ -8,6 +8,7 @@
 
 use crate::Error;
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -52,10 +53,11 @@ pub(crate) fn choose(folder: &Path, taken: &BTreeSet<u16>) -> Result<Reserved, E
         .ok_or(Error::NoPort { from: RANGE.start, to: RANGE.end - 1 })
 }
 
-/// FNV-1a, 64 bits.
+/// Need not be the same in each build of Wringer: the manifest keeps the port.
 fn hash(folder: &Path) -> u64 {
-    let bytes = folder.as_os_str().as_encoded_bytes();
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    let mut hasher = DefaultHasher::new();
+    folder.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// # Errors

@@ -5,7 +5,7 @@
 use crate::wrap::is_under_valgrind;
 use crate::{Error, Flavour, Sandbox};
 use host::places::Places;
-use host::process::{Identity, is_fork_of_caller, open_below};
+use host::process::{Identity, is_fork_of_caller, oldest_below, open_below};
 use run::{FoundRun, Resource};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::fs::File;
@@ -61,12 +61,16 @@ impl Sandbox {
         if is_explained { Server::Stopped } else { self.unseen_server().map_or(Server::Stopped, Server::Unknown) }
     }
 
-    /// As [`Sandbox::server`], but it finds the runs itself.
+    /// As [`Sandbox::server`], but it finds the runs itself, and only where the server is not seen: for the runs, the open files of all processes on the
+    /// host are listed.
     ///
     /// # Errors
     /// The runs cannot be listed.
     pub fn server_now(&self, places: &Places) -> Result<Server, Error> {
-        Ok(self.server(places, &run::find_runs(places)?))
+        match self.server_process() {
+            Some(pid) => Ok(Server::Runs(pid)),
+            None => Ok(self.server(places, &run::find_runs(places)?)),
+        }
     }
 
     /// # Errors
@@ -116,13 +120,7 @@ impl Sandbox {
     /// namespace.
     pub fn server_process(&self) -> Option<u32> {
         // PostgreSQL's child processes have its program too, and are younger.
-        let data = self.data();
-        open_below(&data)
-            .found
-            .into_iter()
-            .filter(|process| self.is_run_by(process.pid))
-            .min_by_key(|it| it.start_time)
-            .map(|it| it.pid)
+        oldest_below(&self.data(), &|pid| self.is_run_by(pid)).map(|it| it.pid)
     }
 
     /// Why it seems that a server that cannot be seen uses the data; this also finds a server that no run has started.

@@ -6,8 +6,8 @@ use logs::open_timed;
 use proptest::prelude::*;
 use stalls::{Asked, Cause, Explained, MOST_STATEMENT_BYTES, explain};
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read};
-use testkit::{Counting, most_bytes};
+use std::io::BufRead;
+use testkit::{Counting, Generated, most_bytes};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -107,36 +107,11 @@ proptest! {
     }
 }
 
-/// A log that is made while it is read.
-struct Generated<F> {
-    entry: F,
-    entries: u64,
-    next: u64,
-    text: String,
-    at: usize,
-}
-
-impl<F: FnMut(u64, &mut String)> Read for Generated<F> {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        if self.at == self.text.len() {
-            self.text.clear();
-            self.at = 0;
-            if self.next < self.entries {
-                (self.entry)(self.next, &mut self.text);
-                self.next += 1;
-            }
-        }
-        let count = (&self.text.as_bytes()[self.at..]).read(into)?;
-        self.at += count;
-        Ok(count)
-    }
-}
-
 const MEBIBYTE: isize = 1 << 20;
 
 fn peak(entry: impl FnMut(u64, &mut String), entries: u64) -> (isize, Explained) {
     most_bytes(|| {
-        let input = BufReader::new(Generated { entry, entries, next: 0, text: String::new(), at: 0 });
+        let input = Generated::of(entries, entry);
         explained(input, true).unwrap()
     })
 }

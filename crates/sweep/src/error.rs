@@ -63,7 +63,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Run(run::Error::Measured { .. }) => {
-                "two processes that measure would disturb each other: wait until it ends, as `wringer matrix run --in-turn` does".into()
+                "two processes that measure would disturb each other: wait until it ends, as the same command does with --in-turn".into()
             }
             Self::Busy { .. } => "wait until it ends; `wringer matrix status FOLDER` shows how far it is".into(),
             Self::Damaged { path, .. } => {

@@ -6,15 +6,15 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `plan` | what is to be done |
-//! | `state` | what was done: the content of `sweep.json` |
+//! | `plan` | which cells are to be run |
+//! | `state` | which cells were run, with their results: the content of `sweep.json` |
 //! | `merge` | brings an earlier state in line with a plan that may have changed since |
 //! | `store` | the folder: its lock, and `sweep.json` written whole or not at all |
 //! | `conduct` | the loop: recover, wait for a quiet host, run, keep |
 //! | `bench` | the interface of the code that runs one cell |
 //! | `seen` | the figures and outcomes of one recording that a sweep uses |
 //! | `together` | figures of settings, and the verdicts between them |
-//! | `remaining` | how long the rest takes, learnt from what is done |
+//! | `remaining` | how long the remaining cells take, learnt from the cells that are done |
 //! | `quiet` | whether the host is quiet |
 //! | `recover` | undoes the changes that a killed cell left |
 //!

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waits until the host is quiet, for as long as it is worth it.
+//! Waits until the host is quiet, for a limited time.
 
 use explain::busy::{self, Busy};
 use host::places::Places;
@@ -11,9 +11,6 @@ use std::time::{Duration, Instant};
 
 /// How long one look is. In a shorter look, single requests would decide the pressure counters.
 const LOOK: Duration = Duration::from_secs(1);
-/// The share of time, in which some program waited for the disk or a CPU, from which on the host is not quiet. No cell of this sweep runs now: so
-/// other programs wait, or the kernel still writes data of the cell before.
-const WAITING: f64 = 0.1;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Waited {
@@ -22,7 +19,7 @@ pub(crate) struct Waited {
     pub(crate) busy: Vec<String>,
 }
 
-/// Looks for a second at a time, until one was quiet. `longest` zero: not at all.
+/// Looks at the host for a second at a time, until one second was quiet, and for `longest` at most. With zero it does not wait.
 pub(crate) fn wait(places: &Places, longest: Duration, stop: &AtomicBool, tell: &mut dyn FnMut(&[String])) -> Waited {
     if longest.is_zero() {
         return Waited::default();
@@ -43,16 +40,13 @@ pub(crate) fn wait(places: &Places, longest: Duration, stop: &AtomicBool, tell: 
     }
 }
 
-/// What the host is busy with, in words. Where the kernel has no such counters the host counts as quiet: waiting for it would never end.
+/// What the host is busy with, in words. No cell of this sweep runs now: if programs wait for the disk, these are other programs, or the kernel still
+/// writes data of the cell before. Where the kernel has no such counters the host counts as quiet: waiting for it would never end.
 fn causes(busy: Option<&Busy>) -> Vec<String> {
     let Some(busy) = busy else { return Vec::new() };
     let mut told: Vec<String> = busy.causes(false).into_iter().map(|cause| cause.words(busy)).collect();
-    let waits = [("a CPU", busy.cpu_waiting_ratio), ("the disk", busy.io_waiting_ratio)];
-    for (what, ratio) in waits {
-        if let Some(ratio) = ratio.filter(|ratio| *ratio > WAITING) {
-            told.push(format!("programs waited for {what} {:.0} % of the time", ratio * 100.0));
-        }
-    }
+    let waits = busy.waits().filter(|(_, ratio)| *ratio > busy::WAITING_RATIO);
+    told.extend(waits.map(|(what, ratio)| format!("programs waited for {what} {:.0} % of the time", ratio * 100.0)));
     told
 }
 
@@ -60,28 +54,15 @@ fn causes(busy: Option<&Busy>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const QUIET: Busy = Busy {
-        elapsed_us: 1_000_000,
-        stolen_ratio: 0.004,
-        others_ratio: 0.01,
-        own_ratio: 0.01,
-        other_runs_ratio: 0.0,
-        other_runs: 0,
-        cpu_waiting_ratio: Some(0.01),
-        io_waiting_ratio: None,
-        memory_waiting_ratio: None,
-        disk_others_bytes_per_second: None,
-        disk_bytes_per_second: None,
-    };
-
     #[test]
     fn each_thing_that_disturbs_is_told() {
-        assert!(causes(Some(&QUIET)).is_empty() && causes(None).is_empty());
+        let quiet = Busy { cpu_waiting_ratio: Some(0.01), ..Busy::default() };
+        assert!(causes(Some(&quiet)).is_empty() && causes(None).is_empty());
         for (busy, words) in [
-            (Busy { others_ratio: 0.5, ..QUIET }, "other programs used 50"),
-            (Busy { stolen_ratio: 0.08, ..QUIET }, "hypervisor"),
-            (Busy { io_waiting_ratio: Some(0.4), ..QUIET }, "waited for the disk 40 %"),
-            (Busy { cpu_waiting_ratio: Some(0.2), ..QUIET }, "waited for a CPU 20 %"),
+            (Busy { others_ratio: 0.5, ..quiet }, "other programs used 50"),
+            (Busy { stolen_ratio: 0.08, ..quiet }, "hypervisor"),
+            (Busy { io_waiting_ratio: Some(0.4), ..quiet }, "waited for the disk 40 %"),
+            (Busy { cpu_waiting_ratio: Some(0.2), ..quiet }, "waited for a CPU 20 %"),
         ] {
             let told = causes(Some(&busy));
             assert!(told.len() == 1 && told[0].contains(words), "{told:?}");

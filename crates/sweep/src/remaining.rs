@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long the rest takes, learnt from what is done.
+//! How long the remaining cells take, learnt from the cells that are done.
 //!
 //! A cell's time has two parts: the time of its data (a fill for the first cell, a clone for each later one), and the time of its work, which differs
 //! between settings. So the time of the data is learnt from the clones, and the time of the work from done cells of the same setting; where a setting

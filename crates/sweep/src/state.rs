@@ -29,7 +29,7 @@ pub struct State {
     /// How many pairs of settings have no entry in `comparisons`, because there are too many.
     #[serde(default)]
     pub not_compared: usize,
-    /// How long the rest takes. `None`: nothing is done yet, or everything is.
+    /// How long the remaining cells take. `None`: no cell is done yet, or all are.
     pub remaining: Option<Remaining>,
     /// Time of all attempts, and of waiting before them.
     pub spent_us: u64,
@@ -82,7 +82,7 @@ pub struct Cell {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellState {
-    /// It is to run: for the first time, or once more.
+    /// It has to run, for the first time or once more.
     #[default]
     Pending,
     Running,

@@ -131,7 +131,7 @@ mod tests {
     use crate::state::FigureOf;
     use verdict::{Figure, THROUGHPUT, Verdict};
 
-    /// Each setting's throughput is its own; each block is as much slower as hosts become at night.
+    /// Each setting has a throughput of its own, and each block is slower by a factor, as on a host that is slower at night.
     fn measured(rates: &[f64], blocks: u32) -> (State, Plan) {
         let key = || "k".to_owned();
         let planned = |(index, rate): (usize, &f64)| Planned {

@@ -187,6 +187,23 @@ pub fn shared_cache(uid: u32) -> PathBuf {
     env::temp_dir().join(format!("wringer-test-cache-{uid}"))
 }
 
+/// Makes `own` a cache that begins with these folders of the shared one. The files of `servers` are linked, those of package lists copied.
+pub fn begin_cache(own: &Path, folders: &[&str]) {
+    let shared = shared_cache(own_uid());
+    fs::create_dir_all(own).expect("make a cache");
+    for folder in folders {
+        if !shared.join(folder).exists() || own.join(folder).exists() {
+            continue;
+        }
+        // another test may fetch into the shared cache: it is waited for
+        let lock = File::open(shared.join("servers/.lock")).ok();
+        lock.iter().for_each(|lock| lock.lock().expect("the lock of the shared cache"));
+        let how = if *folder == "servers" { "-al" } else { "-a" };
+        let copied = Command::new("cp").arg(how).arg(shared.join(folder)).arg(own).status();
+        assert!(copied.is_ok_and(|status| status.success()), "cp {how} {folder}");
+    }
+}
+
 pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }

@@ -4,6 +4,7 @@
 
 mod counting;
 mod experiment;
+mod generated;
 mod lab;
 mod loop_device;
 pub mod naive;
@@ -11,7 +12,10 @@ mod snapshot;
 
 pub use counting::{Counting, allocations, most_bytes};
 pub use experiment::small_experiment;
-pub use lab::{Alone, Lab, Ran, alone, copy_program, is_root, own_uid, shared_cache, wait_until, waiting_program};
+pub use generated::Generated;
+pub use lab::{
+    Alone, Lab, Ran, alone, begin_cache, copy_program, is_root, own_uid, shared_cache, wait_until, waiting_program,
+};
 pub use loop_device::{LoopDevice, ReadAhead};
 pub use snapshot::Snapshot;
 

@@ -18,6 +18,14 @@ impl Snapshot {
         Self(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// The lines that belong to this home: of mounts and loop devices below it, and of processes that were given it. For a test beside which others
+    /// change the host.
+    pub fn lines_of(&self, home: &Path) -> Vec<String> {
+        let home = home.to_string_lossy();
+        let is_own = |line: &&str| line.contains(&*home) || is_process_of(line, &home);
+        self.0.lines().filter(is_own).map(str::to_owned).collect()
+    }
+
     /// The lines that `self` has and `other` has not.
     pub fn lines_not_in(&self, other: &Self) -> Vec<String> {
         self.0.lines().filter(|line| !other.0.lines().any(|found| found == *line)).map(str::to_owned).collect()
@@ -63,6 +71,13 @@ impl Snapshot {
     }
 }
 
+/// Whether the process of this line has the home in its environment. One that has ended meanwhile is nobody's.
+fn is_process_of(line: &str, home: &str) -> bool {
+    let pid = line.strip_prefix("process ").and_then(|rest| rest.split(' ').next());
+    let environment = pid.and_then(|pid| std::fs::read(format!("/proc/{pid}/environ")).ok());
+    environment.is_some_and(|bytes| String::from_utf8_lossy(&bytes).contains(home))
+}
+
 /// The kernel removes the `bdi` entry of a mount without a block device a moment after the unmount. So the entry of an earlier test's mount
 /// may go while the next test runs. Whether a mount has gone is told by the mount's own line.
 fn goes_later(line: &str) -> bool {
@@ -72,6 +87,22 @@ fn goes_later(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mounts_and_processes_of_a_home_are_known() {
+        let mut child =
+            Command::new("sleep").arg("600").env("WRINGER_HOME", "/tmp/home-1").spawn().expect("start sleep");
+        let (own, mount) = (format!("process {} sleep 600", child.id()), "mount fuse.wringer on /tmp/home-1/data");
+        let taken = Snapshot(format!("{own}\nprocess 1 init\n{mount}\nmount fuse.wringer on /tmp/home-2/data"));
+        let seen = |home: &str| taken.lines_of(Path::new(home));
+        // the environment is there when the program has begun
+        let is_seen = crate::wait_until(Duration::from_secs(30), || seen("/tmp/home-1") == [&own, mount]);
+        child.kill().expect("kill sleep");
+        child.wait().expect("reap sleep");
+        assert!(is_seen);
+        assert_eq!(seen("/tmp/home-1"), [mount], "the process has ended");
+        assert!(seen("/tmp/home-3").is_empty());
+    }
 
     #[test]
     fn only_the_entry_of_a_mount_that_was_over_may_go() {

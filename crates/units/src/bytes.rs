@@ -62,6 +62,22 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// A change or a balance in bytes: `-4 KiB`, `0 B`, `2 MiB`; with `{:+}` a growth has its sign, too: `+2 MiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SignedBytes(pub i128);
+
+impl fmt::Display for SignedBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = match self.0.signum() {
+            -1 => "-",
+            1 if f.sign_plus() => "+",
+            _ => "",
+        };
+        let size = Bytes(u64::try_from(self.0.unsigned_abs()).unwrap_or(u64::MAX));
+        f.pad(&format!("{sign}{size}"))
+    }
+}
+
 impl Serialize for Bytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(self.0)
@@ -94,6 +110,16 @@ impl<'de> Deserialize<'de> for Bytes {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_signed_size_has_a_plus_only_where_it_is_asked_for() {
+        let both = |bytes: i128| (SignedBytes(bytes).to_string(), format!("{:+}", SignedBytes(bytes)));
+        let pair = |plain: &str, signed: &str| (plain.to_owned(), signed.to_owned());
+        assert_eq!(both(0), pair("0 B", "0 B"));
+        assert_eq!(both(-4096), pair("-4 KiB", "-4 KiB"));
+        assert_eq!(both(2 << 20), pair("2 MiB", "+2 MiB"));
+        assert_eq!(format!("{:>7}", SignedBytes(-1)), "   -1 B");
+    }
 
     #[test]
     fn written_forms_are_powers_of_1024() {

@@ -4,15 +4,21 @@
 //! Parsing follows one rule everywhere: `K M G T` and `KiB MiB GiB TiB` are powers of 1024, times carry one of
 //! `ns us ms s m h`. Printing uses KiB/MiB/GiB and the time unit that keeps three significant digits. JSON carries plain
 //! integers with the unit in the key (`p99_us`, `resident_bytes`); experiment files carry the written form.
+//!
+//! The crate also reads two notations of the kernel: lists of numbers (`0-3,8`) and lines of `/proc/PID/maps`.
 
 mod bytes;
 mod counted;
 mod limits;
+mod maps_line;
+mod number_list;
 mod span;
 
-pub use bytes::Bytes;
+pub use bytes::{Bytes, SignedBytes};
 pub use counted::counted;
 pub use limits::{CpuList, Cpus, Swap};
+pub use maps_line::MapsLine;
+pub use number_list::{parse_numbers, write_numbers};
 pub use span::Span;
 
 /// Why a written size or time was refused.

@@ -3,6 +3,7 @@
 //! by the kernel.
 
 use crate::Bytes;
+use crate::number_list::{parse_numbers, write_numbers};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -104,33 +105,13 @@ impl FromStr for CpuList {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "write CPUs by number: 0-1, 0,2".to_owned();
-        let number = |text: &str| text.trim().parse::<u32>().ok().filter(|number| *number <= HIGHEST_CPU);
-        let mut found = BTreeSet::new();
-        for part in text.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last) =
-                number(first).zip(number(last)).filter(|(first, last)| first <= last).ok_or_else(wrong)?;
-            found.extend(first..=last);
-        }
-        Ok(Self(found))
+        parse_numbers(text, HIGHEST_CPU).map(Self).ok_or_else(|| "write CPUs by number: 0-1, 0,2".to_owned())
     }
 }
 
 impl fmt::Display for CpuList {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut runs: Vec<(u32, u32)> = Vec::new();
-        for number in &self.0 {
-            match runs.last_mut() {
-                Some((_, last)) if *last + 1 == *number => *last = *number,
-                _ => runs.push((*number, *number)),
-            }
-        }
-        let text = |(first, last): &(u32, u32)| match first == last {
-            true => first.to_string(),
-            false => format!("{first}-{last}"),
-        };
-        formatter.pad(&runs.iter().map(text).collect::<Vec<_>>().join(","))
+        write_numbers(&self.0, formatter)
     }
 }
 

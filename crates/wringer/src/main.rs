@@ -32,7 +32,7 @@ use std::process::ExitCode;
     changed; 4 failed, everything undone, or the result could not be written; 5 failed, and the host is not restored; 130 interrupted, everything undone."
 )]
 struct Cli {
-    /// Print data and errors alone: no progress, no notes, no hints on the way
+    /// Print only data and errors: no progress, no notes, no hints
     #[arg(long, global = true)]
     quiet: bool,
     #[command(subcommand)]
@@ -41,7 +41,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Walk the whole flow of an experiment file and write the report
+    /// Run an experiment file from its server to its report
     Run(commands::run::Args),
     /// Print the ordered steps of an experiment file, each host change with its undo; change nothing
     Plan(commands::plan::Args),
@@ -49,7 +49,7 @@ enum Command {
     Matrix(Box<commands::matrix::Args>),
     /// Run the same load under several mallocs, and say which one to take
     Allocators(Box<commands::allocators::Args>),
-    /// Explain a recording anew
+    /// Compute the findings of a recording again
     Explain(commands::explain::Args),
     /// Say whether two sides of runs differ, figure by figure, and how large a difference would have been seen
     Compare(Box<commands::compare::Args>),
@@ -59,7 +59,7 @@ enum Command {
     Doctor(commands::doctor::Args),
     /// Throw-away servers: deploy, list, use, start, stop, delete
     Sandbox(Box<commands::sandbox::Args>),
-    /// Hide RAM from this host, by what it allows, or give it back
+    /// Hide RAM from this host, or give it back
     Ram(commands::ram::Args),
     /// Slow a directory or a block device down, or give its speed back
     Disk(commands::disk::Args),
@@ -80,7 +80,7 @@ enum Command {
     Load(Box<commands::load::Args>),
     /// Send the statements of a server's log to another one, and measure it
     Replay(Box<commands::replay::Args>),
-    /// Watch a server that runs, from its own host, while others load it; changes nothing
+    /// Watch a server that runs, from its own host, while other programs send it load; changes nothing
     Observe(Box<commands::observe::Args>),
     /// Where a server's memory is, and which process the kernel would kill when there is none left
     Memory(Box<commands::memory::Args>),

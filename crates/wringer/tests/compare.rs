@@ -186,7 +186,16 @@ fn bad_recordings_and_words_are_refused() {
     lab.run(["compare", &a, "none-such"]).expect_code(3).expect_said(&["none-such", "does not exist"]);
     let damaged = lab.home().join("damaged.sqlite");
     fs::write(&damaged, "SQLite format 3\0 and then nothing").unwrap();
-    lab.run(["compare", &a, damaged.to_str().unwrap()]).expect_code(4);
+    let empty = lab.write("empty.sqlite", "");
+    for (file, why) in [(damaged, "other content"), (empty, "is empty")] {
+        let ran = lab.run(["compare", &a, file.to_str().unwrap()]).expect_code(3);
+        assert!(!ran.stderr.contains("database disk") && !ran.stderr.contains("not a database"), "{}", ran.stderr);
+        ran.expect_said(&[file.to_str().unwrap(), "is not a recording", why, "hint: name a recording.sqlite"]);
+    }
+    // a folder without a recording
+    let folder = lab.home().to_str().unwrap();
+    let said = ["there is no recording in the folder", folder, "hint: name a recording.sqlite"];
+    lab.run(["compare", &a, folder]).expect_code(3).expect_said(&said);
     lab.run(["compare", &a, &a]).expect_code(2).expect_said(&["given twice"]);
     lab.run(["compare", &a]).expect_code(2);
     lab.run(["compare", &a, &a, "--fail-if", "p99>5ms"]).expect_code(2).expect_said(&["'p99>1.05x'"]);

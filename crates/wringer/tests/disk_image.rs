@@ -248,7 +248,7 @@ fn a_stopped_worker_and_a_stopped_keeper_cost_nobody_a_request() {
     let worker = bench.worker();
     signal(worker, Signal::STOP);
     median_read_of(&device);
-    assert!(!is_alive(worker), "the read came through because another one serves");
+    assert!(wait_until(PATIENCE, || !is_alive(worker)), "the read came through because another one serves");
 
     let (keeper, worker) = (process_of(&bench.lab, "slow layer"), bench.worker());
     signal(keeper, Signal::STOP);
@@ -262,7 +262,7 @@ fn a_stopped_worker_and_a_stopped_keeper_cost_nobody_a_request() {
     assert!(is_alive(keeper) && is_alive(worker) && !read.is_finished());
     signal(keeper, Signal::CONT);
     read.join().unwrap();
-    assert!(!is_alive(worker), "the read came through because another one serves");
+    assert!(wait_until(PATIENCE, || !is_alive(worker)), "the read came through because another one serves");
     assert_eq!(bench.status()["delay"]["write_us"], 1000, "as slow as it was");
     bench.release().expect_code(0);
     expect_as_before(&bench.before);

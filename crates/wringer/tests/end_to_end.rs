@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
-use testkit::{Lab, Snapshot, alone, is_root};
+use testkit::{Lab, Snapshot, is_root};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
@@ -16,13 +16,13 @@ fn experiment(flavour: &str, options: &str, size: &str, extra: &str) -> String {
     )
 }
 
-/// Runs it, and returns `result.json`; the host is as before.
+/// Runs it, and returns `result.json`; of its home no mount, loop device or process is left.
 fn result_of(text: &str) -> Value {
-    let (_alone, lab) = (alone(), Lab::new(WRINGER));
-    let before = Snapshot::take();
+    let lab = Lab::new(WRINGER);
     let file = lab.write("truth.toml", text);
     let ran = lab.run(["run", file.to_str().unwrap(), "--to", "out"]);
-    before.expect_unchanged();
+    let left = Snapshot::take().lines_of(lab.home());
+    assert!(left.is_empty(), "something is left: {left:#?}");
     let _ = ran.expect_code(0);
     for name in ["recording.sqlite", "report.html"] {
         assert!(lab.home().join("out").join(name).metadata().unwrap().len() > 10_000, "{name}");
@@ -117,7 +117,7 @@ fn tables_too_small_to_be_probed_are_loaded_all_the_same() {
     if let Some(why) = why_not() {
         testkit::skip!("{why}");
     }
-    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let lab = Lab::new(WRINGER);
     let text = testkit::small_experiment("1s", "disk = { sync = \"1ms\" }");
     let text = text.replace("mariadb", "postgresql").replace("innodb_buffer_pool_size = \"16M\"", "");
     let file = lab.write("tiny.toml", &text.replace("rows = 2000", "rows = 200"));

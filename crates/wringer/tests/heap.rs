@@ -108,6 +108,17 @@ fn the_function_that_grew_is_first() {
     );
     assert!(shown["growth"].as_array().unwrap().iter().skip(1).all(|it| it["growth_bytes"] == 0), "{shown:#}");
 
+    // its text has the ten as a number, not as rows of the table
+    let text = String::from_utf8(output(WRINGER, &["heap", "show", &file, "--from", &number])).unwrap();
+    let (_, table) = text.split_once("the one that grew most first\n").unwrap();
+    assert!(table.contains("Log_event::read_log_event(char const*)  [replication]"), "{text}");
+    let all = shown["growth"].as_array().unwrap().len();
+    let others = format!("\n{} functions neither grew nor shrank\n", all - 1);
+    assert!(all > 10 && table.contains(&others) && !table.contains("hold3"), "{text}");
+    assert!(text.contains("64 KiB  hold3"), "who holds the heap: {text}");
+    let same = String::from_utf8(output(WRINGER, &["heap", "diff", &file, &file])).unwrap();
+    assert_eq!(same, format!("No function grew or shrank ({all} functions)\n"));
+
     let judged = |assertion: &str| {
         Command::new(WRINGER).args(["heap", "show", &file, "--assert", assertion]).output().unwrap().status.code()
     };

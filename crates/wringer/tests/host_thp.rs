@@ -2,6 +2,9 @@
 //! The host's transparent huge pages, set for a server and put back: at the end, after a kill, and not over somebody else's value.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+#[path = "host_thp/killed_comparison.rs"]
+mod killed_comparison;
+
 use std::time::Duration;
 use testkit::{Lab, alone, is_root, skip, small_experiment, wait_until};
 

@@ -5,10 +5,9 @@
 
 use serde_json::Value;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use testkit::{Lab, Ran, own_uid, shared_cache};
+use testkit::{Lab, Ran, begin_cache};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
@@ -28,14 +27,8 @@ struct Finished {
 impl Home {
     fn new() -> Self {
         let lab = Lab::new(WRINGER);
-        let (cache, servers) = (lab.home().join("cache"), shared_cache(own_uid()).join("servers"));
-        fs::create_dir(&cache).unwrap();
-        if servers.exists() {
-            // who fetches into the shared one has come to an end
-            let lock = File::open(servers.join(".lock")).ok();
-            lock.iter().for_each(|lock| lock.lock().unwrap());
-            assert!(Command::new("cp").arg("-al").args([&servers, &cache]).status().unwrap().success());
-        }
+        let cache = lab.home().join("cache");
+        begin_cache(&cache, &["servers"]);
         Self { lab, cache }
     }
 
@@ -233,6 +226,21 @@ fn a_sandbox_begins_with_filled_tables_and_shares_them_with_runs() {
     home.delete(&run);
 }
 
+/// The program is Wringer itself, as somebody else's would be: it gets the server's connection in its environment.
+#[test]
+fn a_program_fills_the_tables_of_a_sandbox_once() {
+    let home = Home::new();
+    let script = home.lab.write("fill.sh", &format!("#!/bin/sh\nexec {WRINGER} fill --table-size=500\n"));
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    for (name, is_first) in [("first", true), ("second", false)] {
+        let said = home.deploy("mariadb", name, "command=./fill.sh", "4G").expect_code(0).stderr;
+        assert_eq!(said.contains("kept for the next run"), is_first, "{said}");
+        home.wringer(&["sandbox", "start", name]).expect_code(0);
+        assert_eq!(home.rows(name, "SELECT count(*) FROM sbtest1"), serde_json::json!([["500"]]));
+        home.wringer(&["sandbox", "delete", name, "--force"]).expect_code(0);
+    }
+}
+
 #[test]
 fn no_more_is_kept_than_the_limit_allows() {
     let home = Home::new();
@@ -271,9 +279,12 @@ fn words_that_are_no_fill_are_refused_before_anything_is_made() {
         ("from=dump.sql", "data of 'from' are never kept"),
         ("size=2x", "in multiples of the pool"),
         ("tables=2", "missing"),
+        ("command=", "fill.command names no program"),
     ] {
         home.deploy("mariadb", "a", words, "4G").expect_code(2).expect_said(&["--filled:", said, "rows=100000"]);
     }
+    let missing = ["fill.command", "none.sh is no program that can be executed"];
+    home.deploy("mariadb", "a", "command=./none.sh {dsn}", "4G").expect_code(3).expect_said(&missing);
     assert!(home.sandboxes().is_empty() && !home.cache.join("fills").exists());
     home.wringer(&["sandbox", "deploy", "mariadb", "--filled", WORDS, "--from", "x"]).expect_code(2);
 }

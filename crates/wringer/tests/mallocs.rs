@@ -235,6 +235,41 @@ fn a_library_that_does_not_fit_is_refused() {
     start(&lab, &["--environment", "LD_PRELOAD=/x.so"]).expect_code(2).expect_said(&["--malloc"]);
 }
 
+/// Runs an experiment, and reads its result.
+fn ran(lab: &Lab, file: &Path) -> serde_json::Value {
+    lab.run(["run", file.to_str().unwrap(), "--to", "out"]).expect_code(0);
+    let told = lab.run(["report", "out", "-o", "json"]).expect_code(0).stdout;
+    serde_json::from_str(&told).unwrap()
+}
+
+/// What the server's memory came to at a mark of an arm.
+fn footprint(told: &serde_json::Value, arm: &str, mark: &str) -> serde_json::Value {
+    let snapshots = told["snapshots"].as_array().unwrap();
+    let is_it =
+        |it: &&serde_json::Value| it["source"] == "memory.footprint" && it["arm"] == arm && it["entity"] == mark;
+    let found = snapshots.iter().find(is_it).unwrap_or_else(|| panic!("{arm} {mark}: {snapshots:#?}"));
+    match &found["content"] {
+        serde_json::Value::String(text) => serde_json::from_str(text).unwrap(),
+        other => other.clone(),
+    }
+}
+
+/// A load of PostgreSQL that is to stay leaves its processes, until the next such load; the one after it, which is not, adds none, and closes none.
+#[test]
+fn the_processes_of_a_load_that_stays_are_there_at_the_marks() {
+    let lab = Lab::new(WRINGER);
+    let text = "schema = 1\nname = \"staying\"\n[server]\nflavour = \"postgresql\"\nmalloc = \"glibc\"\n\
+                [server.options]\nautovacuum = false\n[fill]\nrows = 2000\n[load]\nworkload = \"oltp_point_select\"\ntime = \"2s\"\n\
+                [[arm]]\nname = \"twelve\"\nload = { threads = 12, stay = true }\n[[arm]]\nname = \"five\"\nload = { threads = 5, stay = true }\n\
+                [[arm]]\nname = \"closed\"\nload = { threads = 3, idle = \"2s\", at = [{ time = \"1s\", sql = \"SELECT 1\", connection = \"own\", stay = true }] }\n";
+    let told = ran(&lab, &lab.write("staying.toml", text));
+    let processes = |arm: &str, mark: &str| footprint(&told, arm, mark)["processes"].as_u64().unwrap();
+    let five = processes("five", "after");
+    assert_eq!(processes("twelve", "after"), five + 12 - 5, "those of the load before are closed");
+    assert_eq!(processes("five", "before"), five + 12 - 5, "until this load begins");
+    assert_eq!(processes("closed", "idle"), five + 1, "and the one of the statement beside the load");
+}
+
 /// A cache of 64 MiB that the server is told to have moves what it has asked for by that, whoever serves; its RSS says nothing of it.
 #[test]
 fn what_is_held_moves_the_bytes_asked_for() {
@@ -249,19 +284,8 @@ fn what_is_held_moves_the_bytes_asked_for() {
         }
     }
     let file = lab.write("held.toml", &text);
-    lab.run(["run", file.to_str().unwrap(), "--to", "out"]).expect_code(0);
-    let told = lab.run(["report", "out", "-o", "json"]).expect_code(0).stdout;
-    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-    let snapshots = told["snapshots"].as_array().unwrap();
-    let at = |arm: &str, mark: &str| -> serde_json::Value {
-        let is_it =
-            |it: &&serde_json::Value| it["source"] == "memory.footprint" && it["arm"] == arm && it["entity"] == mark;
-        let found = snapshots.iter().find(is_it).unwrap_or_else(|| panic!("{arm} {mark}: {snapshots:#?}"));
-        match &found["content"] {
-            serde_json::Value::String(text) => serde_json::from_str(text).unwrap(),
-            other => other.clone(),
-        }
-    };
+    let told = ran(&lab, &file);
+    let at = |arm: &str, mark: &str| footprint(&told, arm, mark);
     for malloc in mallocs {
         // the first load has warmed the server up
         let (plain, held) = (at(&format!("{malloc} plain"), "after"), at(&format!("{malloc} held"), "before"));

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use testkit::{Lab, Ran, own_uid, shared_cache, wait_until};
+use testkit::{Lab, Ran, begin_cache, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
@@ -21,14 +21,8 @@ struct Home {
 impl Home {
     fn new() -> Self {
         let lab = Lab::new(WRINGER);
-        let (cache, servers) = (lab.home().join("cache"), shared_cache(own_uid()).join("servers"));
-        fs::create_dir(&cache).unwrap();
-        if servers.exists() {
-            // who fetches into the shared one has come to an end
-            let lock = File::open(servers.join(".lock")).ok();
-            lock.iter().for_each(|lock| lock.lock().unwrap());
-            assert!(Command::new("cp").arg("-al").args([&servers, &cache]).status().unwrap().success());
-        }
+        let cache = lab.home().join("cache");
+        begin_cache(&cache, &["servers"]);
         Self { lab, cache }
     }
 
@@ -244,6 +238,8 @@ fn a_budget_ends_it_and_run_takes_the_same_file() {
         let ran = home.wringer(&["run", &file, flag]).expect_code(2);
         assert!(ran.stderr.contains(&format!("{flag} is for one run")), "{}", ran.stderr);
     }
+    let one = home.file(POINT_SELECT, "");
+    home.wringer(&["run", &one, "--in-turn"]).expect_code(2).expect_said(&["--in-turn is for a file with [matrix]"]);
 }
 
 fn refused(lab: &Lab, matrix: &str, code: i32, words: &[&str]) {

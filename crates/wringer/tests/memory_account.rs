@@ -6,11 +6,14 @@
 mod accounted;
 
 use accounted::{MARIADB, MIB, PATIENCE, Server, changes, expect_near, expect_sum, json, leaf};
+use load::{Endpoint, Target};
 use serde_json::Value;
 use std::fs;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use testkit::{Lab, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
@@ -55,8 +58,16 @@ fn planting_library(lab: &Lab) -> PathBuf {
 
 const SMALL: [&str; 2] = ["innodb_buffer_pool_size=128M", "performance_schema=ON"];
 
+/// Servers of one program share its pages. When another test's server begins or ends while one is read, the shares change between two readings. So one
+/// test of this program runs at a time.
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn mariadb_sums_and_knows_its_pool() {
+    let _one = one_at_a_time();
     let server = Server::start(MARIADB, &SMALL, &[]);
     server.fill();
     let account = server.account_as_the_kernel_says(&["--sandbox", "s"]);
@@ -79,6 +90,7 @@ fn mariadb_sums_and_knows_its_pool() {
 /// Memory that no source names comes up as unexplained, and in no leaf. When it is freed, what stays is in `allocator/retained`.
 #[test]
 fn planted_unknown_memory_is_unexplained() {
+    let _one = one_at_a_time();
     let plants = Lab::new(WRINGER);
     let library = planting_library(&plants);
     let server = Server::start(MARIADB, &SMALL, &["--malloc", library.to_str().unwrap()]);
@@ -114,6 +126,7 @@ fn planted_unknown_memory_is_unexplained() {
 /// A session's sort is found in its backend, from outside, and the sum of its contexts is what the backend itself says.
 #[test]
 fn postgresql_knows_a_backends_sort() {
+    let _one = one_at_a_time();
     let server = Server::start("postgresql", &["shared_buffers=64MB"], &[]);
     let mut connection = server.connect();
     let without = server.account_as_the_kernel_says(&["--sandbox", "s", "--deep"]);
@@ -149,6 +162,7 @@ fn postgresql_knows_a_backends_sort() {
 /// Without a word from the server, the kernel's part is the same, and the rest is unexplained.
 #[test]
 fn a_process_is_enough() {
+    let _one = one_at_a_time();
     let server = Server::start(MARIADB, &SMALL, &[]);
     let pid = server.pid.to_string();
     let account = server.account_as_the_kernel_says(&["--pid", &pid]);
@@ -156,26 +170,53 @@ fn a_process_is_enough() {
     assert_eq!(leaf(&account, "sessions"), 0);
     let shown = server.lab.run(["memory", "account", "--pid", &pid]).expect_code(0).stdout;
     assert!(shown.contains("unexplained") && shown.contains("held the server's address space"), "{shown}");
+    // a server that is reached over a relay, as on another host: its memory is not to be seen from here
+    let Target { user, password, .. } = &server.target;
+    let dsn = format!("mysql://{user}:{}@127.0.0.1:{}/", password.reveal(), relay_to(&server.target));
+    server.lab.run(["memory", "account", "--dsn", &dsn]).expect_code(3).expect_said(&["which process serves"]);
+}
+
+/// A port of this host behind which the server answers. It is open until the test ends.
+fn relay_to(target: &Target) -> u16 {
+    let Endpoint::Tcp(_, server) = target.endpoint else { panic!("{:?}", target.endpoint) };
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (client, server) = (client.unwrap(), TcpStream::connect(("127.0.0.1", server)).unwrap());
+            let (mut from_client, mut to_client) = (client.try_clone().unwrap(), client);
+            let (mut from_server, mut to_server) = (server.try_clone().unwrap(), server);
+            std::thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));
+            std::thread::spawn(move || std::io::copy(&mut from_server, &mut to_client));
+        }
+    });
+    port
 }
 
 /// A server that does not answer still has an account, of what the kernel knows.
 #[test]
 fn a_server_that_stands_still() {
+    let _one = one_at_a_time();
     let server = Server::start(MARIADB, &SMALL, &[]);
     let signal =
         |word: &str| assert!(Command::new("kill").args([word, &server.pid.to_string()]).status().unwrap().success());
     signal("-STOP");
     let ran = server.lab.run(["memory", "account", "--sandbox", "s", "-o", "json"]);
+    let audit = server.lab.run(["connections", "audit", "--sandbox", "s"]);
     signal("-CONT");
+    // without an answer nothing is known of its connections
+    audit.expect_code(3).expect_said(&["it has said nothing for 5 s"]);
     let account = json(&ran.expect_code(0));
     expect_sum(&account);
     let missing = account["missing"].as_array().unwrap();
-    assert!(missing.iter().any(|it| it["what"] == "what the server says of itself"), "{account:#}");
+    let unasked = missing.iter().find(|it| it["what"] == "what the server says of itself");
+    assert!(unasked.is_some_and(|it| it["why"].as_str().unwrap().contains("said nothing for 5 s")), "{account:#}");
     assert!(leaf(&account, "program/text") > MIB && leaf(&account, "instrumentation") == 0, "{account:#}");
 }
 
 #[test]
 fn whom_the_killer_would_take() {
+    let _one = one_at_a_time();
     for flavour in [MARIADB, "postgresql"] {
         let server = Server::start(flavour, &[], &[]);
         let _connection = server.connect();
@@ -198,6 +239,7 @@ fn whom_the_killer_would_take() {
 /// Real kills, in a memory cgroup: whoever asks for the memory, the one that was named first dies.
 #[test]
 fn who_is_named_first_dies() {
+    let _one = one_at_a_time();
     if !testkit::is_root() {
         testkit::skip!("needs root");
     }
@@ -234,6 +276,7 @@ fn expect_killed(server: &Server, growing: &[&str]) {
 
 #[test]
 fn what_cannot_be_looked_at() {
+    let _one = one_at_a_time();
     let lab = Lab::as_ordinary_user(WRINGER);
     lab.run(["memory", "account"]).expect_code(2).expect_said(&["whose memory?"]);
     lab.run(["memory", "account", "--pid", "4000000000"]).expect_code(3);

@@ -217,6 +217,7 @@ fn expect_refusals(lab: &Lab, archive: &Path, folder: &Path) {
 fn a_mariadb_at_work() {
     let options = ["innodb_buffer_pool_size=32M", "performance_schema=ON", "max_connections=12"];
     let server = Server::start("mariadb@10.11", &options);
+    another_process_is_told(&server);
     let part = "(SELECT seq AS n, REPEAT('x', 100) AS pad FROM seq_1_to_10000 GROUP BY n, pad ORDER BY REVERSE(n) LIMIT 10000)";
     let seen = under_load(&server, &format!("SELECT COUNT(*), MAX(a.pad) FROM {part} a JOIN {part} b ON a.n = b.n"));
     expect_bounds(&seen);
@@ -232,6 +233,22 @@ fn a_mariadb_at_work() {
         "host/proc/meminfo",
     ];
     expect_bundle(&server, &wanted);
+}
+
+/// The rows of a server are not joined with the memory of another process without a word.
+fn another_process_is_told(server: &Server) {
+    let account = |pid: u32| {
+        let ran = server.lab.run(["memory", "account", "--sandbox", "s", "--pid", &pid.to_string(), "-o", "json"]);
+        json(&ran.expect_code(0))
+    };
+    let odd = |account: &Value| {
+        let missing = account["missing"].as_array().unwrap();
+        let of = missing.iter().find(|it| it["what"] == "whether the server and the process are the same");
+        of.map(|it| it["why"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(odd(&account(server.pid)), None);
+    let (own, told) = (std::process::id(), odd(&account(std::process::id())));
+    assert!(told.is_some_and(|why| why.contains(&server.pid.to_string()) && why.contains(&own.to_string())));
 }
 
 #[test]
@@ -253,6 +270,8 @@ fn without_a_server() {
     lab.run(["memory", "bundle", "--sandbox", "none"]).expect_code(2);
     lab.run(["memory", "bundle", "--to", "x.tar.gz", "--from", "y"]).expect_code(2);
     lab.run(["memory", "worst-case", "--from", "/nowhere"]).expect_code(3).expect_said(&["/nowhere"]);
+    lab.run(["memory", "worst-case", "--from", "y", "--sandbox", "s"]).expect_code(2);
+    lab.run(["memory", "account", "--from", "-", "--at", "5m"]).expect_code(2).expect_said(&["is no recording"]);
     // of a process alone there is no bound, and that is said
     let pid = std::process::id().to_string();
     let worst = json(&lab.run(["memory", "worst-case", "--pid", &pid, "-o", "json"]).expect_code(0));

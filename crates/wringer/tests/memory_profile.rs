@@ -122,9 +122,15 @@ fn a_leak_is_told_with_its_leaf_its_function_and_its_bytes() {
     }
     let lab = Lab::new(WRINGER);
     with_the_function(&lab);
+    is_told_to_leak(&lab, "massif");
+}
+
+/// The function loses 1 KiB each time; the ledger tells it with what malloc adds.
+fn is_told_to_leak(lab: &Lab, with: &str) {
     let words = ["--repeat", "SELECT lose()", "--repetitions", "100", "--blocks", "30", "--rest", "50ms"];
-    let found = profiled(&lab, &[words.as_slice(), &["--fail-on-leak", "-o", "json"]].concat()).expect_code(1);
-    let told = json(&found.stdout);
+    let more = ["--with", with, "--fail-on-leak", "-o", "json"];
+    let told = json(&profiled(lab, &[words.as_slice(), &more].concat()).expect_code(1).stdout);
+    assert_eq!(told["with"], with);
     let leak = &told["leak"];
     assert_eq!((&leak["verdict"], &leak["leaf"]), (&"leak".into(), &"unexplained".into()), "{leak:#}");
     let bytes = |name: &str| leak[name].as_f64().unwrap();
@@ -296,6 +302,20 @@ fn jemalloc_tells_who_grew_where_it_is_built_with_profiling() {
     is_read(&lab, &told);
 }
 
+/// The first life is the server's own; in the second one it has the profiler's malloc.
+#[test]
+fn a_leak_is_told_by_other_profilers_too() {
+    if lacks("libtcmalloc.so.4") || host::tool::find("heaptrack").is_none() {
+        testkit::skip!("needs libtcmalloc.so.4 of gperftools (package libgoogle-perftools4) and heaptrack");
+    }
+    let lab = Lab::new(WRINGER);
+    with_the_function(&lab);
+    for with in ["tcmalloc", "heaptrack"] {
+        is_told_to_leak(&lab, with);
+        std::fs::remove_dir_all(lab.home().join("out")).unwrap();
+    }
+}
+
 #[test]
 fn heaptrack_tells_who_grew_also_of_a_server_that_is_killed() {
     if host::tool::find("heaptrack").is_none() {
@@ -314,6 +334,29 @@ fn heaptrack_tells_who_grew_also_of_a_server_that_is_killed() {
     assert_eq!(command.wait().unwrap().code(), Some(4), "{}", lab.said("profile"));
     assert!(lab.said("profile").contains("what was taken until then"), "{}", lab.said("profile"));
     lab.run(["heap", "show", "out/heap.massif", "--assert", "init_key_cache<1G"]).expect_code(0);
+    lab.run(["undo"]).expect_code(0);
+}
+
+/// heaptrack's file of addresses stays in the sandbox's folder, and heaptrack's own program makes a profile of it.
+#[test]
+fn a_killed_command_leaves_no_server_with_heaptrack_and_a_file_that_can_be_read() {
+    let interpreter = Path::new("/usr/lib/heaptrack/libexec/heaptrack_interpret");
+    if host::tool::find("heaptrack").is_none() || !interpreter.exists() {
+        testkit::skip!("needs heaptrack");
+    }
+    let lab = deployed(&["mariadb"]);
+    let words = ["memory", "profile", "w", "--to", "out", "--with", "heaptrack", "--no-native", "--every", "1s"];
+    let mut command = lab.start("profile", words);
+    assert!(wait_until(Duration::from_secs(120), || lab.said("profile").contains("every:")), "{}", lab.said("profile"));
+    command.kill().unwrap();
+    command.wait().unwrap();
+    assert!(wait_until(Duration::from_secs(60), || servers(lab.home()).is_empty()), "{:?}", servers(lab.home()));
+    let left = std::fs::read_dir(lab.home().join("sandboxes/w/profiles")).unwrap().flatten().map(|it| it.path());
+    let raw = left.into_iter().find(|path| path.extension().is_some_and(|it| it == "raw")).expect("heaptrack's file");
+    let whole = Command::new(interpreter).stdin(std::fs::File::open(&raw).unwrap()).output().unwrap();
+    let profile = lab.home().join("heaptrack.profile");
+    std::fs::write(&profile, &whole.stdout).unwrap();
+    lab.run(["heap", "show", profile.to_str().unwrap(), "--assert", "growth<10G"]).expect_code(0);
     lab.run(["undo"]).expect_code(0);
 }
 

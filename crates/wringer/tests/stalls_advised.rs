@@ -7,6 +7,7 @@ mod accounted;
 use accounted::{MARIADB, Server, json};
 use load::admin::Connection;
 use serde_json::Value;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -112,4 +113,47 @@ fn on_mariadb_it_is_not_applicable() {
     assert_eq!(names(&it), (Value::Bool(false), Value::Null), "{it:#}");
     assert!(it["advice"].as_array().unwrap().iter().all(|one| one["statement"].is_null()), "{it:#}");
     assert!(it["watch"].to_string().contains("Could not free any blocks"), "{it:#}");
+    over_another_host_and_without_rights(&server);
+    ends_with_the_server(&server);
+}
+
+/// What passes a connection on hides whose process answers: as from another host, threads are not to be watched, and counters are to be read.
+fn over_another_host_and_without_rights(server: &Server) {
+    for host in ["localhost", "127.0.0.1"] {
+        server.connect().execute(&format!("CREATE USER few@'{host}' IDENTIFIED BY 'w'")).unwrap();
+    }
+    let dsn = server.lab.run(["sandbox", "export", "s", "dsn"]).expect_code(0).stdout;
+    let place = dsn.trim().rsplit_once('@').unwrap().1.split('/').next().unwrap().to_owned();
+    let passes_on = TcpListener::bind("127.0.0.1:0").unwrap();
+    let dsn = format!("--dsn=mysql://few:w@{}/", passes_on.local_addr().unwrap());
+    thread::spawn(move || {
+        for client in passes_on.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(&place).unwrap();
+            let ways = [(client.try_clone(), server.try_clone()), (Ok(server), Ok(client))];
+            for (from, to) in ways {
+                let (mut from, mut to) = (from.unwrap(), to.unwrap());
+                thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    server.lab.run(["stalls", "watch", &dsn, "--for=1s"]).expect_code(3).expect_said(&["which process", "--pid"]);
+    let ran = server.lab.run(["stalls", "advise", &dsn, "--time=1s", "--starts=0"]).expect_code(0);
+    let said = ran.stdout.matches("the privilege PROCESS would help").count();
+    assert!(said == 1 && ran.stdout.contains("Innodb_buffer_pool_wait_free"), "the rest goes on: {}", ran.stdout);
+}
+
+fn ends_with_the_server(server: &Server) {
+    let mut advised = server.lab.start("ends", ["stalls", "advise", "--sandbox", "s", "--time=60s"]);
+    let mut connection = server.connect();
+    let mut is_asked = || {
+        let others =
+            "SELECT count(*) FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND COMMAND = 'Sleep'";
+        connection.query(others).unwrap().parse::<u64>(0, 0) >= Some(1)
+    };
+    assert!(testkit::wait_until(accounted::PATIENCE, &mut is_asked), "{}", server.lab.said("ends"));
+    server.lab.run(["sandbox", "stop", "s"]).expect_code(0);
+    assert_eq!(advised.wait().unwrap().code(), Some(4), "{}", server.lab.said("ends"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer stalls explain` on the real program: what it reads, what it refuses, and how it ends.
-#![allow(clippy::unwrap_used)] // a test
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a test makes its own files
 
 use evidence::{
     Arm, Arrivals, Conditions, Latencies, LatencyHistogram, LoadResult, Phase, SLOW_STATEMENT, Span, Witness,
@@ -110,6 +110,41 @@ fn what_is_no_log_is_refused_and_a_damaged_one_is_read_as_far_as_it_goes() {
     assert_eq!(skipped[0]["offset"], 0);
     assert_eq!(skipped.len(), 2, "{skipped:?}");
     assert_eq!(skipped[1]["offset"].as_u64().unwrap() + skipped[1]["bytes"].as_u64().unwrap(), cut.len() as u64);
+}
+
+/// Lines between entries belong to no statement, whatever their bytes; entries that two writers wrote into each other are damaged alone.
+#[test]
+fn garbage_between_entries_is_left_out_and_changes_no_class() {
+    let lab = Lab::new(WRINGER);
+    let log = slow_log();
+    let clean = lab.write("clean.log", &log);
+    let explained =
+        |path: &Path| json(&lab.run(["stalls", "explain", path.to_str().unwrap(), "-o", "json"]).expect_code(0).stdout);
+    let clean = explained(&clean);
+    let entries: Vec<&str> = log.split_inclusive(";\n").collect();
+    let mut damaged = Vec::new();
+    for (number, part) in entries.iter().enumerate() {
+        damaged.extend_from_slice(part.as_bytes());
+        // behind each statement
+        if number % 2 == 1 {
+            damaged.extend_from_slice(b"\xff\xfe garbage of another writer\n\x00\x80\n");
+        }
+    }
+    let torn = b"# Time: 2022-11-30T01:40:00.000000Z\n# User@Host: me[me] @ localhost []  Id:    9\n# Query_time: 0.1# Query_time: 0.3\n\
+                 SET timestamp=1669772141;\nSELECT 1;\nSELECT 2;\n";
+    damaged.extend_from_slice(torn);
+    let path = lab.home().join("damaged.log");
+    std::fs::write(&path, &damaged).unwrap();
+    let found = explained(&path);
+    for key in ["stalls", "account", "classes"] {
+        assert_eq!(found[key], clean[key], "{key}: {found:#}");
+    }
+    assert_eq!(found["cost"]["entries"], 54);
+    let skipped = found["skipped"].as_array().unwrap();
+    let bytes: u64 = skipped.iter().map(|it| it["bytes"].as_u64().unwrap()).sum();
+    // the time of the torn entry is no part of it
+    assert_eq!(bytes, (damaged.len() - log.len()) as u64 - 36, "{skipped:#?}");
+    assert!(skipped.iter().any(|it| it["why"] == "a line after the end of a statement"), "{skipped:#?}");
 }
 
 #[test]

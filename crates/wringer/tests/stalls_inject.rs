@@ -134,6 +134,11 @@ fn refusals(server: &Server) {
     assert!(injected["bit"] == false && injected["why"].is_string(), "there is no such row: {injected:#}");
     server.lab.run(words("mutex", "1s", &[])).expect_code(3).expect_said(&["cannot be planted"]);
     server.lab.run(words("free_list_backoff", "1s", &[])).expect_code(3).expect_said(&["XtraDB"]);
+    server.connect().execute("CREATE USER few PASSWORD 'w'").unwrap();
+    let few = ["--pgsql-user=few", "--pgsql-password=w"];
+    let ran = server.lab.run(words("row_lock", "1s", &few)).expect_code(1);
+    let injected = &json(&ran)["injections"][0];
+    assert!(injected["bit"] == false && injected["why"].to_string().contains("permission denied"), "{injected:#}");
     server.lab.run(words("row_lock", "1s", &["--table", "nowhere"])).expect_code(3).expect_said(&["no table nowhere"]);
     let list = json(&server.lab.run(["stalls", "inject", "--list", "--sandbox", "s", "-o", "json"]).expect_code(0));
     let can = list["causes"].as_array().unwrap().iter().filter(|it| it["can_be_planted"] == true);

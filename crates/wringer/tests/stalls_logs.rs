@@ -77,7 +77,7 @@ fn expect_stall(found: &Value, cause: &str, class: &str, waited_us: u64) {
 }
 
 /// `rows`, `table`: the causes that this server's log shows, of a wait for a row and for a table.
-fn on_the_mysql_family(flavour: &str, options: &[&str], rows: &str, table: &str) {
+fn on_the_mysql_family(flavour: &str, options: &[&str], rows: &str, table: &str) -> Server {
     let causes = (rows, table);
     let options = [&["long_query_time=0", "slow_query_log=ON", "slow_query_log_file=slow.log"], options].concat();
     let server = Server::start(flavour, &options, &[]);
@@ -102,6 +102,7 @@ fn on_the_mysql_family(flavour: &str, options: &[&str], rows: &str, table: &str)
     assert_eq!(of_the_length(&found).count(), 2, "{found:#}");
     assert!(found["account"]["by_cause"]["free_list_backoff"].is_null(), "{found:#}");
     assert!(found["account"]["own_work_query_us"].as_u64() >= Some(390_000), "{found:#}");
+    server
 }
 
 /// Its `Lock_time` has waits for tables alone.
@@ -113,7 +114,14 @@ fn the_slow_log_of_mariadb_shows_the_wait_for_a_table_and_not_that_for_a_row() {
 /// Its `Lock_time` has waits for rows alone.
 #[test]
 fn the_slow_log_of_mysql_shows_the_wait_for_a_row_and_not_that_for_a_table() {
-    on_the_mysql_family("mysql", &["log_slow_extra=ON"], "row_lock", "unknown");
+    let options = ["log_slow_extra=ON", "performance_schema=OFF"];
+    let server = on_the_mysql_family("mysql", &options, "row_lock", "unknown");
+    // without performance_schema, a watch goes on without the threads of connections
+    let ran = server.lab.run(["stalls", "watch", "--sandbox", "s", "--for=1s", "-o", "json"]).expect_code(0);
+    let summary: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    let [missing] = summary["missing"].as_array().unwrap().as_slice() else { panic!("one thing: {summary:#}") };
+    assert_eq!(missing["what"], "which thread is whose", "{summary:#}");
+    assert!(missing["remedy"].as_str().unwrap().contains("performance_schema=ON"), "{summary:#}");
 }
 
 /// Waits have a name where the server is told to log them: `log_lock_waits`.

@@ -1,122 +1,148 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer stalls watch` beside real servers: waits that are planted are told with their connection, length and cause; what only looks like one is
-//! not; waits for a free page are told as their clients felt them, and make the counter.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+//! not.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout)]
 
 mod accounted;
+mod standing;
+mod watched;
 
 use accounted::{MARIADB, Server};
 use load::admin::Connection;
 use serde_json::Value;
-use std::process::{Child, ExitStatus};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
+use testkit::Ran;
+use watched::{Client, Felt, MYSQL, POSTGRESQL, Told, Watch, exact_within_us, overlap_us};
 
-/// What one of the servers' clients felt.
-#[derive(Debug, Clone)]
-struct Felt {
-    connection: u64,
-    started_us: u64,
-    took_us: u64,
-}
+const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
-impl Felt {
-    fn ended_us(&self) -> u64 {
-        self.started_us + self.took_us
-    }
-}
-
-fn unix_us() -> u64 {
-    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
-}
-
-/// A connection that has been there for a while, and knows its number.
-struct Client {
+/// Asks the server what its other connections do.
+struct Onlooker {
     connection: Connection,
-    number: u64,
+    is_postgresql: bool,
+    last: String,
+    changes: u64,
 }
 
-impl Client {
-    fn of(server: &Server, own: &str) -> Self {
-        let mut connection = server.connect();
-        let number = connection.query(own).unwrap().text(0, 0).unwrap().parse().unwrap();
-        Self { connection, number }
+impl Onlooker {
+    fn of(server: &Server) -> Self {
+        let is_postgresql = server.target.protocol == load::Protocol::Postgresql;
+        Self { connection: server.connect(), is_postgresql, last: String::new(), changes: 0 }
     }
 
-    fn run(&mut self, sql: &str) -> Felt {
-        let (started_us, began) = (unix_us(), Instant::now());
-        self.connection.execute(sql).unwrap();
-        let took_us = u64::try_from(began.elapsed().as_micros()).unwrap();
-        Felt { connection: self.number, started_us, took_us }
-    }
-}
-
-const MYSQL: &str = "SELECT CONNECTION_ID()";
-const POSTGRESQL: &str = "SELECT pg_backend_pid()";
-
-/// A watch that runs beside.
-struct Watch<'a> {
-    server: &'a Server,
-    child: Child,
-    name: &'static str,
-}
-
-impl<'a> Watch<'a> {
-    /// Until it looks.
-    fn start(server: &'a Server, name: &'static str, args: &[&str]) -> Self {
-        let args = [&["stalls", "watch", "--sandbox", "s", "-o", "json"], args].concat();
-        let child = server.lab.start(name, &args);
-        assert!(testkit::wait_until(accounted::PATIENCE, || server.lab.said(name).contains("watching ")));
-        Self { server, child, name }
+    fn text(&mut self, sql: &str, column: usize) -> String {
+        self.connection.query(sql).unwrap().text(0, column).unwrap_or_default()
     }
 
-    /// Its lines: stalls, and the summary.
-    fn end(mut self) -> (ExitStatus, Vec<Value>, Value) {
-        let status = self.child.wait().unwrap();
-        let said = self.server.lab.said(self.name);
-        let lines: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        let (summary, stalls): (Vec<Value>, Vec<Value>) = lines.into_iter().partition(|it| it["kind"] == "summary");
-        let [summary] = summary.as_slice() else { panic!("one summary: {said}") };
-        assert_eq!(summary["stalls"].as_array().unwrap().len(), stalls.len(), "{said}");
-        (status, stalls, summary.clone())
+    /// Whether a connection waits for a lock. InnoDB's table of transactions is left to the watch: it is renewed only when nobody has read it for 100 ms.
+    fn sees_a_wait(&mut self) -> bool {
+        if self.is_postgresql {
+            return self.text("SELECT count(*) FROM pg_locks WHERE NOT granted", 0) != "0";
+        }
+        let list = self.connection.query("SHOW PROCESSLIST").unwrap();
+        let states = (0..list.len()).filter_map(|row| list.text(row, 6));
+        states.into_iter().any(|it| it.starts_with("Waiting for table metadata lock") || it == "User lock")
+            || self.text("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'", 1) != "0"
+    }
+
+    /// How often the watch has asked what the connections do. No other connection runs statements meanwhile.
+    fn questions(&mut self) -> u64 {
+        if !self.is_postgresql {
+            // one statement for the list, and perhaps one for the locks
+            return self.text("SHOW GLOBAL STATUS LIKE 'Com_select'", 1).parse::<u64>().unwrap() / 2;
+        }
+        let of_the_watch = "query LIKE '%pg_blocking_pids(pid)%' AND pid <> pg_backend_pid()";
+        let last = self.text(&format!("SELECT max(query_start) FROM pg_stat_activity WHERE {of_the_watch}"), 0);
+        self.changes += u64::from(last != self.last);
+        self.last = last;
+        self.changes
+    }
+
+    /// Until the watch has asked so many times more.
+    fn sees_questions(&mut self, more: u64) -> bool {
+        let from = self.questions();
+        testkit::wait_until(accounted::PATIENCE, || self.questions() >= from + more)
     }
 }
 
-/// `asks` waits until the holder has held for as long.
-fn planted(holder: &mut Client, victim: &mut Client, hold: &[&str], asks: &str, release: &str) -> Felt {
+/// A wait for a lock.
+struct Planted {
+    felt: Felt,
+    /// For so long the server itself called it a wait.
+    least_us: u64,
+}
+
+/// `asks` waits until the watch has asked about it four times. It asks after two looks at least, and looks before each question: four looks make a wait.
+#[track_caller]
+fn planted(
+    onlooker: &mut Onlooker,
+    (holder, victim): (&mut Client, &mut Client),
+    hold: &[&str],
+    (asks, release): (&str, &str),
+) -> Planted {
     for sql in hold {
         holder.run(sql);
     }
-    thread::scope(|scope| {
+    let (waits, is_asked, least_us, felt) = thread::scope(|scope| {
         let waiting = scope.spawn(|| victim.run(asks));
-        thread::sleep(Duration::from_millis(400));
+        let waits = testkit::wait_until(accounted::PATIENCE, || onlooker.sees_a_wait());
+        let seen = Instant::now();
+        let is_asked = onlooker.sees_questions(4);
+        let least_us = u64::try_from(seen.elapsed().as_micros()).unwrap();
         holder.run(release);
-        waiting.join().unwrap()
-    })
+        (waits, is_asked, least_us, waiting.join().unwrap())
+    });
+    assert!(waits && is_asked, "{asks}: waits {waits}, asked {is_asked}");
+    Planted { felt, least_us }
 }
 
-/// The one stall of that cause: of this connection, within a tenth or 30 ms as long as it was felt.
+/// The one stall of that cause: of this connection, no shorter than the server called it a wait, no longer than its client waited.
 #[track_caller]
-fn expect_stall<'a>(stalls: &'a [Value], cause: &str, felt: &Felt) -> &'a Value {
-    let of_cause: Vec<&Value> = stalls.iter().filter(|stall| stall["cause"] == cause).collect();
-    let [stall] = of_cause.as_slice() else { panic!("not one of {cause}: {stalls:#?}") };
+fn expect_stall<'a>(told: &'a Told, cause: &str, planted: &Planted) -> &'a Value {
+    let of_cause: Vec<&Value> = told.stalls.iter().filter(|stall| stall["cause"] == cause).collect();
+    let [stall] = of_cause.as_slice() else { panic!("not one of {cause}: {:#?}", told.stalls) };
+    let (felt, least_us) = (&planted.felt, planted.least_us);
     let victims = stall["victims"].as_array().unwrap();
     assert_eq!(victims.len(), 1, "{stall:#}");
     assert_eq!(victims[0]["connection"], felt.connection.to_string(), "{stall:#}");
-    let length_us = stall["length_us"].as_u64().unwrap();
-    let tolerance_us = (felt.took_us / 10).max(60_000);
-    assert!(length_us.abs_diff(felt.took_us) <= tolerance_us, "{length_us} of {felt:?}: {stall:#}");
-    // a server that answers late names the wait less often
+    let (length_us, within_us) = (stall["length_us"].as_u64().unwrap(), exact_within_us(&told.summary));
+    println!(
+        "{cause}: told {length_us} us, felt {} us, a wait for {least_us} us; exact within {within_us} us",
+        felt.took_us
+    );
+    let right = least_us.saturating_sub(within_us)..=felt.took_us + within_us;
+    assert!(right.contains(&length_us), "{length_us} is not in {right:?}: {stall:#}");
+    // one answer that names the lock among those that do not is enough for this
     assert!(stall["confidence"].as_f64().unwrap() >= 0.5, "{stall:#}");
     stall
+}
+
+/// What was asked for is in no stall for half of its time or longer. A thread that wakes up may wait for a CPU for a moment.
+#[track_caller]
+fn expect_no_stall(told: &Told, asked_for: &Felt) {
+    let own = asked_for.connection.to_string();
+    let is_it = |victim: &Value| victim["connection"] == own && overlap_us(victim, asked_for) * 2 >= asked_for.took_us;
+    let is_told = told.stalls.iter().any(|it| it["victims"].as_array().unwrap().iter().any(is_it));
+    assert!(!is_told, "{asked_for:?} is in {:#?}", told.stalls);
+}
+
+/// A second of sleep, and a wait for a lock that the statement asked for.
+#[track_caller]
+fn expect_own_work(told: &Told, slept: &Felt, locked: &Planted) {
+    [slept, &locked.felt].into_iter().for_each(|it| expect_no_stall(told, it));
+    let own_us = told.summary["account"]["own_work_query_us"].as_u64().unwrap();
+    let asked_us = 1_000_000 + locked.least_us;
+    println!("own work: told {own_us} us of {asked_us} us");
+    assert!(own_us + 2 * exact_within_us(&told.summary) >= asked_us, "{own_us} of {asked_us}: {:#}", told.summary);
 }
 
 #[test]
 fn mariadb_tells_whose_lock_it_was_and_what_was_asked_for_is_no_stall() {
     let server = Server::start(MARIADB, &[], &[]);
     let client = || Client::of(&server, MYSQL);
-    let (mut holder, mut victim, mut third) = (client(), client(), client());
+    let (mut holder, mut victim, mut onlooker) = (client(), client(), Onlooker::of(&server));
     for sql in [
         "CREATE DATABASE IF NOT EXISTS shop",
         "CREATE TABLE shop.t (id int PRIMARY KEY, a int) ENGINE=InnoDB",
@@ -126,167 +152,125 @@ fn mariadb_tells_whose_lock_it_was_and_what_was_asked_for_is_no_stall() {
     ] {
         holder.run(sql);
     }
-    let watch = Watch::start(&server, "watch", &["--for=8s", "--fail-on-stall=200ms"]);
-    thread::sleep(Duration::from_millis(300));
+    let watch = Watch::start(&server, "watch", &["--fail-on-stall=200ms"]);
+    let mut plant =
+        |hold: &[&str], asks, release| planted(&mut onlooker, (&mut holder, &mut victim), hold, (asks, release));
     let update = "UPDATE shop.t SET a = 4711 WHERE id = 1";
-    let row = planted(&mut holder, &mut victim, &["BEGIN", update], update, "ROLLBACK");
-    let select = "SELECT a FROM shop.t WHERE id = 2";
-    let table = planted(&mut holder, &mut victim, &["LOCK TABLES shop.t WRITE"], select, "UNLOCK TABLES");
-    // decoys
-    victim.run("SELECT SLEEP(0.4)");
-    holder.run("DO GET_LOCK('x', 1)");
-    third.run("DO GET_LOCK('x', 0.4)");
-    holder.run("DO RELEASE_LOCK('x')");
-    let (status, stalls, summary) = watch.end();
-    assert_eq!(status.code(), Some(1), "--fail-on-stall");
-    let stall = expect_stall(&stalls, "row_lock", &row);
+    let row = plant(&["BEGIN", update], update, "ROLLBACK");
+    watch.tells("row_lock");
+    let table = plant(&["LOCK TABLES shop.t WRITE"], "SELECT a FROM shop.t WHERE id = 2", "UNLOCK TABLES");
+    watch.tells("metadata_lock");
+    let locked = plant(&["DO GET_LOCK('x', 1)"], "DO GET_LOCK('x', 600)", "DO RELEASE_LOCK('x')");
+    let slept = victim.run("SELECT SLEEP(1)");
+    let told = watch.end();
+    assert_eq!(told.status.code(), Some(1), "--fail-on-stall");
+    let stall = expect_stall(&told, "row_lock", &row);
     let holds = format!("held by connection {}", holder.number);
     assert!(stall["evidence"]["for"].as_array().unwrap().iter().any(|it| it == &holds), "{stall:#}");
     let text = stall.to_string();
     assert!(text.contains("update shop.t set a = ? where id = ?") && !text.contains("4711"), "without values: {text}");
-    expect_stall(&stalls, "metadata_lock", &table);
-    let unasked = [&victim, &third].map(|it| it.number.to_string());
-    let others: Vec<&Value> =
-        stalls.iter().filter(|it| !["row_lock", "metadata_lock"].contains(&it["cause"].as_str().unwrap())).collect();
-    let of_decoys = |it: &&&Value| {
-        let is_long = it["length_us"].as_u64() > Some(200_000);
-        is_long && it["victims"].as_array().unwrap().iter().any(|it| unasked.iter().any(|of| it["connection"] == *of))
-    };
-    assert_eq!(others.iter().filter(of_decoys).count(), 0, "{others:#?}");
-    let own = summary["account"]["own_work_query_us"].as_u64().unwrap();
-    assert!(own >= 700_000, "SLEEP and GET_LOCK: {summary:#}");
+    expect_stall(&told, "metadata_lock", &table);
+    expect_own_work(&told, &slept, &locked);
+    let summary = &told.summary;
     assert!(summary["account"]["wait_free_by_stalls"].is_null(), "{summary:#}");
     let [off] = summary["missing"].as_array().unwrap().as_slice() else { panic!("the slow log alone: {summary:#}") };
     assert!(off["remedy"].as_str().unwrap().starts_with("SET GLOBAL slow_query_log = ON"), "{off}");
     rights_that_are_missing(&server);
-    ends_with_the_server(&server, &mut holder, &mut victim);
+    if testkit::is_root() {
+        another_user_sees_no_threads(&server);
+    }
+    ends_with_the_server(&server, &mut onlooker, &mut holder, &mut victim);
+}
+
+/// The connection string of an account with no rights, which the server knows as few.
+fn dsn_of_few(server: &Server, scheme: &str, database: &str) -> String {
+    let dsn = server.lab.run(["sandbox", "export", "s", "dsn"]).expect_code(0).stdout;
+    let place = dsn.trim().rsplit_once('@').unwrap().1.split('/').next().unwrap();
+    format!("--dsn={scheme}://few:w@{place}/{database}")
+}
+
+/// What was missing beside a watch that went on.
+fn missing(server: &Server, args: &[&str]) -> Vec<Value> {
+    let ran = server.lab.run([&["stalls", "watch", "--for=1s", "-o", "json"], args].concat()).expect_code(0);
+    let summary: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    assert!(summary["cost"]["sweeps"].as_u64() > Some(1), "the rest goes on: {summary:#}");
+    summary["missing"].as_array().unwrap().clone()
+}
+
+/// The one that names this.
+#[track_caller]
+fn remedy<'a>(missing: &'a [Value], what: &str) -> &'a str {
+    let named: Vec<&Value> = missing.iter().filter(|it| it["what"].as_str().unwrap().contains(what)).collect();
+    let [one] = named.as_slice() else { panic!("{what} is to be named once: {missing:#?}") };
+    one["remedy"].as_str().unwrap_or_else(|| panic!("nothing that would help: {one:#}"))
 }
 
 fn rights_that_are_missing(server: &Server) {
-    let port = server.lab.run(["sandbox", "export", "s", "dsn"]).expect_code(0).stdout;
-    let place = port.trim().rsplit_once('@').unwrap().1.split('/').next().unwrap().to_owned();
-    let dsn = format!("--dsn=mysql://few:w@{place}/");
-    let ran = server.lab.run(["stalls", "watch", &dsn, "--for=1s", "-o", "json"]).expect_code(0);
-    let summary: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
-    let missing = summary["missing"].as_array().unwrap();
-    let process: Vec<&Value> = missing.iter().filter(|it| it.to_string().contains("PROCESS")).collect();
-    assert_eq!(process.len(), 1, "once: {summary:#}");
-    assert!(summary["cost"]["sweeps"].as_u64() > Some(10), "the rest goes on: {summary:#}");
+    let missing = missing(server, &[&dsn_of_few(server, "mysql", ""), "--deep", "--probes"]);
+    for what in ["locks of rows, and what the connections of other accounts do", "free pages of each instance"] {
+        assert!(remedy(&missing, what).starts_with("GRANT PROCESS ON *.*"), "{missing:#?}");
+    }
+    // off in this server: who may read it is not asked before
+    assert!(["GRANT SELECT", "performance_schema=ON"].iter().any(|it| remedy(&missing, "wait events").contains(it)));
+    // the package of Debian is stripped
+    let symbols = if testkit::is_root() { "symbols" } else { "root" };
+    assert!(remedy(&missing, "by probes").contains(symbols), "{missing:#?}");
 }
 
-fn ends_with_the_server(server: &Server, holder: &mut Client, victim: &mut Client) {
+/// Neither root nor the user of the server.
+fn another_user_sees_no_threads(server: &Server) {
+    let program = server.lab.home().join("wringer");
+    testkit::copy_program(WRINGER.as_ref(), &program);
+    let ran = Ran::of(
+        Command::new("setpriv")
+            .args(["--reuid=65533", "--regid=65533", "--clear-groups"])
+            .arg(&program)
+            .args(["stalls", "watch", "--for=1s", &format!("--pid={}", server.pid)])
+            .env("WRINGER_HOME", "/nonexistent"),
+    );
+    ran.expect_code(3).expect_said(&[
+        "the threads of process",
+        "root",
+        "the user the server runs as",
+        "stalls explain",
+    ]);
+}
+
+fn ends_with_the_server(server: &Server, onlooker: &mut Onlooker, holder: &mut Client, victim: &mut Client) {
     let watch = Watch::start(server, "until its end", &[]);
     let update = "UPDATE shop.t SET a = 1 WHERE id = 1";
-    let row = planted(holder, victim, &["BEGIN", update], update, "ROLLBACK");
+    let row = planted(onlooker, (holder, victim), &["BEGIN", update], (update, "ROLLBACK"));
     server.lab.run(["sandbox", "stop", "s"]).expect_code(0);
-    let (status, stalls, _) = watch.end();
-    assert_eq!(status.code(), Some(4));
-    expect_stall(&stalls, "row_lock", &row);
+    let told = watch.ended();
+    assert_eq!(told.status.code(), Some(4));
+    expect_stall(&told, "row_lock", &row);
 }
 
 #[test]
 fn postgresql_tells_whose_lock_it_was_and_what_was_asked_for_is_no_stall() {
     let server = Server::start("postgresql", &[], &[]);
     let client = || Client::of(&server, POSTGRESQL);
-    let (mut holder, mut victim) = (client(), client());
+    let (mut holder, mut victim, mut onlooker) = (client(), client(), Onlooker::of(&server));
     holder.run("CREATE TABLE t AS SELECT generate_series(1, 10) AS id, 0 AS a");
-    let watch = Watch::start(&server, "watch", &["--for=6s"]);
-    // it learns where idle processes wait
-    thread::sleep(Duration::from_millis(1500));
+    holder.run("CREATE USER few PASSWORD 'w'");
+    let watch = Watch::start(&server, "watch", &[]);
+    // it learns from the answers where idle processes wait
+    assert!(onlooker.sees_questions(2));
+    let mut plant =
+        |hold: &[&str], asks, release| planted(&mut onlooker, (&mut holder, &mut victim), hold, (asks, release));
     let update = "UPDATE t SET a = 1 WHERE id = 1";
-    let row = planted(&mut holder, &mut victim, &["BEGIN", update], update, "ROLLBACK");
-    let table = planted(&mut holder, &mut victim, &["BEGIN", "LOCK TABLE t"], "SELECT a FROM t", "ROLLBACK");
-    victim.run("SELECT pg_sleep(0.4)");
+    let row = plant(&["BEGIN", update], update, "ROLLBACK");
+    watch.tells("row_lock");
+    let table = plant(&["BEGIN", "LOCK TABLE t"], "SELECT a FROM t", "ROLLBACK");
+    watch.tells("metadata_lock");
     let advisory = "SELECT pg_advisory_lock(1)";
-    planted(&mut holder, &mut victim, &[advisory], advisory, "SELECT pg_advisory_unlock(1)");
-    let (status, stalls, summary) = watch.end();
-    assert_eq!(status.code(), Some(0));
-    expect_stall(&stalls, "row_lock", &row);
-    expect_stall(&stalls, "metadata_lock", &table);
-    let long = stalls.iter().filter(|stall| stall["length_us"].as_u64() > Some(200_000)).count();
-    assert_eq!(long, 2, "{stalls:#?}");
-    assert!(summary["account"]["own_work_query_us"].as_u64() >= Some(600_000), "{summary:#}");
-}
-
-/// Statements that a client does one after another, each of a page of its own, until it is told to stop; those are kept that took 20 ms and more.
-fn point_selects(mut client: Client, rows: u64, seed: u64, stop: &AtomicBool) -> Vec<Felt> {
-    let (mut felt, mut state) = (Vec::new(), seed);
-    while !stop.load(Ordering::Relaxed) {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let id = (state >> 33) % rows + 1;
-        let one = client.run(&format!("SELECT c FROM sbtest1 WHERE id = {id}"));
-        felt.extend(Some(one).filter(|it| it.took_us >= 20_000));
-    }
-    felt
-}
-
-fn overlap_us(victim: &Value, felt: &Felt) -> u64 {
-    let (from, length) = (victim["started_us"].as_u64().unwrap(), victim["length_us"].as_u64().unwrap());
-    (from + length).min(felt.ended_us()).saturating_sub(from.max(felt.started_us))
-}
-
-#[test]
-fn waits_for_a_free_page_are_told_as_their_clients_felt_them_and_make_the_counter() {
-    const ROWS: u64 = 200_000;
-    let server = Server::start("mariadb@10.1", &["innodb_buffer_pool_size=32M"], &[]);
-    let dsn = format!("--dsn={}", server.lab.run(["sandbox", "export", "s", "dsn"]).expect_code(0).stdout.trim());
-    server.lab.run(["fill", &format!("--table-size={ROWS}"), &dsn]).expect_code(0);
-    let stop = AtomicBool::new(false);
-    let (felt, watched, from_us, until_us) = thread::scope(|scope| {
-        let clients: Vec<_> = (1..=4)
-            .map(|seed| {
-                let (client, stop) = (Client::of(&server, MYSQL), &stop);
-                scope.spawn(move || point_selects(client, ROWS, seed, stop))
-            })
-            .collect();
-        let watch = Watch::start(&server, "watch", &["--for=6s"]);
-        let from_us = unix_us();
-        let watched = watch.end();
-        let until_us = unix_us();
-        stop.store(true, Ordering::Relaxed);
-        let felt: Vec<Felt> = clients.into_iter().flat_map(|it| it.join().unwrap()).collect();
-        (felt, watched, from_us, until_us)
-    });
-    let (status, stalls, summary) = watched;
-    assert_eq!(status.code(), Some(0));
-    let victims: Vec<&Value> = stalls
-        .iter()
-        .filter(|stall| stall["cause"] == "free_list_backoff")
-        .flat_map(|stall| stall["victims"].as_array().unwrap())
-        .collect();
-    let whole: Vec<&Felt> = felt.iter().filter(|it| it.took_us >= 80_000).collect();
-    // who waits for a free page waits with others; who waits alone may have waited for a CPU, which other tests use as well
-    let is_shared = |one: &Felt| {
-        let together = |other: &&&Felt| {
-            let (from, to) = (one.started_us.max(other.started_us), one.ended_us().min(other.ended_us()));
-            other.connection != one.connection && to.saturating_sub(from) * 2 >= one.took_us
-        };
-        whole.iter().any(|other| together(&other))
-    };
-    // the first and the last second: the watch begins and ends then
-    let is_within = |it: &Felt| it.started_us > from_us + 200_000 && it.ended_us() + 1_000_000 < until_us;
-    let within: Vec<&&Felt> = whole.iter().filter(|it| is_within(it) && is_shared(it)).collect();
-    assert!(within.len() >= 4, "the load makes stalls: {felt:?}");
-    let is_it = |victim: &Value, felt: &Felt| {
-        victim["connection"].as_str() == Some(&felt.connection.to_string())
-            && overlap_us(victim, felt) * 2 >= felt.took_us
-    };
-    let found: Vec<(&Felt, &Value)> =
-        within.iter().filter_map(|felt| Some((**felt, *victims.iter().find(|victim| is_it(victim, felt))?))).collect();
-    println!("found {} of {} that were felt; {} told", found.len(), within.len(), victims.len());
-    assert!(found.len() * 10 >= within.len() * 9, "{found:?} of {within:?}");
-    let near = |(felt, victim): &&(&Felt, &Value)| {
-        let tolerance_us = (felt.took_us / 10).max(30_000);
-        victim["length_us"].as_u64().unwrap().abs_diff(felt.took_us) <= tolerance_us
-    };
-    // what a client feels has its own wait for a CPU in it
-    assert!(found.iter().filter(near).count() * 4 >= found.len() * 3, "{found:?}");
-    let is_felt =
-        |victim: &&&Value| felt.iter().any(|felt| is_it(victim, felt) || overlap_us(victim, felt) * 2 > 50_000);
-    assert!(victims.iter().filter(is_felt).count() * 20 >= victims.len() * 19, "{victims:#?} of {felt:?}");
-    let account = &summary["account"];
-    let (rose, computed) = (account["wait_free"].as_u64().unwrap(), account["wait_free_by_stalls"].as_u64().unwrap());
-    println!("wait_free rose by {rose}; the stalls make {computed}; cost {}", summary["cost"]);
-    // a sleep that begins between two late looks is seen in part
-    assert!(computed.abs_diff(rose) * 5 <= rose, "{computed} of {rose}");
+    let locked = plant(&[advisory], advisory, "SELECT pg_advisory_unlock(1)");
+    let slept = victim.run("SELECT pg_sleep(1)");
+    let told = watch.end();
+    assert_eq!(told.status.code(), Some(0));
+    expect_stall(&told, "row_lock", &row);
+    expect_stall(&told, "metadata_lock", &table);
+    expect_own_work(&told, &slept, &locked);
+    let missing = missing(&server, &[&dsn_of_few(&server, "postgresql", "postgres")]);
+    assert!(remedy(&missing, "the connections of other accounts").contains("pg_read_all_stats"), "{missing:#?}");
 }

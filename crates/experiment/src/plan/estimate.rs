@@ -22,7 +22,10 @@ const CONNECTION_BYTES: u64 = Bytes::MIB;
 
 /// The size of all tables together.
 pub(super) fn fill_bytes(experiment: &Experiment) -> Bytes {
-    let pool = experiment.arms.first().map_or(experiment.server.flavour.pool_default(), |arm| experiment.pool(arm));
+    let pool = experiment
+        .arms
+        .first()
+        .map_or(Bytes(experiment.server.flavour.pool_default_bytes()), |arm| experiment.pool(arm));
     match experiment.fill.size {
         None => Bytes(0),
         Some(FillSize::Size(size)) => size,

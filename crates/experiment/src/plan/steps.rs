@@ -337,6 +337,10 @@ impl List<'_> {
         if let Some(threshold) = load.slow_statements {
             self.add("load", 0.0, format!("keep each statement that lasts {threshold} or longer"));
         }
+        if load.stay {
+            let until = "until the next load whose connections stay, or until the server stops";
+            self.add("load", 0.0, format!("keep the {} open {until}", counted(load.threads.into(), "connection")));
+        }
     }
 
     fn beside(&mut self, load: &Load) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[load]` of an arm whose load is another program: sysbench, pgbench, any command.
 
-use super::load_keys::{cpuset, too_long};
-use super::{around, beside, moments};
+use super::load_keys::too_long;
+use super::{moments, not_own};
 use crate::model::{Arm, Driver, DriverProgram, Fill, Flavour, Load};
 use crate::section::Section;
 use crate::tree::Value;
-use evidence::Arrivals;
 use units::Span;
 use workload::distribution;
 
@@ -54,10 +53,7 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
     let events = section.integer("events", 1..=u64::MAX >> 1).map(|number| number.value);
     let time = whole_seconds(&section, "time");
     let warmup = whole_seconds(&section, "warmup");
-    let cpuset = cpuset(&section);
-    let (beside, before) = (beside::read(&section), beside::before(&section));
-    let pause = moments::pause(&section);
-    let (probe, idle) = (around::probe(&section), around::idle(&section));
+    let load = not_own::load(&section);
     refuse_ours(&section, program);
     moments::refuse_beside(&section, "driver");
     let Some(program) = program else {
@@ -75,26 +71,11 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
     Some(Load {
         workload: named(&driver),
         threads: threads.unwrap_or(1),
-        arrivals: Arrivals::Closed,
         time: length,
-        events: None,
         warmup: warmup.unwrap_or(Span::ZERO),
-        preheat: None,
-        distribution: distribution::Options::default(),
-        distribution_written: false,
-        seed: 1,
         prepared: true,
-        cpuset,
-        options: workload::Options::default(),
         driver: Some(driver),
-        replay: None,
-        beside,
-        before,
-        pause,
-        probe,
-        idle,
-        at: Vec::new(),
-        slow_statements: None,
+        ..load
     })
 }
 

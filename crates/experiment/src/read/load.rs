@@ -48,6 +48,7 @@ pub(super) fn read(top: &Section<'_>, flavour: Option<Flavour>) -> Option<Load> 
         pause: moments::pause(&section),
         probe: around::probe(&section),
         idle: around::idle(&section),
+        stay: section.boolean("stay").is_some_and(|asked| asked.value),
         at: moments::at(&section),
         slow_statements: moments::slow_statements(&section),
         workload: workload.unwrap_or_default(),

@@ -11,6 +11,7 @@ mod foreign;
 mod load;
 mod load_keys;
 mod moments;
+mod not_own;
 mod replay;
 mod server;
 mod server_start;

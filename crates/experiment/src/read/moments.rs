@@ -15,7 +15,7 @@ const AT_EXAMPLE: &str = "write at = [{ time = \"10s\", sql = \"SELECT ...\", ev
 const MOST_OFTEN: Span = Span(std::time::Duration::from_millis(10));
 const SHORTEST_SLOW: Span = Span(std::time::Duration::from_micros(100));
 /// Keys that only Wringer's own load has.
-const OWN_LOAD: [&str; 2] = ["at", "slow_statements"];
+const OWN_LOAD: [&str; 3] = ["at", "slow_statements", "stay"];
 
 pub(super) fn pause(load: &Section<'_>) -> Span {
     let Some(asked) = load.unit::<Span>("pause", "60s") else { return Span::ZERO };
@@ -63,8 +63,10 @@ fn one(section: Section<'_>) -> Option<At> {
         let hint = format!("{MOST_OFTEN} is the least; leave it out to send the statement once");
         section.wrong(section.node("every"), &message, Some(hint));
     }
+    let connection = section.text("connection").map(|text| text.value);
+    let stay = section.boolean("stay").is_some_and(|asked| asked.value);
     section.finish();
-    Some(At { time: time?.value, sql: sql?, every })
+    Some(At { time: time?.value, sql: sql?, every, connection, stay })
 }
 
 /// Refuses a statement at a time after the end of the load: it would never be sent.
@@ -166,7 +168,8 @@ load = { pause = "60s", slow_statements = "none", at = [] }
     fn an_arm_changes_the_variables_it_names_and_the_server_goes_on() {
         let experiment = Experiment::parse(GOOD).unwrap();
         let [as_it_is, other] = &experiment.arms[..] else { panic!("two arms") };
-        let at = At { time: Span::secs(10), sql: "SELECT 1".into(), every: Some(Span::secs(120)) };
+        let every = Some(Span::secs(120));
+        let at = At { time: Span::secs(10), sql: "SELECT 1".into(), every, ..At::default() };
         assert_eq!(as_it_is.load.at, [at]);
         assert!(other.load.at.is_empty());
         assert_eq!((as_it_is.load.pause, other.load.pause), (Span::secs(5), Span::secs(60)));
@@ -216,6 +219,17 @@ load = { pause = "60s", slow_statements = "none", at = [] }
     }
 
     #[test]
+    fn statements_may_share_a_connection_that_stays_open() {
+        let text = GOOD.replace("every = \"120s\"", "connection = \"a\", stay = true");
+        let load = &Experiment::parse(&text).unwrap().arms[0].load;
+        let at = &load.at[0];
+        assert_eq!((at.connection.as_deref(), at.stay, at.every), (Some("a"), true, None));
+        assert!(!load.stay, "those of the load close");
+        assert!(Experiment::parse(&GOOD.replace("pause = \"5s\"", "stay = true")).unwrap().arms[0].load.stay);
+        refused("every = \"120s\"", "stay = 3", 14, ["stay", "true"]);
+    }
+
+    #[test]
     fn postgresql_has_no_variables_that_are_set_this_way() {
         let found = Experiment::parse(&GOOD.replace("\"mariadb\"", "\"postgresql\"")).unwrap_err();
         let first = found.first().unwrap();
@@ -235,12 +249,12 @@ load = { pause = "60s", slow_statements = "none", at = [] }
     #[test]
     fn beside_another_program_as_the_load_only_a_pause_has_a_meaning() {
         let text = GOOD
-            .replace("workload = \"oltp_point_select\"", "driver = \"command\"\ncommand = [\"true\"]")
+            .replace("workload = \"oltp_point_select\"", "driver = \"command\"\ncommand = [\"true\"]\nstay = true")
             .replace("ids_times_rows = 2\n", "");
         let found = Experiment::parse(&text).unwrap_err();
         let told =
             |key: &str| found.iter().any(|it| it.message == format!("load.{key} has no meaning beside load.driver"));
-        assert!(told("at") && told("slow_statements"), "{found:#?}");
+        assert!(told("at") && told("slow_statements") && told("stay"), "{found:#?}");
         assert!(!found.iter().any(|it| it.message.contains("pause")), "{found:#?}");
     }
 }

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[load]` of an arm that sends the statements of a server's log again.
 
-use super::load_keys::cpuset;
-use super::{around, beside, driver, moments};
+use super::{driver, moments, not_own};
 use crate::model::Load;
 use crate::replayed::{Replay, Speed};
 use crate::section::Section;
 use crate::tree::Value;
 use evidence::Arrivals;
 use std::ops::RangeInclusive;
-use units::Span;
-use workload::distribution;
 
 /// Keys that only belong to `replay`.
 const OWN: [&str; 2] = ["speed", "writes"];
@@ -38,41 +35,16 @@ pub(super) fn read(section: Section<'_>) -> Option<Load> {
     }
     let speed = speed(&section);
     let writes = section.boolean("writes").is_some_and(|asked| asked.value);
-    let cpuset = cpuset(&section);
-    let (beside, before) = (beside::read(&section), beside::before(&section));
-    let pause = moments::pause(&section);
-    let (probe, idle) = (around::probe(&section), around::idle(&section));
+    let load = not_own::load(&section);
     refuse_ours(&section);
     moments::refuse_beside(&section, "replay");
     section.finish();
     let replay = Replay { log: log?, speed: speed?, writes };
-    Some(Load {
-        workload: replay.name(),
-        threads: 1,
-        arrivals: match replay.speed {
-            Speed::Times(times) => Arrivals::Recorded { times },
-            Speed::Max => Arrivals::Closed,
-        },
-        time: None,
-        events: None,
-        warmup: Span::ZERO,
-        preheat: None,
-        distribution: distribution::Options::default(),
-        distribution_written: false,
-        seed: 1,
-        prepared: false,
-        cpuset,
-        options: workload::Options::default(),
-        driver: None,
-        replay: Some(replay),
-        beside,
-        before,
-        pause,
-        probe,
-        idle,
-        at: Vec::new(),
-        slow_statements: None,
-    })
+    let arrivals = match replay.speed {
+        Speed::Times(times) => Arrivals::Recorded { times },
+        Speed::Max => Arrivals::Closed,
+    };
+    Some(Load { workload: replay.name(), arrivals, replay: Some(replay), ..load })
 }
 
 /// A number, or `"max"`; a text such as `"2x"`, as on the command line, is accepted, too.

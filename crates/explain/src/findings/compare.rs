@@ -4,7 +4,7 @@
 
 use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::Percentiles;
-use crate::steady::slots;
+use crate::steady::{slots, slowest_and_fastest_second};
 use evidence::{Arm, Evidence, LatencyHistogram};
 use serde::{Deserialize, Serialize};
 use verdict::within::{self, Batches};
@@ -51,6 +51,8 @@ pub(super) struct Side {
     pub(super) response: Option<Percentiles>,
     /// Whether another program was the load.
     pub(super) driven: bool,
+    /// Transactions in the slowest second and in the fastest; `None`: too few seconds.
+    seconds: Option<(f64, f64)>,
 }
 
 /// The effect of chance on a ratio: factors around it.
@@ -84,6 +86,7 @@ impl Cell {
                 rate: transactions as f64 * 1e6 / elapsed_us as f64,
                 response: Percentiles::of(&response),
                 driven: turns.iter().any(|arm| arm.driven.is_some()),
+                seconds: slowest_and_fastest_second(turns.iter().filter_map(|arm| arm.load.as_ref())),
             },
             batches: within::batches(&rates),
         })
@@ -112,6 +115,8 @@ pub(super) struct Comparison {
     p99_us: Option<f64>,
     /// Whether one of the two loads was another program.
     driven: bool,
+    /// Where there is no interval, and each second of the one is slower than each of the other: that, in words.
+    apart: Option<String>,
 }
 
 impl Comparison {
@@ -189,37 +194,59 @@ pub(super) fn compare(base: &Side, side: &Side, interval: Option<Interval>) -> O
         p50_us: own(|percentiles| percentiles.p50_us),
         p99_us: own(|percentiles| percentiles.p99_us),
         driven: base.driven || side.driven,
+        apart: base.seconds.zip(side.seconds).filter(|_| interval.is_none()).and_then(|(base, own)| apart(base, own)),
     })
 }
 
 /// One arm against the first, in words.
 fn sentence(base: &Side, one: &Comparison) -> String {
     let (arm, first) = (&one.arm, &base.name);
-    if !one.shown() {
-        return format!("Between \"{arm}\" and \"{first}\" no difference is shown: {}.", unshown(one));
+    if let Some(margin) = one.margin().filter(|_| !one.shown()) {
+        let (more, margin) = (many_more(one.ratio), percent(margin));
+        let why = format!("{more} transactions a second, where chance alone makes up to {margin}");
+        return format!("Between \"{arm}\" and \"{first}\" no difference is shown: {why}.");
     }
     let took = |how_many: &str, own: Option<f64>, ratio: Option<f64>| match own.filter(|us| *us > 0.0).zip(ratio) {
         Some((us, ratio)) => format!("; {how_many} take up to {}, {}", time(us), as_long(ratio, us)),
         None => String::new(),
     };
     format!(
-        "\"{arm}\" does {} transactions a second, {} \"{first}\" ({}){}{}.",
+        "\"{arm}\" does {} transactions a second, {} \"{first}\" ({}){}{}{}.",
         so_many(one.rate),
         as_many(one.ratio),
         so_many(base.rate),
         took("half of them", one.p50_us, one.p50_ratio),
-        took("99 of 100", one.p99_us, one.p99_ratio)
+        took("99 of 100", one.p99_us, one.p99_ratio),
+        untold(one)
     )
 }
 
-fn unshown(one: &Comparison) -> String {
-    let more = as_many(one.ratio);
-    let more = more.strip_suffix(" than").or(more.strip_suffix(" as")).unwrap_or(&more);
-    match one.margin() {
-        Some(margin) => format!("{more} transactions a second, where chance alone makes up to {}", percent(margin)),
-        None if one.driven => format!("{more} transactions a second, and nothing says how much of that is chance"),
-        None => "the run was too short to tell".to_owned(),
-    }
+/// Why nobody can say how much of the difference is chance; nothing where an interval says it.
+fn untold(one: &Comparison) -> String {
+    let why = match one.interval {
+        Some(_) => return String::new(),
+        None if one.driven => "; nothing says how much of that is chance",
+        None => "; the run was too short to tell how much of that is chance",
+    };
+    format!("{why}{}", one.apart.as_deref().unwrap_or_default())
+}
+
+/// That the seconds of both do not overlap. It is no interval: both may vary over a longer time than they were measured.
+fn apart(base: (f64, f64), own: (f64, f64)) -> Option<String> {
+    let (which, rate, than, other) = if own.1 < base.0 {
+        ("fastest", own.1, "slower than the slowest", base.0)
+    } else if own.0 > base.1 {
+        ("slowest", own.0, "faster than the fastest", base.1)
+    } else {
+        return None;
+    };
+    Some(format!(", but its {which} second ({}) was {than} there ({})", so_many(rate), so_many(other)))
+}
+
+/// `43.9 % fewer`, `2.5 times as many`, `as many`: without the word that a second arm would follow.
+fn many_more(ratio: f64) -> String {
+    let more = as_many(ratio);
+    more.strip_suffix(" than").or(more.strip_suffix(" as")).unwrap_or(&more).to_owned()
 }
 
 /// Without decimals from a hundred on: a tenth does not matter there.

@@ -8,7 +8,6 @@ use crate::Error;
 use crate::permit::Permit;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,38 +23,24 @@ pub enum Zone {
     Movable,
 }
 
-/// Block numbers, written as the kernel writes lists: `3,8-11`.
+/// Block numbers, written as the kernel writes lists: `3,8-11`; an empty text where there are none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blocks(pub BTreeSet<u32>);
 
 impl Blocks {
     pub fn parse(text: &str) -> Option<Self> {
-        let mut found = BTreeSet::new();
-        for part in text.split(',').filter(|part| !part.is_empty()) {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            found.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
-        }
-        Some(Self(found))
+        if text.is_empty() { Some(Self::default()) } else { units::parse_numbers(text, HIGHEST_BLOCK).map(Self) }
     }
 }
 
 impl std::fmt::Display for Blocks {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut runs: Vec<(u32, u32)> = Vec::new();
-        for block in &self.0 {
-            match runs.last_mut() {
-                Some((_, last)) if *last + 1 == *block => *last = *block,
-                _ => runs.push((*block, *block)),
-            }
-        }
-        let mut text = String::new();
-        for (first, last) in runs {
-            let comma = if text.is_empty() { "" } else { "," };
-            let _ = if first == last { write!(text, "{comma}{first}") } else { write!(text, "{comma}{first}-{last}") };
-        }
-        formatter.pad(&text)
+        units::write_numbers(&self.0, formatter)
     }
 }
+
+/// x86-64 addresses 4 PiB at most, in blocks of 128 MiB or more.
+const HIGHEST_BLOCK: u32 = (1 << 25) - 1;
 
 /// The size of one block, in bytes. `None`: this kernel has no memory blocks, or they cannot be taken offline.
 pub fn block_bytes() -> Option<u64> {

@@ -10,6 +10,7 @@ use rustix::fs::{FallocateFlags, FileType, Statx, fallocate};
 use rustix::io::Errno;
 use std::fs;
 use std::path::{Path, PathBuf};
+use units::MapsLine;
 
 /// The numbers that identify a file or a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,32 +51,30 @@ impl Numbers {
         Ok(self.mapped_by(pid)?.map(|path| (How::Mapped, path)))
     }
 
-    /// The first mapping of it. A line of `/proc/PID/maps`: addresses, rights, offset, `08:01` in hexadecimal, inode, path. Some file systems have
-    /// other numbers there than `stat` has: so the mapped file itself is looked at, where we may.
+    /// The first mapping of it. Some file systems have other numbers in `/proc/PID/maps` than `stat` has: so the mapped file itself is looked at, where
+    /// we may.
     fn mapped_by(self, pid: u32) -> std::io::Result<Option<PathBuf>> {
         let text = fs::read(format!("/proc/{pid}/maps"))?;
         let text = String::from_utf8_lossy(&text);
         let mut last = "";
         Ok(text.lines().find_map(|line| {
-            let mut words = line.split_whitespace();
-            let addresses = words.next()?;
-            let (device, inode) = (words.nth(2)?, words.next()?);
-            let path = &line[line.find('/')?..];
+            let addresses = line.split(' ').next()?;
+            let line = MapsLine::parse(line)?;
+            let path = line.path()?;
             if std::mem::replace(&mut last, path) == path {
                 return None;
             }
             let is_it = match look_at(Path::new(&format!("/proc/{pid}/map_files/{addresses}"))) {
                 Some(it) => self.is(&it),
-                None => self == Self::in_maps(device, inode)?,
+                None => self == Self::in_maps(&line)?,
             };
             is_it.then(|| path.into())
         }))
     }
 
-    fn in_maps(device: &str, inode: &str) -> Option<Self> {
-        let (major, minor) = device.split_once(':')?;
-        let number = |text| u32::from_str_radix(text, 16).ok();
-        Some(Self::Inode(number(major)?, number(minor)?, inode.parse().ok()?))
+    fn in_maps(line: &MapsLine<'_>) -> Option<Self> {
+        let (major, minor) = line.device_numbers()?;
+        Some(Self::Inode(major, minor, line.inode))
     }
 
     /// Compares the path that was attached, and the file's numbers, because the path may lead nowhere now, or to another file. A file system that

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
+use units::MapsLine;
 
 /// The processes that have a file of this file system open or mapped, or their working directory or root in it, in any namespace; Wringer's helpers
 /// are left out. The file system is not asked: it may hang.
@@ -52,16 +53,14 @@ fn is_on(descriptor: &Path, look: &Look) -> bool {
             .is_ok_and(|it| look.device.as_deref() == Some(&format!("{}:{}", it.stx_dev_major, it.stx_dev_minor)))
 }
 
-/// Whether the process has a file mapped. In `7f1c2000-7f1c3000 r--s 00000000 00:37 12 /path` the numbers are hexadecimal.
+/// Whether the process has a file mapped.
 fn has_mapped(pid: u32, look: &Look) -> bool {
-    let number = |text: &str, radix| u32::from_str_radix(text, radix).ok();
-    let pair = |text: &str, radix| {
+    let pair = |text: &str| {
         let (major, minor) = text.split_once(':')?;
-        Some((number(major, radix)?, number(minor, radix)?))
+        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
     };
-    let Some(device) = look.device.as_deref().and_then(|device| pair(device, 10)) else { return false };
+    let Some(device) = look.device.as_deref().and_then(pair) else { return false };
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    String::from_utf8_lossy(&maps)
-        .lines()
-        .any(|line| line.split(' ').nth(3).and_then(|it| pair(it, 16)) == Some(device))
+    let maps = String::from_utf8_lossy(&maps);
+    maps.lines().filter_map(MapsLine::parse).any(|line| line.device_numbers() == Some(device))
 }

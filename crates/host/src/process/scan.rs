@@ -38,11 +38,15 @@ pub fn holders_of(file: &Path) -> Sight {
 
 /// Every live process with an open file, a working directory or a root at or below `folder`.
 pub fn open_below(folder: &Path) -> Sight {
-    let below = |_: &Path, link: &Path| link.starts_with(folder);
-    Sight::of(|pid| match Look::of(holds(pid, &below)) {
-        Look::Other => Look::of(stands_in(pid, &|link| link.starts_with(folder))),
-        look => look,
-    })
+    Sight::of(|pid| look_below(pid, folder))
+}
+
+/// The live process that started first of those that `is_it` accepts and that [`open_below`] finds. Only their open files are listed: a busy host has
+/// thousands of others.
+pub fn oldest_below(folder: &Path, is_it: &dyn Fn(u32) -> bool) -> Option<Identity> {
+    let mut accepted: Vec<Identity> = pids().filter(|pid| is_it(*pid)).filter_map(Identity::of).collect();
+    accepted.sort_by_key(|process| process.start_time);
+    accepted.into_iter().find(|process| look_below(process.pid, folder) == Look::Wanted && process.is_alive())
 }
 
 /// Every live process that has the block device with this number open, by whatever device file.
@@ -114,11 +118,64 @@ fn holds(pid: u32, wanted: &dyn Fn(&Path, &Path) -> bool) -> io::Result<bool> {
 
 /// Whether the process has an open file, its working directory or its root below `folder`.
 pub(super) fn uses_below(pid: u32, folder: &Path) -> bool {
+    look_below(pid, folder) == Look::Wanted
+}
+
+/// Servers stand in their data directory: that is asked first, because it is a single link.
+fn look_below(pid: u32, folder: &Path) -> Look {
     let below = |link: &Path| link.starts_with(folder);
-    holds(pid, &|_, link| below(link)).unwrap_or(false) || stands_in(pid, &below).unwrap_or(false)
+    match Look::of(stands_in(pid, &below)) {
+        Look::Wanted => Look::Wanted,
+        look => look.or(Look::of(holds(pid, &|_, link| below(link)))),
+    }
 }
 
 fn stands_in(pid: u32, wanted: &dyn Fn(&Path) -> bool) -> io::Result<bool> {
     let target = |link: &str| fs::read_link(format!("/proc/{pid}/{link}"));
     Ok(wanted(&target("cwd")?) || wanted(&target("root")?))
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // files and processes of the test's own
+mod tests {
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+    use std::time::Duration;
+
+    struct Killed(Child);
+
+    impl Drop for Killed {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn the_oldest_of_those_that_are_accepted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().canonicalize().expect("is there");
+        let file = || Stdio::from(fs::File::create(path.join("file")).expect("makes"));
+        let sleep = |change: &dyn Fn(&mut Command)| {
+            // start times are told in hundredths of a second
+            std::thread::sleep(Duration::from_millis(20));
+            let mut command = Command::new("sleep");
+            change(command.arg("100"));
+            Killed(command.spawn().expect("starts"))
+        };
+        let elsewhere = sleep(&|_| {});
+        let with_file = sleep(&|command| {
+            command.stdin(file());
+        });
+        let inside = sleep(&|command| {
+            command.current_dir(&path);
+        });
+        let of = |accepted: &[&Killed]| {
+            let is_it = |pid| accepted.iter().any(|it| it.0.id() == pid);
+            oldest_below(&path, &is_it).map(|process| process.pid)
+        };
+        assert_eq!(of(&[&inside, &with_file, &elsewhere]), Some(with_file.0.id()));
+        assert_eq!(of(&[&inside, &elsewhere]), Some(inside.0.id()));
+        assert_eq!((of(&[&elsewhere]), of(&[])), (None, None));
+    }
 }

@@ -3,13 +3,6 @@ use super::*;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-#[test]
-fn lists_of_cpus() {
-    assert_eq!(cpus("0-3,8\n"), [0, 1, 2, 3, 8]);
-    assert_eq!(cpus("0\n"), [0]);
-    assert_eq!(cpus("\n"), [] as [i32; 0]);
-}
-
 /// The function that is probed, in this test program itself.
 #[inline(never)]
 extern "C" fn waits(ms: u64) -> u64 {
@@ -21,12 +14,8 @@ extern "C" fn waits(ms: u64) -> u64 {
 fn offset_of(address: u64) -> u64 {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("our own");
     let found = maps.lines().find_map(|line| {
-        let mut words = line.split_ascii_whitespace();
-        let (from, to) = words.next()?.split_once('-')?;
-        let offset = words.nth(1)?;
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let (from, to) = (number(from)?, number(to)?);
-        (from..to).contains(&address).then_some(address - from + number(offset)?)
+        let line = units::MapsLine::parse(line)?;
+        (line.start..line.end).contains(&address).then_some(address - line.start + line.offset)
     });
     found.expect("it is mapped")
 }

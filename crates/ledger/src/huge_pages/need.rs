@@ -14,7 +14,7 @@ pub struct Need {
     /// `settings`: computed from its settings, which other versions may round differently.
     pub basis: &'static str,
     pub source: String,
-    /// The memory that huge pages are asked for, before it is rounded up to pages. `None`: only the number of pages is known.
+    /// The memory for which the server asks for huge pages, before it is rounded up to pages. `None`: only the number of pages is known.
     pub bytes: Option<u64>,
     /// The server's own figure: for pages of this size, so many.
     #[serde(skip)]
@@ -90,7 +90,7 @@ fn of_postgresql(seen: &HugeSeen) -> Option<Need> {
     Some(Need { basis, source: source.into(), bytes, told, parts, page_or_more: false })
 }
 
-/// The sizes of pages that it is for, and how many. It is -1 where the server cannot have any.
+/// The server's own number of huge pages, and the size of these pages. The number is -1 where the server cannot have any.
 fn figure(seen: &HugeSeen) -> Option<(u64, u64)> {
     let figure = Figures::of(&seen.inventory).variable("shared_memory_size_in_huge_pages")?;
     Some((page_bytes(seen), figure))

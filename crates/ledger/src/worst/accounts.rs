@@ -55,7 +55,7 @@ fn plus(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
     more.map_or(sum, |more| Some(sum.unwrap_or(0).saturating_add(more)))
 }
 
-/// By the server's rows, or, of PostgreSQL, by the kernel.
+/// The sessions' memory, from the server's rows; for PostgreSQL from the kernel's figures.
 struct Weigh<'a> {
     inventory: &'a Inventory,
     estimates: Option<estimate::Estimates>,

@@ -42,7 +42,8 @@ pub(crate) fn is_client(process: &crate::ProcessSeen) -> bool {
 
 fn peak(settings: &Settings<'_>, assumed: &Assumed, now: u64) -> (u64, String) {
     if let Some(asked) = assumed.connections {
-        return (asked.max(now), "--connections".into());
+        let source = if asked < now { format!("now; --connections {asked} is less") } else { "--connections".into() };
+        return (asked.max(now), source);
     }
     match settings.status("Max_used_connections") {
         Some(most) => (most.max(now), "SHOW GLOBAL STATUS, Max_used_connections".into()),

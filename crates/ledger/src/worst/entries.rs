@@ -95,7 +95,7 @@ pub(crate) fn sum(lines: &[Line]) -> u64 {
 pub struct Unbounded {
     pub name: String,
     pub why: String,
-    /// How it is in `bound_bytes`.
+    /// How `bound_bytes` counts it.
     pub counted: String,
     /// A setting that would limit it, or its number.
     pub remedy: Option<String>,

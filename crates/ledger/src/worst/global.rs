@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a server has once, whoever is connected: by the settings that limit it, in the place of the leaves that it has now.
+//! Memory that a server has once, however many clients are connected. Lines by the settings that limit it take the place of the leaves that it has now.
 
 use super::entries::Concurrency;
 use super::settings::Settings;

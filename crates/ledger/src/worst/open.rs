@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What no setting of the server limits: by the table of such things, those that this server has.
+//! The memory of this server that no setting limits, by the table of such memory.
 
 use super::entries::{Concurrency, Unbounded};
 use super::open_rows::{Counted, Open, ROWS};
 use super::settings::Settings;
 use crate::Inventory;
 
-/// `None` of the settings: then everything is open.
+/// Where the server's settings are not known, everything is without a limit.
 pub(crate) fn of(inventory: &Inventory, settings: &Settings<'_>, concurrency: &Concurrency) -> Vec<Unbounded> {
     if inventory.server.is_none() || concurrency.connections_max.is_none() {
         return vec![Unbounded {

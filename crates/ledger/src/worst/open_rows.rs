@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The table of what has no bound: {name, flavour, since, until}, why, and how the bound counts it all the same.
+//! The table of memory that no setting limits: {name, flavour, since, until}, the reason, and how the bound counts this memory all the same.
 
 use super::settings::Settings;
 use capability::Flavour::{self, Mariadb, Mysql, Postgresql};
@@ -17,10 +17,10 @@ pub(crate) struct Open {
     pub(crate) remedy: Option<&'static str>,
 }
 
-/// How it is in the bound.
+/// How the bound counts memory without a limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Counted {
-    /// So many at once are assumed.
+    /// By the number of operations at once that is assumed.
     Operations,
     Settings,
     Now,

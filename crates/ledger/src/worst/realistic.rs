@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is likely at the next peak: what is there now, and what high-water marks have beyond it.
+//! The memory that is likely at the next peak: the memory now, and the amounts by which high-water marks exceed it.
 //!
 //! Two sources say how much that is: the kernel's mark of the process, and the server's marks of its sessions. The larger one counts. Neither knows of a time
 //! before the server's start.
@@ -39,7 +39,7 @@ fn beyond_now(process: &ProcessSeen) -> u64 {
     mark.saturating_sub(resident_now(process))
 }
 
-/// As of the reading that its share of the total is from: a statement may end between two readings.
+/// The resident memory of a process, from the same reading as its share of the total: a statement may end between two readings.
 fn resident_now(process: &ProcessSeen) -> u64 {
     if let Some(mappings) = estimate::measured(process) {
         return mappings.iter().map(|mapping| sane(mapping.rss)).fold(0, u64::saturating_add);
@@ -53,7 +53,8 @@ fn by_kernel(inventory: &Inventory) -> Vec<Line> {
     vec![Line::new("the processes at their largest", 1, bytes, "/proc/PID/status, VmHWM - VmRSS of all processes")]
 }
 
-/// Sessions as they are, each at its mark, and those that once were there beside them. What malloc holds free already is not needed again.
+/// The sessions that are there, each grown to its mark, and as many more as there were at the peak of connections. Memory that is free in malloc already
+/// is subtracted, because the sessions use it first.
 fn by_sessions(inventory: &Inventory, account: &Account, concurrency: &Concurrency) -> Vec<Line> {
     let Some(server) = &inventory.server else { return Vec::new() };
     let marks: Vec<(u64, u64)> =
@@ -83,7 +84,7 @@ fn resident(account: &Account, path: &str) -> u64 {
     account.leaves.iter().find(|leaf| leaf.path == path).map_or(0, |leaf| leaf.resident_bytes)
 }
 
-/// Each as those that run are on average, at their largest.
+/// PostgreSQL's backends beyond those that run. Each counts as the mean of the running client backends, each of them at its largest.
 fn more_backends(inventory: &Inventory, account: &Account, concurrency: &Concurrency) -> Vec<Line> {
     let estimates = estimate::of(&inventory.processes);
     let tables = |pid: u32| {
@@ -101,7 +102,7 @@ fn more_backends(inventory: &Inventory, account: &Account, concurrency: &Concurr
     vec![Line::new("more backends at once", more, mean, source)]
 }
 
-/// Its share of private memory: what of it is shared since the fork counts in part.
+/// The process's share of private memory. Pages that it still shares with other processes since the fork count in part.
 pub(crate) fn private(process: &ProcessSeen, estimates: &estimate::Estimates) -> u64 {
     estimate::Parts::of_rollup(process).unwrap_or_else(|| estimates.parts(process)).anonymous
 }
@@ -115,7 +116,7 @@ pub(crate) fn largest_private(process: &ProcessSeen) -> u64 {
     now.saturating_add(beyond_now(process))
 }
 
-/// Where no client is connected, the largest of all processes.
+/// The client backend that was the largest so far; where no client is connected, the largest of all processes.
 fn largest_backend(processes: &[ProcessSeen]) -> Option<Largest> {
     let clients = processes.iter().filter(|it| is_client(it)).map(largest_private).max();
     let (bytes, source) = match clients {

@@ -117,6 +117,10 @@ impl Client {
         self.ready.as_mut().map(|ready| &mut ready.link)
     }
 
+    pub(super) fn take_link(&mut self) -> Option<Link> {
+        self.ready.take().map(|ready| ready.link)
+    }
+
     pub(super) fn replace(&mut self, ready: Option<Ready>) {
         self.activity = if ready.is_some() { Activity::Idle } else { Activity::Down };
         self.ready = ready;

@@ -288,6 +288,9 @@ fn work<'scope, 'env>(
             return;
         }
     }
+    if let Some(kept) = &shared.spec.stay {
+        kept.take(&mut worker.clients);
+    }
 }
 
 /// Only a panic ends a worker thread early; the scope propagates it.

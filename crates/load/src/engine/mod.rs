@@ -12,6 +12,7 @@ mod client;
 mod conduct;
 mod descriptors;
 mod hand_over;
+mod kept;
 mod meter;
 mod poller;
 mod reconnect;
@@ -24,6 +25,7 @@ mod waker;
 mod worker;
 
 pub use conduct::default_workers;
+pub use kept::Kept;
 pub use timeline::Coarse;
 pub(crate) use timeline::{Filling, Slot, points};
 pub(crate) use usage::Usage;
@@ -65,6 +67,8 @@ pub struct LoadSpec {
     /// Statements of the measured phase that last this long or longer are kept one by one, at most 4096 for each worker. `None`: no statement is
     /// kept.
     pub slow: Option<Duration>,
+    /// Takes the connections that are open when the load is over. `None`: they are closed.
+    pub stay: Option<Kept>,
     /// How long to wait for running statements at the end of a phase. Then their connections are closed.
     pub drain_limit: Duration,
     /// How long the load goes on while all connections are broken.
@@ -108,6 +112,7 @@ impl LoadSpec {
             timeline: Duration::from_millis(100),
             counted: false,
             slow: None,
+            stay: None,
             drain_limit: Duration::from_secs(30),
             reconnect_limit: Duration::from_secs(5),
             #[cfg(test)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Waits for many sockets, with timeouts shorter than a millisecond.
 
+use super::waker::Waker;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use std::io;
@@ -20,6 +21,13 @@ pub(super) struct Poller {
 impl Poller {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(BATCH) })
+    }
+
+    /// The waker is reported as `key`.
+    pub(super) fn woken_by(waker: &Waker, key: usize) -> io::Result<Self> {
+        let poller = Self::new()?;
+        poller.add(waker, key)?;
+        Ok(poller)
     }
 
     pub(super) fn add(&self, socket: impl AsFd, key: usize) -> io::Result<()> {

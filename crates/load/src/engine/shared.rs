@@ -114,4 +114,8 @@ impl PhasePlan {
     pub(super) fn take_event(&self) -> bool {
         self.events.as_ref().is_none_or(|events| events.fetch_sub(1, Ordering::Relaxed) > 0)
     }
+
+    pub(super) fn has_no_event_left(&self) -> bool {
+        self.events.as_ref().is_some_and(|events| events.load(Ordering::Relaxed) <= 0)
+    }
 }

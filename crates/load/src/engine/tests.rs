@@ -7,7 +7,7 @@ mod slow;
 mod think;
 mod truth;
 
-use super::{Hooks, LoadSpec, PhaseEdge, Progress, run};
+use super::{Hooks, Kept, LoadSpec, PhaseEdge, Progress, run};
 use crate::Error;
 use evidence::{Arrivals, LatencyHistogram, LoadResult};
 use fake::{Answer, Fake, ScriptedTime};
@@ -336,6 +336,27 @@ fn the_stop_flag_drains_and_keeps_what_was_measured() {
     assert!(reports.windows(2).all(|two| interval(&two[0]) < interval(&two[1])), "one an interval: {reports:?}");
     let report = reports.iter().find(|report| report.transactions > 0).expect("a report of what was done");
     assert!(report.response.percentile_ns(50.0) >= MS);
+}
+
+/// The last statement costs a worker its only connection, and the server refuses a new one for good; the other worker still has its connection, so the
+/// server is not lost.
+#[test]
+fn a_worker_without_a_connection_ends_when_no_event_is_left() {
+    let fake = Fake::new(Duration::ZERO, |number| if number == 19 { Answer::CloseAfter(2) } else { Answer::Row });
+    let spec = LoadSpec { events: Some(20), time: None, connections: 2, workers: Some(2), ..Point::spec() };
+    let measured = drive(&spec, &fake, || {}).unwrap().measured;
+    assert_eq!((measured.transactions, measured.errors.values().sum::<u64>()), (19, 1));
+}
+
+/// The one that the server closed is not made again after its phase, and does not count.
+#[test]
+fn connections_that_stay_are_handed_over() {
+    let fake = Fake::new(Duration::ZERO, |number| if number == 19 { Answer::CloseAfter(3) } else { Answer::Row });
+    let kept = Kept::default();
+    let stay = Some(kept.clone());
+    let spec = LoadSpec { events: Some(20), time: None, connections: 3, workers: Some(2), stay, ..Point::spec() };
+    drive(&spec, &fake, || {}).unwrap();
+    assert_eq!(kept.count(), 2);
 }
 
 #[test]

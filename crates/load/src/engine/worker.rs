@@ -8,7 +8,6 @@ use super::poller::Poller;
 use super::reconnect::Reconnector;
 use super::shared::{PhasePlan, Shared};
 use super::slow::Entry;
-use super::waker::Waker;
 use crate::Error;
 use crate::protocol::{Event, Reply};
 use crate::transport::READ_BYTES;
@@ -33,7 +32,7 @@ const WAKER: usize = usize::MAX;
 pub(super) struct Worker<'scope, 'env> {
     shared: &'env Shared<'env>,
     number: usize,
-    clients: Vec<Client>,
+    pub(super) clients: Vec<Client>,
     /// Used for a single connection, too. A blocking read would save a system call, but cost a wake-up: on a Unix socket a blocked
     /// reader also wakes when its peer takes the request (`unix_write_space` in Linux' net/unix/af_unix.c).
     poller: Poller,
@@ -52,7 +51,7 @@ impl<'scope, 'env> Worker<'scope, 'env> {
         rngs: Vec<Rng>,
     ) -> Result<Self, Error> {
         let waker = &shared.wakers[number];
-        let poller = woken_poller(waker).map_err(|e| system("make an epoll instance", e))?;
+        let poller = Poller::woken_by(waker, WAKER).map_err(|e| system("make an epoll instance", e))?;
         let mut connect = LatencyHistogram::new();
         let mut clients = Vec::with_capacity(rngs.len());
         for (key, rng) in rngs.into_iter().enumerate() {
@@ -106,12 +105,6 @@ fn system(operation: &'static str, source: io::Error) -> Error {
     Error::System { operation, source }
 }
 
-fn woken_poller(waker: &Waker) -> io::Result<Poller> {
-    let poller = Poller::new()?;
-    poller.add(waker, WAKER)?;
-    Ok(poller)
-}
-
 fn attach(client: &mut Client, key: usize, poller: &Poller) -> io::Result<()> {
     let Some(link) = client.link() else { return Ok(()) };
     link.transport.set_blocking(false)?;
@@ -156,7 +149,7 @@ impl PhaseLoop<'_, '_, '_> {
     fn close_when_over(&mut self) {
         let shared = self.worker.shared;
         match self.closing_since_ns {
-            None if self.now_ns >= self.plan.end_ns || shared.should_stop() => {
+            None if self.now_ns >= self.plan.end_ns || shared.should_stop() || self.waits_in_vain() => {
                 self.closing_since_ns = Some(self.now_ns)
             }
             Some(since) if self.in_flight > 0 => {
@@ -167,6 +160,12 @@ impl PhaseLoop<'_, '_, '_> {
             }
             _ => {}
         }
+    }
+
+    /// Whether all that this worker waits for are new connections, and no event is left for them. The server may refuse them for good, while other
+    /// workers have connections.
+    fn waits_in_vain(&self) -> bool {
+        self.in_flight == 0 && self.worker.reconnector.pending > 0 && self.plan.has_no_event_left()
     }
 
     /// Gives up on missing replies.

@@ -79,3 +79,14 @@ fn bytes_before_the_handshake_are_refused() {
     let refused = log_in_to("mysql://me@127.0.0.1:PORT/x?tls=require", packets, Vec::new());
     assert!(refused.to_string().contains("11 unencrypted bytes"), "{refused:?}");
 }
+
+/// A server that takes connections, and then says nothing.
+#[test]
+fn a_silent_server_is_waited_for_as_long_as_was_asked() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let target: Target = format!("mysql://me@127.0.0.1:{port}/").parse().expect("a target");
+    let error = Link::open_within(&target, Duration::from_millis(40)).err().expect("silence");
+    let cause = std::error::Error::source(&error).expect("a cause").to_string();
+    assert!(matches!(error, Error::Lost { .. }) && cause == "it has said nothing for 40 ms", "{error:?}");
+}

@@ -23,7 +23,7 @@ pub fn backends(first_pid: u32, seen: &mut Seen) {
         seen.missing.push(Missing {
             what: "memory of backends".into(),
             why,
-            remedy: Some("run as root or as the server's user".into()),
+            remedy: Some(crate::rights::for_mappings().into()),
         });
     }
 }

@@ -17,7 +17,11 @@ const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Aborted_connec
 const CONNECTED: &str = "SHOW GLOBAL STATUS WHERE Variable_name = 'Threads_connected'";
 
 /// User, host, limit, SUPER, and whether no client can log in as it. 'N' when it is neither a role nor a locked account.
-const ACCOUNTS_OF_MARIADB: [&str; 2] = [
+const ACCOUNTS_OF_MARIADB: [&str; 3] = [
+    // the view mysql.user of MariaDB 10.4 and later does not say which accounts are locked
+    "SELECT u.User, u.Host, u.max_user_connections, u.Super_priv, \
+     IF(u.is_role = 'Y' OR JSON_VALUE(p.Priv, '$.account_locked') IN ('1', 'true'), 'Y', 'N') \
+     FROM mysql.user AS u JOIN mysql.global_priv AS p ON p.User = u.User AND p.Host = u.Host ORDER BY u.User, u.Host",
     "SELECT User, Host, max_user_connections, Super_priv, is_role FROM mysql.user ORDER BY User, Host",
     "SELECT User, Host, max_user_connections, Super_priv, 'N' FROM mysql.user ORDER BY User, Host",
 ];
@@ -53,7 +57,7 @@ const NOBODY: [&str; 2] = ["system user", "event_scheduler"];
 pub(super) fn begin(asking: &mut Asking<'_>, seen: &mut Seen) -> Result<(), Lost> {
     seen.variables = pairs(asking.rows("the server's settings", VARIABLES, None)?);
     seen.own = asking.rows("the account that asks", "SELECT CURRENT_USER()", None)?.first().and_then(own);
-    let statements = if seen.flavour == Flavour::Mariadb { &ACCOUNTS_OF_MARIADB } else { &ACCOUNTS_OF_MYSQL };
+    let statements: &[&str] = if seen.flavour == Flavour::Mariadb { &ACCOUNTS_OF_MARIADB } else { &ACCOUNTS_OF_MYSQL };
     let Some(rows) = asking.first("accounts and their limits", statements, SELECT)? else { return Ok(()) };
     let rights = rights(asking, seen)?;
     seen.accounts = Some(rows.iter().map(|row| account(row, &rights)).collect());

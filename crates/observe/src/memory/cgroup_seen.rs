@@ -29,12 +29,19 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
     // usage and processes are read from the group with the tightest limit, because all its processes use the limit up
     let up = tightest.map_or(0, |(_, up)| up);
     let folder = folder.ancestors().nth(up).unwrap_or(&folder).to_path_buf();
+    let swap_limit = match version {
+        1 => number(&folder.join("memory.memsw.limit_in_bytes"))
+            .filter(|both| *both < NO_LIMIT)
+            .map(|both| both.saturating_sub(tightest.map_or(0, |(limit, _)| limit))),
+        _ => number(&folder.join("memory.swap.max")),
+    };
     let path = Path::new(&path).ancestors().nth(up).map_or_else(|| path.clone(), |path| path.display().to_string());
     Some(CgroupSeen {
         path,
         version,
         current: number(&folder.join(current)),
         limit: tightest.map(|(limit, _)| limit),
+        swap_limit,
         stat: stat(&folder),
         oom_group: number(&folder.join("memory.oom.group")).map(|value| value != 0),
         strangers: strangers(&folder, server),

@@ -39,7 +39,8 @@ pub(super) fn read(
     // a block may be added during the walk
     let found = (0..TRIES).find_map(|_| walk(target, mappings, root, reading).filter(|_| target.is_alive()));
     if found.is_none() {
-        reading.missing(WHAT, why(reading), (!reading.admits(0)).then_some("--deep"));
+        let remedy = (!reading.admits(0)).then(|| reading.remedy());
+        reading.missing(WHAT, why(reading), remedy);
     }
     found
 }

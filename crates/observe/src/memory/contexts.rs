@@ -50,11 +50,11 @@ pub(super) fn read(
     let why = "what is read at TopMemoryContext does not verify: PostgreSQL 13 and later have the sizes there, or it changed meanwhile";
     match reading.admits(0) {
         true => reading.missing("memory contexts", why, None),
-        false => reading.missing(
-            "memory contexts",
-            "to read them would hold the server longer than the budget admits",
-            Some("--deep"),
-        ),
+        false => {
+            let remedy = reading.remedy();
+            let why = "to read them would hold the server longer than the budget admits";
+            reading.missing("memory contexts", why, Some(remedy));
+        }
     }
     None
 }

@@ -2,9 +2,10 @@
 //! Facts from the file of a program or a library: exported names, needed libraries, constant text.
 
 use ledger::Mapping;
+use malloc::{Parsed, dynamic_symbols, open_plain};
 use object::elf::{self, FileHeader64};
 use object::read::elf::{ElfFile, FileHeader as _, ProgramHeader as _};
-use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache};
+use object::{Endianness, ReadCache};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -30,17 +31,7 @@ struct Segment {
     is_constant: bool,
 }
 
-/// Opens a plain file that a process names. The owner of the process may have put anything there: a FIFO without a writer, or a device.
-fn open_plain(path: &Path) -> Option<File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    fs::metadata(path).ok()?.is_file().then_some(())?;
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-    #[allow(clippy::disallowed_methods)] // reads only
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-    file.metadata().ok()?.is_file().then_some(file)
-}
-
-/// The first bytes of such a file, at most `most`.
+/// The first bytes of a plain file, at most `most`. The owner of the process that names it may have put anything there.
 pub(super) fn read_plain(path: &Path, most: u64) -> Option<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
@@ -70,7 +61,7 @@ impl Program {
         let segments = parsed.elf_program_headers().iter().filter(|it| it.p_type(endian) == elf::PT_LOAD);
         let segments = segments.map(|it| segment(it, endian)).collect();
         let is_relocated = parsed.elf_header().e_type(endian) == elf::ET_DYN;
-        let names = names(&parsed);
+        let names = names(&parsed, &cache);
         let path = path.display().to_string();
         Some(Self { file, path, is_relocated, segments, names })
     }
@@ -119,14 +110,11 @@ fn segment(header: &elf::ProgramHeader64<Endianness>, endian: Endianness) -> Seg
     }
 }
 
-type Parsed<'a> = ElfFile<'a, FileHeader64<Endianness>, &'a ReadCache<File>>;
-
-fn names(parsed: &Parsed<'_>) -> BTreeMap<&'static str, u64> {
+fn names(parsed: &Parsed<'_>, cache: &ReadCache<File>) -> BTreeMap<&'static str, u64> {
     let mut found = BTreeMap::new();
-    for symbol in parsed.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
-        let Ok(name) = symbol.name_bytes() else { continue };
-        if let Some(wanted) = NAMES.into_iter().find(|wanted| wanted.as_bytes() == name) {
-            found.insert(wanted, symbol.address());
+    for symbol in dynamic_symbols(parsed, cache).into_iter().filter(|symbol| symbol.is_defined) {
+        if let Some(wanted) = NAMES.into_iter().find(|wanted| wanted.as_bytes() == symbol.name) {
+            found.insert(wanted, symbol.address);
         }
     }
     found

@@ -28,13 +28,7 @@ const TRIES: u32 = 3;
 
 /// `None`: an entry in `reading` has the reason.
 pub(super) fn walk(target: &Target, mappings: &[Mapping], allocator: &str, reading: &mut Reading) -> Option<HeapWalk> {
-    if !target.has_memory("free memory of malloc", reading) {
-        return None;
-    }
-    let Some(layout) = Layout::of(allocator) else {
-        reading.missing("free memory of malloc", format!("the layout of {allocator} is not known"), None);
-        return None;
-    };
+    let layout = readable(target, "free memory of malloc", allocator, reading)?;
     let arenas = arenas(target, mappings, layout, reading);
     if !reading.admits(0) {
         reading.missing("free memory in some arenas of malloc", why(reading), remedy(reading));
@@ -48,6 +42,34 @@ pub(super) fn walk(target: &Target, mappings: &[Mapping], allocator: &str, readi
     (!walked.is_empty()).then(|| sum(&walked, mappings, allocator))
 }
 
+/// The number of arenas. `None`: an entry in `reading` has the reason.
+pub(super) fn count(target: &mut Target, allocator: &str, reading: &mut Reading) -> Option<usize> {
+    const WHAT: &str = "the number of arenas of malloc";
+    let layout = readable(target, WHAT, allocator, reading)?;
+    let Ok(mappings) = target.maps(reading) else {
+        reading.missing(WHAT, "its mappings cannot be read", None);
+        return None;
+    };
+    let arenas = arenas(target, &mappings, layout, reading);
+    if !reading.admits(0) {
+        reading.missing(WHAT, why(reading), None);
+        return None;
+    }
+    Some(arenas.len())
+}
+
+/// The layout of this malloc, in a process whose memory this user may read; else `what` is missing.
+fn readable(target: &Target, what: &str, allocator: &str, reading: &mut Reading) -> Option<&'static Layout> {
+    if !target.has_memory(what, reading) {
+        return None;
+    }
+    let layout = Layout::of(allocator);
+    if layout.is_none() {
+        reading.missing(what, format!("the layout of {allocator} is not known"), None);
+    }
+    layout
+}
+
 fn why(reading: &Reading) -> &'static str {
     if reading.admits(0) {
         "they do not verify: they are in swap, or changed while they were read"
@@ -57,7 +79,7 @@ fn why(reading: &Reading) -> &'static str {
 }
 
 fn remedy(reading: &Reading) -> Option<&'static str> {
-    (!reading.admits(0)).then_some("--deep")
+    (!reading.admits(0)).then(|| reading.remedy())
 }
 
 /// Walks an arena, and again when it does not verify.

@@ -5,7 +5,7 @@
 //! each GiB). So `smaps` is read up to the first large mapping; this mapping and all after it are read in slices of `pagemap`, and have no flags.
 
 use super::elf::in_root;
-use super::pagemap::{Resident, Way, resident};
+use super::pagemap::{Resident, Way, of_mapping};
 use super::reading::{LIMIT_US, Reading, STRETCH_US};
 use super::smaps;
 use super::target::Target;
@@ -110,7 +110,7 @@ fn by_pagemap(
     for mut mapping in rest {
         if may_be_touched(&mapping) {
             let way = way(&mapping, status, processes);
-            let Some(pages) = resident(target.pagemap(), mapping.start, mapping.end, way, reading) else {
+            let Some(pages) = of_mapping(target.pagemap(), &mapping, way, reading) else {
                 return stopped(target, reading);
             };
             let is_hugetlb = is_hugetlb(target.pid(), &mapping, status);
@@ -121,7 +121,8 @@ fn by_pagemap(
     }
     if of_unknown_share > 0 && processes > 1 {
         let why = "how many processes share a page is not for this user: pss is a lower bound, as if all of the server's shared it";
-        reading.missing("shares of shared memory", why, Some("run as root, or --deep"));
+        let remedy = format!("run as root, or {}", reading.remedy());
+        reading.missing("shares of shared memory", why, Some(&remedy));
     }
     Some(found)
 }
@@ -132,7 +133,8 @@ fn stopped(target: &Target, reading: &mut Reading) -> Option<Vec<Mapping>> {
     } else {
         format!("to read all would hold the server for more than {} ms", LIMIT_US / 1000)
     };
-    reading.missing(format!("mappings of process {}", target.pid()), why, Some("--deep"));
+    let remedy = reading.remedy();
+    reading.missing(format!("mappings of process {}", target.pid()), why, Some(remedy));
     None
 }
 
@@ -180,6 +182,7 @@ pub(super) fn rollup(
 #[cfg(test)]
 mod tests {
     use super::super::Options;
+    use super::super::pagemap::resident;
     use super::*;
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 

@@ -12,6 +12,7 @@
 //! | `huge_pages` | a small part of all this, and the kernel's pools and limits of huge pages: a [`ledger::huge_pages::HugeSeen`] |
 //! | `host_seen`, `cgroup_seen` | the host, the other processes, the server's cgroup |
 //! | `repeated` | all of it repeatedly, for a recording: [`InventoryReader`] |
+//! | `budget` | nothing: how often a repeated reading may be taken |
 //! | `collected` | the data that people collect by hand, as texts for a bundle |
 //! | `kernel_log` | the lines of the OOM killer in the kernel's log |
 //!
@@ -20,6 +21,7 @@
 //! Data that cannot be read are a [`Missing`](ledger::Missing) with what would allow the reading, never an error.
 //! Each reading that holds the target's address space locked is timed, and has a budget ([`STRETCH_US`], [`ALL_US`]).
 
+mod budget;
 mod cgroup_seen;
 mod collations;
 mod collected;
@@ -48,9 +50,12 @@ pub use server_rows::huge_page_settings;
 
 use crate::Reopening;
 use capability::Flavour;
-use ledger::{Inventory, ServerSeen};
+use host::pause_point;
+use host::process::Identity;
+use ledger::{Inventory, ProcessSeen, ServerSeen};
 use processes::Known;
 use reading::Reading;
+use target::Target;
 
 /// The extent of a reading.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,8 +66,8 @@ pub struct Options {
     pub candidates: bool,
     /// Reads only data that hold no process and need no question to the server: all that the OOM killer's rule needs.
     pub lightly: bool,
-    /// The time in microseconds for which the processes may be held; after it no further process is read in detail. `None`: [`ALL_US`], and one
-    /// process of each role in any case.
+    /// The time in microseconds for which the processes may be held, and which the reader may use of a CPU; after it no further process is read in
+    /// detail. `None`: [`ALL_US`], any time of a CPU, and three processes of each role in any case.
     pub others_us: Option<u64>,
     /// Reads the settings that limit buffers, and the server's high-water marks, too.
     pub limits: bool,
@@ -89,7 +94,9 @@ fn inventory_of_known(
 ) -> Inventory {
     let mut reading = Reading::begin(*options);
     let processes = first_pid.map(|pid| processes::read(pid, flavour, known, &mut reading)).unwrap_or_default();
+    pause_point("all processes were read");
     let server = connection.filter(|_| !options.lightly).map(|connection| ask(connection, flavour, &mut reading));
+    pause_point("the server's rows were read");
     let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
     let cgroup = first_pid.and_then(|pid| cgroup_seen::read(pid, &pids, &mut reading));
     let host = host_seen::read(&mut reading);
@@ -97,7 +104,21 @@ fn inventory_of_known(
     let at_unix_us = reading.began_unix_us();
     let (took_us, probes, missing) = reading.end();
     let page_bytes = page_bytes();
-    Inventory { at_unix_us, took_us, flavour, version, page_bytes, processes, server, host, cgroup, probes, missing }
+    let interval = None;
+    Inventory {
+        at_unix_us,
+        took_us,
+        flavour,
+        version,
+        page_bytes,
+        processes,
+        server,
+        host,
+        cgroup,
+        probes,
+        missing,
+        interval,
+    }
 }
 
 /// The allocator that serves malloc in a process: `glibc 2.36`, `jemalloc`, `tcmalloc`, `mimalloc`, or the library's file. `None`: not known. Only
@@ -105,6 +126,19 @@ fn inventory_of_known(
 pub fn allocator(pid: u32) -> Option<String> {
     let serving = malloc::serving(pid);
     serving.is_known().then_some(serving.name)
+}
+
+/// The number of arenas that glibc's malloc (`glibc 2.36`) has made in a process, counted from outside.
+///
+/// # Errors
+/// Why they cannot be counted, in words.
+pub fn arenas_of_glibc(pid: u32, allocator: &str) -> Result<usize, String> {
+    let mut reading = Reading::begin(Options::default());
+    let started_ticks = Identity::of(pid).map(|it| it.start_time).unwrap_or_default();
+    let process = ProcessSeen { pid, started_ticks, ..ProcessSeen::default() };
+    let target = Target::open(&process, &mut reading);
+    let counted = target.and_then(|mut target| glibc::count(&mut target, allocator, &mut reading));
+    counted.ok_or_else(|| reading.end().2.pop().map(|missing| missing.why).unwrap_or_default())
 }
 
 fn ask(connection: &mut Reopening, flavour: Option<Flavour>, reading: &mut Reading) -> ServerSeen {
@@ -136,6 +170,13 @@ mod tests {
         assert!(seen.host.candidates.iter().any(|it| it.pid == own && it.rss > 0));
         assert!(seen.host.meminfo["MemTotal"] > 0 && seen.page_bytes >= 4096 && seen.took_us > 0);
         assert!(seen.probes.iter().any(|probe| probe.tier == "smaps" && probe.count > 0 && probe.held_us > 0));
+    }
+
+    #[test]
+    fn who_cannot_be_counted_says_why() {
+        let own = std::process::id();
+        assert!(arenas_of_glibc(own, "glibc 1.0").unwrap_err().contains("glibc 1.0 is not known"));
+        assert!(arenas_of_glibc(4_000_000_000, "glibc 2.36").unwrap_err().contains("has ended"));
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! after the slice.
 
 mod scan;
+mod shared;
 
 use super::page_counts::PageCounts;
 use super::reading::Reading;
+use ledger::Mapping;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
@@ -44,12 +46,22 @@ pub(super) struct Way {
     pub(super) sharers: u64,
 }
 
-/// Adds up the pages from `start` to `end`. `None`: they cannot be read, or the budget is used up.
+/// Adds up the pages of a mapping. `None`: they cannot be read, or the budget is used up.
+pub(super) fn of_mapping(file: &File, mapping: &Mapping, way: Way, reading: &mut Reading) -> Option<Resident> {
+    let shared = if mapping.end - mapping.start > LARGE { shared::resident(file, mapping, reading) } else { None };
+    shared.or_else(|| resident(file, mapping.start, mapping.end, way, reading))
+}
+
+/// From this size on, memory that several processes share is read only once.
+const LARGE: u64 = 8 << 20;
+
+/// Adds up the pages from `start` to `end`. `None`: as above.
 pub(super) fn resident(file: &File, start: u64, end: u64, way: Way, reading: &mut Reading) -> Option<Resident> {
     let mut sum = Resident::default();
     let mut pss = 0;
     each_slice(file, start, end, way.sparse, reading, &mut |entries, at, reading| {
-        entries.iter().for_each(|entry| pss += add(*entry, way.sharers, &mut sum, &mut reading.counts));
+        reading.counts.keep(counted_frames(entries));
+        entries.iter().for_each(|entry| pss += add(*entry, way.sharers, &mut sum, &reading.counts));
         let is_full = entries.len() as u64 == SLICE_PAGES && entries.iter().all(|entry| entry & PRESENT != 0);
         if way.may_be_huge && is_full {
             let end = at + SLICE_PAGES * super::page_bytes();
@@ -67,20 +79,19 @@ pub(super) fn resident(file: &File, start: u64, end: u64, way: Way, reading: &mu
 const SHARE: u64 = 4096;
 
 /// Adds one page to the sums. Returns the page's share, in fractions of a byte.
-fn add(entry: u64, sharers: u64, sum: &mut Resident, counts: &mut PageCounts) -> u64 {
+fn add(entry: u64, sharers: u64, sum: &mut Resident, counts: &PageCounts) -> u64 {
     let page = super::page_bytes();
     if entry & PRESENT == 0 {
         sum.swap += if entry & SWAPPED == 0 { 0 } else { page };
         return 0;
     }
-    let mut count = |page: u64| match counts.of(entry & FRAME) {
-        Some(count) => u64::from(count),
-        None => {
+    let sharers = exact_count(entry, |frame| counts.of(frame)).map_or_else(
+        || {
             sum.of_unknown_share += page;
             sharers.max(1)
-        }
-    };
-    let sharers = if entry & EXCLUSIVE == 0 { count(page) } else { 1 };
+        },
+        u64::from,
+    );
     if sharers == 0 {
         return 0;
     }
@@ -88,6 +99,17 @@ fn add(entry: u64, sharers: u64, sum: &mut Resident, counts: &mut PageCounts) ->
     sum.exclusive += if entry & EXCLUSIVE == 0 { 0 } else { page };
     sum.anonymous += if entry & OF_FILE == 0 { page } else { 0 };
     page * SHARE / sharers
+}
+
+/// The number of processes that map a resident page; 0 for a page that is not counted for any. `None`: not known to this user.
+fn exact_count(entry: u64, count: impl Fn(u64) -> Option<u16>) -> Option<u16> {
+    if entry & EXCLUSIVE == 0 { count(entry & FRAME) } else { Some(1) }
+}
+
+/// The frames of resident pages whose counts the entries do not tell.
+fn counted_frames(entries: &[u64]) -> impl Iterator<Item = u64> {
+    let is_counted = |entry: &&u64| *entry & PRESENT != 0 && *entry & EXCLUSIVE == 0;
+    entries.iter().filter(is_counted).map(|entry| entry & FRAME)
 }
 
 /// Removes the page of zeros, which pagemap shows as resident, and which the kernel does not count.

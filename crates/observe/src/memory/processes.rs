@@ -7,6 +7,7 @@ use super::target::Target;
 use super::{collations, contexts, elf, glibc, mappings};
 use crate::process::title_role;
 use capability::Flavour;
+use host::pause_point;
 use host::process::{Identity, descendants, server_program};
 use ledger::{HeapWalk, Mapping, ProcessSeen};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,7 @@ pub(super) fn read(
     let others = others.into_iter().filter(|it| *it != first);
     let mut seen: Vec<ProcessSeen> =
         [first].into_iter().chain(others).filter_map(|it| look(it, first, flavour, reading)).collect();
+    pause_point("the status of all processes was read");
     if !reading.options.lightly {
         deepen(&mut seen, flavour, known.of(first), reading);
         leave_out_the_ended(&mut seen, first, reading);
@@ -139,26 +141,38 @@ impl<'a> Family<'a> {
     }
 }
 
-/// Reads mappings, heaps and contexts of one process after the other, while the budget lasts.
+/// Reads mappings, heaps and contexts of one process after the other, while the budget lasts, and until the others are well known from those.
 fn deepen(seen: &mut [ProcessSeen], flavour: Option<Flavour>, known: &mut Known, reading: &mut Reading) {
     let mut family = Family::of(seen, flavour, known);
-    let (mut dearest_us, mut left_out) = (0, 0_u32);
-    let in_any_case = in_any_case(seen, reading);
-    for (nth, at) in in_turn(seen).into_iter().enumerate() {
-        let Some(process) = seen.get_mut(at) else { continue };
-        // no further process is begun if it may exceed the budget
-        if nth >= in_any_case && !reading.admits_another(dearest_us) {
-            left_out += 1;
-            continue;
+    let mut dearest_us = 0;
+    let (in_any_case, turns) = (in_any_case(seen, reading), in_turn(seen));
+    for (nth, at) in turns.iter().enumerate() {
+        if nth >= in_any_case
+            && let Some((why, remedy)) = why_no_more(seen, dearest_us, reading)
+        {
+            let what = format!("mappings of {} of {} processes", turns.len() - nth, family.count);
+            return reading.missing(what, why, Some(&remedy));
         }
+        let Some(process) = seen.get_mut(*at) else { continue };
         let began = reading.used_us();
         read_into(process, &mut family, reading);
         dearest_us = dearest_us.max(reading.used_us() - began);
     }
-    if left_out > 0 {
-        let what = format!("mappings of {left_out} of {} processes", family.count);
-        reading.missing(what, "they would hold the server longer than the budget admits", Some("--deep"));
+}
+
+/// Why no further process is read, and what would read it, in words. `dearest_us`: how long the process that took longest was held.
+fn why_no_more(seen: &[ProcessSeen], dearest_us: u64, reading: &Reading) -> Option<(&'static str, String)> {
+    let remedy = reading.remedy();
+    if !reading.admits_another(dearest_us) {
+        return Some(match reading.options.others_us {
+            Some(_) => {
+                ("to read them would cost more than the budget admits", format!("a longer interval, or {remedy}"))
+            }
+            None => ("they would hold the server longer than the budget admits", remedy.to_owned()),
+        });
     }
+    let is_enough = !reading.options.deep && ledger::is_enough(seen);
+    is_enough.then(|| ("others of their roles were read, and tell their sizes well enough", remedy.to_owned()))
 }
 
 /// Leaves out sessions that ended during the reading. Their memory is free again: an estimate from similar processes would count memory that nobody
@@ -172,11 +186,12 @@ fn leave_out_the_ended(seen: &mut Vec<ProcessSeen>, first: Identity, reading: &m
     }
 }
 
-/// The number of processes that are read in detail even on a busy host: one of each role, because the others are estimated from it. In repeated
-/// readings only the server's first process, because the budget of each reading is small.
+/// The number of processes that are read in detail even on a busy host: three of each role, because the others are estimated from them, and one
+/// alone does not tell how much they differ. In repeated readings only the server's first process, because the budget of each reading is small.
 fn in_any_case(seen: &[ProcessSeen], reading: &Reading) -> usize {
-    let roles: BTreeSet<&str> = seen.iter().map(|process| process.role.as_str()).collect();
-    if reading.options.others_us.is_some() { 1 } else { roles.len() }
+    let mut of_role: BTreeMap<&str, usize> = BTreeMap::new();
+    seen.iter().for_each(|process| *of_role.entry(&process.role).or_default() += 1);
+    if reading.options.others_us.is_some() { 1 } else { of_role.values().map(|count| count.min(&3)).sum() }
 }
 
 /// The order of reading: one process of each role, in the order of their start; then one more of each role, and so on. The processes of a role are
@@ -206,6 +221,7 @@ fn all_over(members: &[usize]) -> Vec<usize> {
 fn read_into(process: &mut ProcessSeen, family: &mut Family<'_>, reading: &mut Reading) {
     let Some(mut target) = Target::open(process, reading) else { return };
     let Some(found) = mappings::read(&mut target, &process.status, family.count, reading) else { return };
+    pause_point("the mappings of a process were read");
     if family.exact.insert(process.role.clone()) || reading.options.deep {
         process.rollup = mappings::rollup(&target, &process.status, family.count, reading);
     }
@@ -269,6 +285,27 @@ mod tests {
         assert_eq!(in_turn(&seen), [0, 1, 3, 2]);
         assert_eq!(all_over(&[10, 11, 12, 13, 14, 15, 16]), [10, 14, 12, 16, 11, 15, 13]);
         assert!(all_over(&[]).is_empty());
+        let many: Vec<ProcessSeen> = ["a"; 5].into_iter().chain(["b"]).map(of).collect();
+        let told = |others_us| {
+            in_any_case(&many, &Reading::begin(super::super::Options { others_us, ..super::super::Options::default() }))
+        };
+        assert_eq!((told(None), told(Some(10))), (4, 1), "three of the one role, and all of the other");
+    }
+
+    #[test]
+    fn no_further_process_is_read_without_a_reason() {
+        let options = |deep, others_us| super::super::Options { deep, others_us, ..super::super::Options::default() };
+        let why = |seen: &[ProcessSeen], dearest_us, options| why_no_more(seen, dearest_us, &Reading::begin(options));
+        let unread = ProcessSeen { status: [("VmRSS".into(), 4096)].into(), ..ProcessSeen::default() };
+        let read = ProcessSeen { rollup: Some([("Pss".into(), 4096)].into()), ..unread.clone() };
+        let (one, hour_us) = (std::slice::from_ref(&unread), Some(3_600_000_000));
+        assert_eq!(why(one, 0, options(false, None)), None);
+        let budget = why(one, u64::MAX / 2, options(false, hour_us));
+        assert!(budget.is_some_and(|(why, remedy)| why.contains("budget") && remedy.contains("a longer interval")));
+        let alike = [vec![read; 100], vec![unread.clone()]].concat();
+        let enough = why(&alike, 0, options(false, hour_us));
+        assert!(enough.is_some_and(|(why, remedy)| why.contains("well enough") && !remedy.contains("interval")));
+        assert_eq!(why(&alike, 0, options(true, None)), None, "--deep reads all");
     }
 
     #[test]

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Repeated inventories of one server, as snapshots, from which `ledger` makes accounts later.
 
+use super::budget::{self, Cost};
 use super::processes::Known;
 use super::{ALL_US, Options, inventory_of_known};
 use crate::{Collector, Error, Pace, Reader, Reopening};
 use capability::Flavour;
 use evidence::{Format, INVENTORY};
+use host::clock::thread_cpu_time;
 use host::process::Identity;
 use ledger::Inventory;
 use std::time::Duration;
 
-/// The target is held for at most one part in this many of the interval.
-const SHARE: u32 = 100;
-
 /// Reads inventories of one server. Each reading adds one snapshot, with an [`Inventory`] as JSON.
 ///
-/// Its budget is a hundredth of the interval, for the time in which the server's processes are held. When two readings in a row hold them longer, the
-/// interval is doubled until they fit; when they hold them for much less, it is halved again. Of many processes it reads as many in detail as fit.
+/// Its budget is a hundredth of the interval: for the time in which the server's processes are held and the server answers questions, and for the CPU
+/// time of the reader. When two readings in a row cost more, the interval is doubled until they fit; when they cost much less, it is halved again. Of
+/// many processes it reads as many in detail as fit.
 pub struct InventoryReader {
     first: Identity,
     flavour: Option<Flavour>,
@@ -25,9 +25,11 @@ pub struct InventoryReader {
     asked: Duration,
     /// The requested interval, or two, four, ... times as long.
     interval: Duration,
+    /// The cost for which the interval was last changed.
+    why: Cost,
     known: Known,
-    /// How long the last reading but one, and the last one, held the processes.
-    held_us: [u64; 2],
+    /// The cost of the last reading but one, and of the last one.
+    costs: [Cost; 2],
 }
 
 impl InventoryReader {
@@ -40,8 +42,9 @@ impl InventoryReader {
             connection: None,
             asked: interval,
             interval,
+            why: Cost::default(),
             known: Known::default(),
-            held_us: [0; 2],
+            costs: [Cost::default(); 2],
         }
     }
 
@@ -62,20 +65,24 @@ impl InventoryReader {
     /// [`Error::Gone`]: the process has ended, even if a later process has its number.
     pub fn inventory(&mut self) -> Result<Inventory, Error> {
         let Identity { pid, start_time } = self.first;
-        let options = Options { others_us: Some(self.budget_us()), ..Options::default() };
+        let began = thread_cpu_time();
+        let options = Options { others_us: Some(self.others_us()), ..Options::default() };
         let connection = self.connection.as_mut();
         let seen = inventory_of_known(Some(pid), self.flavour, connection, &options, &mut self.known);
         let is_it = seen.processes.first().is_some_and(|process| process.started_ticks == start_time);
         if !is_it || !self.first.is_alive() {
             return Err(Error::Gone { pid });
         }
-        let held_us = seen.probes.iter().map(|probe| probe.held_us).sum();
-        self.held_us = [self.held_us[1], held_us];
-        Ok(Inventory { version: self.version.clone(), ..seen })
+        let cost = Cost::of(&seen.probes, thread_cpu_time().saturating_sub(began));
+        self.costs = [self.costs[1], cost];
+        let interval = budget::told(self.asked, self.interval, self.why);
+        Ok(Inventory { version: self.version.clone(), interval: Some(interval), ..seen })
     }
 
-    fn budget_us(&self) -> u64 {
-        let us = (self.interval / SHARE).as_micros();
+    /// The part of the budget for processes that are read in detail: half of it. The server's answers, and the reader's work with what it has read,
+    /// need the rest. If there were no rest, the interval would grow with each reading.
+    fn others_us(&self) -> u64 {
+        let us = (budget::granted(self.interval) / 2).as_micros();
         u64::try_from(us).unwrap_or(u64::MAX).min(ALL_US)
     }
 }
@@ -86,8 +93,10 @@ impl Reader for InventoryReader {
     }
 
     fn read(&mut self, into: &mut Collector) -> Result<(), Error> {
+        let began = thread_cpu_time();
         let content = serde_json::to_string(&self.inventory()?).map_err(|source| Error::Json { source })?;
         into.snapshot(INVENTORY, "", Format::Json, content);
+        self.costs[1].cpu = thread_cpu_time().saturating_sub(began);
         Ok(())
     }
 
@@ -95,25 +104,14 @@ impl Reader for InventoryReader {
         Some(self.interval)
     }
 
-    /// Uses the shorter time of two readings: a single wait of this thread for a CPU says nothing about the server.
     fn pace(&mut self) -> Option<Pace> {
-        let held = Duration::from_micros(self.held_us[0].min(self.held_us[1]));
-        let before = self.interval;
-        while held * SHARE > self.interval {
-            self.interval *= 2;
-        }
-        // the interval is shortened only if there is much room: otherwise it would change back and forth
-        if self.interval > self.asked && held * SHARE * 4 <= self.interval {
-            self.interval /= 2;
-        }
-        if self.interval == before {
+        let cost = self.costs[1].or_cheaper(self.costs[0]);
+        let next = budget::next(self.asked, self.interval, cost);
+        if next == self.interval {
             return Some(Pace::AsBefore);
         }
-        let (held, every) = (held.as_secs_f64() * 1e3, self.interval.as_secs_f64());
-        let why = "a hundredth of the interval is granted";
-        Some(Pace::Changed(format!(
-            "a reading held the server for {held:.1} ms, and {why}; from here on it is read every {every:.1} s"
-        )))
+        (self.interval, self.why) = (next, cost);
+        Some(Pace::Changed(budget::changed(self.asked, next, cost)))
     }
 }
 
@@ -128,21 +126,36 @@ mod tests {
     #[test]
     fn the_interval_is_stretched_until_the_readings_fit() {
         let mut reader = own(Duration::from_secs(1));
-        let mut after = |held_us| {
-            reader.held_us = [reader.held_us[1], held_us];
-            (reader.pace(), reader.interval, reader.budget_us())
+        let mut after = |answered_ms| {
+            let cost = Cost { answered: Duration::from_millis(answered_ms), ..Cost::default() };
+            reader.costs = [reader.costs[1], cost];
+            (reader.pace(), reader.interval.as_secs(), reader.others_us())
         };
-        let same = |seconds: u64| (Some(Pace::AsBefore), Duration::from_secs(seconds), (seconds * 10_000).min(ALL_US));
-        assert_eq!(after(10_000), same(1));
-        assert_eq!(after(2_000_000), same(1), "once may be chance");
-        assert_eq!(after(9_000), same(1));
-        assert_eq!(after(25_000), same(1));
-        let (pace, interval, budget_us) = after(31_000);
-        let why = "a reading held the server for 25.0 ms, and a hundredth of the interval is granted; from here on it is read every 4.0 s";
-        assert_eq!((pace, interval, budget_us), (Some(Pace::Changed(why.into())), Duration::from_secs(4), 40_000));
-        assert_eq!(after(40_000), same(4));
-        let intervals = [30_000, 10_000, 9_000, 9_000, 5_000, 1_000, 1_000].map(|held_us| after(held_us).1.as_secs());
-        assert_eq!(intervals, [4, 2, 2, 2, 1, 1, 1], "shorter again, and not shorter than asked");
+        let same = (Some(Pace::AsBefore), 1, 5000);
+        assert_eq!(after(10), same);
+        assert_eq!(after(2000), same, "once may be chance");
+        assert_eq!([after(9), after(25)], [same.clone(), same]);
+        let (pace, seconds, others_us) = after(31);
+        let is_told = |pace| matches!(pace, Some(Pace::Changed(why)) if why.contains("its questions took 25.0 ms"));
+        assert!((seconds, others_us) == (4, 20_000) && is_told(pace), "{seconds} {others_us}");
+        let seconds = [40, 30, 10, 9, 9, 5, 1, 1].map(|answered_ms| after(answered_ms).1);
+        assert_eq!(seconds, [4, 4, 2, 2, 2, 1, 1, 1], "shorter again, and not shorter than asked");
+    }
+
+    #[test]
+    fn each_inventory_tells_the_interval_that_was_asked_and_the_one_that_it_got() {
+        let mut reader = own(Duration::from_millis(100));
+        let mut read = || {
+            let seen = reader.inventory().unwrap();
+            assert!(reader.costs[1].cpu > Duration::ZERO);
+            reader.costs = [Cost { cpu: Duration::from_millis(3), ..Cost::default() }; 2];
+            reader.pace();
+            seen.interval.unwrap()
+        };
+        let (first, second) = (read(), read());
+        assert_eq!((first.asked_us, first.got_us, first.why), (100_000, 100_000, None));
+        assert_eq!((second.asked_us, second.got_us), (100_000, 400_000));
+        assert!(second.why.is_some_and(|why| why.ends_with("used 3.0 ms of CPU time")));
     }
 
     #[test]

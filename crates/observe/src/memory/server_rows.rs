@@ -12,7 +12,7 @@ pub use huge_pages::huge_page_settings;
 use super::reading::Reading;
 use crate::server::Query;
 use capability::Flavour;
-use ledger::ServerSeen;
+use ledger::{Probe, ServerSeen};
 use std::collections::BTreeMap;
 
 pub(super) type Row = Vec<Option<String>>;
@@ -59,14 +59,10 @@ impl Asking<'_> {
         if self.is_silent {
             return Err(Unanswered::Silent);
         }
-        self.reading.count("sql");
-        self.connection.rows(sql).map_err(|error| match error.downcast_ref() {
-            Some(load::Error::Server { .. }) => Unanswered::Refused(error.to_string()),
-            // the closures of tests refuse in this way
-            None if !error.is::<std::io::Error>() && !error.is::<load::Error>() => {
-                Unanswered::Refused(error.to_string())
-            }
-            _ => self.fell_silent(&*error),
+        let connection = &mut self.connection;
+        self.reading.ask(tier, || connection.rows(sql)).map_err(|error| match is_refusal(&*error) {
+            true => Unanswered::Refused(error.to_string()),
+            false => self.fell_silent(&*error),
         })
     }
 
@@ -99,6 +95,22 @@ impl Asking<'_> {
 
     pub(super) fn missing(&mut self, what: &str, why: &str, remedy: Option<&str>) {
         self.reading.missing(what, why, remedy);
+    }
+}
+
+fn tier(answer: &Result<Vec<Row>, Box<dyn std::error::Error + Send + Sync>>) -> &'static str {
+    match answer {
+        Err(error) if !is_refusal(&**error) => Probe::UNANSWERED,
+        Ok(_) | Err(_) => Probe::SQL,
+    }
+}
+
+/// Whether the server has answered, with an error. The closures of tests refuse with plain words.
+fn is_refusal(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    match error.downcast_ref() {
+        Some(load::Error::Server { .. }) => true,
+        Some(_) => false,
+        None => !error.is::<std::io::Error>(),
     }
 }
 

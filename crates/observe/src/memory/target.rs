@@ -3,13 +3,12 @@
 
 use super::pagemap::Presence;
 use super::reading::Reading;
+use crate::rights;
 use host::process::Identity;
 use ledger::{Mapping, ProcessSeen};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
-
-const REMEDY: &str = "run as root or as the server's user";
 
 pub(super) struct Target {
     identity: Identity,
@@ -27,7 +26,7 @@ impl Target {
         match Self::files(identity) {
             Ok(target) if target.is_alive() => Some(target),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                reading.missing("mappings", format!("not for this user: {error}"), Some(REMEDY));
+                reading.missing("mappings", format!("not for this user: {error}"), Some(rights::for_mappings()));
                 None
             }
             Ok(_) | Err(_) => {
@@ -76,7 +75,7 @@ impl Target {
     /// Whether its memory may be read; if not, `what` is noted as missing.
     pub(super) fn has_memory(&self, what: &str, reading: &mut Reading) -> bool {
         if self.memory.is_none() {
-            reading.missing(what, "its memory is not for this user to read", Some(REMEDY));
+            reading.missing(what, "its memory is not for this user to read", Some(rights::for_mappings()));
         }
         self.memory.is_some()
     }

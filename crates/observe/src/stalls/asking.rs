@@ -60,12 +60,11 @@ impl Asking<'_> {
                 Ok(rows) if !rows.is_empty() || what != "sessions" || nth + 1 == sources.len() => {
                     self.memory.taken.insert(what, Some(nth));
                     if !source.is_enough {
-                        let why = "the server does not say which thread a connection has".to_owned();
-                        self.missing("which thread is whose", why, Some("performance_schema=ON at the server's start"));
+                        self.thread_is_unknown(&why);
                     }
                     return Some(rows);
                 }
-                Ok(_) => {}
+                Ok(_) => why.clear(),
                 Err(Some(refusal)) => why = refusal,
                 Err(None) => return None,
             }
@@ -75,12 +74,23 @@ impl Asking<'_> {
         None
     }
 
+    /// `refusal`: of the statement that would have told it; empty where the server has no rows there.
+    fn thread_is_unknown(&mut self, refusal: &str) {
+        let why = "the server does not say which thread a connection has";
+        let (why, remedy) = match right_for(refusal) {
+            Some(right) => (format!("{why}: {refusal}"), right),
+            None => (why.to_owned(), "performance_schema=ON at the server's start"),
+        };
+        self.missing("which thread is whose", why, Some(remedy));
+    }
+
     /// `None`: the server refused, or the connection was lost.
     pub(super) fn rows(&mut self, what: &str, sql: &str) -> Option<Vec<Row>> {
         match self.ask(sql) {
             Ok(rows) => Some(rows),
             Err(Some(refusal)) => {
-                self.missing(what, refusal, None);
+                let remedy = right_for(&refusal);
+                self.missing(what, refusal, remedy);
                 None
             }
             Err(None) => None,
@@ -114,6 +124,17 @@ impl Asking<'_> {
     }
 }
 
+/// The right that an account lacks, by the number of the error with which MySQL and MariaDB refuse.
+fn right_for(refusal: &str) -> Option<&'static str> {
+    if refusal.contains("1227: ") {
+        Some("GRANT PROCESS ON *.*")
+    } else if refusal.contains("1142: ") {
+        Some("GRANT SELECT ON performance_schema.*")
+    } else {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,5 +164,25 @@ mod tests {
         assert_eq!(asked, ["SELECT new", "SELECT old", "SELECT nothing", "SELECT old", "SELECT nothing"]);
         let told: Vec<&str> = memory.missing.iter().map(|missing| missing.what.as_str()).collect();
         assert_eq!((told, memory.statements), (vec!["which thread is whose", "more"], 5));
+    }
+
+    #[test]
+    fn what_would_help_depends_on_why_the_server_does_not_tell() {
+        let remedies = |refusal: Option<&'static str>| {
+            let mut memory = Memory::default();
+            let mut server = move |sql: &str| match (sql, refusal) {
+                ("SELECT old", _) => Ok(vec![vec![Some("7".to_owned())]]),
+                (_, None) => Ok(Vec::new()),
+                (_, Some(refusal)) => Err(refusal.to_owned()),
+            };
+            let mut asking = Asking { connection: &mut server, memory: &mut memory, lost: None };
+            asking.first_of("sessions", &WAYS, "help");
+            asking.rows("more", "SELECT more");
+            memory.missing.into_iter().map(|missing| missing.remedy.unwrap_or_default()).collect::<Vec<_>>()
+        };
+        let (select, process) = ("GRANT SELECT ON performance_schema.*", "GRANT PROCESS ON *.*");
+        assert_eq!(remedies(Some("the server answered 1142: SELECT command denied")), [select, select]);
+        assert_eq!(remedies(Some("the server answered 1227: Access denied")), [process, process]);
+        assert_eq!(remedies(None), ["performance_schema=ON at the server's start"]);
     }
 }

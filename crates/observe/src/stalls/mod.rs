@@ -212,6 +212,7 @@ impl Watcher {
         watcher.sweep();
         watcher.ask(Question { sessions: true, locks: true, counters: true });
         watcher.take_answers(PATIENCE);
+        watcher.pacer.begin();
         Ok(watcher)
     }
 
@@ -269,6 +270,7 @@ impl Watcher {
             sweeps_late: self.pacer.late(),
             interval_us: self.pacer.interval_us(),
             interval_p50_us: self.pacer.median_us(),
+            interval_max_us: self.pacer.longest_us(),
             hits: self.probing.as_ref().map_or(0, |it| it.hits),
             hits_lost: self.probing.as_ref().map_or(0, Probing::lost),
             hits_cpu_us: self.probing.as_ref().map_or(0, |it| micros(it.cpu)),

@@ -58,8 +58,11 @@ pub(super) fn sessions(asking: &mut Asking<'_>, with_locks: bool) -> Option<Vec<
         asking.first_of("sessions", &SESSIONS, "PROCESS on the whole server shows the connections of all accounts")?;
     let mut sessions: Vec<Session> = rows.iter().filter_map(session).collect();
     if with_locks {
-        let waits =
-            asking.first_of("locks of rows", &LOCKS, "GRANT PROCESS ON *.* lets an account see InnoDB's transactions");
+        let waits = asking.first_of(
+            "locks of rows, and what the connections of other accounts do",
+            &LOCKS,
+            "GRANT PROCESS ON *.* lets an account see InnoDB's transactions and all connections",
+        );
         for wait in waits.unwrap_or_default() {
             let Some(waiter) = wait.number(0) else { continue };
             if let Some(session) = sessions.iter_mut().find(|it| it.connection == waiter) {

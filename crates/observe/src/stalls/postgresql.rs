@@ -4,12 +4,14 @@
 use super::asking::{Asking, Row, Source};
 use ::stalls::watch::{Says, Session};
 
+/// Of another account's connection, a role without `pg_read_all_stats` sees the database, but neither the kind of the backend nor its state.
 /// `pg_blocking_pids` reads the table of locks, so it is called only for backends that wait for a lock.
 const SESSIONS: [Source; 1] = [Source {
     sql: "SELECT pid, state, wait_event_type, wait_event, left(query, 1024), \
           CASE WHEN wait_event_type = 'Lock' THEN array_to_string(pg_blocking_pids(pid), ' ') END, \
           (extract(epoch FROM clock_timestamp() - query_start) * 1000000)::bigint \
-          FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'",
+          FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
+          AND (backend_type = 'client backend' OR backend_type IS NULL AND datid IS NOT NULL)",
     is_enough: true,
 }];
 

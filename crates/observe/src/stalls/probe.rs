@@ -186,13 +186,9 @@ mod tests {
     fn the_place_of_a_function_in_the_file_is_where_it_is_loaded_from() {
         let loaded = wringer_observe_probed_function as extern "C" fn() -> u32 as usize as u64;
         let maps = std::fs::read_to_string("/proc/self/maps").expect("our own");
-        let expected = maps.lines().find_map(|line| {
-            let mut words = line.split_ascii_whitespace();
-            let number = |text: &str| u64::from_str_radix(text, 16).ok();
-            let (from, to) = words.next()?.split_once('-')?;
-            let (from, to, offset) = (number(from)?, number(to)?, number(words.nth(1)?)?);
-            (from..to).contains(&loaded).then_some(loaded - from + offset)
-        });
+        let expected = ledger::mapping::mappings(&maps)
+            .into_iter()
+            .find_map(|it| (it.start..it.end).contains(&loaded).then_some(loaded - it.start + it.offset));
         let found =
             place(std::process::id(), Path::new("/proc/self/exe"), &function("wringer_observe_probed_function"));
         assert_eq!(found.ok(), expected);

@@ -53,11 +53,10 @@ impl Threads {
                 missing.push(Missing {
                     what: "the system calls in which the server's threads wait".into(),
                     why: format!("/proc/{pid}/syscall: {error}"),
-                    remedy: Some(
-                        "root, or the server's own user where kernel.yama.ptrace_scope is 0; until then `wchan` tells \
-                        most, but not the sleeps of XtraDB 5.6 (free_list_backoff)"
-                            .into(),
-                    ),
+                    remedy: Some(format!(
+                        "{}; until then `wchan` tells most, but not the sleeps of XtraDB 5.6 (free_list_backoff)",
+                        crate::rights::for_system_calls()
+                    )),
                 });
                 true
             }

@@ -35,6 +35,8 @@ pub(super) struct Step {
     pub(super) label: String,
     /// The text that appears when the mouse rests on a point.
     pub(super) name: String,
+    /// No line goes from the step before to this one.
+    pub(super) is_apart: bool,
 }
 
 pub(super) struct Line {
@@ -83,6 +85,7 @@ impl Chart<'_> {
                 Text((self.shown)(value))
             )?;
         }
+        self.borders(out)?;
         self.names_of_steps(is_angled, height, out)?;
         self.lines.iter().try_for_each(|line| self.line(line, &y, out))?;
         writeln!(out, "</svg></div></figure>")
@@ -90,6 +93,21 @@ impl Chart<'_> {
 
     fn x(&self, step: usize) -> f64 {
         LEFT + (step as f64 + 0.5) / self.steps.len().max(1) as f64 * (WIDTH - LEFT - RIGHT)
+    }
+
+    /// A line down the plot ahead of each step that stands apart.
+    fn borders(&self, out: &mut dyn Write) -> io::Result<()> {
+        let apart = (1..self.steps.len()).filter(|step| self.is_apart(step - 1, *step));
+        for step in apart {
+            let (x, bottom) = (f64::midpoint(self.x(step - 1), self.x(step)), TOP + PLOT);
+            writeln!(out, "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/>")?;
+        }
+        Ok(())
+    }
+
+    /// Whether no line goes from one step to a later one.
+    fn is_apart(&self, from: usize, to: usize) -> bool {
+        self.steps.get(from + 1..=to).is_some_and(|steps| steps.iter().any(|step| step.is_apart))
     }
 
     fn names_of_steps(&self, is_angled: bool, height: f64, out: &mut dyn Write) -> io::Result<()> {
@@ -109,9 +127,12 @@ impl Chart<'_> {
 
     fn line(&self, line: &Line, y: &dyn Fn(f64) -> f64, out: &mut dyn Write) -> io::Result<()> {
         let (colour, dash) = (line.colour % COLOURS, dash(line.colour));
-        let at = |point: &Point| format!("{:.1} {:.1}", self.x(point.step), y(point.typical));
-        let path: Vec<String> = line.points.iter().map(at).collect();
-        writeln!(out, "<path class=\"line s{colour} {dash}\" d=\"M{}\"/>", path.join("L"))?;
+        let at = |letter: char, point: &Point| format!("{letter}{:.1} {:.1}", self.x(point.step), y(point.typical));
+        let first = line.points.iter().take(1).map(|point| at('M', point));
+        let pairs = line.points.iter().zip(line.points.iter().skip(1));
+        let others = pairs.map(|(from, to)| at(if self.is_apart(from.step, to.step) { 'M' } else { 'L' }, to));
+        let path: String = first.chain(others).collect();
+        writeln!(out, "<path class=\"line s{colour} {dash}\" d=\"{path}\"/>")?;
         for point in &line.points {
             let step = self.steps.get(point.step).map_or("", |step| step.name.as_str());
             for value in &point.values {

@@ -51,10 +51,14 @@ impl<'a> Group<'a> {
         found
     }
 
+    /// The loads of a workload, of all cells.
+    pub(super) fn of_workload(&self, workload: &str) -> impl Iterator<Item = &'a Load> {
+        self.cells.iter().flat_map(|cell| &cell.loads).filter(move |load| load.workload == workload)
+    }
+
     /// The numbers of threads that a workload was run with, from the lowest to the highest.
     pub(super) fn ladder(&self, workload: &str) -> Vec<u32> {
-        let of_workload = self.cells.iter().flat_map(|cell| &cell.loads).filter(|load| load.workload == workload);
-        let mut threads: Vec<u32> = of_workload.map(|load| load.threads).collect();
+        let mut threads: Vec<u32> = self.of_workload(workload).map(|load| load.threads).collect();
         threads.sort_unstable();
         threads.dedup();
         threads

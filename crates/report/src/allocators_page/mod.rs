@@ -6,6 +6,7 @@
 
 mod chart;
 mod groups;
+mod longest;
 mod tables;
 
 use crate::html::{Text, head};
@@ -13,10 +14,17 @@ use crate::show;
 use allocators::{Cell, Comparison, Recommendation};
 use chart::{Chart, Line, Point, Step};
 use groups::{Group, groups, mallocs};
+use longest::Course;
 use std::io::{self, Write};
 use verdict::typical;
 
 const PAGE_STYLE: &str = include_str!("../../assets/allocators.css");
+
+const LONGEST_HELP: &str = "<details class=\"help\"><summary>How to read the longest response times</summary><p>The loads of the ladder stand side by side; each begins \
+     above its number of <b>threads</b>, and its time runs to the right. Each point is the longest response time of one cell among the transactions that \
+     ended in one <b>second</b>; of loads with many seconds, in several seconds, which the point tells under the mouse. A second in which no transaction \
+     ended has no point: who waited then is in a later one. A few high points that the 99th percentile does not show are single waits: for a lock of the \
+     malloc, or for memory that it takes from the kernel or gives back.</p></details>";
 
 /// One comparison of mallocs.
 #[derive(Debug)]
@@ -102,12 +110,16 @@ fn threads(page: &AllocatorsPage<'_>, groups: &[Group<'_>], out: &mut dyn Write)
     writeln!(
         out,
         "<section id=\"threads\"><h2>Over the ladder of threads</h2>\n<p class=\"lead\">Each point is one cell: one life of the server. A line goes through the \
-         geometric means. A cell in which something other than what was asked for was in force is left out.</p>"
+         geometric means. A cell in which something other than what was asked for was in force is left out.</p>\n{LONGEST_HELP}"
     )?;
     for group in groups {
         for workload in group.workloads() {
             let ladder = group.ladder(workload);
-            let step = |threads: &u32| Step { label: threads.to_string(), name: format!("{threads} threads") };
+            let step = |threads: &u32| Step {
+                label: threads.to_string(),
+                name: format!("{threads} threads"),
+                is_apart: false,
+            };
             let steps: Vec<Step> = ladder.iter().map(step).collect();
             let title = |figure: &str| format!("{workload}{}: {figure}", group.suffix());
             for (figure, is_time) in [("transactions a second", false), ("99th percentile of the response time", true)]
@@ -126,9 +138,19 @@ fn threads(page: &AllocatorsPage<'_>, groups: &[Group<'_>], out: &mut dyn Write)
                     Chart { title: title(figure), steps: &steps, of_steps: "threads", shown, is_bytes: false, lines };
                 chart.write(out)?;
             }
+            over_time(page, group, workload, out)?;
         }
     }
     writeln!(out, "</section>")
+}
+
+/// The longest response time in each second of the loads.
+fn over_time(page: &AllocatorsPage<'_>, group: &Group<'_>, workload: &str, out: &mut dyn Write) -> io::Result<()> {
+    let course = Course::of(group, workload);
+    let title = format!("{workload}{}: longest response time, second by second", group.suffix());
+    let (steps, lines) = (course.steps(), lines(page, |malloc| course.values(malloc)));
+    let of_steps = "threads, and the time of each load";
+    Chart { title, steps: &steps, of_steps, shown: show::micros, is_bytes: false, lines }.write(out)
 }
 
 /// Resident memory, and the memory that the server had asked for, at each mark of the cycle.
@@ -170,7 +192,7 @@ fn step(marks: &[(String, String)], place: usize) -> Option<Step> {
         _ => "",
     };
     let when = if mark == "idle" { "at the end of the rest" } else { mark };
-    Some(Step { label: label.to_owned(), name: format!("{arm}, {when}") })
+    Some(Step { label: label.to_owned(), name: format!("{arm}, {when}"), is_apart: false })
 }
 
 /// One line for each malloc that has values. A malloc has the same colour on the whole page.

@@ -78,8 +78,8 @@ fn place(thp: Option<&str>, cpus: Option<&str>) -> String {
 pub(super) fn cells(page: &AllocatorsPage<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
-        "<section id=\"cells\"><h2>Cells</h2>\n<p class=\"lead\">\"Kept\": memory at the end of the rest, less that before the burst.</p>\n\
-         <table class=\"cards\"><thead><tr><th>malloc</th><th class=\"words\">who served</th><th>block</th><th>at the end</th><th>asked for</th>\
+        "<section id=\"cells\"><h2>Cells</h2>\n<p class=\"lead\">\"Kept\": memory at the end of the rest, less that before the burst. Arenas: the parts of the malloc's heap, at most.</p>\n\
+         <table class=\"cards\"><thead><tr><th>malloc</th><th class=\"words\">who served</th><th>block</th><th>arenas</th><th>at the end</th><th>asked for</th>\
          <th>kept</th><th class=\"words\">came to</th></tr></thead><tbody>"
     )?;
     for cell in page.cells {
@@ -88,12 +88,13 @@ pub(super) fn cells(page: &AllocatorsPage<'_>, out: &mut dyn Write) -> io::Resul
         let kept = cell.retained_bytes.map_or_else(|| NOTHING.to_owned(), |it| show::bytes(it as f64));
         writeln!(
             out,
-            "<tr><th>{}{}</th><td class=\"words\" data-label=\"who served\">{}</td><td data-label=\"block\">{}</td><td data-label=\"at the end\">{}</td>\
+            "<tr><th>{}{}</th><td class=\"words\" data-label=\"who served\">{}</td><td data-label=\"block\">{}</td><td data-label=\"arenas\">{}</td><td data-label=\"at the end\">{}</td>\
              <td data-label=\"asked for\">{}</td><td data-label=\"kept\">{kept}</td><td class=\"words\" data-label=\"came to\">{}</td></tr>",
             Text(&cell.malloc),
             place(cell.thp.as_deref(), cell.cpus.as_deref()),
             Text(cell.serving.as_deref().unwrap_or(NOTHING)),
             cell.block,
+            cell.arenas.map_or_else(|| NOTHING.to_owned(), |count| count.to_string()),
             bytes(idle.and_then(|it| it.rss_bytes)),
             bytes(idle.and_then(|it| it.asked_bytes)),
             Text(came_to(cell)),

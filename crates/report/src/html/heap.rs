@@ -4,11 +4,12 @@
 use super::escape::{Json, Text};
 use super::section::figure;
 use super::{CHART, MEMORY_STYLE, head};
-use crate::heap_page::{HeapPage, HeapProfile, shortened};
+use crate::heap_page::{HeapPage, HeapProfile, heap_without_growth, shortened};
 use crate::show;
 use heap::{Growth, TimeUnit};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use units::counted;
 
 const STYLE: &str = include_str!("../../assets/heap.css");
 const SCRIPT: &str = include_str!("../../assets/heap.js");
@@ -25,7 +26,7 @@ const FLAME_HELP: &str = "<p>Each box is a function, below the one that <b>calle
      as the page; <b>Escape</b>, or the button, shows all. What is below a thousandth of the heap is left out.</p>";
 
 const GROWTH_HELP: &str = "<p>Functions are the same by their names, at whatever address. <b>At least</b> and <b>at most</b> take into account what the profiler hides below its \
-     threshold: it may have been of any function. The callers are those of the largest path. <code>wringer heap show FILE</code> has all functions; \
+     threshold: it may have been of any function. Functions that neither grew nor shrank are only counted. The callers are those of the largest path. <code>wringer heap show FILE</code> has all functions; \
      <code>wringer doc heap</code> says more.</p>";
 
 /// Writes the whole page.
@@ -116,19 +117,30 @@ fn growth(profile: &HeapProfile, out: &mut impl Write) -> io::Result<()> {
     let span = format!("from {} to {}", profile.time(first.at), profile.time(last.at));
     let title =
         if profile.held.len() > 1 { format!("What grew, {span}") } else { "What each function holds".to_owned() };
-    writeln!(
-        out,
-        "<section>\n<h2>{}</h2>\n<table class=\"cards\"><thead><tr><th scope=\"col\">Function</th><th scope=\"col\">Growth</th><th scope=\"col\">At least</th>\
-         <th scope=\"col\">At most</th><th scope=\"col\">Before</th><th scope=\"col\">After</th></tr></thead>\n<tbody>",
-        Text(title)
-    )?;
-    profile.growth.iter().take(MOST_ROWS).try_for_each(|it| row(it, out))?;
-    writeln!(out, "</tbody></table>")?;
-    let more = profile.growth.len().saturating_sub(MOST_ROWS);
-    if more > 0 {
-        writeln!(out, "<p class=\"lead\">{more} more functions.</p>")?;
+    writeln!(out, "<section>\n<h2>{}</h2>", Text(title))?;
+    let changed = heap::changed(&profile.growth);
+    if !changed.is_empty() {
+        rows(&changed, out)?;
+    }
+    if let Some(others) = heap_without_growth(&profile.growth) {
+        writeln!(out, "<p class=\"lead\">{others}.</p>")?;
     }
     writeln!(out, "<details class=\"help\"><summary>How to read this</summary>{GROWTH_HELP}</details>\n</section>")
+}
+
+fn rows(grown: &[&Growth], out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "<table class=\"cards\"><thead><tr><th scope=\"col\">Function</th><th scope=\"col\">Growth</th><th scope=\"col\">At least</th>\
+         <th scope=\"col\">At most</th><th scope=\"col\">Before</th><th scope=\"col\">After</th></tr></thead>\n<tbody>"
+    )?;
+    grown.iter().take(MOST_ROWS).try_for_each(|it| row(it, out))?;
+    writeln!(out, "</tbody></table>")?;
+    let more = grown.len().saturating_sub(MOST_ROWS) as u64;
+    if more > 0 {
+        writeln!(out, "<p class=\"lead\">{} grew less, or shrank.</p>", counted(more, "more function"))?;
+    }
+    Ok(())
 }
 
 fn row(growth: &Growth, out: &mut impl Write) -> io::Result<()> {

@@ -5,7 +5,7 @@ use super::{HugePages, MallocStart, Thp, Valgrind, Wrapping};
 use crate::{Error, Sandbox};
 use capability::{Capability, MallocKind, words};
 use std::path::Path;
-use units::Bytes;
+use units::{Bytes, MapsLine};
 
 /// One asked wrapping, and the part of it that is in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,9 +153,9 @@ pub(super) fn maps(pid: u32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default()
 }
 
-/// The path in a line of `/proc/PID/maps`: proc_pid_maps(5).
+/// The path of the file in a line of `/proc/PID/maps`.
 pub(crate) fn mapped(line: &str) -> Option<&Path> {
-    line.find('/').map(|start| Path::new(&line[start..]))
+    MapsLine::parse(line)?.path().map(Path::new)
 }
 
 #[cfg(test)]

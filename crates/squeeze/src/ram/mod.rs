@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Hides RAM from the whole host, by the mechanism that the machine allows.
 //!
-//! | mechanism | what takes the RAM | back when everything of ours is killed |
+//! | mechanism | what takes the RAM | whether the RAM is back when all processes of Wringer are killed |
 //! | --- | --- | --- |
 //! | [`holder`] | a process reserves huge pages without touching them: the kernel takes them off its free lists at mmap(2) (surplus pages, reserved; mm/hugetlb.c, hugetlb_acct_memory). `vm.nr_overcommit_hugepages` is raised only while it reserves | yes |
 //! | `pool` | pages of the huge-page pool, as in article 1: nobody holds them, and any program may take them | no |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Evidence beside samples and answers: how long a query of Wringer's own took that needs nothing (the canary), the entries of victims in the server's slow
-//! log, and which connections are Wringer's own. It is added to a stall before the stall is told.
+//! Evidence beside samples and answers: how long a query of Wringer's own took that needs no data and no lock (the canary), the entries of victims in the
+//! server's slow log, and which connections are Wringer's own. It is added to a stall before the stall is reported.
 
 use super::sample::Session;
 use crate::cause::{Cause, ms};
@@ -69,7 +69,7 @@ impl Beside {
         holders.peek().is_some() && holders.all(|holder| self.own.contains(holder))
     }
 
-    /// How long a stall is held back before it is told, because entries of its victims in the slow log come late.
+    /// How long a stall is held back before it is reported, because entries of its victims in the slow log come late.
     pub(super) fn patience_us(&self) -> u64 {
         if self.has_log { LATE_US } else { 0 }
     }

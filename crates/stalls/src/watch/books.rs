@@ -59,7 +59,7 @@ impl Books {
         self.tries = self.tries.saturating_add(tries);
     }
 
-    /// Adds the tries of a sleep that is too short to be told, but that the server counts.
+    /// Adds the tries of a sleep that is too short to be reported, but that the server counts.
     pub(super) fn short_sleep(&mut self, tries: u64) {
         self.tries = self.tries.saturating_add(tries);
     }

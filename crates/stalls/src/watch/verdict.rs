@@ -30,7 +30,7 @@ pub fn judge(wait: &Wait, around: &Around<'_>) -> Verdict {
     if said.is_all(may_rest) {
         return Verdict::Nothing;
     }
-    if said.most() == Some(Says::AskedToWait) {
+    if was_asked_for(wait, &said) {
         return Verdict::OwnWork;
     }
     if !is_of_one_statement(wait, around) {
@@ -49,6 +49,13 @@ pub fn judge(wait: &Wait, around: &Around<'_>) -> Verdict {
         }
         Way::Queued => named(Cause::Cpu, 0.9, format!("could run for {}, and got no CPU", ms(wait.length_us()))),
     }
+}
+
+/// Whether the statement asked to wait. In a wait for another thread nothing changes: an answer that names no wait is about the moment before or after
+/// it, because begin and end are known to half an interval. In the other waits the system call tells what it is, unless most answers say otherwise.
+fn was_asked_for(wait: &Wait, said: &Said) -> bool {
+    let said = if wait.way == Way::Blocked { said.most_named() } else { said.most() };
+    said == Some(Says::AskedToWait)
 }
 
 /// Whether the wait belongs to one statement. Waits of one statement after another, for the disk or for a CPU, may look like one long wait. The server's
@@ -192,6 +199,12 @@ impl Said {
 
     fn most(&self) -> Option<Says> {
         self.counts.first().map(|(says, _)| *says)
+    }
+
+    /// What was said most often by the answers that name a wait.
+    fn most_named(&self) -> Option<Says> {
+        let names_none = |says| matches!(says, Says::Idle | Says::Busy | Says::Background);
+        self.counts.iter().map(|(says, _)| *says).find(|says| !names_none(*says))
     }
 
     fn of(&self, cause: Cause) -> usize {

@@ -84,6 +84,18 @@ fn what_was_asked_for_and_who_asked_for_nothing_are_no_stalls() {
     }
 }
 
+/// Begin and end of a wait are known to half an interval: an answer may be about the moment before or after it.
+#[test]
+fn one_answer_that_names_what_was_asked_for_counts_more_than_those_that_name_nothing() {
+    let all = [said(Says::Busy), said(Says::AskedToWait), said(Says::Busy)];
+    let of = |way, said: &[Session]| judge(&wait(way, 400_000), &Around { said, ..NOTHING });
+    assert_eq!([of(Way::Blocked, &all[..2]), of(Way::Blocked, &all)], [Verdict::OwnWork, Verdict::OwnWork]);
+    // a read is a read
+    assert!(matches!(of(Way::Reading, &all), Verdict::Stall { cause: Cause::DiskReads, .. }));
+    let lock = [said(Says::AskedToWait), said(Says::RowLock), said(Says::RowLock)];
+    expect(Way::Blocked, &Around { said: &lock, ..NOTHING }, Cause::RowLock);
+}
+
 /// For the server the thread is idle until it is given a CPU and takes its client's request.
 #[test]
 fn who_would_run_and_has_no_cpu_does_not_rest() {

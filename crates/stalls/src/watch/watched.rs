@@ -2,6 +2,7 @@
 //! The result of a watch, as plain data: the shape of the JSON. Stalls, account and classes have the names that `stalls explain` gives them.
 
 use super::sample::{Counters, Missing};
+use crate::cause::ms;
 use crate::explained::{Account, SkippedPart, Source, Stall};
 use serde::Serialize;
 
@@ -44,7 +45,7 @@ pub struct Tier {
     pub tier: &'static str,
     /// Shorter stalls of the causes that this way sees may not be seen.
     pub resolution_us: u64,
-    /// Causes that only this way tells with certainty; empty: all causes that are told.
+    /// The causes that only this way of looking names with certainty. Empty: it is for all causes.
     pub causes: Vec<&'static str>,
     /// Records that the kernel wrote, one at the begin and one at the return of each call; and records for which it had no room.
     pub hits: u64,
@@ -74,9 +75,10 @@ pub struct WatchCost {
     /// How often all threads were looked at; and how often that was a whole interval or more too late.
     pub sweeps: u64,
     pub sweeps_late: u64,
-    /// The time from one sweep to the next: the intended one, and the median.
+    /// The time from one sweep to the next: the intended one, the median, and the longest.
     pub interval_us: u64,
     pub interval_p50_us: u64,
+    pub interval_max_us: u64,
     /// The most threads that were looked at in one sweep.
     pub threads: u64,
     /// Statements that were sent to the server, and how long it took to answer all of them.
@@ -86,6 +88,16 @@ pub struct WatchCost {
     pub hits: u64,
     pub hits_lost: u64,
     pub hits_cpu_us: u64,
+}
+
+impl WatchCost {
+    /// What a reader should know of looks that came late.
+    pub(super) fn note(&self, resolution_us: u64) -> Option<String> {
+        let longest = ms(self.interval_max_us);
+        (self.interval_max_us > resolution_us).then(|| {
+            format!("two looks at the threads were {longest} apart: between them a stall may not have been seen, and a length may be wrong by as much")
+        })
+    }
 }
 
 /// Microseconds in which some task waited.

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 /// The settings of a watch.
 #[derive(Debug, Clone)]
 pub struct Watch {
-    /// The shortest stall that is told, in microseconds.
+    /// The shortest stall that is reported, in microseconds.
     pub least_us: u64,
     /// Whether `innodb_empty_free_list_algorithm` is `backoff` at the beginning; later answers may say otherwise. `None`: nothing says which algorithm the server has.
     pub backoff: Option<bool>,
@@ -58,7 +58,7 @@ pub struct Wants {
 const PATIENCE_US: u64 = 2_000_000;
 /// How long a stall is kept open for victims that end a little later.
 const COMPANY_US: u64 = 100_000;
-/// After this time a stall is told although some thread of it still waits.
+/// After this time a stall is reported although some thread of it still waits.
 const HELD_BACK_US: u64 = 3_000_000;
 /// The time from one question about a wait to the next.
 const AGAIN_US: u64 = 250_000;
@@ -357,7 +357,8 @@ impl Watching {
         let Watch { server, least_us, .. } = self.watch;
         let source = Source { format: Some("watch"), server, least_us };
         let watched = self.books.watched(source, counters, overhead, cost);
-        (last, Watched { resolution_us, tiers, least_free_by_instance, pressure, missing, ..watched })
+        let notes = watched.notes.iter().cloned().chain(cost.note(resolution_us)).collect();
+        (last, Watched { resolution_us, tiers, least_free_by_instance, pressure, missing, notes, ..watched })
     }
 
     fn tiers(&self, resolution_us: u64, cost: &WatchCost) -> Vec<Tier> {

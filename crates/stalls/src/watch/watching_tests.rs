@@ -287,3 +287,13 @@ fn an_algorithm_that_is_set_while_it_watches_names_what_comes_then() {
     let lattice = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
     assert_eq!(watched.account.wait_free_by_stalls, Some(2 * lattice.tries(50_000.0) as u64), "legacy makes no tries");
 }
+
+#[test]
+fn looks_that_came_too_late_to_see_a_stall_are_told() {
+    let notes = |interval_max_us| {
+        let cost = WatchCost { interval_p50_us: STEP_US, interval_max_us, ..WatchCost::default() };
+        watching(false).finish(cost, None, Vec::new()).1.notes
+    };
+    assert_eq!(notes(50_000), Vec::<String>::new());
+    assert!(notes(310_000)[0].contains("310.0 ms apart"), "{:?}", notes(310_000));
+}

@@ -7,12 +7,13 @@ mod show;
 
 use super::examples::text;
 use super::experiment_file::{of_text, read, refused};
-use super::matrix::failure;
+use super::matrix::{failure, open};
 use super::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal::{self, Output};
-use ::allocators::{BURST, Cell, Comparison, Recommendation, Study, comparisons, lines, recommend};
+use ::allocators::{BURST, Cell, Comparison, Recommendation, SHORTEST_BURST, Study, comparisons, lines, recommend};
+use capability::MALLOCS;
 use cells::Runner;
 use experiment::Experiment;
 use host::places::Places;
@@ -25,7 +26,7 @@ use units::Span;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "FILE is an experiment: its server, fill and load are used, its arms are not. Each cell is one life of the server: all tables are read,\n\
-    then oltp_read_only and oltp_point_select run with each number of threads, then a burst of large temporary tables over 24 connections, then a rest.\n\n\
+    then oltp_read_only and oltp_point_select run with each number of threads, then a burst (large temporary tables over 24 connections, and a dump), then a rest.\n\n\
     Examples:\n  \
       # the server, tables and load of `wringer examples mallocs`\n  \
       wringer allocators --to out\n  \
@@ -42,9 +43,9 @@ pub struct Args {
     /// The experiment file [default: that of `wringer examples mallocs`]
     file: Option<PathBuf>,
     /// The mallocs; the first one is the one that the others are compared with
-    #[arg(long, value_delimiter = ',', default_value = "glibc,glibc-trim,jemalloc,jemalloc-background,tcmalloc")]
+    #[arg(long, value_delimiter = ',', default_values = ALL)]
     malloc: Vec<sandbox::Malloc>,
-    /// The ladder: connections of each load
+    /// The numbers of connections; each load is run with each of them
     #[arg(long, value_delimiter = ',', default_value = "8,64", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Vec<u32>,
     /// CPUs of the server, whole cores first; the load gets the others [default: both share all]
@@ -56,15 +57,21 @@ pub struct Args {
     /// How often each cell is run; below 3 there is no verdict
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
-    /// How long each load of the ladder is measured
+    /// How long each load is measured
     #[arg(long, value_name = "TIME", default_value = "10s")]
     time: Span,
+    /// How long the burst may take; on a slow host it needs more
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = burst)]
+    burst: Span,
     /// The rest after the burst
     #[arg(long, value_name = "TIME", default_value = "15s")]
     idle: Span,
     /// How long to wait for a quiet host before each cell; 0s: not at all
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = super::matrix::wait)]
     wait: Span,
+    /// When another process measures on this host, wait until it ends
+    #[arg(long)]
+    in_turn: bool,
     /// Change the host's transparent huge pages even if there is a database that is not Wringer's
     #[arg(long)]
     yes: bool,
@@ -76,6 +83,15 @@ pub struct Args {
     output: Output,
 }
 
+/// The names of all mallocs that have one.
+const ALL: [&str; MALLOCS.len()] = {
+    let (mut names, mut at) = ([""; MALLOCS.len()], 0);
+    while at < names.len() {
+        names[at] = MALLOCS[at].name;
+        at += 1;
+    }
+    names
+};
 /// The file of the result, beside the file of the sweep's state.
 const RESULT: &str = "result.json";
 const REPORT: &str = "report.html";
@@ -85,6 +101,7 @@ const READY: &str = "mallocs";
 pub fn main(args: Args) -> Outcome {
     let (file, text, experiment) = asked_of(args.file.as_deref())?;
     let study = study(&args)?;
+    lab::refuse_connections(experiment.server.flavour, study.connections())?;
     let made = study.matrix(&text, &experiment);
     let matrix = Matrix::parse(&made).map_err(|problems| refused(&file, &made, &problems))?;
     let places = Places::from_environment();
@@ -111,7 +128,7 @@ pub fn main(args: Args) -> Outcome {
         terminal::say("note: fewer than three repeats: there will be figures, and no verdict");
     }
     let stop = signals::install()?;
-    let mut sweep = Sweep::open(&args.to, &plan, &places).map_err(failure)?;
+    let mut sweep = open(&args.to, &plan, &places, args.in_turn.then_some(&*stop))?;
     let mut runner = Runner { cells: &cells, places: &places, stop: stop.clone(), keys: &plan.keys };
     let ended = sweep.run(&mut runner, &Wish { longest_wait: args.wait.0, stop });
     let found = Found::of(&args, &study, &sweep)?;
@@ -178,9 +195,15 @@ fn study(args: &Args) -> Result<Study, Failure> {
         cpus: cpus::split(&args.cpus)?,
         repeat: args.repeat,
         time: args.time,
+        burst: args.burst,
         idle: args.idle,
         seed: 1,
     })
+}
+
+fn burst(text: &str) -> Result<Span, String> {
+    let asked: Span = text.parse().map_err(|error: units::ParseError| error.to_string())?;
+    if asked < SHORTEST_BURST { Err(format!("{SHORTEST_BURST} is the least")) } else { Ok(asked) }
 }
 
 /// The malloc as an experiment names it: a library with its absolute path, because the server starts in another folder.

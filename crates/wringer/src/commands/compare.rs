@@ -28,13 +28,13 @@ use verdict::{Held, Limit};
       # compare two settings of a matrix, paired within blocks\n  \
       wringer compare --sweep out --a threads=1 --b threads=8\n\n\
     Exit codes: 0 compared, and no --fail-if is shown; 1 a --fail-if is shown; 2 wrong usage; 3 there is no verdict (not comparable, too few\n\
-    repeats), or a recording is missing; 4 a recording cannot be read."
+    repeats), or a recording is missing or is something else; 4 a recording cannot be read."
 )]
 pub struct Args {
     /// The recording of the first side, or its folder
     #[arg(value_name = "A", required_unless_present = "a", conflicts_with_all = ["a", "b"], requires = "second")]
     first: Option<PathBuf>,
-    /// That of the second side
+    /// The recording of the second side, or its folder
     #[arg(value_name = "B")]
     second: Option<PathBuf>,
     /// The folder of a matrix: --a and --b then name one setting each, KEY=VALUE, and its cells are the repeats, paired within blocks

@@ -20,9 +20,10 @@ const CONSOLE: &str = "pgbouncer";
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub struct Connection {
-    /// All of it in one, and then no other flag of these (but flags win over WRINGER_DSN): mysql://user@host:3306/sbtest,
-    /// postgresql://user@host/sbtest?tls=require, ...?socket=/path. One with a password belongs into WRINGER_DSN: every user can read
-    /// flags in the list of processes [env: WRINGER_DSN]
+    /// The whole connection as one string; then none of these other flags is allowed (but flags take precedence over WRINGER_DSN):
+    /// mysql://user@host:3306/sbtest,
+    /// postgresql://user@host/sbtest?tls=require, ...?socket=/path. Put a string with a password into WRINGER_DSN, because every user can read flags in the
+    /// list of processes [env: WRINGER_DSN]
     #[arg(long, value_name = "URL")]
     dsn: Option<String>,
     /// A sandbox that runs, over its socket; --mysql-db or --pgsql-db may name another database there
@@ -42,7 +43,7 @@ pub struct Connection {
     mysql_socket: Option<PathBuf>,
     #[arg(long, alias = "mysql_user", value_name = "NAME", help = "Account [default: sbtest]")]
     mysql_user: Option<String>,
-    /// Every user can read it in the list of processes: better in MYSQL_PWD or ~/.my.cnf
+    /// The password. Every user can read it in the list of processes: MYSQL_PWD or ~/.my.cnf is a better place
     #[arg(long, alias = "mysql_password", value_name = "WORD")]
     mysql_password: Option<String>,
     #[arg(long, alias = "mysql_db", value_name = "NAME", help = "Database that holds the tables [default: sbtest]")]
@@ -52,13 +53,13 @@ pub struct Connection {
     #[arg(long, aliases = ["mysql_ssl", "ssl-mode"], value_name = "WHEN", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "require")]
     mysql_ssl: Option<String>,
-    /// The certificate of the authority that signed the server's, or the server's own, in PEM
+    /// A file with the certificate of the authority that signed the server's certificate, or with the server's own certificate, in PEM
     #[arg(long, aliases = ["mysql_ssl_ca", "ssl-ca"], value_name = "FILE")]
     mysql_ssl_ca: Option<PathBuf>,
     /// Option file to read instead of ~/.my.cnf: its groups client, client-mariadb, client-server, mysql, mariadb
     #[arg(long, alias = "defaults_file", value_name = "FILE")]
     defaults_file: Option<PathBuf>,
-    /// Read the groups of this ending, too: `-shop` is [client-shop] [env: MYSQL_GROUP_SUFFIX]
+    /// Also read the groups whose names have this ending: `-shop` adds [client-shop] [env: MYSQL_GROUP_SUFFIX]
     #[arg(long, alias = "defaults_group_suffix", value_name = "WORD", allow_hyphen_values = true)]
     defaults_group_suffix: Option<String>,
     /// Service of ~/.pg_service.conf (PGSERVICEFILE, PGSYSCONFDIR) [default: PGSERVICE]
@@ -72,7 +73,7 @@ pub struct Connection {
     pgsql_port: Option<u16>,
     #[arg(long, alias = "pgsql_user", value_name = "NAME", help = "Account [default: sbtest]")]
     pgsql_user: Option<String>,
-    /// Every user can read it in the list of processes: better in PGPASSWORD or ~/.pgpass
+    /// The password. Every user can read it in the list of processes: PGPASSWORD or ~/.pgpass is a better place
     #[arg(long, alias = "pgsql_password", value_name = "WORD")]
     pgsql_password: Option<String>,
     #[arg(long, alias = "pgsql_db", value_name = "NAME", help = "Database that holds the tables [default: sbtest]")]
@@ -81,7 +82,7 @@ pub struct Connection {
     /// [default: prefer, or verify-ca with --pgsql-sslrootcert]
     #[arg(long, alias = "pgsql_sslmode", value_name = "MODE")]
     pgsql_sslmode: Option<String>,
-    /// The certificate of the authority that signed the server's, or the server's own, in PEM
+    /// A file with the certificate of the authority that signed the server's certificate, or with the server's own certificate, in PEM
     #[arg(long, alias = "pgsql_sslrootcert", value_name = "FILE")]
     pgsql_sslrootcert: Option<PathBuf>,
 }
@@ -184,13 +185,20 @@ impl Connection {
     }
 
     /// The same as [`Self::attach`]. If the process is known, but the server does not answer or refuses: the process alone, and the reason why the
-    /// server could not be asked.
+    /// server could not be asked. If another process than the named one listens at the server's socket, that is told.
     ///
     /// # Errors
     /// The same as for [`Self::attach`].
     pub fn attach_or_process(&self, pid: Option<u32>, places: &Places) -> Result<(Attached, Option<Missing>), Failure> {
         let failure = match self.attach(pid, places) {
-            Ok(attached) => return Ok((attached, None)),
+            Ok(attached) => {
+                let other = attached.other_process().map(|why| Missing {
+                    what: "whether the server and the process are the same".into(),
+                    why,
+                    remedy: Some("leave out --pid, or name the server of that process".into()),
+                });
+                return Ok((attached, other));
+            }
             Err(failure) => failure,
         };
         let pid = pid.or_else(|| self.process_of_sandbox(places));

@@ -20,7 +20,7 @@ use std::path::PathBuf;
       wringer explain before after"
 )]
 pub struct Args {
-    /// The recording, or the folder that holds it. Of several, the later ones are compared with the first
+    /// The recording, or the folder that holds it. When there are several, each later one is compared with the first
     #[arg(required = true, value_name = "RECORDING")]
     recordings: Vec<PathBuf>,
     /// How to print the findings

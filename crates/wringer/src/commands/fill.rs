@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use units::Bytes;
 use workload::distribution;
 
-/// Makes sbtest1..N as sysbench does, at any size, and reads back what came of it.
+/// Makes the tables sbtest1..N as sysbench does, at any size, and reads them back to check them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer fill --mysql-socket=/run/mysqld/mysqld.sock --times-pool 1.5 --rows-per-page 4\n  \
@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long, alias = "create_secondary", value_name = "ON|OFF", value_parser = on_off, action = clap::ArgAction::Set,
         num_args = 0..=1, default_value = "on", default_missing_value = "on")]
     create_secondary: bool,
-    /// Make so many indexes after the rows: 1 is that on k, 2 on pad, too, 3 on c, too; 0 is none
+    /// How many indexes to make after the rows: 1 makes the index on k, 2 also one on pad, 3 also one on c, 0 makes none
     #[arg(long, alias = "secondary_indexes", value_name = "N", value_parser = clap::value_parser!(u32).range(0..=3),
         conflicts_with = "create_secondary")]
     secondary_indexes: Option<u32>,

@@ -8,8 +8,8 @@ use workload::distribution::{Distribution, Error, Kind};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Values of k")]
 pub struct KeyArgs {
-    /// uniform, gaussian, special, pareto or zipfian, over 1 to the number of rows, as `load --rand-type`. The rows
-    /// of a skewed k are many for some values: what a query by the index on k finds
+    /// How often each value of k comes, from 1 to the number of rows: uniform, gaussian, special, pareto or zipfian, as with `load --rand-type`. With a
+    /// skewed k, a query by the index on k finds many rows for some values
     #[arg(long, alias = "k_distribution", default_value = "uniform", value_name = "TYPE")]
     pub k_distribution: Kind,
     #[command(flatten)]

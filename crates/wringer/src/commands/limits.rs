@@ -6,16 +6,16 @@ use units::{Bytes, CpuList, Cpus, Swap};
 
 #[derive(Debug, Clone, clap::Args)]
 pub struct Limits {
-    /// So much memory, page cache included: 512M, 4G, ... in powers of 1024. A server's own pool must fit into it
+    /// The most memory that it may use, its page cache included: 512M, 4G, ... in powers of 1024. A server needs room for its buffer pool in it
     #[arg(long, value_name = "SIZE")]
     ram: Option<Bytes>,
-    /// No swap for it, or so much at most [default: as the host has]
+    /// The most swap that it may use; off: none [default: as the host has]
     #[arg(long, value_name = "off|SIZE")]
     swap: Option<Swap>,
-    /// The time of so many CPUs: 2, 0.5
+    /// The CPU time that it may use, in CPUs: 2, or 0.5 for half of the time of one
     #[arg(long, value_name = "N")]
     cpus: Option<Cpus>,
-    /// On these CPUs alone: 0-1, 0,2
+    /// The CPUs that it may run on: 0-1, or 0,2
     #[arg(long, value_name = "LIST")]
     cpuset: Option<CpuList>,
 }

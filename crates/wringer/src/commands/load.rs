@@ -27,8 +27,8 @@ use workload::{Name, Tables, Workload};
 
 /// Drive a server with an OLTP load
 ///
-/// The workloads, their statements and most flags are sysbench's; `_` in a flag's name is taken for `-`. Latency counts from the
-/// moment at which a transaction was meant to start; the time the server took stands beside it.
+/// The workloads, their statements and most flags are sysbench's; in a flag's name `_` means the same as `-`. Latency counts from the moment at which a
+/// transaction was meant to start; the time that the server took is reported as well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     MYSQL_PWD=... wringer load oltp_point_select --mysql-user=me --table-size=1000000 --threads=16 --time=60\n  \
@@ -51,7 +51,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "1", value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     threads: Vec<u32>,
-    /// Threads of ours that drive them [default: one for every four connections, within one and four a CPU]
+    /// Threads of Wringer that drive the connections [default: one for every four connections, at least one and at most four for each CPU]
     #[arg(long, value_name = "N")]
     workers: Option<u32>,
     /// Seconds, or with a unit (500ms, 2m); 0: no limit
@@ -66,10 +66,10 @@ pub struct Args {
     /// How --rate spaces them: `poisson` (random, as independent users come) or `constant` [default: poisson]
     #[arg(long, value_enum)]
     arrivals: Option<Spacing>,
-    /// Runs the load for so long before it measures; drained and reported apart
+    /// How long the load runs before it is measured; this warm-up is reported apart
     #[arg(long, alias = "warmup_time", default_value = "0", value_parser = seconds, value_name = "TIME")]
     warmup_time: Duration,
-    /// Prints a line on stderr every so often, with -o sysbench on stdout; 0: none
+    /// The time from one line of progress to the next, on stderr, with -o sysbench on stdout; 0: no lines
     #[arg(long, alias = "report_interval", default_value = "0", value_parser = seconds, value_name = "TIME")]
     report_interval: Duration,
     /// Which percentiles to print; all of the distribution is recorded anyway [default: 50,95,99,99.9; with -o sysbench 95, as sysbench]
@@ -79,7 +79,7 @@ pub struct Args {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "on", default_value = "off", value_parser = on_off)]
     histogram: bool,
     /// What the result must be, else the exit code is 1: 'p99<20ms', 'service p99.9<=5ms', 'point_select max<1s',
-    /// 'queries/s>1000', errors=0. May be given several times; a wrong one says what can be written
+    /// 'queries/s>1000', errors=0. May be given several times; the message about a wrong one says what can be written
     #[arg(long = "assert", value_name = "ASSERTION")]
     assertions: Vec<Assertion>,
     /// Length of a slot of the timeline in the JSON output, 10ms to 1s
@@ -133,10 +133,10 @@ struct OltpArgs {
     /// Of the tables that `prepare` makes; `run` leaves them alone, as sysbench's does
     #[arg(long = "create-secondary", hide = true, alias = "create_secondary", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = on_off)]
     create_secondary: Option<bool>,
-    /// Taken, and nothing is done with it: sysbench's `prepare` makes an index instead of the primary key then
+    /// Accepted without an effect; with this flag sysbench's `prepare` makes an index instead of the primary key
     #[arg(long = "secondary", hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = on_off)]
     _secondary: Option<bool>,
-    /// The same: tables are InnoDB's
+    /// Accepted without an effect: tables are InnoDB's
     #[arg(long = "mysql-storage-engine", hide = true, alias = "mysql_storage_engine")]
     _mysql_storage_engine: Option<String>,
 }

@@ -25,7 +25,7 @@ use units::Span;
     How to read the answer: docs/modes.md."
 )]
 pub struct Args {
-    /// The file; `-` reads standard input. Of several, the histograms of the same name are added up: those of runs that were repeated
+    /// The file; `-` reads standard input. In several files, histograms of the same name are added up, as those of a load that was repeated
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// What the storage added to each read: 10ms, 500us

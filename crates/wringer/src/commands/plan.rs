@@ -5,9 +5,8 @@ mod asks;
 
 use super::doctor::check::{Check, State};
 use super::doctor::checks;
-use super::experiment_file::{Require, read, read_text};
+use super::experiment_file::{Require, assertions, own_data, programs, read, read_text, replays, workloads};
 use super::matrix;
-use super::run::{assertions, own_data, prepare, replays, workloads};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
 use experiment::{Experiment, HostFacts, LeftOut, Plan, Step};
@@ -73,8 +72,8 @@ pub fn refuse(file: &Path, experiment: &Experiment, plan: &Plan) -> Outcome {
     refuse_ram(experiment)?;
     refuse_limits(experiment)?;
     own_data::look(file, experiment)?;
-    prepare::filler(file, experiment)?;
-    prepare::prepare(file, experiment).map(drop)
+    programs::filler(file, experiment)?;
+    programs::find(file, experiment).map(drop)
 }
 
 pub use asks::options as ask_options;

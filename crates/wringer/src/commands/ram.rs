@@ -41,7 +41,7 @@ enum Command {
     Hide(Squeezed),
     /// Take so much RAM away that this much is available
     Leave(Squeezed),
-    /// How much is hidden, by whom, and what is left
+    /// How much RAM is hidden, by which run, and how much is left
     Status(Format),
     /// Give the hidden RAM back
     Release(Format),
@@ -53,7 +53,7 @@ struct Squeezed {
     size: Bytes,
     #[command(flatten)]
     standing: Standing,
-    /// Drop the page cache of the whole host first: faster on a full cache, and felt by everybody
+    /// Drop the page cache of the whole host first: this is faster when the cache is full, and slows every program on the host
     #[arg(long)]
     drop_caches: bool,
     /// How long the kernel may take to make room
@@ -62,16 +62,16 @@ struct Squeezed {
     /// Go on although this host has swap
     #[arg(long)]
     with_swap: bool,
-    /// What takes the RAM away: auto is the holder, or the balloon where there is no root or no huge pages
+    /// The mechanism that takes the RAM away: auto takes the holder, or the balloon without root or without huge pages
     #[arg(long, value_enum, default_value_t = Wanted::AUTO)]
     mechanism: Wanted,
     /// A file larger than what will be left: read it twice afterwards, and say whether the RAM is really gone
     #[arg(long, value_name = "FILE")]
     verify: Option<PathBuf>,
-    /// Print the lines that would hide as much at each boot; hide nothing, write nothing
+    /// Print the lines that would hide the same amount at each boot; hide nothing, and write no file
     #[arg(long, conflicts_with_all = ["verify", "dry_run"])]
     persist: bool,
-    /// Yes, although a database that is not Wringer's runs here
+    /// Hide RAM although a database that is not Wringer's runs here
     #[arg(short, long)]
     yes: bool,
 }

@@ -22,9 +22,9 @@ use units::Span;
 
 /// Send the statements of a server's log to another one, and measure it
 ///
-/// Which log it is is found by looking: the slow or general log of MySQL or MariaDB; PostgreSQL's log on stderr (log_line_prefix with
-/// time and process: %m, %p), csvlog or jsonlog. Each connection of the log is one of ours, and statements begin at their recorded
-/// moments. Only what is provably a read is sent unless --writes is given; the rest is counted by reason.
+/// Wringer recognises the log by its content: the slow or general log of MySQL or MariaDB; PostgreSQL's log on stderr (log_line_prefix with time and process:
+/// %m, %p), csvlog or jsonlog. For each connection of the log Wringer opens one connection, and statements begin at their recorded moments. Without --writes,
+/// only statements that are provably reads are sent; the others are counted by reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     # print which statements would be sent, which not, and why\n  \

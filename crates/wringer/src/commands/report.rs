@@ -3,6 +3,7 @@
 
 mod articles;
 
+use crate::commands::run::RECORDING;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{input, terminal};
 use clap::ValueEnum;
@@ -40,7 +41,7 @@ pub struct Args {
     /// One HTML file that opens offline, the whole result for machines, a summary for the terminal or in Markdown, or JUnit XML
     #[arg(short, long, value_enum, default_value_t = Format::Html)]
     output: Format,
-    /// A load that ran on another host meanwhile, as `wringer load -o json` printed it, beside what `wringer observe` recorded
+    /// A load that ran on another host while `wringer observe` recorded this one, as `wringer load -o json` has printed it
     #[arg(long, value_name = "FILE")]
     load: Option<PathBuf>,
     /// Where to write; `-` is standard output [default: report.html beside the recording for html, else standard output]
@@ -99,17 +100,20 @@ fn join(evidence: &mut Evidence, file: &Path) -> Outcome {
 
 /// The recording: the path itself, or the recording in the folder at the path.
 pub fn recording_in(path: &Path) -> PathBuf {
-    if path.is_dir() { path.join("recording.sqlite") } else { path.to_owned() }
+    if path.is_dir() { path.join(RECORDING) } else { path.to_owned() }
 }
 
 /// The evidence in the recording, with the series that are needed.
 ///
 /// # Errors
-/// Exit code 3: there is no such recording. 4: it cannot be read.
+/// Exit code 3: there is no such recording, or the file is something else. 4: it cannot be read.
 pub fn read(path: &Path, is_needed: fn(&Series) -> bool) -> Result<Evidence, Failure> {
     if !path.exists() {
-        let failure = Failure::message(Exit::Missing, format!("{} does not exist", path.display()));
-        return Err(failure.hint("name a recording.sqlite, or the folder that `wringer run` printed"));
+        let message = match path.parent().filter(|folder| path.ends_with(RECORDING) && folder.is_dir()) {
+            Some(folder) => format!("there is no recording in the folder {}", folder.display()),
+            None => format!("{} does not exist", path.display()),
+        };
+        return Err(Failure::message(Exit::Missing, message).hint(lab::RECORDING_HINT));
     }
     Ok(Recording::read_for(path, is_needed)?)
 }

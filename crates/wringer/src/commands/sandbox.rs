@@ -68,11 +68,11 @@ enum Command {
     Stop(Which),
     /// Stop it if it runs, and start it
     Restart(Start),
-    /// What a sandbox is doing
+    /// The state of a sandbox's server
     Status(Status),
     /// The end of the server's error log
     Log(Log),
-    /// How to connect, as other programs want to be told
+    /// Print how to connect, in the form that another program reads
     Export(Export),
     /// Remove sandboxes with all their data
     Delete(Delete),
@@ -81,19 +81,20 @@ enum Command {
 #[derive(Debug, clap::Args)]
 struct Deploy {
     /// mariadb, mysql, percona or postgresql, with a version or the beginning of one: `mariadb`, `mariadb 10.11`, `mysql@9`;
-    /// `xtradb 5.6` is MariaDB 10.1; or the tarball of a server. May be left out with --from: then that of the data
+    /// `xtradb 5.6` is MariaDB 10.1; or the tarball of a server. May be left out with --from: then it is the server that the data belong to
     #[arg(required_unless_present = "from", num_args = 1..=2, value_names = ["SERVER", "VERSION"])]
     server: Vec<String>,
     /// Begin with this data, which is only read: a data directory whose server is stopped, a prepared backup (mariabackup,
-    /// xtrabackup, pg_basebackup), or a dump (mysqldump, mariadb-dump, pg_dump; also .gz, .zst, and pg_dump -Fc). What it is
-    /// is found by looking
+    /// xtrabackup, pg_basebackup), or a dump (mysqldump, mariadb-dump, pg_dump; also .gz, .zst, and pg_dump -Fc). Wringer looks at the files to see which of
+    /// these they are
     #[arg(long, value_name = "PATH")]
     from: Option<PathBuf>,
-    /// Begin with tables that are filled: KEY=VALUE of an experiment's [fill], as in 'rows=100000 tables=2'. They are filled once, kept in
-    /// the cache, and cloned for each sandbox after that
+    /// Begin with tables that are filled: KEY=VALUE of an experiment's [fill], as in 'rows=100000 tables=2', or as the last of them a program
+    /// that fills, as in 'command=./fill.sh {dsn}'; its arguments are split at spaces. They are filled once, kept in the cache, and
+    /// cloned for each sandbox after that
     #[arg(long, value_name = "WORDS", conflicts_with = "from")]
     filled: Option<String>,
-    /// Its name [default: server and version, as in mariadb-10.11.19]
+    /// The sandbox's name [default: server and version, such as mariadb-10.11.19]
     #[arg(long)]
     name: Option<String>,
     /// A server option for all its starts; may be repeated
@@ -102,10 +103,10 @@ struct Deploy {
     /// Port on 127.0.0.1, kept for good [default: a free one; it moves when a start finds it taken]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// Take the newest that can be fetched, even if this machine has one installed, which is taken otherwise
+    /// Take the newest server that can be fetched. Without this flag, a server that is installed on this machine is taken first
     #[arg(long)]
     fetched: bool,
-    /// So many replicas besides, NAME-r1 and on: MariaDB and MySQL by GTID, PostgreSQL by streaming (1 to 9). With --from, each has
+    /// Also make this number of replicas, 1 to 9, named NAME-r1 and so on: MariaDB and MySQL by GTID, PostgreSQL by streaming. With --from, each has
     /// a copy of the data
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u32).range(0..=i64::from(sandbox::MOST_REPLICAS)))]
     replicas: u32,
@@ -126,11 +127,10 @@ struct Fetch {
 
 #[derive(Debug, clap::Args)]
 struct Available {
-    /// Every version that can be fetched, not the newest of each series alone
+    /// List every version that can be fetched, not only the newest of each series
     #[arg(long)]
     all: bool,
-    /// What differs between the servers and their versions, as Wringer's own table has it, instead; -o json also has where each
-    /// version is known from
+    /// Print instead Wringer's own table of the differences between servers and versions; with -o json also the source of each row
     #[arg(long, conflicts_with = "all")]
     capabilities: bool,
     #[command(flatten)]
@@ -153,12 +153,13 @@ struct Capabilities {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Takes what the servers' makers publish as binaries for any Linux: mysql-VERSION-linux-glibcN-x86_64.tar.xz, \
-    Percona-Server-VERSION-Linux.x86_64.glibcN.tar.gz, mariadb-VERSION-linux-systemd-x86_64.tar.gz, trees of PostgreSQL, and builds \
-    of your own with the same folders. Flavour and version are what the server in it says with --version; the file's name is not \
-    looked at. An archive that is damaged, or that would write outside its folder, is refused, and nothing stays. Without --sha256, the \
-    checksums that its maker has published are compared where they lie beside it: TARBALL.md5, .md5sum, .sha256, .sha256sum, and the \
-    lists md5sums.txt, MD5SUMS, sha256sums.txt, SHA256SUMS.\n\n\
+    after_help = "The tarball is one that the server's maker publishes for any Linux: mysql-VERSION-linux-glibcN-x86_64.tar.xz, \
+    Percona-Server-VERSION-Linux.x86_64.glibcN.tar.gz, mariadb-VERSION-linux-systemd-x86_64.tar.gz, a tree of PostgreSQL, or your own \
+    build with the same folders. The name of the file says nothing to Wringer: it asks the server in it for --version. An archive that is damaged, \
+    or that would write outside its folder, is refused, and nothing of it stays.\n\n\
+    Without --sha256, the tarball is compared with the checksums beside it, if there are any: TARBALL.md5, .md5sum, .sha256 or .sha256sum, \
+    or one of the lists md5sums.txt, MD5SUMS, sha256sums.txt, SHA256SUMS.\n\n\
+    Examples:\n  \
     wringer sandbox unpack mysql-9.4.0-linux-glibc2.28-x86_64.tar.xz --sha256 SUM\n  \
     wringer sandbox deploy mysql 9.4"
 )]
@@ -169,7 +170,7 @@ struct Unpack {
     /// Refuse the archive when the server in it is another one: mariadb, mysql, percona or postgresql
     #[arg(long)]
     flavour: Option<sandbox::Flavour>,
-    /// Refuse the archive when its SHA-256 is another one [default: what lies beside it, as in TARBALL.md5, TARBALL.sha256sum or
+    /// Refuse the archive when its SHA-256 is another one [default: the checksum that lies beside it, in TARBALL.md5, TARBALL.sha256sum or
     /// sha256sums.txt]
     #[arg(long, value_name = "SUM", value_parser = checksum)]
     sha256: Option<String>,
@@ -208,7 +209,7 @@ struct Start {
     #[arg(long, value_name = "SPAN", default_value = "3m")]
     wait: Span,
     /// Put its data directory on a slow disk, by name or in words: gp3, hdd, read=10ms,write=1ms (`wringer disk profiles`); needs no root.
-    /// It is stopped after an hour then, unless --for says another time
+    /// Then the server is stopped after an hour, unless --for says another time
     #[arg(long, value_name = "DISK", value_parser = super::squeeze::parse_disk)]
     disk: Option<diskmodel::Asked>,
     /// Stop it again after this time [default: it stays until `wringer sandbox stop`]
@@ -222,7 +223,7 @@ struct Start {
 
 #[derive(Debug, clap::Args)]
 struct Status {
-    /// All when none is named
+    /// The sandboxes; without a name, all of them
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     #[command(flatten)]
@@ -232,7 +233,7 @@ struct Status {
 #[derive(Debug, clap::Args)]
 struct Log {
     name: String,
-    /// So many lines from its end
+    /// How many lines from the end of the log
     #[arg(short = 'n', long, default_value_t = 40)]
     lines: usize,
     /// Print where the log is instead
@@ -243,10 +244,10 @@ struct Log {
 #[derive(Debug, clap::Args)]
 struct Export {
     name: String,
-    /// For whom: shell variables, an option file, a password file, or a connection string for `wringer load --dsn`
+    /// The form: shell variables, an option file, a password file, or a connection string for `wringer load --dsn`
     #[arg(value_enum, default_value_t = ExportAs::Env)]
     form: ExportAs,
-    /// The server's own port and socket, where pgBouncer stands in front of it
+    /// Print the server's own port and socket, where pgBouncer is in front of the server
     #[arg(long)]
     direct: bool,
 }
@@ -265,7 +266,7 @@ struct Delete {
     /// A primary is deleted with its replicas
     #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "NAME")]
     names: Vec<String>,
-    /// All sandboxes that are there, but those that a `wringer run` has made for itself
+    /// All sandboxes, except those that a `wringer run` has made for itself
     #[arg(long)]
     all: bool,
     /// Stop its server first, if it runs

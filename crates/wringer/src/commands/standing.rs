@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::Span;
 
-/// What every standing squeeze takes.
+/// The flags that every standing squeeze has.
 #[derive(Debug, clap::Args)]
 pub struct Standing {
     /// How long it lasts; then everything is given back by itself [default: 1h]
@@ -33,8 +33,8 @@ pub struct Standing {
     /// Print every change with its undo, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Fail, and give everything back, when what came on is out of its tolerance; else that is said beside what was asked, and only less than
-    /// half or more than twice of it is a failure
+    /// Fail, and give everything back, when the measured value is out of its tolerance. Without this flag the value is printed beside the asked one, and only
+    /// less than half or more than twice of it is a failure
     #[arg(long)]
     pub strict: bool,
     /// How to print the result

@@ -12,19 +12,24 @@ use std::collections::BTreeSet;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Undo works from the journals, and may be repeated. It also asks the host: what carries a run's mark and belongs to you is put back \
-    when no journal tells of it any more. It ends all squeezes and every run's servers; a standing server \
-    is ended only when it or its disk was squeezed; data is never deleted. A value that somebody else changed meanwhile is left alone, and \
-    the command that would put it back is printed.\n\n\
-    Of a damaged journal the steps that can be read are undone; of the others it says where to look, with exit code 5, each time, until \
-    `wringer undo RUN --settled` takes your word for them. A journal of a later release, or one that cannot be read, is not touched.\n\n\
-    Exit codes: 0 everything is back, or there was nothing to do; 3 processes of a run may live that cannot be seen from here, and it was left alone; 5 something is not."
+    after_help = "Undo reads the journals of all runs, and takes back each change that they name. It can be called again at any time. It also asks \
+    the host: a change that carries the mark of a run of yours is taken back even when its journal is gone.\n\n\
+    What it does and what it leaves:\n  \
+    - it ends all squeezes, and the servers that a run has started;\n  \
+    - a standing server is ended only if the server or its disk was squeezed;\n  \
+    - it never deletes data;\n  \
+    - a value that somebody else has changed meanwhile stays, and the command that would put it back is printed.\n\n\
+    A damaged journal: the steps that can be read are taken back. For the others, undo says where to look, and ends with exit code 5, each time, \
+    until you have put the host in order and say so: `wringer undo RUN --settled`. A journal that a later release has written, or that cannot be \
+    read, is not touched.\n\n\
+    Exit codes: 0 everything is back, or there was nothing to do; 3 processes of a run may be alive where this command cannot see them, and the \
+    run was left alone; 5 something could not be put back."
 )]
 pub struct Args {
     /// One run only [default: all]
     run: Option<String>,
-    /// Take your word that the host is as it should be, of a run whose journal is damaged or cannot be read: after one more undo
-    /// its folder is set aside, and the run is over
+    /// For a run whose journal is damaged or cannot be read: you say that the host is in order. Undo tries once more, sets the run's
+    /// folder aside, and counts the run as ended
     #[arg(long, requires = "run", conflicts_with = "dry_run")]
     settled: bool,
     /// Print what would be put back, and change nothing

@@ -33,10 +33,14 @@ impl Server {
         let deploy: Vec<&str> = ["sandbox", "deploy", flavour, "--name", "s"].into_iter().chain(options).collect();
         lab.run(&deploy).expect_code(0);
         lab.run([&["sandbox", "start", "s"], start].concat()).expect_code(0);
-        let status = json(&lab.run(["sandbox", "status", "s", "-o", "json"]));
-        let pid = u32::try_from(status["sandboxes"][0]["pid"].as_u64().unwrap()).unwrap();
+        let pid = pid_of(&lab);
         let dsn = lab.run(["sandbox", "export", "s", "dsn"]).expect_code(0).stdout.trim().to_owned();
         Self { lab, pid, target: dsn.parse().unwrap() }
+    }
+
+    /// Of the server that runs now: it may have been started again.
+    pub fn pid_now(&self) -> u32 {
+        pid_of(&self.lab)
     }
 
     pub fn connect(&self) -> Connection {
@@ -110,6 +114,11 @@ impl Server {
         let children = fs::read_to_string(children).unwrap_or_default();
         std::iter::once(self.pid).chain(children.split_whitespace().map(|pid| pid.parse().unwrap())).collect()
     }
+}
+
+fn pid_of(lab: &Lab) -> u32 {
+    let status = json(&lab.run(["sandbox", "status", "s", "-o", "json"]));
+    u32::try_from(status["sandboxes"][0]["pid"].as_u64().unwrap()).unwrap()
 }
 
 impl Drop for Server {

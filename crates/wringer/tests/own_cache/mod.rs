@@ -4,29 +4,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Once;
-use testkit::{Lab, Ran, own_uid, shared_cache};
+use testkit::{Lab, Ran, begin_cache, own_uid, shared_cache};
 
 /// A cache beside the one that all tests share: those take the newest server that is there, and know which one that is. What that one
 /// has is not fetched again.
 pub fn cache() -> PathBuf {
     static ONCE: Once = Once::new();
-    let shared = shared_cache(own_uid());
-    let own = shared.join("catalogue");
-    ONCE.call_once(|| {
-        fs::create_dir_all(&own).unwrap();
-        for name in ["apt", "apt-sid", "servers"] {
-            if shared.join(name).exists() && !own.join(name).exists() {
-                // who fetches into the shared one has come to an end
-                let lock = fs::File::open(shared.join("servers/.lock")).ok();
-                lock.iter().for_each(|lock| lock.lock().unwrap());
-                let link = if name == "servers" { "-al" } else { "-a" };
-                let copied = Command::new("cp").arg(link).arg(shared.join(name)).arg(&own).status().unwrap();
-                assert!(copied.success());
-            }
-        }
-    });
+    let own = shared_cache(own_uid()).join("catalogue");
+    ONCE.call_once(|| begin_cache(&own, &["apt", "apt-sid", "servers"]));
     own
 }
 

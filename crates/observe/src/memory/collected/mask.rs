@@ -3,7 +3,9 @@
 
 const MASK: &str = "***";
 /// An option whose name contains one of these words holds a secret, or the path of one.
-const SECRET: [&str; 7] = ["password", "passwd", "pwd", "secret", "token", "key", "conninfo"];
+const SECRET: [&str; 8] = ["password", "passwd", "passphrase", "pwd", "secret", "token", "key", "conninfo"];
+/// Names that contain such a word and hold none: sizes of key caches, and switches.
+const HARMLESS: [&str; 5] = ["key_buffer", "key_cache", "foreign_key", "rotate_key", "for_key"];
 
 /// The arguments, with a space between them.
 pub(super) fn arguments(command_line: &[u8]) -> String {
@@ -33,9 +35,8 @@ fn argument_masked(argument: &str) -> String {
 }
 
 fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    // the sizes of key caches are no secrets
-    !name.contains("key_") && !name.contains("key-") && SECRET.iter().any(|word| name.contains(word))
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    !HARMLESS.iter().any(|word| name.contains(word)) && SECRET.iter().any(|word| name.contains(word))
 }
 
 /// `mysql://user:***@host`.
@@ -60,6 +61,10 @@ mod tests {
             ("tool\0mysql://me:hu@sh@h/db", "tool mysql://me:***@h/db"),
             ("postgres\0-c\0primary_conninfo=host=h password=hush", "postgres -c primary_conninfo=***"),
             ("tool\0host=h password=hush", "tool host=h password=***"),
+            ("mariadbd\0--hashicorp-key-management-token=hush", "mariadbd --hashicorp-key-management-token=***"),
+            ("mariadbd\0--file-key-management-filekey=hush", "mariadbd --file-key-management-filekey=***"),
+            ("postgres\0-c\0ssl_passphrase_command=echo hush", "postgres -c ssl_passphrase_command=***"),
+            ("mariadbd\0--key-cache-block-size=1024", "mariadbd --key-cache-block-size=1024"),
         ] {
             assert_eq!(arguments(line.as_bytes()), masked);
         }

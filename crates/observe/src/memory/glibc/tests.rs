@@ -80,6 +80,7 @@ fn a_walk_from_outside_equals_mallinfo2() {
     let mappings = target.maps(&mut reading).unwrap();
     let allocator = malloc::serving(child.id()).name;
     let walk = walk(&target, &mappings, &allocator, &mut reading);
+    let counted = crate::memory::arenas_of_glibc(child.id(), &allocator);
     child.stdin.take();
     child.wait().unwrap();
     let missing = reading.end().2;
@@ -88,6 +89,7 @@ fn a_walk_from_outside_equals_mallinfo2() {
         return;
     }
     let walk = walk.unwrap();
+    assert_eq!(counted, Ok(walk.arenas as usize));
     assert!(missing.is_empty() && walk.arenas >= 7 && walk.layout == allocator, "{missing:?} {walk:?}");
     let near = |got: u64, told: u64| got.abs_diff(told) <= told / 100;
     assert!(near(walk.used, used) && near(walk.free, free), "{walk:?}, mallinfo2: {used} {free}");

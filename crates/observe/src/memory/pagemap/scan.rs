@@ -13,6 +13,8 @@ pub(super) const HUGE: u64 = 1 << 6;
 const REQUEST: u32 = 0xc060_6610;
 /// A call ends after this many matching pages, and after this many bytes.
 const MOST_PAGES: u64 = super::SLICE_PAGES;
+/// The same for a call that asks only which pages are resident: this takes some nanoseconds a page.
+const MOST_IN_RANGES: u64 = 32 * MOST_PAGES;
 const MOST_BYTES: u64 = 1 << 30;
 
 /// `struct pm_scan_arg` of include/uapi/linux/fs.h.
@@ -53,6 +55,19 @@ pub(super) fn next_resident(file: &File, start: u64, end: u64, reading: &mut Rea
         at = walked.max(at + 1);
     }
     Some(end)
+}
+
+/// The ranges of resident pages; `None`: this kernel does not have the call, or the budget is used up.
+pub(super) fn ranges(file: &File, start: u64, end: u64, reading: &mut Reading) -> Option<Vec<(u64, u64)>> {
+    let (mut at, mut ranges) = (start, Vec::new());
+    while at < end {
+        reading.admits(0).then_some(())?;
+        let mut found = [Region::default(); 64];
+        let (count, walked) = call(file, (at, end), MOST_IN_RANGES, PRESENT, &mut found, reading)?;
+        ranges.extend(found.iter().take(count).map(|it| (it.start, it.end)));
+        at = walked.max(at + 1);
+    }
+    Some(ranges)
 }
 
 /// The number of pages of this category; 0 also when this kernel does not have the call.

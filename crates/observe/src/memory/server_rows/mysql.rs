@@ -73,6 +73,9 @@ pub(super) fn read(asking: &mut Asking<'_>, flavour: Flavour, seen: &mut ServerS
     }
     seen.innodb_memory = innodb(asking);
     seen.sessions = sessions(asking, flavour);
+    if let Some(why) = unseen(seen) {
+        asking.missing("other accounts' sessions", &why, PROCESS);
+    }
     if seen.variables.get("performance_schema").is_some_and(|value| value == "OFF") {
         asking.missing("memory by the server's instruments", "performance_schema is off", SWITCH_ON);
         return;
@@ -143,6 +146,16 @@ fn sessions(asking: &mut Asking<'_>, flavour: Flavour) -> Vec<Session> {
     asking.rows_of_first("sessions", statements, PROCESS).iter().filter_map(session).collect()
 }
 
+/// Without an error, a server shows only its own sessions to an account without PROCESS. A session that begins between two questions is no sign of that: then
+/// other accounts have sessions in the list.
+fn unseen(seen: &ServerSeen) -> Option<String> {
+    let connected: usize = seen.status.get("Threads_connected")?.parse().ok()?;
+    let shown = seen.sessions.len();
+    let own = &seen.sessions.first()?.account;
+    let is_one_account = seen.sessions.iter().all(|session| &session.account == own);
+    (is_one_account && shown < connected).then(|| format!("{} of {connected} are in no list", connected - shown))
+}
+
 fn session(row: &Row) -> Option<Session> {
     let host = text(row, 2);
     let host = host.split_once(':').map_or(host.as_str(), |(host, _port)| host);
@@ -169,6 +182,19 @@ mod tests {
             let status = format!("{before}\nBUFFER POOL AND MEMORY\n---\n{text}");
             prop_assert!(section(&status).is_none_or(|part| part.len() <= status.len() + 1));
         }
+    }
+
+    #[test]
+    fn sessions_that_an_account_does_not_see_are_counted() {
+        let seen = |connected: &str, accounts: &[&str]| ServerSeen {
+            status: [("Threads_connected".to_owned(), connected.to_owned())].into(),
+            sessions: accounts.iter().map(|it| Session { account: (*it).into(), ..Session::default() }).collect(),
+            ..ServerSeen::default()
+        };
+        assert_eq!(unseen(&seen("50", &["app@h", "app@h"])).as_deref(), Some("48 of 50 are in no list"));
+        let none =
+            [seen("2", &["app@h", "app@h"]), seen("9", &["app@h", "root@h"]), seen("9", &[]), ServerSeen::default()];
+        assert!(none.iter().all(|it| unseen(it).is_none()));
     }
 
     #[test]

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The cells of a comparison of mallocs: makes the cells from the settings of a matrix, and the results from the recordings.
 
-use crate::commands::experiment_file::refused;
-use crate::commands::run::{own_data, workloads};
+use crate::commands::experiment_file::{own_data, refused, workloads};
 use crate::commands::{command_line, disk, plan};
 use crate::exit::{Exit, Failure};
 use crate::terminal;
@@ -61,15 +60,23 @@ pub(super) fn seen(folder: &Path, state: &State) -> Result<Vec<Seen>, Failure> {
         let evidence = Recording::read_for(&folder.join(recording), |_| false)?;
         let value = |key: &str| cell.settings.get(key).map(|text| text.trim_matches('"').to_owned());
         let (malloc, thp, cpus) = (value("server.malloc"), value("server.thp"), value("squeeze.cpuset"));
-        seen.push(::allocators::cell(
+        let seen_cell = ::allocators::cell(
             &evidence,
             malloc.as_deref().unwrap_or_default(),
             thp.as_deref(),
             cpus.as_deref(),
             cell.block,
-        ));
+        );
+        seen.push(if evidence.arms.is_empty() { without_arms(seen_cell, cell) } else { seen_cell });
     }
     Ok(seen)
+}
+
+/// A server that never became ready has no arm: what became of its cell stands in the sweep alone.
+fn without_arms(seen: Seen, cell: &sweep::Cell) -> Seen {
+    let state = cell.outcomes.values().next().cloned().unwrap_or(seen.state);
+    let why = cell.told.iter().flat_map(|told| told.lines()).map(str::trim).collect::<Vec<_>>().join(" ");
+    Seen { state, why: Some(why).filter(|why| !why.is_empty()), ..seen }
 }
 
 pub(super) struct Runner<'a> {

@@ -11,8 +11,8 @@ pub(super) fn text(told: &Value) -> String {
     let cells = list(told, "cells");
     _ = writeln!(
         out,
-        "{:<20} {:<12} {:<8} {:>5}  {:>9}  {:>9}  state",
-        "malloc", "serving", "thp", "block", "idle rss", "retained"
+        "{:<20} {:<12} {:<8} {:>5}  {:>6}  {:>9}  {:>9}  state",
+        "malloc", "serving", "thp", "block", "arenas", "idle rss", "retained"
     );
     for cell in &cells {
         let idle =
@@ -24,11 +24,12 @@ pub(super) fn text(told: &Value) -> String {
         };
         _ = writeln!(
             out,
-            "{:<20} {:<12} {:<8} {:>5}  {:>9}  {:>9}  {state}",
+            "{:<20} {:<12} {:<8} {:>5}  {:>6}  {:>9}  {:>9}  {state}",
             word(&cell["malloc"]),
             word(&cell["serving"]),
             word(&cell["thp"]),
             cell["block"].as_u64().unwrap_or(0),
+            cell["arenas"].as_u64().map_or("-".to_owned(), |count| count.to_string()),
             mib(idle.and_then(|it| it.as_f64())),
             mib(cell["retained_bytes"].as_f64()),
         );

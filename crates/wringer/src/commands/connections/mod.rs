@@ -10,7 +10,7 @@ pub mod table;
 use crate::exit::Outcome;
 use clap::Subcommand;
 
-/// Limits of connections: which there are, which accounts come near them, and which limits would keep one account from taking the connections of all others
+/// Limits of connections: the limits that there are, the accounts that come near them, and limits that keep one account from taking all connections
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer connections audit --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me --for 5m\n  \

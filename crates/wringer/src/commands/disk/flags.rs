@@ -9,22 +9,22 @@ use evidence::DelayMode;
 use explain::histograms::{self, Named};
 use std::path::Path;
 
-/// A disk in words; an experiment's `squeeze.disk` has the same.
+/// A disk in words; an experiment's `squeeze.disk` has the same words.
 #[derive(Debug, Clone, clap::Args)]
 pub struct DiskFlags {
-    /// A disk by name, its size or what it is bought with behind it: gp3, gp2:100G,credits=0 (`wringer disk profiles`)
+    /// A disk by its name, with its size or other properties behind the name: gp3, gp2:100G,credits=0 (`wringer disk profiles`)
     #[arg(long, value_name = "NAME")]
     profile: Option<ProfileSpec>,
-    /// For each read that is not served from the page cache: a time, or a distribution (below)
+    /// The delay of each read that is not served from the page cache: a time, or a distribution (below)
     #[arg(long, value_name = "TIME")]
     read: Option<OperationSpec>,
-    /// For each write
+    /// The delay of each write
     #[arg(long, value_name = "TIME")]
     write: Option<OperationSpec>,
-    /// For each fsync and fdatasync
+    /// The delay of each fsync and fdatasync
     #[arg(long, value_name = "TIME")]
     sync: Option<OperationSpec>,
-    /// add: the times come on top of the disk's own, as device-mapper delays; total: the reply leaves at that time [default: total
+    /// add: each time is added to the disk's own time, as device-mapper does; total: each time is the time of the whole operation [default: total
     /// with --profile, else add]
     #[arg(long, value_enum)]
     mode: Option<Mode>,
@@ -40,7 +40,7 @@ pub struct DiskFlags {
     /// Episodes in which everything is slower: every=60s,lasting=2s,factor=50
     #[arg(long, value_name = "WORDS")]
     stalls: Option<Stalls>,
-    /// The same times in the same order again
+    /// The seed of the random times: the same seed gives the same times in the same order
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }

@@ -61,11 +61,11 @@ enum Command {
     /// Delay each operation below a directory, or on a block device that nobody uses; for one that is slow already, change the delay at once
     #[command(alias = "set")]
     Delay(Box<Delayed>),
-    /// Which disks are known by name, and where their figures are from
+    /// The disks that are known by name, and the sources of their figures
     Profiles(profiles::Args),
     /// Which directories and devices are slow, and how slow
     Status(Format),
-    /// Give the speed of a directory or device back; without one, that of all
+    /// Give the speed of a directory or device back; without a name, that of all
     Release(Release),
 }
 
@@ -80,7 +80,7 @@ enum Command {
 struct Delayed {
     /// A directory, an image file, or an unmounted block device
     path: PathBuf,
-    /// What delays [default: fuse for a directory, loop for an image; for a device device-mapper, where its module is loaded and the request
+    /// The mechanism that delays [default: fuse for a directory, loop for an image; for a device device-mapper, where its module is loaded and the request
     /// is whole milliseconds, else loop]
     #[arg(long, value_enum)]
     mechanism: Option<mechanism::Standing>,

@@ -29,7 +29,7 @@ pub struct Args {
     /// Exit with 3 unless this feature works here (may be given several times)
     #[arg(long, value_name = "FEATURE")]
     need: Vec<String>,
-    /// An experiment file: say also what of it would not work here, as `wringer plan` does
+    /// An experiment file: also say which parts of it would not work here, as `wringer plan` does
     file: Option<PathBuf>,
     #[command(flatten)]
     require: Require,

@@ -14,8 +14,6 @@ const LENGTH: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(1);
 /// When one nap in a hundred ends later than this, the lateness is part of every measured delay.
 const LATE: Duration = Duration::from_millis(1);
-/// A share of time in which some program waited for the disk, or for a CPU. Only other programs can cause it.
-const WAITING: f64 = 0.1;
 
 /// Takes two seconds. Writes nothing, and reads only `/proc` and `/sys`.
 pub fn check(places: &Places) -> Check {
@@ -49,16 +47,13 @@ fn judge(seen: Option<&Busy>, late: Duration) -> Check {
         format!("other programs use {} of the CPUs", share(seen.others_ratio)),
         format!("the hypervisor takes {}", share(seen.stolen_ratio)),
     ];
-    let waits = [("a CPU", seen.cpu_waiting_ratio), ("the disk", seen.io_waiting_ratio)];
-    found.extend(
-        waits.iter().filter_map(|(what, ratio)| Some(format!("somebody waits for {what} {}", share((*ratio)?)))),
-    );
+    found.extend(seen.waits().map(|(what, ratio)| format!("somebody waits for {what} {}", share(ratio))));
     found.push(lateness);
     if seen.other_runs > 0 {
         found.push(format!("{} other runs of Wringer's are here", seen.other_runs));
     }
     let causes = seen.causes(false);
-    let waiting = waits.iter().any(|(_, ratio)| ratio.is_some_and(|ratio| ratio > WAITING));
+    let waiting = seen.waits().any(|(_, ratio)| ratio > busy::WAITING_RATIO);
     let found = found.join(", ");
     match (causes.first().copied().map(Cause::hint), waiting || late > LATE) {
         (None, false) => {
@@ -80,32 +75,19 @@ fn said(state: State, found: String, remedy: &str) -> Check {
 mod tests {
     use super::*;
 
-    const QUIET: Busy = Busy {
-        elapsed_us: 2_000_000,
-        stolen_ratio: 0.004,
-        others_ratio: 0.01,
-        own_ratio: 0.01,
-        other_runs_ratio: 0.0,
-        other_runs: 0,
-        cpu_waiting_ratio: Some(0.01),
-        io_waiting_ratio: None,
-        memory_waiting_ratio: None,
-        disk_others_bytes_per_second: None,
-        disk_bytes_per_second: None,
-    };
-
     #[test]
     fn each_thing_that_disturbs_is_told_with_its_figure() {
         let soon = Duration::from_micros(80);
-        let good = judge(Some(&QUIET), soon);
+        let quiet = Busy { others_ratio: 0.01, cpu_waiting_ratio: Some(0.01), ..Busy::default() };
+        let good = judge(Some(&quiet), soon);
         assert_eq!(good.state, State::Good);
         assert!(good.found.contains("other programs use 1.0 %") && good.found.contains("0.1 ms late"), "{good:?}");
         let cases = [
-            (Busy { others_ratio: 0.5, ..QUIET }, soon, "other programs use 50.0 %"),
-            (Busy { stolen_ratio: 0.08, ..QUIET }, soon, "the hypervisor takes 8.0 %"),
-            (Busy { io_waiting_ratio: Some(0.4), ..QUIET }, soon, "somebody waits for the disk 40.0 %"),
-            (Busy { other_runs: 1, other_runs_ratio: 0.2, ..QUIET }, soon, "1 other runs"),
-            (QUIET, Duration::from_millis(3), "3.0 ms late"),
+            (Busy { others_ratio: 0.5, ..quiet }, soon, "other programs use 50.0 %"),
+            (Busy { stolen_ratio: 0.08, ..quiet }, soon, "the hypervisor takes 8.0 %"),
+            (Busy { io_waiting_ratio: Some(0.4), ..quiet }, soon, "somebody waits for the disk 40.0 %"),
+            (Busy { other_runs: 1, other_runs_ratio: 0.2, ..quiet }, soon, "1 other runs"),
+            (quiet, Duration::from_millis(3), "3.0 ms late"),
         ];
         for (busy, late, words) in cases {
             let said = judge(Some(&busy), late);

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The heap at two times, side by side, as text.
 
-use heap::{Growth, Holdings};
+use heap::{Growth, Held, Holdings};
 use std::fmt::Write as _;
-use units::Bytes;
+use units::{Bytes, SignedBytes};
 
 /// A signed size.
 pub(in crate::commands) fn signed(bytes: i128) -> String {
-    let size = Bytes(u64::try_from(bytes.unsigned_abs()).unwrap_or(u64::MAX));
-    match bytes {
-        0 => "0 B".to_owned(),
-        ..0 => format!("-{size}"),
-        _ => format!("+{size}"),
-    }
+    format!("{:+}", SignedBytes(bytes))
 }
 
-pub(in crate::commands) fn table(grown: &[Growth], top: usize) -> String {
+/// The functions that grew or shrank; of the others, their number.
+pub(in crate::commands) fn table(growth: &[Growth], top: usize) -> String {
+    let changed = heap::changed(growth);
+    let mut text = if changed.is_empty() { String::new() } else { rows(&changed, top) };
+    if let Some(others) = report::heap_without_growth(growth) {
+        let _ = writeln!(text, "{others}");
+    }
+    text
+}
+
+fn rows(grown: &[&Growth], top: usize) -> String {
     let mut text = String::new();
     let _ =
         writeln!(text, "{:>12}  {:>24}  {:>11}  {:>11}  function", "growth", "at least to at most", "before", "after");
@@ -42,6 +47,21 @@ pub(in crate::commands) fn table(grown: &[Growth], top: usize) -> String {
             "",
             rest.len()
         );
+    }
+    text
+}
+
+/// The functions that hold most.
+pub(in crate::commands) fn holders(functions: &[Held], top: usize) -> String {
+    let mut text = String::new();
+    for held in functions.iter().take(top) {
+        let part = held.subsystem.map_or_else(String::new, |part| format!("  [{part}]"));
+        let _ = writeln!(text, "{:>12}  {}{part}", Bytes(held.bytes).to_string(), held.function);
+    }
+    let rest = functions.iter().skip(top);
+    let (count, bytes) = rest.fold((0, 0), |(count, sum), it| (count + 1, sum + it.bytes));
+    if count > 0 {
+        let _ = writeln!(text, "{:>12}  {count} more functions (--top)", Bytes(bytes).to_string());
     }
     text
 }

@@ -12,10 +12,10 @@ use std::path::PathBuf;
 
 /// One profile: the heap over time, the functions that held it at the end, and the functions that grew
 ///
-/// FILE is of Valgrind's Massif or DHAT, of heaptrack, gperftools or jemalloc, told by its content; also compressed by gzip or zstd, also broken off.
-/// Several files are one profile where each is one moment (gperftools, jemalloc); they are put in the order of the numbers in their names. A function is
-/// charged with what it has allocated itself, or had allocated by functions that only pass on: my_malloc, palloc, operator new and their like. What the
-/// profiler sums up as below its threshold may belong to anybody: it makes the bounds of each growth wider.
+/// FILE is a profile of Valgrind's Massif or DHAT, of heaptrack, gperftools or jemalloc; its content tells which. It may be compressed by gzip or zstd, and
+/// may break off. Several files are one profile where each is one moment (gperftools, jemalloc); they are put in the order of the numbers in their names. A
+/// function is charged with the memory that it has allocated itself, or through functions that only pass an allocation on, such as my_malloc, palloc and
+/// operator new. Memory that the profiler sums up as below its threshold may belong to any function: it makes the bounds of each growth wider.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer heap show massif.out.4711\n  \

@@ -4,7 +4,7 @@
 use super::grown;
 use super::profile::Profile;
 use super::shown::Shown;
-use heap::{Holdings, Snapshot, TimeUnit};
+use heap::{Growth, Holdings, Snapshot, TimeUnit};
 use std::fmt::Write as _;
 use units::{Bytes, Span};
 
@@ -30,19 +30,9 @@ pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
             total_bytes: shown.total_bytes,
         };
         text += &grown::parts(&after);
-        text += &if from == to {
-            "\nFunctions, the one that holds most first; one moment tells no growth\n".to_owned()
-        } else {
-            format!("\nFunctions from snapshot {from} to {to}, the one that grew most first\n")
-        };
-        text += &grown::table(&shown.growth, top);
-        if let Some(most) = shown.growth.first().filter(|it| it.growth_bytes > 0) {
-            text += &format!(
-                "\n{} is called by\n  {}\n",
-                most.function,
-                most.path.iter().skip(1).take(8).cloned().collect::<Vec<_>>().join("\n  ")
-            );
-        }
+        let _ = writeln!(text, "\nFunctions that held the heap at snapshot {to}");
+        text += &grown::holders(&shown.functions, top);
+        text += &growth(&shown.growth, (from, to), top);
     } else {
         text += "\nno snapshot says who held the heap: Massif gives every tenth one a tree, --detailed-freq=1 all of them\n";
     }
@@ -65,6 +55,19 @@ pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
     if let Some(damage) = &shown.damage {
         let file = shown.damaged_file.as_deref().unwrap_or_default();
         let _ = write!(text, "\n{file}: read up to the damage: {damage}");
+    }
+    text
+}
+
+fn growth(growth: &[Growth], (from, to): (u64, u64), top: usize) -> String {
+    if from == to {
+        return "\nThere is one moment, which tells no growth\n".to_owned();
+    }
+    let mut text = format!("\nFunctions from snapshot {from} to {to}, the one that grew most first\n");
+    text += &grown::table(growth, top);
+    if let Some(most) = growth.first().filter(|it| it.growth_bytes > 0) {
+        let callers: Vec<String> = most.path.iter().skip(1).take(8).cloned().collect();
+        let _ = writeln!(text, "\n{} is called by\n  {}", most.function, callers.join("\n  "));
     }
     text
 }

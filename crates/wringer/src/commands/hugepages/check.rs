@@ -67,7 +67,10 @@ fn text(of: &str, check: &HugeCheck) -> String {
     let mut text = format!("{of}\n\nhuge pages in use: {in_use} (setting: {setting})\n");
     if check.mapped_bytes > 0 {
         let (mapped, touched) = (Bytes(check.mapped_bytes), Bytes(check.touched_bytes));
-        let _ = writeln!(text, "  {mapped} mapped in huge pages, {touched} of it touched so far; the rest is reserved");
+        let _ = writeln!(
+            text,
+            "  {mapped} mapped in huge pages, {touched} of it touched so far by the server's first process; the rest is reserved"
+        );
     }
     if check.outside_bytes > 0 {
         let _ = writeln!(text, "  {} could lie in huge pages, and does not", Bytes(check.outside_bytes));

@@ -11,7 +11,7 @@ use sandbox::Sandbox;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Named {
-    /// The server's process; of PostgreSQL the first line of postmaster.pid [default: the one that listens at the socket, or the sandbox's]
+    /// The server's process; for PostgreSQL the first line of postmaster.pid [default: the one that listens at the socket, or the sandbox's]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
     #[command(flatten)]

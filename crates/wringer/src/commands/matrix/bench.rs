@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs the cells of a matrix, and shows the progress.
 
-use super::show::{cell_line, time};
+use super::show::{Names, cell_line, time};
 use crate::commands::run::write_files;
 use crate::terminal;
 use evidence::Evidence;
@@ -17,7 +17,7 @@ pub(super) struct Runner<'a> {
     pub(super) cells: &'a [Cell],
     pub(super) places: &'a Places,
     pub(super) stop: Arc<AtomicBool>,
-    pub(super) keys: &'a [String],
+    pub(super) names: Names<'a>,
     pub(super) bar: ProgressBar,
     pub(super) total: usize,
     pub(super) done: usize,
@@ -49,10 +49,11 @@ impl Bench for Runner<'_> {
             News::Recovered(told) => told.iter().for_each(|what| self.say(format!("  undone  {what}"))),
             News::Waiting(busy) => self.bar.set_message(format!("waiting for a quiet host: {}", busy.join(", "))),
             News::Begins { cell, attempt, busy } => {
-                self.bar.set_message(cell.label(self.keys));
+                let name = self.names.name(cell);
                 if attempt > 1 {
-                    self.say(format!("   again  {}, attempt {attempt}", cell.label(self.keys)));
+                    self.say(format!("   again  block {}  {name}  attempt {attempt}", cell.block));
                 }
+                self.bar.set_message(name);
                 if !busy.is_empty() {
                     self.say(format!(
                         "    note  the host is not quiet, and the cell runs all the same: {}",
@@ -65,7 +66,8 @@ impl Bench for Runner<'_> {
                 self.done += usize::from(is_over);
                 self.bar.set_position(self.done as u64);
                 let left = remaining.map(|left| format!("; about {} left", time(left.us))).unwrap_or_default();
-                self.say(format!("{:>4} of {}  {}{left}", self.done, self.total, cell_line(cell, self.keys)));
+                let line = cell_line(cell, &self.names.name(cell));
+                self.say(format!("{:>4} of {}  {line}{left}", self.done, self.total));
             }
         }
     }

@@ -3,12 +3,15 @@
 
 mod bench;
 mod contents;
+mod headline;
 mod page;
 mod plan;
 mod ready;
 mod run;
 mod show;
 mod status;
+
+pub(in crate::commands) use run::open;
 
 use super::experiment_file::Require;
 use crate::exit::{Exit, Failure, Outcome};
@@ -110,7 +113,7 @@ pub struct RunArgs {
     /// How long to wait for a quiet host before each cell; 0s: not at all
     #[arg(long, value_name = "TIME", default_value_t = LONGEST_WAIT, value_parser = wait)]
     pub wait: Span,
-    /// When another matrix runs on this host, wait until it ends
+    /// When another process measures on this host, wait until it ends
     #[arg(long)]
     pub in_turn: bool,
     #[command(flatten)]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The page of a sweep: turns its state into the report's plain data.
 
-use super::show::{number, time};
+use super::headline::headline;
+use super::show::time;
 use crate::commands::run::{REPORT, write};
 use crate::exit::Outcome;
 use report::{SweepCell, SweepFigure, SweepSetting, SweepVerdict, SweepView};
@@ -102,19 +103,7 @@ fn verdict_of(one: &Comparison, figure: &Compared, a: usize, b: usize) -> SweepV
 
 /// Sentences: the setting with the most transactions first, then the differences to the first setting.
 fn sentences(state: &State) -> Vec<String> {
-    let rate = |setting: &Setting| setting.figures.iter().find(|it| it.name == THROUGHPUT).cloned();
-    let best = state.settings.iter().filter_map(|one| Some((one, rate(one)?)));
-    let best = best.max_by(|(_, one), (_, other)| one.typical.total_cmp(&other.typical));
-    let mut told = Vec::new();
-    if let Some((setting, rate)) = best {
-        let arm = if rate.arm == "baseline" { String::new() } else { format!(" (arm {})", rate.arm) };
-        let most = format!(
-            "{} has the most transactions: {}{arm}",
-            setting.label(&state.keys),
-            number(rate.typical, &rate.unit)
-        );
-        told.push(format!("{most}."));
-    }
+    let mut told: Vec<String> = headline(state).into_iter().collect();
     let (done, all) = (state.count(CellState::Done), state.planned().count());
     let left = state.remaining.map(|left| format!("; about {} left", time(left.us))).unwrap_or_default();
     told.push(format!("{done} of {all} cells are done{left}."));

@@ -2,8 +2,9 @@
 //! Everything that the cells of a matrix need, looked for before the first one runs.
 
 use super::contents::Contents;
-use crate::commands::experiment_file::{Require, read_text, refused};
-use crate::commands::run::{assertions, own_data, prepare, replays, workloads};
+use crate::commands::experiment_file::{
+    Require, assertions, own_data, programs, read_text, refused, replays, workloads,
+};
 use crate::commands::{command_line, disk, plan};
 use crate::exit::{Exit, Failure};
 use ::matrix::{Matrix, Setting};
@@ -61,8 +62,8 @@ impl Ready {
             refuse_left_out(&matrix.keys, experiment, &plan.left_out)?;
             refuse_ram(experiment)?;
             refuse_limits(experiment)?;
-            let programs = prepare::prepare(file, experiment)?;
-            let filler = prepare::filler(file, experiment)?;
+            let programs = programs::find(file, experiment)?;
+            let filler = programs::filler(file, experiment)?;
             let origin = own_data::look(file, experiment)?;
             let disk = experiment::disk_mechanism(experiment, &facts);
             let found = Found { workloads, programs, filler, logs, origin, disk };

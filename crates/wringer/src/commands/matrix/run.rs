@@ -3,6 +3,7 @@
 
 use super::bench::Runner;
 use super::ready::Ready;
+use super::show::Names;
 use super::{RunArgs, failure, folder};
 use super::{page, show};
 use crate::commands::experiment_file::read_text;
@@ -53,8 +54,8 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
     ));
     let bar = terminal::bar(total as u64, "cells");
     bar.set_position(done as u64);
-    let keys = &ready.plan.keys;
-    let mut runner = Runner { cells: &ready.cells, places: &places, stop: stop.clone(), keys, bar, total, done };
+    let names = Names::of(&ready.plan.keys, ready.plan.settings.iter().map(|setting| &setting.values));
+    let mut runner = Runner { cells: &ready.cells, places: &places, stop: stop.clone(), names, bar, total, done };
     let wish = Wish { longest_wait: args.wait.0, stop };
     let ended = sweep.run(&mut runner, &wish);
     runner.bar.finish_and_clear();
@@ -71,7 +72,7 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
 }
 
 /// `in_turn`: when another process measures, wait until it ends, or until this flag is set.
-fn open<'a>(
+pub(in crate::commands) fn open<'a>(
     folder: &Path,
     plan: &'a sweep::Plan,
     places: &'a Places,

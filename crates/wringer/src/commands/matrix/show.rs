@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A sweep's state as text for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 use sweep::{Cell, CellState, FigureOf, Setting, State};
-use units::Span;
+use units::{Span, counted};
 use verdict::THROUGHPUT;
 
 /// `1 h 20 min`, `12 min 5 s`, `41 s`.
@@ -29,20 +30,44 @@ pub(super) fn rows(table: &[Vec<String>]) -> String {
     table.iter().map(line).collect()
 }
 
-/// The result of one cell, on one line.
-pub(super) fn cell_line(cell: &Cell, keys: &[String]) -> String {
-    let mut text = format!("block {}  {}", cell.block, cell.label(keys));
+/// Names of settings, in which the values of each key are as wide as its longest value, so that lines below one another are in columns.
+pub(super) struct Names<'a> {
+    keys: &'a [String],
+    widths: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn of(keys: &'a [String], settings: impl Iterator<Item = &'a BTreeMap<String, String>>) -> Self {
+        let mut widths: BTreeMap<&str, usize> = BTreeMap::new();
+        for (key, value) in settings.flatten() {
+            let width = widths.entry(key).or_default();
+            *width = value.chars().count().max(*width);
+        }
+        Self { keys, widths }
+    }
+
+    pub(super) fn name(&self, cell: &Cell) -> String {
+        let width = |key: &String| self.widths.get(key.as_str()).copied().unwrap_or_default();
+        let padded = |(key, value): (&String, &String)| (key.clone(), format!("{value:<0$}", width(key)));
+        let padded = Setting { settings: cell.settings.iter().map(padded).collect(), ..Setting::default() };
+        padded.label(self.keys)
+    }
+}
+
+/// The result of one cell, on one line. `name`: its setting.
+pub(super) fn cell_line(cell: &Cell, name: &str) -> String {
+    let mut text = format!("block {}  {name}", cell.block);
     let last = cell.attempts.last();
     match cell.state {
         CellState::Done => {
-            let _ = write!(text, ": {}", came_to(cell));
+            let _ = write!(text, "  {}", came_to(cell));
         }
         CellState::Failed => {
-            let _ = write!(text, ": failed: {}", cell.told.join("; "));
+            let _ = write!(text, "  failed: {}", cell.told.join("; "));
         }
         CellState::Pending | CellState::Running => {
             let why = last.map(|attempt| attempt.why.join("; ")).unwrap_or_default();
-            let _ = write!(text, ": runs once more: {why}");
+            let _ = write!(text, "  runs once more: {why}");
         }
     }
     if let Some(last) = last {
@@ -168,17 +193,42 @@ fn remarks(state: &State) -> String {
     let (disturbed, unsteady) = (count(|cell| cell.disturbed), count(|cell| cell.unsteady));
     let mut out = String::new();
     if disturbed > 0 {
-        let _ =
-            writeln!(out, "\n{disturbed} cells ran while the host was busy with other work, both times; they count.");
+        let _ = writeln!(
+            out,
+            "\n{} ran while the host was busy with other work, both times (disturbed), and the result counts.",
+            counted(disturbed as u64, "cell")
+        );
     }
     if unsteady > 0 {
         let _ = writeln!(
             out,
-            "\n{unsteady} cells are unsteady: their halves do not agree. They count; a longer load.warmup or load.preheat may help."
+            "\nOf {} the two halves do not agree (unsteady), and the result counts; a longer load.warmup or load.preheat may help.",
+            counted(unsteady as u64, "cell")
         );
     }
     for cell in state.planned().filter(|cell| cell.state == CellState::Failed) {
         let _ = writeln!(out, "\nfailed: {}, block {}: {}", cell.label(&state.keys), cell.block, cell.told.join("; "));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_cells_are_in_columns_whatever_their_values_are() {
+        let keys = ["load.threads", "server.options.pool"].map(str::to_owned);
+        let settings = |threads: &str, pool: &str| {
+            BTreeMap::from([(keys[0].clone(), threads.to_owned()), (keys[1].clone(), pool.to_owned())])
+        };
+        let all = [settings("3", "1280M"), settings("128", "8M")];
+        let names = Names::of(&keys, all.iter());
+        let line = |settings: &BTreeMap<String, String>| {
+            let cell = Cell { block: 1, settings: settings.clone(), ..Cell::default() };
+            cell_line(&cell, &names.name(&cell))
+        };
+        assert_eq!(line(&all[0]), "block 1  threads=3   pool=1280M  runs once more: ");
+        assert_eq!(line(&all[1]), "block 1  threads=128 pool=8M     runs once more: ");
+    }
 }

@@ -7,7 +7,7 @@ use super::{Looked, Wanted, change, openmetrics, printable, tree};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use clap::ValueEnum;
-use ledger::{Account, Inventory, Probe};
+use ledger::{Account, Interval, Inventory, Probe};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     if let Some(path) = from.and_then(recorded::recording_at) {
         return then(args, &path);
     }
-    if let (Some(_), Some(file)) = (args.at.or(args.since), from.filter(|it| it.is_file())) {
+    if let (Some(_), Some(file)) = (args.at.or(args.since), from) {
         let message = format!("{} is no recording: it has one inventory, and no times", file.display());
         return Err(Failure::message(Exit::Usage, message).hint("leave out --at and --since"));
     }
@@ -113,6 +113,7 @@ fn text(of: &str, account: &Account, all: bool) -> String {
     processes(&mut text, account);
     beside(&mut text, account);
     probes(&mut text, &account.probes);
+    interval(&mut text, account.interval.as_ref());
     super::missing(&mut text, &account.missing);
     text
 }
@@ -157,13 +158,49 @@ fn beside(text: &mut String, account: &Account) {
 }
 
 fn probes(text: &mut String, probes: &[Probe]) {
-    let held: u64 = probes.iter().map(|probe| probe.held_us).sum();
-    let longest = probes.iter().map(|probe| probe.held_us_max).max().unwrap_or(0);
-    let span = |us: u64| Span(Duration::from_micros(us));
-    let _ = writeln!(
-        text,
-        "\nreading held the server's address space for {} in all, {} at a stretch",
-        span(held),
-        span(longest)
-    );
+    let of = |is_it: &dyn Fn(&Probe) -> bool| probes.iter().filter(|probe| is_it(probe)).collect::<Vec<_>>();
+    let (holds, answers) = (of(&Probe::is_hold), of(&|probe| probe.tier == Probe::SQL));
+    let sum = |of: &[&Probe]| Span(Duration::from_micros(of.iter().map(|probe| probe.held_us).sum()));
+    let longest = holds.iter().map(|probe| probe.held_us_max).max().unwrap_or(0);
+    let longest = Span(Duration::from_micros(longest));
+    let held = sum(&holds);
+    let _ = writeln!(text, "\nreading held the server's address space for {held} in all, {longest} at a stretch");
+    if !answers.is_empty() {
+        let _ = writeln!(text, "the server answered questions for {}", sum(&answers));
+    }
+}
+
+/// Why a recording or a watch reads the server less often than asked.
+fn interval(text: &mut String, interval: Option<&Interval>) {
+    let Some(Interval { asked_us, got_us, why: Some(why) }) = interval else { return };
+    let [asked, got] = [asked_us, got_us].map(|us| Span(Duration::from_micros(*us)));
+    let _ = writeln!(text, "it was read every {got}, and not every {asked} as asked: {why}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_interval_is_shown_with_its_reason() {
+        let shown = |why: Option<&str>| {
+            let mut text = String::new();
+            let it = Interval { asked_us: 1_000_000, got_us: 4_000_000, why: why.map(str::to_owned) };
+            interval(&mut text, Some(&it));
+            text
+        };
+        assert_eq!(shown(Some("it is dear")), "it was read every 4 s, and not every 1 s as asked: it is dear\n");
+        assert_eq!(shown(None), "");
+    }
+
+    #[test]
+    fn only_questions_that_were_answered_count_as_the_servers_time() {
+        let probe = |tier: &str, held_us| Probe { tier: tier.into(), held_us, held_us_max: held_us, count: 1 };
+        let mut text = String::new();
+        probes(&mut text, &[probe("smaps", 2000), probe("sql", 3000), probe("unanswered", 5_000_000)]);
+        assert!(
+            text.contains("for 2 ms in all, 2 ms at a stretch") && text.ends_with("questions for 3 ms\n"),
+            "{text}"
+        );
+    }
 }

@@ -5,7 +5,7 @@ use super::tree::words;
 use ledger::{Account, Difference, LeafDifference};
 use std::cmp::Reverse;
 use std::fmt::Write as _;
-use units::Bytes;
+use units::{Bytes, SignedBytes};
 
 /// Changes below one part in this number of the total are summed into one line, unless all are asked for.
 const SMALL: u64 = 500;
@@ -54,12 +54,7 @@ fn resident(account: &Account, path: &str) -> u64 {
 
 /// `+2 MiB`, `-4 KiB`, `0 B`.
 pub(super) fn signed(bytes: i64) -> String {
-    let sign = match bytes {
-        0 => "",
-        1.. => "+",
-        _ => "-",
-    };
-    format!("{sign}{}", Bytes(bytes.unsigned_abs()))
+    format!("{:+}", SignedBytes(bytes.into()))
 }
 
 /// A leaf with a size; nothing else is known about it.

@@ -44,7 +44,7 @@ fn folder(path: &Path) -> Result<Files, Failure> {
 
 fn parse(bytes: &[u8], path: &Path) -> Result<Inventory, Failure> {
     let inventory: Inventory = serde_json::from_slice(bytes).map_err(|error| {
-        refused(path, &format!("not what `wringer memory --keep` or `wringer memory bundle` writes: {error}"))
+        refused(path, &format!("not what `--keep` of these commands or `wringer memory bundle` writes: {error}"))
     })?;
     match ledger::implausible(&inventory) {
         Some(why) => Err(refused(path, &format!("damaged: {why}"))),

@@ -59,7 +59,7 @@ enum Command {
     Oom(oom::Args),
     /// Record the host, the server and, again and again, the parts of its memory: `wringer observe` with inventories
     Record(record::Args),
-    /// The account again and again, drawn in place, until Ctrl-C or the server's end
+    /// The account of the server's memory again and again, drawn in place, until Ctrl-C or the server's end
     Watch(watch::Args),
     /// Collect everything that shows where the server's memory is, without secrets, to look at it on another machine
     Bundle(bundle::Args),
@@ -74,7 +74,7 @@ struct Looked<O = terminal::Output>
 where
     O: ValueEnum + Clone + Send + Sync + 'static,
 {
-    /// The server's process; of PostgreSQL the first line of postmaster.pid [default: the one that listens at the socket, or the sandbox's]
+    /// The server's process; for PostgreSQL the first line of postmaster.pid [default: the one that listens at the socket, or the sandbox's]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
     /// Read the whole memory map of every process, even if that holds up the server for long. Without it, some of many processes are read, and the others are
@@ -86,7 +86,7 @@ where
     keep: Option<PathBuf>,
     /// Read a file that `--keep` or `memory bundle` wrote, here or on another machine; `-` is the standard input. `memory account` also takes a recording
     /// or its folder
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "deep"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "deep", "Connection"])]
     from: Option<PathBuf>,
     #[command(flatten)]
     connection: Connection,

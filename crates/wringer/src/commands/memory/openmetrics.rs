@@ -81,7 +81,7 @@ fn probes(text: &mut Exposition, account: &Account) {
     ];
     for (name, help, figure) in figures {
         text.family(name, help);
-        for probe in &account.probes {
+        for probe in account.probes.iter().filter(|probe| probe.is_hold()) {
             text.sample(&[("tier", &probe.tier)], figure(probe) as f64 / 1e6);
         }
     }

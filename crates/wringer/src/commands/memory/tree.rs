@@ -3,7 +3,7 @@
 
 use ledger::{Account, Leaf, Unexplained};
 use std::fmt::Write as _;
-use units::Bytes;
+use units::{Bytes, SignedBytes};
 
 /// The width of the bar of the largest branch.
 const WIDTH: u64 = 24;
@@ -73,15 +73,21 @@ fn extra(leaf: &Leaf) -> Option<String> {
 
 fn remainder(text: &mut String, account: &Account, largest: u64) {
     let bar = bar(unexplained(account), largest);
-    line(text, "unexplained", unexplained(account), account, &bar);
+    match u64::try_from(account.unexplained_bytes) {
+        Ok(bytes) => line(text, "unexplained", bytes, account, &bar),
+        // the sources say more than the kernel
+        Err(_) => {
+            let bytes = SignedBytes(account.unexplained_bytes.into());
+            let _ = writeln!(text, "{:<42} {bytes:>11}", "unexplained");
+        }
+    }
     for part in account.unexplained.iter().filter(|part| part.bytes != 0) {
         let _ = writeln!(text, "  {}", of_class(part));
     }
 }
 
 fn of_class(part: &Unexplained) -> String {
-    let sign = if part.bytes < 0 { "-" } else { "" };
-    let mut said = format!("{sign}{} {}", Bytes(part.bytes.unsigned_abs()), in_class(&part.class));
+    let mut said = format!("{} {}", SignedBytes(part.bytes.into()), in_class(&part.class));
     let largest = part.mappings.iter().take(3);
     let largest: Vec<String> = largest.map(|it| format!("{} ({})", it.range, Bytes(it.resident_bytes))).collect();
     if !largest.is_empty() {
@@ -129,6 +135,13 @@ mod tests {
     fn leaf(path: &str, resident_bytes: u64, allocated_bytes: Option<u64>) -> Leaf {
         let source = "a test".to_owned();
         Leaf { path: path.into(), resident_bytes, allocated_bytes, basis: Basis::Server, source, at_us: 0 }
+    }
+
+    #[test]
+    fn sources_that_say_more_than_the_kernel_are_seen() {
+        let account = Account { kernel_total_bytes: 100 << 20, unexplained_bytes: -(40 << 20), ..Account::default() };
+        let shown = text(&account, false);
+        assert!(shown.lines().any(|line| line.starts_with("unexplained") && line.ends_with(" -40 MiB")), "{shown}");
     }
 
     #[test]

@@ -16,13 +16,14 @@ use observe::memory::InventoryReader;
 use observe::{Pace, Reader as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use units::{Bytes, Span};
+use units::{Bytes, SignedBytes, Span};
 
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "On a terminal the picture is drawn in place. Elsewhere each reading is one line: the time, the total, the part of it that no leaf explains, how both have \
     changed since the first reading, and the leaves that changed most. With -o json each line is one account, as `memory account -o json` has it.\n\n\
-    Reading holds the server for at most 1 % of the interval. Where that is too short, the server is read less often, and a message says so.\n\n\
+    A reading may cost at most 1 % of the interval: the time for which it holds the server and for which the server answers, and its own CPU time. Where it costs more, the server is \
+    read less often, and a message says so.\n\n\
     Examples:\n  \
       sudo wringer memory watch --sandbox shop\n  \
       sudo wringer memory watch --pid \"$(pidof mariadbd)\" --interval 1m >> memory.log\n  \
@@ -154,7 +155,7 @@ fn line(account: &Account, change: &Difference) -> String {
         clock(account),
         Bytes(account.kernel_total_bytes),
         signed(change.kernel_total_bytes),
-        Bytes(u64::try_from(account.unexplained_bytes).unwrap_or(0)),
+        SignedBytes(account.unexplained_bytes.into()),
         signed(change.unexplained_bytes),
     )
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer memory worst-case`: how much memory the server has now, how much it will probably have at its next peak, and how much its settings allow.
 
-use super::{Looked, Wanted, printable};
+use super::{Looked, Wanted, missing, printable};
 use crate::exit::Outcome;
 use crate::terminal;
 use ledger::{AccountClaim, Assumed, Line, StatementMark, Unbounded, WorstCase};
 use std::fmt::Write as _;
-use units::{Bytes, counted};
+use units::{Bytes, SignedBytes, counted};
 
 /// The most entries of each list that the text shows; JSON has all.
 const SHOWN: usize = 10;
@@ -61,9 +61,7 @@ fn text(of: &str, worst: &WorstCase) -> String {
     unbounded(&mut text, &worst.unbounded);
     accounts(&mut text, &worst.accounts);
     statements(&mut text, &worst.statements);
-    for one in &worst.missing {
-        let _ = writeln!(text, "not read: {}: {}", one.what, one.why);
-    }
+    missing(&mut text, &worst.missing);
     text
 }
 
@@ -97,8 +95,7 @@ fn lines(text: &mut String, title: &str, lines: &[Line]) {
 }
 
 fn row(line: &Line) -> String {
-    let sign = if line.bytes < 0 { "-" } else { "" };
-    let size = format!("{sign}{}", Bytes(line.bytes.unsigned_abs()));
+    let size = SignedBytes(line.bytes.into());
     let product = match line.count {
         1 => String::new(),
         count => format!("{count} x {}", Bytes(line.size_bytes)),

@@ -17,11 +17,11 @@ use std::time::Duration;
 use units::Span;
 pub(super) use watch::{OfArm, Pace, conditions, told};
 
-/// Look on at a server that runs, from its own host, while others load it
+/// Watch a server that runs, from its own host, while other programs send it load
 ///
-/// Records host, server process and the server's counters until --time is over or until Ctrl-C, then writes the report. With a connection all
-/// three, and the process is found by the server's Unix socket; with --pid alone host and process; with neither the host. Nothing is
-/// changed: not on the host, not in the server.
+/// Records host, server process and the server's counters until --time is over or until Ctrl-C, then writes the report. With a connection it records all
+/// three, and finds the process by the server's Unix socket; with --pid alone it records host and process; with neither only the host. It changes nothing,
+/// neither on the host nor in the server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Leaves recording.sqlite (raw), result.json and report.html in the folder it prints.\n\n\
     Examples:\n  \
@@ -53,10 +53,10 @@ pub struct Args {
     /// [default: 10s]
     #[arg(long, value_parser = seconds, value_name = "TIME")]
     memory_interval: Option<Duration>,
-    /// Watch the server's threads for stalls, too, as `wringer stalls watch` does. `wringer stalls explain` tells them from the recording
+    /// Watch the server's threads for stalls, too, as `wringer stalls watch` does. `wringer stalls explain` lists them from the recording
     #[arg(long)]
     stalls: bool,
-    /// The shortest stall that is told, 5ms or more. Implies --stalls [default: 50ms]
+    /// The shortest stall that is reported, 5ms or more. Implies --stalls [default: 50ms]
     #[arg(long, value_parser = stalls_min, value_name = "TIME")]
     stalls_min: Option<Duration>,
     /// From one look at the threads to the next, 1ms to 1s. Implies --stalls [default: 10ms to 20ms]
@@ -104,7 +104,7 @@ pub fn main(args: &Args) -> Outcome {
     record(attach, pace, &places, &args.to)
 }
 
-/// Until when, and where the results go.
+/// How long to record, and where the results go.
 #[derive(Debug, clap::Args)]
 pub(super) struct To {
     /// How long, in seconds or with a unit (500ms, 2m); 0: until Ctrl-C [default: 0]
@@ -113,7 +113,7 @@ pub(super) struct To {
     /// Folder for the results [default: a new one below Wringer's recordings]
     #[arg(long = "to", value_name = "FOLDER")]
     folder: Option<PathBuf>,
-    /// Write over the results of an earlier run in that folder
+    /// Replace the results of an earlier run in that folder
     #[arg(long)]
     force: bool,
     /// How to print the summary

@@ -53,13 +53,13 @@ pub struct Args {
     /// How many operations
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Only so much of the file, from its beginning
+    /// Read only this much of the file, from its beginning
     #[arg(long, value_name = "SIZE")]
     working_set: Option<Bytes>,
     /// Pause of each thread between two operations
     #[arg(long, value_name = "SPAN", default_value = "0")]
     interval: Span,
-    /// The same blocks in the same order again [default: by chance]
+    /// The seed: the same number gives the same blocks in the same order [default: a random one]
     #[arg(long)]
     seed: Option<u64>,
     /// Make a nameless file of this size in PATH, a folder, and probe that

@@ -36,12 +36,14 @@ pub(super) fn main(runs: &[impl AsRef<Path>], gallery: Option<&Path>, to: Option
         }
     }
     told.sort_by(|one, other| (one.article, &one.name).cmp(&(other.article, &other.name)));
+    let stored = report::pretty(&serde_json::to_value(Extract { schema: SCHEMA, articles: told })?)?;
     if let Some(gallery) = gallery {
-        let extract = serde_json::to_value(Extract { schema: SCHEMA, articles: told.clone() })?;
-        write(&gallery.join(EXTRACT), &report::pretty(&extract)?)?;
+        write(&gallery.join(EXTRACT), &stored)?;
     }
     let to = to.filter(|to| to.as_os_str() != "-");
-    let page = report::articles(&told, gallery.map(|gallery| seen_from(to, gallery)).as_deref());
+    // from the rounded figures that are stored, so that the page is the same when it is made from them again
+    let Extract { articles, .. } = serde_json::from_str(&stored)?;
+    let page = report::articles(&articles, gallery.map(|gallery| seen_from(to, gallery)).as_deref());
     match to {
         Some(to) => write(to, &page),
         None => {

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The whole flow of an experiment file: sandbox, fill, squeeze, load and observe, recording, explain, report, release.
 
-pub mod assertions;
 mod output;
-pub mod own_data;
-pub mod prepare;
-pub mod replays;
-pub mod workloads;
 
-use super::experiment_file::{Require, of_text, read_text};
+use super::experiment_file::{Require, assertions, of_text, own_data, programs, read_text, replays, workloads};
 use super::load::DEFAULT_KEYS;
 use super::ram::ask_consent;
 use super::{command_line, disk, matrix, plan, verdicts};
@@ -45,7 +40,7 @@ pub struct Args {
     /// Folder for the results [default: a new one below Wringer's recordings]
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
-    /// Write over the results of an earlier run in that folder
+    /// Replace the results of an earlier run in that folder
     #[arg(long)]
     force: bool,
     /// Keep the server's data as a sandbox, to start again with `wringer sandbox start`
@@ -54,7 +49,7 @@ pub struct Args {
     /// Squeeze the host's RAM even beside a running database that is not Wringer's
     #[arg(long)]
     yes: bool,
-    /// Fill anew, also where the same data are kept, and keep the new ones in their place
+    /// Fill anew, even where the same data are kept, and keep the new data instead
     #[arg(long)]
     fresh_fill: bool,
     /// Fill anew, and keep nothing
@@ -63,6 +58,9 @@ pub struct Args {
     /// Read every file of the kept data and compare its checksum before they are used
     #[arg(long, conflicts_with = "fresh_fill")]
     verify: bool,
+    /// A file with [matrix]: when another process measures on this host, wait until it ends
+    #[arg(long)]
+    in_turn: bool,
     #[command(flatten)]
     require: Require,
     /// How to print the summary
@@ -94,6 +92,10 @@ pub fn main(args: Args) -> Outcome {
     let text = read_text(&args.file)?;
     if ::matrix::is_matrix(&text) {
         return matrix::run_as_run(matrix_of(args)?, text);
+    }
+    if args.in_turn {
+        let message = format!("--in-turn is for a file with [matrix], and {} has none", args.file.display());
+        return Err(Failure::message(Exit::Usage, message).hint("leave it out: one run does not wait for others"));
     }
     let mut experiment = of_text(&args.file, &text)?;
     args.require.of(&mut experiment)?;
@@ -142,7 +144,7 @@ fn matrix_of(args: Args) -> Result<matrix::RunArgs, Failure> {
             yes: args.yes,
             verify: args.verify,
             wait: matrix::LONGEST_WAIT,
-            in_turn: false,
+            in_turn: args.in_turn,
             require: args.require,
             output,
         }),
@@ -188,8 +190,8 @@ impl Ready {
         plan::refuse_blocked(file, &plan)?;
         refuse_ram(experiment)?;
         refuse_limits(experiment)?;
-        let programs = prepare::prepare(file, experiment)?;
-        let filler = prepare::filler(file, experiment)?;
+        let programs = programs::find(file, experiment)?;
+        let filler = programs::filler(file, experiment)?;
         let origin = own_data::look(file, experiment)?;
         let name = format!("{}-{}", host::clock::unix_seconds(), experiment.name);
         let output = Output::check(asked.to, asked.force, &places, &name)?;

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 #[derive(Debug, Clone, clap::Args)]
 pub struct PoolerArgs {
-    /// Start pgBouncer with the server, on a port and socket of its own: the machine's, or the distribution's package, fetched and
-    /// not installed. `sandbox export` gives the way through it, with --direct the server's own
+    /// Start pgBouncer with the server, on a port and a socket of its own: the machine's pgBouncer, or that of the distribution's package, which is fetched
+    /// and not installed. `sandbox export` prints how to connect through pgBouncer, with --direct how to connect to the server itself
     #[arg(long)]
     pgbouncer: bool,
     /// For how long a client keeps a server connection: until it disconnects, until its transaction ends, until its statement ends.
@@ -24,10 +24,10 @@ pub struct PoolerArgs {
     /// Server connections for each user, so that no application takes them all; further clients wait [default: no limit]
     #[arg(long, requires = "pgbouncer", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_user_connections: Option<u32>,
-    /// What differs for one account, as in app:max_user_connections=5 or reports:pool_mode=session; may be repeated
+    /// Settings of one account, such as app:max_user_connections=5 or reports:pool_mode=session; may be repeated
     #[arg(long = "pool-user", requires = "pgbouncer", value_name = "NAME:KEY=VALUE[,...]")]
     pool_users: Vec<PoolUser>,
-    /// Another setting of pgBouncer's, as in server_lifetime=432000; may be repeated
+    /// Another setting of pgBouncer, such as server_lifetime=432000; may be repeated
     #[arg(long = "pool-option", requires = "pgbouncer", value_name = "KEY=VALUE")]
     pool_options: Vec<ServerOption>,
 }

@@ -11,7 +11,7 @@ pub struct Which {
     /// A primary's name stands for its replicas, too
     #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "NAME")]
     pub names: Vec<String>,
-    /// All sandboxes that are there, but those that a `wringer run` has made for itself
+    /// All sandboxes, except those that a `wringer run` has made for itself
     #[arg(long)]
     pub all: bool,
 }

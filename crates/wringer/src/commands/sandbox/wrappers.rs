@@ -10,21 +10,22 @@ use sandbox::{Got, Malloc, Sandbox, Wrapping};
 
 #[derive(Debug, Clone, clap::Args)]
 pub struct Wrappers {
-    /// Who serves malloc: glibc, glibc-arenas2, glibc-trim, jemalloc, jemalloc-background, tcmalloc, mimalloc, or a library's path.
+    /// Which library serves malloc: glibc, glibc-arenas2, glibc-trim, jemalloc, jemalloc-background, tcmalloc, mimalloc, or the path of a library.
     /// A library that this machine lacks is fetched into the cache
     #[arg(long, value_name = "NAME|PATH|NAME=PATH")]
     malloc: Option<Malloc>,
-    /// A variable of the server's environment; over those of --malloc
+    /// A variable of the server's environment; it replaces a variable of the same name from --malloc
     #[arg(long = "environment", value_name = "NAME=VALUE", value_parser = pair)]
     environment: Vec<(String, String)>,
-    /// Transparent huge pages: `never` turns them off for this server; the others are the host's to give, and are refused where it
-    /// does not have them so
+    /// Transparent huge pages: `never` turns them off for this server. The other values are settings of the host, and are refused where the host has another
+    /// setting
     #[arg(long, value_enum)]
     thp: Option<Thp>,
-    /// Under Valgrind, many times slower: massif profiles the heap, memcheck looks for leaks and errors
+    /// Run the server in Valgrind, where it is many times slower: massif profiles the heap, memcheck looks for leaks and errors
     #[arg(long, value_enum, value_name = "TOOL")]
     valgrind: Option<Valgrind>,
-    /// The pool in huge pages of the host (PostgreSQL's huge_pages, large_pages of MariaDB and MySQL): `on` or no start
+    /// Whether the server's pool lies in huge pages of the host (PostgreSQL's huge_pages, large_pages of MariaDB and MySQL); with `on` the server does not
+    /// run without them
     #[arg(long, value_enum)]
     huge_pages: Option<HugePages>,
 }

@@ -21,44 +21,46 @@ use std::path::PathBuf;
 use units::Bytes;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Does this report still finish on the small machine?\n  \
+#[command(after_help = "Examples:\n  \
+    # does this report still finish on the small machine?\n  \
     sudo wringer squeeze --ram 4G --cpus 2 --swap off -- ./nightly-report.sh\n  \
     sudo wringer squeeze --ram 1G --disk /srv/copy=gp3 -- mariadbd --user=mysql --datadir=/srv/copy\n  \
     wringer squeeze --disk .=read=10ms,sync=5ms -- sysbench fileio --file-test-mode=rndrd run\n  \
     wringer squeeze --cpuset 0 -- make\n  \
     # leave the whole host 8 GiB of RAM while the command runs\n  \
     sudo wringer squeeze --leave-ram 8G -- ./benchmark.sh\n\n\
-    The command runs as you, with your terminal, environment and working directory; signals go to it, and its exit code is \
-    returned, 128+n when signal n killed it. When it ends, what it has left running is ended too, daemons and other users' \
-    processes among it (--leave: it lives on, squeezed no more), and everything is given back; also when Wringer is killed. What was asked, what was got, and what the kernel and the slow layer have counted is said on \
-    standard error.\n\n  \
-    --ram     a memory cgroup: its page cache counts, too; where that leaves no room, the kernel ends one of its processes\n  \
-    --cpus    a quota, as docker's: 0.5 is half of the time of one CPU, on whichever it runs\n  \
-    --cpuset  which CPUs: a cgroup where there is the right to one, else the command's CPU affinity, without root\n  \
-    --hide-ram, --leave-ram  RAM of the whole host, which everybody on it misses: as `wringer ram` (docs/ram.md)\n  \
-    --disk    a slow layer that this command alone sees (docs/disk.md). With root, or where users may use /dev/fuse and \
-    namespaces; then the command cannot change its user. Where there is no /dev/fuse, as in a container, a library is \
-    preloaded into the command and what it starts (docs/preload.md): it must be dynamic, and what it reads by mmap, \
+    The command runs as the same user, with your terminal, environment and working directory. Signals go to it. Its exit code is returned; \
+    if signal N killed it, 128+N.\n\n\
+    When the command ends, the processes that it has left running are ended, too, also daemons and other users' processes (--leave: they live \
+    on, without the squeeze). Then everything is given back. This also happens when Wringer itself is killed. At the end, standard error says what was \
+    asked, what was got, and what the kernel and the slow layer have counted.\n\n  \
+    --ram     a memory cgroup. The page cache counts, too. When the memory is used up, the kernel kills one of the command's processes\n  \
+    --cpus    a quota, as docker has it: 0.5 is half of the time of one CPU, on whichever CPU the command runs\n  \
+    --cpuset  a cgroup where you may make one; else the command's CPU affinity, which needs no root\n  \
+    --hide-ram, --leave-ram  less RAM for everybody on the host, as `wringer ram hide` (docs/ram.md)\n  \
+    --disk    a slow layer that only this command sees (docs/disk.md). It needs root, or a host where users may use /dev/fuse and \
+    namespaces; there the command cannot change its user. Where there is no /dev/fuse, as in a container, a library is \
+    preloaded into the command and into what it starts (docs/preload.md): the programs must be dynamic, and what they read by mmap, \
     libaio, io_uring or C streams is not slowed\n\n\
-    Wringer's own failures: 2 usage; 3 something is missing or in the way, nothing was changed; 4 failed, everything undone; \
-    5 failed, and the host is not restored; 130 interrupted before the command ran. docs/squeeze.md")]
+    Exit codes of Wringer's own failures: 2 usage; 3 something is missing or in the way, nothing was changed; 4 failed, everything undone; \
+    5 failed, and the host is not restored; 130 interrupted before the command ran. More: docs/squeeze.md")]
 pub struct Args {
     #[command(flatten)]
     limits: Limits,
-    /// A directory on such a disk: PATH=gp3, PATH=hdd-7200,iops=60, PATH=read=10ms,write=1ms,sync=2ms (may be given several times)
+    /// Make the directory PATH as slow as this disk: PATH=gp3, PATH=hdd-7200,iops=60, PATH=read=10ms,write=1ms,sync=2ms (may be given several times)
     #[arg(long, value_name = "PATH=DISK", value_parser = disk_argument::parse)]
     disk: Vec<DiskArgument>,
-    /// How --disk is done: fuse, a slow file system over the directory; preload, a library in the programs [default: fuse where it can be
-    /// had, else preload]
+    /// What makes the directory slow: fuse, a slow file system over it; preload, a library in the programs [default: fuse where it works,
+    /// else preload]
     #[arg(long, value_enum, requires = "disk", value_name = "MECHANISM")]
     disk_mechanism: Option<OfPrograms>,
-    /// Hide so much RAM from the whole host: everybody on it has less, until the command ends
+    /// The RAM to hide from the whole host: everybody on it has so much less, until the command ends
     #[arg(long, value_name = "SIZE", group = "host_ram")]
     hide_ram: Option<Bytes>,
-    /// Hide so much RAM from the whole host that this is left of MemAvailable
+    /// Hide RAM from the whole host until MemAvailable is this size
     #[arg(long, value_name = "SIZE", group = "host_ram")]
     leave_ram: Option<Bytes>,
-    /// What takes the host's RAM away, as of `wringer ram hide`
+    /// What takes the RAM from the host; `wringer ram hide` has the same choice
     #[arg(long, value_enum, default_value_t = Wanted::AUTO, requires = "host_ram")]
     ram_mechanism: Wanted,
     /// Hide RAM although this host has swap
@@ -67,14 +69,14 @@ pub struct Args {
     /// Hide RAM although a database that is not Wringer's runs here
     #[arg(short, long, requires = "host_ram")]
     yes: bool,
-    /// Let live on what the command has left running when it ends, in the cgroups and on the CPUs that you have yourself
+    /// When the command ends, let the processes that it has left running live on, in your own cgroups and on your own CPUs
     #[arg(long, conflicts_with = "disk")]
     leave: bool,
-    /// Start at once, without looking whether reads take as long as they should
+    /// Start at once: do not measure first whether reads take as long as asked
     #[arg(long)]
     no_probe: bool,
-    /// Do not start when what came on is out of its tolerance; else that is said in the summary, and only less than half or more than twice of
-    /// what was asked is a failure
+    /// Do not start the command when what was measured is out of tolerance. Without --strict, the summary says so, and only less than half
+    /// or more than twice of what was asked is a failure
     #[arg(long, conflicts_with = "no_probe")]
     strict: bool,
     /// Print every change with its undo; change nothing, run nothing
@@ -83,7 +85,7 @@ pub struct Args {
     /// Write the summary to this file, too, as JSON
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
-    /// No summary and no notes on standard error
+    /// Print no summary and no notes on standard error
     #[arg(short, long)]
     quiet: bool,
     /// How the summary, or the plan of a dry run, is printed

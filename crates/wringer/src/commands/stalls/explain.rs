@@ -20,10 +20,9 @@ use units::Span;
 ///
 /// The command recognises the log by its content: the slow log of MySQL (also with log_slow_extra), MariaDB or Percona Server; PostgreSQL's log
 /// with durations (log_min_duration_statement; log_line_prefix with time and process: '%m [%p] '), its csvlog or jsonlog; or lines
-/// `01:35:41.656535Z: 0.401592` of the end and the query time of statements. A log with all statements (long_query_time=0) tells
-/// more than a log with slow statements only. Of a recording, the command tells the stalls of each arm whose load kept its slow
-/// statements (load.slow_statements = "20ms"). Without a log, the counter Innodb_buffer_pool_wait_free of a Percona Server under
-/// `backoff` tells how long its stalls were.
+/// `01:35:41.656535Z: 0.401592` of the end and the query time of statements. A log with all statements (long_query_time=0) shows more than a log with slow
+/// statements only. For a recording, the command lists the stalls of each arm whose load kept its slow statements (load.slow_statements = "20ms"). Without a
+/// log, the counter Innodb_buffer_pool_wait_free of a Percona Server under `backoff` says how long its stalls were.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer stalls explain slow.log\n  \
@@ -44,7 +43,7 @@ pub struct Args {
     /// innodb_empty_free_list_algorithm at that time
     #[arg(long, value_enum)]
     algorithm: Option<Named>,
-    /// By how much Innodb_buffer_pool_wait_free rose meanwhile
+    /// By how much Innodb_buffer_pool_wait_free rose while the log was written
     #[arg(long, value_name = "N")]
     wait_free: Option<u64>,
     /// With the counter alone: how many queries stalled

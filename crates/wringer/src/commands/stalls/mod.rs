@@ -5,6 +5,7 @@ mod advise;
 mod algorithm;
 mod explain;
 mod inject;
+mod lost;
 mod reproduce;
 mod simulate;
 pub(in crate::commands) mod watch;
@@ -36,7 +37,7 @@ enum Stalls {
     Explain(Box<explain::Args>),
     /// Make a stall of a known cause and length happen in a sandbox, and check whether it took effect
     Inject(Box<inject::Args>),
-    /// Run an experiment of the article on these stalls, and show article, predictions and measurement side by side
+    /// Run an experiment of the article on these stalls, and show the article's figures, predictions and measurement side by side
     Reproduce(Box<reproduce::Args>),
     /// Predict the stalls on InnoDB's empty free list: how many, how long, and what they would cost; asks no server
     Simulate(Box<simulate::Args>),

@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use units::Span;
 
-/// The stalls of a server that runs, as they happen: how long, who waited, for what, and what it cost
+/// The stalls of a server that runs, as they happen: how long they were, which connections waited, for what, and what it cost
 ///
-/// The server's threads are looked at every 10 to 20 ms, and the server is asked what its connections wait for: once a second, and up to ten times a
-/// second while one waits. A stall is told when it has ended. Nothing is changed: no variable is set, no instrument enabled, no thread stopped.
+/// The server's threads are looked at every 10 to 20 ms, and the server is asked what its connections wait for: once a second, and up to ten times a second
+/// while a connection waits. A stall is reported when it has ended. Nothing is changed: no variable is set, no instrument enabled, no thread stopped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer stalls watch --sandbox shop --for 30s\n  \
@@ -41,7 +41,7 @@ use units::Span;
     or its threads cannot be seen; 4 the server ended: the stalls that were seen are printed, and with --to recorded.\n\n\
     The causes, how each is found, and which cannot be found: docs/stalls-watch.md, or `wringer doc stalls-watch`.")]
 pub struct Args {
-    /// The server's process; of PostgreSQL the first line of postmaster.pid [default: the one that listens at the socket, or the sandbox's]
+    /// The server's process; for PostgreSQL the first line of postmaster.pid [default: the one that listens at the socket, or the sandbox's]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
     /// How long to watch [default: until Ctrl-C, or the server's end]
@@ -50,7 +50,8 @@ pub struct Args {
     /// Time from one look at the threads to the next, 1ms to 1s [default: 10ms, up to 20ms where looking takes more than 1 % of a CPU]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Span>,
-    /// The shortest stall that is told, 5ms or more; it must last for at least four looks [default: 50ms; 20ms with --deep; 5ms for stalls that --probes sees]
+    /// The shortest stall that is reported, 5ms or more; it must last for at least four looks [default: 50ms; 20ms with --deep; 5ms for stalls that --probes
+    /// sees]
     #[arg(long, value_name = "TIME", value_parser = least)]
     min: Option<Span>,
     /// Look every 4 to 5 ms, and ask for wait events (where they are on) and for the free pages of each instance of the buffer pool; below 5 % of a CPU
@@ -65,10 +66,12 @@ pub struct Args {
     /// Show statements with their values; without it, they are shown as classes
     #[arg(long)]
     with_values: bool,
-    /// How to print: text and json one line for each stall and the summary last (json: its `kind` tells which), openmetrics at the end
+    /// How to print: text and json print a line for each stall, and the summary last (json: `kind` says which of the two a line is); openmetrics prints at
+    /// the end
     #[arg(short, long, value_enum, default_value_t = Form::Text)]
     output: Form,
-    /// Send a query that needs nothing (SELECT 1) once in this time, 10ms to 10s, on a connection of its own: a stall in which this query waits, too, is a
+    /// Send a query that needs no data and no lock (SELECT 1) once in this time, 10ms to 10s, on a connection of its own: a stall in which this query waits,
+    /// too, is a
     /// stall of the whole server or its host. Without a value, once in 100ms
     #[arg(long, value_name = "TIME", value_parser = pace, num_args = 0..=1, require_equals = true, default_missing_value = "100ms")]
     canary: Option<Span>,
@@ -148,7 +151,9 @@ pub fn main(args: &Args) -> Outcome {
 fn refused(error: observe::Error) -> Failure {
     match error {
         observe::Error::Threads { .. } => {
-            Failure::new(Exit::Missing, error).hint("run it as root, or as the user the server runs as")
+            let hint = "run it as root, or as the user the server runs as; without that, `wringer stalls explain LOG` \
+                        tells the stalls that the server's log has";
+            Failure::new(Exit::Missing, error).hint(hint)
         }
         observe::Error::Server { .. } => Failure::new(Exit::Missing, error),
         error => error.into(),

@@ -25,7 +25,8 @@ pub(super) fn take(session: &mut Session, name: &str) -> Result<(), Error> {
     let at = Span::millis(mark.at_ms);
     let processes =
         if mark.processes.len() > 1 { format!(" in {} processes", mark.processes.len()) } else { String::new() };
-    let heap = mark.heap_bytes.map_or_else(|| "heap told at the end".to_owned(), |it| format!("heap {}", Bytes(it)));
+    let heap =
+        mark.heap_bytes.map_or_else(|| "the heap is known at the end".to_owned(), |it| format!("heap {}", Bytes(it)));
     terminal::say(format_args!("  {:>7}  {}: {heap}{processes}", at.to_string(), mark.name));
     mark.missing.iter().for_each(|why| terminal::say(format_args!("           not asked: {why}")));
     Ok(())

@@ -35,7 +35,8 @@ use with::{Profiler, failure, kept_until};
 /// thread at a time. Massif writes its file when the server ends. So that a server that is killed leaves a profile, too, snapshots are taken while it runs and
 /// are written at once: at the start and at the end, every --every, before and after each --sql, after each block of --repeat, and on a terminal whenever you
 /// press Enter. The server stands still for some tenths of a second during each snapshot.
-/// With --with another profiler is used: heaptrack, or the one in tcmalloc or in jemalloc. All threads of the server then run at the same time; PostgreSQL cannot be profiled so.
+/// --with chooses another profiler: heaptrack, or the profiler of tcmalloc or of jemalloc. With these all threads of the server run at the same time, but PostgreSQL
+/// cannot be profiled.
 /// Everything is in a folder that stays when the sandbox is deleted; `wringer heap show FOLDER/heap.massif` reads it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -53,8 +54,8 @@ use with::{Profiler, failure, kept_until};
     # profile an experiment's server with its data and load, without its squeezes\n  \
     wringer memory profile experiments/quick.toml --every 5s\n  \
     wringer heap show out/heap.massif --assert 'growth<1M'\n\n\
-    Exit codes: 1 with --fail-on-leak, if it leaks; 3 no such sandbox, it runs, or the profiler is not there; 4 the server does not start under it, or\n  \
-    ended meanwhile: what was taken until then is kept. More: docs/profile.md, or `wringer doc profile`.")]
+    Exit codes: 1 with --fail-on-leak, if it leaks; 3 there is no such sandbox, its server runs, or the profiler is not there; 4 the server does not\n  \
+    start under the profiler, or ended too early: the snapshots until then are kept. More: docs/profile.md, or `wringer doc profile`.")]
 pub(super) struct Args {
     /// A sandbox, which must be stopped; or the file of an experiment (NAME.toml): its server and data in a new sandbox, with the load of one arm
     #[arg(value_name = "SANDBOX|FILE", required_unless_present = "sandbox")]
@@ -68,17 +69,18 @@ pub(super) struct Args {
     /// The profiler
     #[arg(long, value_enum, default_value_t = Profiler::Massif)]
     with: Profiler,
-    /// Run this and end; again for a further one. A snapshot is taken before the first, and after each
+    /// Run this statement, and end; may be repeated. A snapshot is taken before the first statement, and after each
     #[arg(long, value_name = "SQL")]
     sql: Vec<String>,
-    /// Run this again and again over one connection, natively and then under the profiler, and say whether it leaks; again for a repetition of several
-    /// statements. {i} is the number of the repetition. Or the name of a workload, as oltp_read_write: its transactions
+    /// Run this statement again and again over one connection, first without and then with the profiler, and say whether it leaks. Give the flag several times
+    /// when one repetition has several statements. {i} in a statement is the number of the repetition. Instead of SQL you can name a workload, such as
+    /// oltp_read_write: then its transactions are repeated
     #[arg(long, value_name = "SQL|WORKLOAD", conflicts_with_all = ["sql", "time", "every"])]
     repeat: Vec<String>,
     /// Repetitions in a block of --repeat [default: as many as run in a quarter of a second, 10 to 300]
     #[arg(long, value_name = "N", requires = "repeat", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     repetitions: Option<u64>,
-    /// Blocks of --repeat that count, without Valgrind; four more warm up before them
+    /// The number of blocks of --repeat in the server's life without the profiler; four more blocks before them are a warm-up, and do not count
     #[arg(long, value_name = "N", default_value_t = 32, requires = "repeat", value_parser = clap::value_parser!(u16).range(30..=500))]
     blocks: u16,
     /// The rest between a block of --repeat and the reading of the memory
@@ -103,7 +105,7 @@ pub(super) struct Args {
     /// A server option for these starts; may be repeated
     #[arg(short = 'c', long = "option", value_name = "KEY=VALUE", value_parser = ServerOption::asked)]
     options: Vec<ServerOption>,
-    /// Do not start the server without Valgrind first; then it is not known how much slower Massif makes it
+    /// Do not start the server without the profiler first; then it is not known how much slower the profiler makes the server
     #[arg(long, conflicts_with = "repeat")]
     no_native: bool,
     /// Exit code 1 if --repeat finds a leak
@@ -123,7 +125,7 @@ pub(super) struct Args {
 fn every(text: &str) -> Result<Duration, String> {
     let time = seconds(text).map_err(|error| error.to_string())?;
     if time < Duration::from_secs(1) {
-        Err("1s at least: a snapshot holds the server for tenths of a second".into())
+        Err("1s at least, because the server stands still for tenths of a second at each snapshot".into())
     } else {
         Ok(time)
     }

@@ -128,14 +128,9 @@ impl Shown {
         }
         text += &self.processes();
         text += &self.holders(top);
-        let grew: Vec<Growth> = self.growth.iter().filter(|it| it.growth_bytes != 0).cloned().collect();
         let (from, to) = (self.from, self.to);
-        if grew.is_empty() {
-            let _ = writeln!(text, "\nNo function grew from number {from} to {to}");
-        } else {
-            let _ = writeln!(text, "\nFunctions from number {from} to {to}, the one that grew most first");
-            text += &grown::table(&grew, top);
-        }
+        let _ = writeln!(text, "\nFunctions from number {from} to {to}, the one that grew most first");
+        text += &grown::table(&self.growth, top);
         let _ = writeln!(text, "\nwringer heap show {}", self.profile.display());
         if let Some(first) = self.ended.files.first() {
             let more = self.ended.files.len() - 1;
@@ -148,15 +143,7 @@ impl Shown {
 
     fn holders(&self, top: usize) -> String {
         let mut text = format!("\nFunctions that held the heap at number {}\n", self.to);
-        for held in self.functions.iter().take(top) {
-            let part = held.subsystem.map_or_else(String::new, |part| format!("  [{part}]"));
-            let _ = writeln!(text, "{:>12}  {}{part}", Bytes(held.bytes).to_string(), held.function);
-        }
-        let rest = self.functions.iter().skip(top);
-        let (count, bytes) = rest.fold((0, 0), |(count, sum), it| (count + 1, sum + it.bytes));
-        if count > 0 {
-            let _ = writeln!(text, "{:>12}  {count} more functions (--top)", Bytes(bytes).to_string());
-        }
+        text += &grown::holders(&self.functions, top);
         let _ = writeln!(
             text,
             "{:>12}  below the threshold (--threshold), without names",
@@ -181,6 +168,18 @@ impl Shown {
     }
 }
 
+/// A function that grows to the end although the server's memory does not: its malloc may have taken the bytes from what it had kept.
+fn only_in_the_profile(leak: &Leak) -> String {
+    let grows = leak.functions.first().filter(|it| it.low > 0.0 && leak.verdict != Verdict::Leak);
+    grows.map_or_else(String::new, |most| {
+        format!(
+            "  but by the profile {} grows by {:.0} B a repetition ({:.0} to {:.0}), to the end: it fills a cache,\n  \
+             or it leaks and the server's malloc had free memory for it\n",
+            most.function, most.bytes_per_repetition, most.low, most.high
+        )
+    })
+}
+
 fn leak(repeated: &Repeated) -> String {
     let leak = &repeated.leak;
     let size = |bytes: Option<f64>| bytes.map_or_else(|| "?".to_owned(), |bytes| format!("{bytes:.0} B"));
@@ -202,6 +201,7 @@ fn leak(repeated: &Repeated) -> String {
         repeated.repetitions_per_block,
         grown::signed(i128::from(leak.warm_up_bytes))
     );
+    text += &only_in_the_profile(leak);
     if let Some(function) = &leak.function {
         let bytes = size(leak.function_bytes_per_repetition);
         let _ = writeln!(text, "  by the profile: {function}, {bytes} a repetition, called by");
@@ -211,4 +211,34 @@ fn leak(repeated: &Repeated) -> String {
     }
     text.push('\n');
     text
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::{Leak, only_in_the_profile};
+    use serde_json::json;
+
+    fn told(verdict: &str, low: f64) -> String {
+        let function =
+            json!({ "function": "lose", "path": [], "bytes_per_repetition": 1024.0, "low": low, "high": 1024.0 });
+        let leak: Leak = serde_json::from_value(json!({
+            "verdict": verdict, "bytes_per_repetition": null, "low": null, "high": null, "leaf": null, "function": null, "path": [],
+            "function_bytes_per_repetition": null, "repetitions": 3000, "readings": 31, "grown_bytes": 0, "warm_up_bytes": 0, "leaves": [],
+            "functions": [function],
+        }))
+        .unwrap();
+        only_in_the_profile(&leak)
+    }
+
+    #[test]
+    fn a_function_that_grows_where_the_server_does_not_is_told() {
+        let said = told("warm_up", 1024.0);
+        assert!(said.contains("lose grows by 1024 B a repetition (1024 to 1024)"), "{said}");
+        assert_eq!(
+            [told("leak", 1024.0), told("none", 0.0)],
+            ["", ""],
+            "the verdict has it; it does not grow all the time"
+        );
+    }
 }

@@ -3,8 +3,7 @@
 
 use super::Args;
 use super::with::failure;
-use crate::commands::experiment_file;
-use crate::commands::run::{own_data, workloads};
+use crate::commands::experiment_file::{self, own_data, workloads};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use ::load::engine::{Hooks, LoadSpec};

@@ -16,8 +16,8 @@ use units::Span;
 
 /// Whether this server's queries can stall on InnoDB's empty free list, what its counters mean, and what other settings would gain and cost
 ///
-/// It reads a server's settings, and its counters over some seconds: live, best while the server works, or from a file. A table with sources tells what holds for
-/// each version. A version whose source Wringer's authors have not read gets no advice. Statements are printed, and never run.
+/// It reads a server's settings, and its counters over some seconds, from a server that runs (best while it works) or from a file. A table with sources says
+/// how each version behaves. A version whose source Wringer's authors have not read gets no advice. Statements are printed, and never run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer stalls advise --sandbox shop\n  \

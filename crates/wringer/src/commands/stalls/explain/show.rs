@@ -3,7 +3,8 @@
 
 use crate::commands::chart::time;
 use crate::commands::connections::table::table;
-use ::stalls::{ClassOf, Explained, Stall};
+use crate::commands::stalls::lost::{by_cause, wait_free};
+use ::stalls::{ClassOf, Explained, OfCause, Stall};
 use std::fmt::Write as _;
 
 /// The most characters of a statement on a line.
@@ -97,27 +98,9 @@ fn stalls_of(out: &mut String, explained: &Explained, top: usize) {
 fn account(out: &mut String, explained: &Explained) {
     let account = &explained.account;
     let us = |us: u64| time(us as f64);
-    let rows = account.by_cause.iter().map(|(cause, of)| {
-        vec![
-            cause.name().to_owned(),
-            of.stalls.to_string(),
-            of.victims.to_string(),
-            us(of.lost_query_us),
-            String::new(),
-        ]
-    });
-    let (stalls, victims) =
-        account.by_cause.values().fold((0, 0), |(stalls, victims), of| (stalls + of.stalls, victims + of.victims));
-    let rows: Vec<Vec<String>> = rows
-        .chain([vec![
-            "all".to_owned(),
-            stalls.to_string(),
-            victims.to_string(),
-            us(account.lost_query_us),
-            String::new(),
-        ]])
-        .collect();
-    out.push_str(&table(&["What was lost", "stalls", "victims", "query time", ""], &rows));
+    let sum = |of: fn(&OfCause) -> u64| account.by_cause.values().map(of).sum::<u64>();
+    let (stalls, victims) = (sum(|of| of.stalls), sum(|of| of.victims));
+    out.push_str(&by_cause(account, Some(("all", OfCause { stalls, victims, lost_query_us: account.lost_query_us }))));
     if account.own_work_query_us > 0 {
         let _ = writeln!(
             out,
@@ -127,11 +110,7 @@ fn account(out: &mut String, explained: &Explained) {
     }
     match (account.wait_free, account.wait_free_by_stalls) {
         (Some(said), Some(computed)) if explained.counter.is_none() => {
-            let share = computed as f64 / (said.max(1)) as f64 * 100.0;
-            let _ = writeln!(
-                out,
-                "Innodb_buffer_pool_wait_free: rose by {said}; these stalls make {computed} ({share:.0} %)"
-            );
+            out.push_str(&wait_free(said, computed));
         }
         (None, Some(computed)) => {
             let _ = writeln!(out, "Innodb_buffer_pool_wait_free must have risen by about {computed}");

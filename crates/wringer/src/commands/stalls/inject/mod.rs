@@ -18,7 +18,7 @@ use serde_json::json;
 /// Make a stall of a known cause and length happen in a sandbox, and check whether it took effect
 ///
 /// A tool that looks for stalls should find all that are there, and no others. To test such a tool, this command makes stalls whose cause, moment and
-/// length are known. row_lock: a connection of its own holds rows of a table. metadata_lock: it holds the whole table. disk_reads, sync: the
+/// length are known. row_lock: a connection of this command holds rows of a table. metadata_lock: the connection holds the whole table. disk_reads, sync: the
 /// slow layer below the data directory answers no read, or no sync, until the stall is over. cpu: the server's CPU cgroup gets almost no CPU
 /// time. free_list_backoff: a connection reads a table that is larger than XtraDB's buffer pool. `--list` says which causes a sandbox can
 /// have, and why it cannot have the others. For each stall a witness says whether it took effect: another connection that waits for the same

@@ -61,7 +61,7 @@ pub(super) struct Args {
     /// Folder for recording, result and report [default: a new one below Wringer's recordings]
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
-    /// Write over the results of an earlier run in that folder
+    /// Replace the results of an earlier run in that folder
     #[arg(long)]
     force: bool,
     /// For the prediction before the run: time of a query on this host that waits for no page, with its reads. After the run a second prediction uses the

@@ -59,7 +59,7 @@ pub(super) struct Flags {
     /// Time of a query that neither reads nor waits
     #[arg(long, value_name = "TIME", default_value = "28.7us")]
     pub(super) service_time: Span,
-    /// Time of one read, which is added to it
+    /// Time of one read, which is added to the time of the query
     #[arg(long, value_name = "TIME", default_value = "0")]
     pub(super) read_time: Span,
     /// Time of one write of a page

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--to FOLDER`: the watch is also recorded. Each stall is in the recording as soon as it is told; host, process and the server's counters are recorded
+//! `--to FOLDER`: the watch is also recorded. Each stall is in the recording as soon as it is reported; host, process and the server's counters are recorded
 //! beside it.
 
 use crate::commands::observe::{OfArm, conditions, told};
@@ -27,7 +27,7 @@ pub(super) struct To {
     /// counters are recorded every second, too
     #[arg(long = "to", value_name = "FOLDER")]
     folder: Option<PathBuf>,
-    /// Write over the results of an earlier run in that folder
+    /// Replace the results of an earlier run in that folder
     #[arg(long, requires = "folder")]
     force: bool,
 }

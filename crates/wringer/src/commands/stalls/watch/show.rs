@@ -2,7 +2,7 @@
 //! A stall on one line, and the summary, for people.
 
 use crate::commands::chart::time;
-use crate::commands::connections::table::table;
+use crate::commands::stalls::lost::{by_cause, wait_free};
 use ::stalls::watch::Watched;
 use ::stalls::{Cause, Stall};
 use host::clock::rfc3339;
@@ -86,17 +86,7 @@ pub(super) fn summary(watched: &Watched) -> String {
     if account.by_cause.is_empty() {
         out.push_str("No stall.\n");
     } else {
-        let row = |(cause, of): (&Cause, &::stalls::OfCause)| {
-            vec![
-                cause.name().to_owned(),
-                of.stalls.to_string(),
-                of.victims.to_string(),
-                us(of.lost_query_us),
-                String::new(),
-            ]
-        };
-        let rows: Vec<Vec<String>> = account.by_cause.iter().map(row).collect();
-        out.push_str(&table(&["What was lost", "stalls", "victims", "query time", ""], &rows));
+        out.push_str(&by_cause(account, None));
         let share = account.attributed_query_us as f64 / account.lost_query_us.max(1) as f64 * 100.0;
         let _ = writeln!(out, "lost {} in all; {share:.0} % of it has a cause", us(account.lost_query_us));
     }
@@ -109,11 +99,7 @@ pub(super) fn summary(watched: &Watched) -> String {
     }
     match (account.wait_free, account.wait_free_by_stalls) {
         (Some(rose), Some(computed)) if rose > 0 || computed > 0 => {
-            let share = computed as f64 / rose.max(1) as f64 * 100.0;
-            let _ = writeln!(
-                out,
-                "Innodb_buffer_pool_wait_free rose by {rose}; these stalls make {computed} ({share:.0} %)"
-            );
+            out.push_str(&wait_free(rose, computed));
         }
         (Some(rose), None) if rose > 0 => {
             let _ = writeln!(out, "Innodb_buffer_pool_wait_free rose by {rose}");
@@ -131,12 +117,13 @@ pub(super) fn summary(watched: &Watched) -> String {
     }
     let _ = writeln!(
         out,
-        "watching took {} of CPU time ({:.2} % of one CPU); {} looks {} apart, {} late; {} statements",
+        "watching took {} of CPU time ({:.2} % of one CPU); {} looks {} apart, {} late, {} apart at most; {} statements",
         us(cost.cpu_us),
         cost.cpu_share * 100.0,
         cost.sweeps,
         us(cost.interval_p50_us),
         cost.sweeps_late,
+        us(cost.interval_max_us),
         cost.statements
     );
     for note in &watched.notes {

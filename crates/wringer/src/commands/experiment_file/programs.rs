@@ -15,7 +15,7 @@ const SYSBENCH_TESTS: [&str; 5] = ["cpu", "fileio", "memory", "mutex", "threads"
 ///
 /// # Errors
 /// Exit code 3: a program or a script is missing.
-pub fn prepare(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, Program>, Failure> {
+pub fn find(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, Program>, Failure> {
     let folder = folder_of(file)?;
     let mut found = BTreeMap::new();
     for arm in &experiment.arms {
@@ -27,11 +27,19 @@ pub fn prepare(file: &Path, experiment: &Experiment) -> Result<BTreeMap<String, 
     Ok(found)
 }
 
-/// The program of `fill.command`.
+/// The program of `fill.command` of an experiment file.
 ///
 /// # Errors
 /// Exit code 3: the program is missing.
 pub fn filler(file: &Path, experiment: &Experiment) -> Result<Option<Program>, Failure> {
+    filler_in(&folder_of(file)?, experiment)
+}
+
+/// The same, where the program is named from a folder.
+///
+/// # Errors
+/// Exit code 3: the program is missing.
+pub fn filler_in(folder: &Path, experiment: &Experiment) -> Result<Option<Program>, Failure> {
     if experiment.fill.command.is_empty() {
         return Ok(None);
     }
@@ -40,7 +48,7 @@ pub fn filler(file: &Path, experiment: &Experiment) -> Result<Option<Program>, F
         let error = anyhow::anyhow!("fill.command: {error:#}; nothing was changed");
         Failure { exit, error, hints }
     };
-    Ok(Some(one(&driver, &folder_of(file)?).map_err(named)?))
+    Ok(Some(one(&driver, folder).map_err(named)?))
 }
 
 fn folder_of(file: &Path) -> Result<PathBuf, Failure> {

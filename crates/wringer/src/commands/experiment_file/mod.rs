@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads an experiment file for `run`, `plan` and `doctor`.
+//! Reads an experiment file for the commands that take one, and finds the files, programs and data that it names, before anything is made.
+
+pub mod assertions;
+pub mod own_data;
+pub mod programs;
+pub mod replays;
+pub mod workloads;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input;
@@ -7,7 +13,7 @@ use experiment::{Experiment, Problem, Squeezed};
 use lab::problems;
 use std::path::Path;
 
-/// What a run must not leave out, as `run`, `plan` and `doctor` are told.
+/// The squeezes that a run must not leave out: a flag of `run`, `plan` and `doctor`.
 #[derive(Debug, clap::Args)]
 pub struct Require {
     /// Do not start where this squeeze would be left out for want of rights: ram, server_ram (may be given several times; in the file:

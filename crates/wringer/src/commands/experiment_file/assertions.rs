@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checks the assertions of the arms before anything is made.
 
+use super::refused;
 use super::workloads::MANY_ROWS;
-use crate::commands::experiment_file::refused;
 use crate::exit::Outcome;
 use experiment::{Arm, Experiment, Load, Problem};
 use lab::{Workloads, load_spec};

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What lets this user read the files of another process below `/proc`: ptrace(2), "Ptrace access mode checking".
+
+const CAPABILITY: &str =
+    "the capability CAP_SYS_PTRACE, which root in a container often lacks (docker run --cap-add=SYS_PTRACE)";
+
+/// For mappings and memory.
+pub(crate) fn for_mappings() -> &'static str {
+    if is_root() { CAPABILITY } else { "run as root or as the server's user" }
+}
+
+/// For the system call that a thread waits in.
+pub(crate) fn for_system_calls() -> &'static str {
+    if is_root() { CAPABILITY } else { "root, or the server's own user where kernel.yama.ptrace_scope is 0" }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_not_told_to_become_root() {
+        for remedy in [for_mappings(), for_system_calls()] {
+            assert_eq!(remedy.contains("CAP_SYS_PTRACE"), is_root(), "{remedy}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The first sentence about a sweep: which setting has the most transactions, and whether the verdicts show it.
+
+use super::show::number;
+use sweep::{Setting, State, Value};
+use verdict::{THROUGHPUT, Verdict};
+
+/// `None`: nothing was measured yet.
+pub(super) fn headline(state: &State) -> Option<String> {
+    let measured: Vec<(&Setting, &Value)> =
+        state.settings.iter().filter_map(|setting| Some((setting, throughput(setting)?))).collect();
+    let (best, rate) = *measured.iter().max_by(|(_, one), (_, other)| one.typical.total_cmp(&other.typical))?;
+    let others: Vec<&Setting> =
+        measured.iter().map(|(setting, _)| *setting).filter(|setting| setting.id != best.id).collect();
+    let with = |is: fn(Option<bool>) -> bool| -> Vec<&Setting> {
+        others.iter().filter(|other| is(is_more(state, best, other, &rate.arm))).copied().collect()
+    };
+    let arm = if rate.arm == "baseline" { String::new() } else { format!(", arm {}", rate.arm) };
+    let (best, most) = (best.label(&state.keys), format!("{}{arm}", number(rate.typical, &rate.unit)));
+    let named = |settings: &[&Setting]| match settings {
+        [one] => one.label(&state.keys),
+        several if several.len() == others.len() => format!("any of the {} other settings", others.len()),
+        several => format!("{} of the {} other settings", several.len(), others.len()),
+    };
+    let (alike, untold) = (with(|shown| shown == Some(false)), with(|shown| shown.is_none()));
+    Some(match (alike.as_slice(), untold.as_slice()) {
+        ([], []) if others.is_empty() => format!("{best} has the most transactions: {most}."),
+        ([], []) => format!("{best} has the most transactions: {most}; every other setting is shown to have fewer."),
+        ([], untold) => {
+            format!(
+                "{best} has the most transactions so far: {most}; there is no verdict between it and {}.",
+                named(untold)
+            )
+        }
+        (alike, _) => {
+            format!(
+                "No difference shown between {best}, which has the most transactions ({most}), and {}.",
+                named(alike)
+            )
+        }
+    })
+}
+
+fn throughput(setting: &Setting) -> Option<&Value> {
+    setting.figures.iter().find(|figure| figure.name == THROUGHPUT)
+}
+
+/// Whether `best` is shown to have more transactions than `other`. `None`: there is no verdict.
+fn is_more(state: &State, best: &Setting, other: &Setting, arm: &str) -> Option<bool> {
+    state.comparisons.iter().filter(|one| one.arm == arm).find_map(|one| {
+        let is_more = match (one.a == best.id && one.b == other.id, one.a == other.id && one.b == best.id) {
+            (true, _) => Verdict::Lower,
+            (_, true) => Verdict::Higher,
+            _ => return None,
+        };
+        let figure = one.figures.iter().find(|figure| figure.name == THROUGHPUT)?;
+        Some(figure.verdict? == is_more)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sweep::Comparison;
+    use verdict::Compared;
+
+    fn compared(verdict: Option<Verdict>) -> Compared {
+        Compared {
+            name: THROUGHPUT.into(),
+            unit: "transactions/s".into(),
+            repeats_a: 5,
+            repeats_b: 5,
+            pairs: Some(5),
+            a: None,
+            b: None,
+            ratio: None,
+            low: None,
+            high: None,
+            confidence: None,
+            verdict,
+            no_verdict: None,
+            detectable_ratio: None,
+            told: Vec::new(),
+        }
+    }
+
+    fn state(rates: &[f64], verdicts: &[(usize, usize, Option<Verdict>)]) -> State {
+        let id = |place: usize| format!("s{place}");
+        let figure = |rate: f64| Value {
+            arm: "baseline".into(),
+            name: THROUGHPUT.into(),
+            unit: "transactions/s".into(),
+            repeats: 5,
+            typical: rate,
+            lowest: rate,
+            highest: rate,
+        };
+        let setting = |(place, rate): (usize, &f64)| Setting {
+            id: id(place),
+            settings: [("k".to_owned(), place.to_string())].into(),
+            figures: vec![figure(*rate)],
+            ..Setting::default()
+        };
+        let comparison = |(a, b, verdict): &(usize, usize, Option<Verdict>)| Comparison {
+            a: id(*a),
+            b: id(*b),
+            arm: "baseline".into(),
+            differs: vec!["k".into()],
+            figures: vec![compared(*verdict)],
+            told: Vec::new(),
+        };
+        State {
+            keys: vec!["k".into()],
+            settings: rates.iter().enumerate().map(setting).collect(),
+            comparisons: verdicts.iter().map(comparison).collect(),
+            ..State::default()
+        }
+    }
+
+    fn said(rates: &[f64], verdicts: &[(usize, usize, Option<Verdict>)]) -> String {
+        headline(&state(rates, verdicts)).expect("something was measured")
+    }
+
+    #[test]
+    fn the_first_sentence_claims_no_more_than_the_verdicts_show() {
+        use Verdict::{Higher, Lower, NoDifferenceShown};
+        assert_eq!(headline(&State::default()), None);
+        assert_eq!(said(&[500.0], &[]), "k=0 has the most transactions: 500 tps.");
+        let rates = [500.0, 900.0, 700.0];
+        let shown = [(0, 1, Some(Higher)), (1, 2, Some(Lower)), (0, 2, Some(Higher))];
+        let most = "k=1 has the most transactions";
+        assert_eq!(said(&rates, &shown), format!("{most}: 900 tps; every other setting is shown to have fewer."));
+        let one = [(0, 1, Some(Higher)), (1, 2, Some(NoDifferenceShown)), (0, 2, None)];
+        let text = "No difference shown between k=1, which has the most transactions (900 tps), and";
+        assert_eq!(said(&rates, &one), format!("{text} k=2."));
+        let both = [(0, 1, Some(NoDifferenceShown)), (1, 2, Some(NoDifferenceShown))];
+        assert_eq!(said(&rates, &both), format!("{text} any of the 2 other settings."));
+        let text = "so far: 900 tps; there is no verdict between it and";
+        assert_eq!(said(&rates, &shown[..1]), format!("{most} {text} k=2."));
+        assert_eq!(said(&rates, &[(0, 1, None)]), format!("{most} {text} any of the 2 other settings."));
+        // the means of a few cells may be in another order than what is shown
+        assert!(said(&rates, &[(0, 1, Some(Lower)), shown[1]]).starts_with("No difference shown between k=1"));
+    }
+}
