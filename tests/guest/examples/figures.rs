@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     let (disks, folder) = ([&disk], folder.path());
     let machine =
         Machine { parts, initramfs: &initramfs, disks: &disks, memory_mib: 1024, words: "", folder, name: "figures" };
-    let running = machine.boot();
+    let mut running = machine.boot();
     let mut good = false;
     running.follow(LIMIT, |line| {
         if let Some(kernel) = line.strip_prefix("GUEST is up: ") {

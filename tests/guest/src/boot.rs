@@ -102,7 +102,7 @@ impl Boot {
             name: self.name,
         };
         let began = Instant::now();
-        let running = machine.boot();
+        let mut running = machine.boot();
         let (mut of, mut said) = (BTreeMap::new(), String::new());
         let mut emulator_failed = false;
         let mut ended = false;

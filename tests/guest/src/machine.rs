@@ -3,6 +3,7 @@
 
 use crate::disk::Disk;
 use crate::parts::Parts;
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,15 @@ const PROCESSOR: &str = "qemu64,-cx16";
 
 /// With this word, the guest has two NUMA nodes, each with half of the processors and half of the RAM.
 const TWO_NODES: &str = "nodes=2";
+
+/// The line that the guest's init prints when the kernel and its modules are there; after it the cases begin.
+const UP: &str = "GUEST is up: ";
+
+/// A boot takes some ten seconds, and a few times that on a busy machine.
+const TIME_TO_COME_UP: Duration = Duration::from_secs(150);
+
+/// The number of times that a machine is booted to see it come up once.
+const BOOTS: u32 = 3;
 
 /// The description of a machine to boot.
 #[derive(Debug)]
@@ -39,11 +49,33 @@ pub struct Machine<'a> {
 pub struct Running {
     child: Child,
     console: Receiver<String>,
+    /// The lines of the console up to [`UP`], until they are read.
+    booted: VecDeque<String>,
     pub log: PathBuf,
 }
 
 impl Machine<'_> {
+    /// Returns when the guest's init is about to begin with the cases. Without KVM the emulator fails at times while the kernel boots: the kernel says
+    /// nothing any more, or crashes where it patches its own code. Nothing of Wringer has run then, and the machine is booted again.
     pub fn boot(&self) -> Running {
+        for _ in 1..BOOTS {
+            let mut running = self.power_on();
+            if running.comes_up() {
+                return running;
+            }
+            running.cut_power();
+            let after = TIME_TO_COME_UP.as_secs();
+            let end = running.last_words();
+            let again = format!(
+                "BOOT {} again: it did not come up (it may take {after} s); its last lines: {end:?}",
+                self.name
+            );
+            let _ = writeln!(std::io::stderr(), "{again}");
+        }
+        self.power_on()
+    }
+
+    fn power_on(&self) -> Running {
         let initramfs = self.folder.join(format!("{}.cpio", self.name));
         fs::write(&initramfs, self.initramfs).expect("write the initramfs");
         let log = self.folder.join(format!("{}.console", self.name));
@@ -98,16 +130,30 @@ impl Running {
                 }
             }
         });
-        Self { child, console, log }
+        Self { child, console, booted: VecDeque::new(), log }
+    }
+
+    /// False when the console ends or the time passes before.
+    fn comes_up(&mut self) -> bool {
+        let end = Instant::now() + TIME_TO_COME_UP;
+        while let Ok(line) = self.console.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            let is_up = line.starts_with(UP);
+            self.booted.push_back(line);
+            if is_up {
+                return true;
+            }
+        }
+        false
     }
 
     /// The next line of the console; `None` at its end, or when `end` has passed.
-    pub fn line(&self, end: Instant) -> Option<String> {
-        self.console.recv_timeout(end.saturating_duration_since(Instant::now())).ok()
+    pub fn line(&mut self, end: Instant) -> Option<String> {
+        let booted = self.booted.pop_front();
+        booted.or_else(|| self.console.recv_timeout(end.saturating_duration_since(Instant::now())).ok())
     }
 
     /// Passes every line to `look`. Returns true when `look` has returned true, false when the console has ended or `limit` has passed.
-    pub fn follow(&self, limit: Duration, mut look: impl FnMut(&str) -> bool) -> bool {
+    pub fn follow(&mut self, limit: Duration, mut look: impl FnMut(&str) -> bool) -> bool {
         let end = Instant::now() + limit;
         while let Some(line) = self.line(end) {
             if look(&line) {
@@ -135,5 +181,35 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.cut_power();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// In place of the emulator there is a script that ends at once the first time, as a kernel that crashes does.
+    #[test]
+    fn a_machine_that_does_not_come_up_is_booted_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let qemu = folder.path().join("qemu");
+        let seen = folder.path().join("seen");
+        let script = format!("#!/bin/sh\nmkdir {} && exit\necho '{UP}Linux'\necho after\n", seen.display());
+        fs::write(&qemu, script).unwrap();
+        fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
+        let nowhere = PathBuf::new();
+        let parts = Parts { qemu, kernel: nowhere.clone(), wringer: nowhere.clone(), mke2fs: nowhere };
+        let folder = folder.path();
+        let machine =
+            Machine { parts: &parts, initramfs: &[], disks: &[], memory_mib: 1, words: "", folder, name: "test" };
+        let mut running = machine.boot();
+        let mut lines = Vec::new();
+        running.follow(Duration::from_secs(20), |line| {
+            lines.push(line.to_owned());
+            false
+        });
+        assert_eq!(lines, [format!("{UP}Linux"), "after".to_owned()]);
+        assert!(seen.is_dir());
     }
 }

@@ -150,7 +150,8 @@ fn live_once(parts: &Parts, folder: &Path, disks: &Disks, mechanism: &str, befor
         initramfs: &initramfs(parts, &[CASE]),
         disks: &[&data, &sandboxes, &servers(parts).programs()],
         memory_mib: 1024,
-        words: &format!("mechanism={mechanism}{counts}"),
+        // one processor: see `power_cut`
+        words: &format!("maxcpus=1 mechanism={mechanism}{counts}"),
         folder,
         name: &format!("{CASE}-{}", mechanism.replace(' ', "-")),
     };
