@@ -104,34 +104,56 @@ fn unknown(reading: &Reading, server: &Server, pool: &Pool, missing: Vec<Missing
         Some(word) => format!("its variable innodb_empty_free_list_algorithm is '{word}'"),
         None => "it has no variable innodb_empty_free_list_algorithm, or the reading lacks it".to_owned(),
     };
-    let tail = Tail {
+    Advised {
+        applicable_why: format!(
+            "nobody has looked at what this version does about an empty free list, and nothing is taken from its neighbours; {variable}"
+        ),
+        seconds: reading.seconds(),
+        free_ratio: reading.number("innodb_lru_scan_depth").and_then(|_| pool.free_ratio()),
+        missing,
+        notes,
+        ..nothing_said(server.name(), server.said.clone(), "what the counters mean in this version is not known")
+    }
+}
+
+/// A server without InnoDB has no free list that its queries wait for. `server`: its name and version.
+pub fn without_innodb(server: String, version: String) -> Advised {
+    Advised {
+        applicable: Some(false),
+        applicable_why: "not applicable: this server has no InnoDB. A query of PostgreSQL that needs a buffer takes one by the clock sweep, and waits for no \
+                         thread that makes buffers free"
+            .to_owned(),
+        ..nothing_said(server, version, "this server has no LRU list of InnoDB")
+    }
+}
+
+fn nothing_said(server: String, said: String, of_tail: &str) -> Advised {
+    let dirty_tail = Tail {
         verdict: "not_known",
         pages_flushed_per_second: None,
         single_flush_scanned_per_second: None,
         dirty_share: None,
-        says: "what the counters mean in this version is not known".to_owned(),
+        says: of_tail.to_owned(),
     };
     Advised {
-        server: server.name(),
-        said: server.said.clone(),
+        server,
+        said,
         algorithm: None,
         applicable: None,
-        applicable_why: format!(
-            "nobody has looked at what this version does about an empty free list, and nothing is taken from its neighbours; {variable}"
-        ),
+        applicable_why: String::new(),
         source: None,
-        seconds: reading.seconds(),
-        free_ratio: reading.number("innodb_lru_scan_depth").and_then(|_| pool.free_ratio()),
+        seconds: 0.0,
+        free_ratio: None,
         page_demand_per_second: None,
         page_demand: None,
         longest_sleep_us: None,
-        dirty_tail: tail,
+        dirty_tail,
         counters: Vec::new(),
         advice: Vec::new(),
         watch: Vec::new(),
         trades: Vec::new(),
         trades_of: None,
-        missing,
-        notes,
+        missing: Vec::new(),
+        notes: Vec::new(),
     }
 }

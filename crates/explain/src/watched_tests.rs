@@ -25,6 +25,7 @@ fn stall(cause: Cause, victims: Vec<Victim>) -> Stall {
         confidence: if cause == Cause::Unknown { 0.0 } else { 0.9 },
         lost_query_us: victims.iter().map(|it| it.lost_query_us).sum(),
         ends_within_us: 0,
+        held_by: Vec::new(),
         evidence: stalls::Evidence { speaks_for: vec!["because".to_owned()], against: Vec::new() },
         victim_count: victims.len() as u64,
         victims,

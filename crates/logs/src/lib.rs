@@ -109,7 +109,12 @@ pub fn open<R: BufRead>(input: R) -> io::Result<Option<Log<FromBeginning<R>>>> {
 /// It cannot be read.
 pub fn open_timed<R: BufRead>(input: R, most: usize) -> io::Result<Option<Log<FromBeginning<R>>>> {
     let (head, input) = beginning(input)?;
-    let format = detect(&head).or_else(|| head.lines().any(pairs::is_pair).then_some(Format::Pairs));
+    let has_pairs = || head.lines().any(pairs::is_pair);
+    // a slow log to which nothing has been written yet has what the server writes at its start
+    let has_header_only = || !head.is_empty() && head.lines().all(mysql::is_header);
+    let format = detect(&head)
+        .or_else(|| has_pairs().then_some(Format::Pairs))
+        .or_else(|| has_header_only().then_some(Format::MysqlSlow));
     Ok(format.map(|format| {
         let mut log = Log::of(format, input);
         (log.gathered.most, log.gathered.cuts) = (most, true);
@@ -221,5 +226,13 @@ mod tests {
         assert_eq!(of("2026-11-21 22:51:56 UTC [1] LOG:  x\n"), Some(Format::PostgresqlStderr));
         assert_eq!(of("SELECT 1;\n"), None);
         assert_eq!(of(""), None);
+    }
+
+    #[test]
+    fn a_slow_log_without_statements_is_a_slow_log() {
+        let header = "/usr/sbin/mysqld, Version: 8.0.29 (MySQL). started with:\nTcp port: 3306  Unix socket: s.sock\nTime                 Id Command    Argument\n";
+        let of = |text: &str| open_timed(text.as_bytes(), 100).expect("reads").map(|log| log.format());
+        assert_eq!(of(header), Some(Format::MysqlSlow));
+        assert_eq!((of(""), of("SELECT 1\n")), (None, None));
     }
 }

@@ -32,6 +32,24 @@ pub enum Cause {
 }
 
 impl Cause {
+    pub const ALL: [Self; 15] = [
+        Self::FreeListBackoff,
+        Self::RowLock,
+        Self::MetadataLock,
+        Self::DiskReads,
+        Self::Sync,
+        Self::Unknown,
+        Self::FreeListLegacy,
+        Self::FreeListWait,
+        Self::RedoOrCheckpoint,
+        Self::Mutex,
+        Self::BufferPin,
+        Self::Cpu,
+        Self::Reclaim,
+        Self::Probe,
+        Self::OwnWork,
+    ];
+
     pub fn name(self) -> &'static str {
         match self {
             Self::FreeListBackoff => "free_list_backoff",

@@ -14,6 +14,8 @@ pub struct Counted {
     pub ladder: Ladder,
     /// The caller knows that `backoff` is in force.
     pub is_in_force: bool,
+    /// The algorithm of this version where nobody sets one is `backoff`.
+    pub is_default: bool,
     /// By how much the counter rose.
     pub wait_free: u64,
     /// Queries that stalled meanwhile. At least 1.
@@ -48,7 +50,7 @@ pub fn explain(counted: &Counted) -> Explained {
     };
     let length_us = whole(counter.length_us.likely);
     let lost_query_us = length_us.saturating_mul(victims);
-    let of_cause = OfCause { stalls: 1, victims, lost_query_us };
+    let of_cause = OfCause { stalls: 1, victims, lost_query_us, longest_us: length_us };
     let account = Account {
         lost_query_us,
         attributed_query_us: lost_query_us,
@@ -59,6 +61,7 @@ pub fn explain(counted: &Counted) -> Explained {
         ..Account::default()
     };
     let stalls = if *wait_free == 0 { Vec::new() } else { vec![stall(counted, victims, length_us, lost_query_us)] };
+    let notes = notes(counted, counter.length_us.likely);
     let account = if stalls.is_empty() {
         Account { wait_free: Some(0), wait_free_by_stalls: Some(0), ..Account::default() }
     } else {
@@ -74,11 +77,35 @@ pub fn explain(counted: &Counted) -> Explained {
         cost: Cost::default(),
         skipped: Vec::new(),
         counter: Some(counter),
-        notes: vec![
-            "the counter does not say who waited, nor when: the victims are taken to have waited equally long, each once".to_owned(),
-            "threads of the server itself (purge, read-ahead, loading the pool) count, too".to_owned(),
-        ],
+        notes,
     }
+}
+
+/// The LRU manager sleeps this long at most; a refill may take some time more.
+const LONGEST_SLEEP_US: f64 = 1_100_000.0;
+
+fn notes(counted: &Counted, length_us: f64) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !counted.is_in_force && !counted.is_default {
+        let server = &counted.server;
+        notes.push(format!(
+            "all of this is true only if innodb_empty_free_list_algorithm was backoff. {server} has legacy unless somebody sets it, and then the counter \
+             says nothing about time: SELECT @@innodb_empty_free_list_algorithm, then --algorithm backoff"
+        ));
+    }
+    if length_us > LONGEST_SLEEP_US {
+        notes.push(
+            "the LRU manager sleeps a second at most, so no query waits for it much longer at once: there were more victims than --victims says, or \
+             they waited several times"
+                .to_owned(),
+        );
+    }
+    notes.push(
+        "the counter does not say who waited, nor when: the victims are taken to have waited equally long, each once"
+            .to_owned(),
+    );
+    notes.push("threads of the server itself (purge, read-ahead, loading the pool) count, too".to_owned());
+    notes
 }
 
 fn stall(counted: &Counted, victims: u64, length_us: u64, lost_query_us: u64) -> Stall {
@@ -104,10 +131,15 @@ fn stall(counted: &Counted, victims: u64, length_us: u64, lost_query_us: u64) ->
         started_us: None,
         length_us,
         cause: Cause::FreeListBackoff,
-        confidence: if counted.is_in_force { 0.9 } else { 0.6 },
+        confidence: match (counted.is_in_force, counted.is_default) {
+            (true, _) => 0.9,
+            (false, true) => 0.6,
+            (false, false) => 0.3,
+        },
         lost_query_us,
         ends_within_us: 0,
         evidence,
+        held_by: Vec::new(),
         victim_count: victims,
         victims: (0..victims.min(LISTED)).map(|_| victim.clone()).collect(),
     }
@@ -130,8 +162,35 @@ mod tests {
 
     fn counted(wait_free: u64, victims: u64) -> Explained {
         let server = "percona 8.0.29".to_owned();
-        let (ladder, is_in_force, sleep_overhead_us) = (LADDER, true, None);
-        explain(&Counted { server, ladder, is_in_force, wait_free, victims, sleep_overhead_us })
+        let (ladder, is_in_force, is_default, sleep_overhead_us) = (LADDER, true, false, None);
+        explain(&Counted { server, ladder, is_in_force, is_default, wait_free, victims, sleep_overhead_us })
+    }
+
+    #[test]
+    fn a_server_whose_usual_algorithm_is_legacy_is_told_with_a_condition() {
+        let of = |is_in_force, is_default| {
+            let (server, ladder) = ("percona 8.0.29".to_owned(), LADDER);
+            explain(&Counted {
+                server,
+                ladder,
+                is_in_force,
+                is_default,
+                wait_free: 479,
+                victims: 5,
+                sleep_overhead_us: None,
+            })
+        };
+        assert!(of(false, false).notes[0].contains("only if"), "{:?}", of(false, false).notes);
+        assert!(!of(true, false).notes[0].contains("only if") && !of(false, true).notes[0].contains("only if"));
+        assert!(of(false, false).stalls[0].confidence < of(false, true).stalls[0].confidence);
+    }
+
+    #[test]
+    fn so_many_counts_that_one_victim_cannot_have_waited_for_them_are_counted_in_full() {
+        let once = counted(1_000_000, 1).account.lost_query_us;
+        let twice = counted(2_000_000, 1);
+        assert!(once > 120_000_000 && twice.account.lost_query_us.abs_diff(2 * once) < once / 100, "{once}");
+        assert!(twice.notes[0].contains("more victims"), "{:?}", twice.notes);
     }
 
     /// The article: five stalls, the longest 554.83 ms, and 479 counts.

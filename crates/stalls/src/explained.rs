@@ -12,7 +12,7 @@ pub struct Explained {
     /// The version of this shape.
     pub schema: u32,
     pub source: Source,
-    /// The stalls in the order of time, as many as memory allowed. The account counts all stalls.
+    /// The stalls in the order of time, as many as memory allowed: those that cost the most. The account counts all stalls.
     pub stalls: Vec<Stall>,
     pub stalls_left_out: u64,
     pub account: Account,
@@ -50,6 +50,9 @@ pub struct Stall {
     /// From the first victim's end to the last one's.
     pub ends_within_us: u64,
     pub evidence: Evidence,
+    /// The connections that held the lock and waited for nobody among the victims, where the server was asked and names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held_by: Vec<String>,
     pub victim_count: u64,
     /// The first victims.
     pub victims: Vec<Victim>,
@@ -71,6 +74,29 @@ pub struct Victim {
     /// From its begin to its end.
     pub length_us: u64,
     pub lost_query_us: u64,
+}
+
+impl Account {
+    /// Counts a stall with all of its victims.
+    pub(crate) fn add(&mut self, stall: &Stall) {
+        let lost = stall.lost_query_us;
+        self.lost_query_us = self.lost_query_us.saturating_add(lost);
+        let side = match stall.cause {
+            Cause::Unknown => &mut self.unexplained_query_us,
+            _ => &mut self.attributed_query_us,
+        };
+        *side = side.saturating_add(lost);
+        let of = self.by_cause.entry(stall.cause).or_default();
+        of.stalls += 1;
+        of.victims += stall.victim_count;
+        of.lost_query_us = of.lost_query_us.saturating_add(lost);
+        of.longest_us = of.longest_us.max(stall.length_us);
+    }
+
+    /// The longest stall of all causes.
+    pub fn longest_us(&self) -> Option<u64> {
+        self.by_cause.values().map(|of| of.longest_us).max()
+    }
 }
 
 /// What stalls cost.
@@ -97,6 +123,8 @@ pub struct OfCause {
     pub stalls: u64,
     pub victims: u64,
     pub lost_query_us: u64,
+    /// The longest stall.
+    pub longest_us: u64,
 }
 
 #[derive(Debug, Clone, Serialize)]

@@ -202,7 +202,8 @@ impl Gathering {
 
 /// The stalls that were judged, and their account with the counter that the caller knows.
 pub(crate) fn close(settled: Settled, asked: &Asked) -> (Vec<Stall>, u64, Account) {
-    let Settled { stalls, stalls_left_out, mut account, .. } = settled;
+    let Settled { stalls, mut account, .. } = settled;
+    let (stalls, stalls_left_out) = stalls.into_stalls();
     account.wait_free = asked.wait_free;
     account.sleep_overhead_us =
         account.sleep_overhead_us.or(account.wait_free_by_stalls.map(|_| Lattice::USUAL_OVERHEAD_US));

@@ -13,7 +13,7 @@ pub struct Lattice {
     overhead_us: f64,
 }
 
-/// Longer stalls are not looked for, in microseconds. The refiller sleeps a second at most.
+/// Longer stalls are not looked for in a log, in microseconds. The refiller sleeps a second at most.
 const LONGEST_US: u64 = 120_000_000;
 
 impl Lattice {
@@ -55,6 +55,11 @@ impl Lattice {
 
     /// The same for a number of tries that is not whole, such as the mean of several stalls.
     pub fn length_us_of(&self, tries: f64) -> f64 {
+        let last = self.asked.len() - 1;
+        if tries > last as f64 {
+            // the ladder repeats itself: its mean tells so long a wait well enough
+            return self.length_us(last) / last as f64 * tries;
+        }
         let whole = tries.max(0.0).floor();
         let below = self.length_us(index(whole));
         below + (tries.max(0.0) - whole) * (self.length_us(index(whole + 1.0)) - below)

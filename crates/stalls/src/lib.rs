@@ -15,6 +15,7 @@ mod burst;
 mod cause;
 mod class;
 pub mod counter;
+mod dearest;
 mod explained;
 mod fit;
 mod gather;

@@ -38,6 +38,12 @@ impl Server {
         }
     }
 
+    /// Whether the algorithm is `backoff` where nobody sets it.
+    pub fn is_backoff_usual(&self) -> bool {
+        let row = free_list(self.flavour, &self.version);
+        row.and_then(|row| row.algorithms.first()).is_some_and(|first| *first == Algorithm::Backoff)
+    }
+
     /// How a query waits for a free page, if `backoff` is in force. `None`: the server does not have `backoff`, or Wringer's authors
     /// have not read this version's source.
     pub fn ladder(&self) -> Option<Ladder> {

@@ -4,6 +4,7 @@
 use crate::burst::{Burst, bursts};
 use crate::cause::{Cause, Clock, Known, judge};
 use crate::class::Classes;
+use crate::dearest::Dearest;
 use crate::explained::{Account, Stall, Victim};
 use crate::fit::fit;
 use crate::ladder::Lattice;
@@ -11,19 +12,14 @@ use crate::server::Backoff;
 use crate::victim::{Candidate, Stalled, stalled};
 use capability::LADDER;
 
-/// The most stalls that are kept one by one, and the most victims of one of them.
-const MOST_STALLS: usize = 2000;
+/// The most victims of one stall that are listed.
 const MOST_VICTIMS: usize = 200;
-/// The most victims of all stalls together.
-const MOST_VICTIMS_OF_ALL: usize = 20_000;
 
 /// The stalls that have been judged until now.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
-    pub(crate) stalls: Vec<Stall>,
-    pub(crate) stalls_left_out: u64,
+    pub(crate) stalls: Dearest,
     pub(crate) account: Account,
-    listed_victims: usize,
     /// Tries that the stalls under `backoff` took together.
     tries: u64,
 }
@@ -54,22 +50,10 @@ impl Settled {
     fn burst(&mut self, burst: Burst, classes: &mut Classes, known: Known<'_>, lattice: &Lattice) {
         let verdict = judge(&burst, known);
         let (lost, count) = (burst.lost_us(), burst.victims.len() as u64);
-        let account = &mut self.account;
-        account.lost_query_us = account.lost_query_us.saturating_add(lost);
-        let side = if verdict.cause == Cause::Unknown {
-            &mut account.unexplained_query_us
-        } else {
-            &mut account.attributed_query_us
-        };
-        *side = side.saturating_add(lost);
-        let of_cause = account.by_cause.entry(verdict.cause).or_default();
-        of_cause.stalls += 1;
-        of_cause.victims += count;
-        of_cause.lost_query_us = of_cause.lost_query_us.saturating_add(lost);
         if verdict.cause == Cause::FreeListBackoff {
             self.tries += tries(std::slice::from_ref(&burst), lattice);
-            account.wait_free_by_stalls = Some(self.tries);
-            account.sleep_overhead_us = Some(lattice.overhead_us());
+            self.account.wait_free_by_stalls = Some(self.tries);
+            self.account.sleep_overhead_us = Some(lattice.overhead_us());
         }
         for victim in &burst.victims {
             if let Some(class) = classes.get_mut(victim.candidate.class) {
@@ -77,15 +61,10 @@ impl Settled {
                 class.lost_us = class.lost_us.saturating_add(victim.lost_us);
             }
         }
-        if self.stalls.len() >= MOST_STALLS || self.listed_victims >= MOST_VICTIMS_OF_ALL {
-            self.stalls_left_out += 1;
-            return;
-        }
         let (started_us, length_us, ends_within_us) =
             (burst.is_dated().then(|| burst.began_us()), burst.length_us(), burst.ends_within_us());
         let victims: Vec<Victim> = burst.victims.into_iter().take(MOST_VICTIMS).map(|it| listed(it, classes)).collect();
-        self.listed_victims += victims.len();
-        self.stalls.push(Stall {
+        let stall = Stall {
             started_us,
             length_us,
             cause: verdict.cause,
@@ -93,9 +72,12 @@ impl Settled {
             lost_query_us: lost,
             ends_within_us,
             evidence: verdict.evidence,
+            held_by: Vec::new(),
             victim_count: count,
             victims,
-        });
+        };
+        self.account.add(&stall);
+        self.stalls.add(stall);
     }
 }
 

@@ -112,6 +112,27 @@ fn what_is_no_log_is_refused_and_a_damaged_one_is_read_as_far_as_it_goes() {
     assert_eq!(skipped[1]["offset"].as_u64().unwrap() + skipped[1]["bytes"].as_u64().unwrap(), cut.len() as u64);
 }
 
+/// What a user meets at first: nothing was slow yet, the file is still packed, the flag is of another server.
+#[test]
+fn a_log_that_says_nothing_is_told_from_one_that_is_not_known() {
+    let lab = Lab::new(WRINGER);
+    let explain = |name: &str, bytes: &[u8]| {
+        let file = lab.home().join(name);
+        std::fs::write(&file, bytes).unwrap();
+        lab.run(["stalls", "explain", file.to_str().unwrap()])
+    };
+    let header = b"/usr/sbin/mysqld, Version: 8.0.29-21 (Percona Server (GPL)). started with:\nTcp port: 3306  Unix socket: /s\n\
+        Time                 Id Command    Argument\n";
+    let new = explain("new.log", header).expect_code(0);
+    assert!(new.stdout.contains("0 entries") && new.stdout.contains("No stall"), "{}", new.stdout);
+    explain("empty.log", b"").expect_code(3).expect_said(&["is empty", "long_query_time"]);
+    explain("slow.log.1.gz", b"\x1f\x8b\x08\x00more").expect_code(3).expect_said(&["is compressed", "zcat "]);
+    let log = lab.write("slow.log", &slow_log());
+    lab.run(["stalls", "explain", log.to_str().unwrap(), "--server", "postgresql@15", "--wait-free", "3"])
+        .expect_code(2)
+        .expect_said(&["PostgreSQL does not have it"]);
+}
+
 /// Lines between entries belong to no statement, whatever their bytes; entries that two writers wrote into each other are damaged alone.
 #[test]
 fn garbage_between_entries_is_left_out_and_changes_no_class() {

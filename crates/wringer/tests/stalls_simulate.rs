@@ -106,6 +106,7 @@ fn what_is_unknown_or_makes_no_sense_is_wrong_usage() {
         ("--server percona@8.0.29 --sweep depth=1..2/1", "lru-scan-depth"),
         ("--server percona@8.0.29 --sweep threads=1..2/0", "step"),
         ("--server percona@8.0.29 --sweep threads=1..2", "FROM..TO/STEP"),
+        ("--server percona@8.0.29 --sweep threads=1..2/1 --sweep threads=4..8/4", "given twice"),
         ("--server percona@8.0.29 --sweep threads=1..200/1 --sweep rate=1..200/1", "10000"),
         ("--server percona@8.0.29 --sweep lru-scan-depth=1..300/100", "scan depth"),
         ("--server percona@8.0.29 --time 0", "time"),

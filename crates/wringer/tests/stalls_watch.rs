@@ -167,6 +167,7 @@ fn mariadb_tells_whose_lock_it_was_and_what_was_asked_for_is_no_stall() {
     let stall = expect_stall(&told, "row_lock", &row);
     let holds = format!("held by connection {}", holder.number);
     assert!(stall["evidence"]["for"].as_array().unwrap().iter().any(|it| it == &holds), "{stall:#}");
+    assert_eq!(stall["held_by"], serde_json::json!([holder.number.to_string()]), "{stall:#}");
     let text = stall.to_string();
     assert!(text.contains("update shop.t set a = ? where id = ?") && !text.contains("4711"), "without values: {text}");
     expect_stall(&told, "metadata_lock", &table);
@@ -271,6 +272,9 @@ fn postgresql_tells_whose_lock_it_was_and_what_was_asked_for_is_no_stall() {
     expect_stall(&told, "row_lock", &row);
     expect_stall(&told, "metadata_lock", &table);
     expect_own_work(&told, &slept, &locked);
+    let advised = server.lab.run(["stalls", "advise", "--sandbox", "s", "-o", "json"]).expect_code(0).stdout;
+    let advised: Value = serde_json::from_str(&advised).unwrap();
+    assert_eq!(advised["applicable"], false, "there is no InnoDB: {advised:#}");
     let missing = missing(&server, &[&dsn_of_few(&server, "postgresql", "postgres")]);
     assert!(remedy(&missing, "the connections of other accounts").contains("pg_read_all_stats"), "{missing:#?}");
 }

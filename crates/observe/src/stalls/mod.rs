@@ -238,6 +238,11 @@ impl Watcher {
         self.watching.settled(self.clock.now_us())
     }
 
+    /// The stalls that are not over and have lasted for `least` by now, with what is known of them so far.
+    pub fn going_on(&mut self, least: Duration) -> Vec<Stall> {
+        self.watching.going_on(self.clock.now_us(), micros(least))
+    }
+
     /// Takes the last readings. Returns the stalls that were not returned yet, and the result of the whole watch.
     pub fn finish(self) -> (Vec<Stall>, Watched) {
         let before = self.cpu_before;

@@ -45,6 +45,20 @@ const LOCKS: [Source; 3] = [
     },
 ];
 
+/// The session that waits for a metadata lock, and a session that has one on the same object which does not go with it: of table locks, the shared ones
+/// go with each other (sql/mdl.cc, `MDL_object_lock::m_granted_incompatible`, of MySQL 5.7 to 9.7). With MariaDB, the instrument
+/// `wait/lock/metadata/sql/mdl` is off by default, and there are no rows.
+const METADATA_LOCKS: [Source; 1] = [Source {
+    sql: "SELECT rt.PROCESSLIST_ID, bt.PROCESSLIST_ID FROM performance_schema.metadata_locks r \
+          JOIN performance_schema.metadata_locks b ON b.OBJECT_TYPE = r.OBJECT_TYPE AND b.OBJECT_SCHEMA <=> r.OBJECT_SCHEMA \
+          AND b.OBJECT_NAME <=> r.OBJECT_NAME AND b.LOCK_STATUS = 'GRANTED' AND b.OWNER_THREAD_ID <> r.OWNER_THREAD_ID \
+          AND NOT (r.LOCK_TYPE IN ('SHARED_HIGH_PRIO', 'SHARED_READ', 'SHARED_WRITE', 'SHARED_WRITE_LOW_PRIO', 'SHARED_UPGRADABLE', 'INTENTION_EXCLUSIVE') \
+          AND b.LOCK_TYPE IN ('SHARED_HIGH_PRIO', 'SHARED_READ', 'SHARED_WRITE', 'SHARED_WRITE_LOW_PRIO', 'SHARED_UPGRADABLE', 'INTENTION_EXCLUSIVE')) \
+          JOIN performance_schema.threads rt ON rt.THREAD_ID = r.OWNER_THREAD_ID \
+          JOIN performance_schema.threads bt ON bt.THREAD_ID = b.OWNER_THREAD_ID WHERE r.LOCK_STATUS = 'PENDING'",
+    is_enough: true,
+}];
+
 const COUNTERS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN \
                         ('Innodb_buffer_pool_wait_free', 'Innodb_buffer_pool_pages_free', 'Innodb_buffer_pool_pages_LRU_flushed')";
 const INSTANCES: &str =
@@ -57,6 +71,19 @@ pub(super) fn sessions(asking: &mut Asking<'_>, with_locks: bool) -> Option<Vec<
     let rows =
         asking.first_of("sessions", &SESSIONS, "PROCESS on the whole server shows the connections of all accounts")?;
     let mut sessions: Vec<Session> = rows.iter().filter_map(session).collect();
+    if with_locks && sessions.iter().any(|it| it.says == Says::MetadataLock) {
+        let waits = asking.first_of(
+            "which connections hold the locks of tables that others wait for",
+            &METADATA_LOCKS,
+            "performance_schema.metadata_locks of MySQL 5.7 and of MariaDB 10.5, or later",
+        );
+        for wait in waits.unwrap_or_default() {
+            let waiter = sessions.iter_mut().find(|it| Some(it.connection) == wait.number(0));
+            if let Some(session) = waiter.filter(|it| it.says == Says::MetadataLock) {
+                session.blocked_by.extend(wait.number(1));
+            }
+        }
+    }
     if with_locks {
         let waits = asking.first_of(
             "locks of rows, and what the connections of other accounts do",
@@ -92,6 +119,8 @@ fn micros(ms: f64) -> u64 {
     us
 }
 
+/// A commit that waits for the answer of a replica (semi-sync) waits for no cause that is known here: it is busy, and its state is in the evidence.
+///
 /// The meaning of `COMMAND` and `STATE`: sql/mysqld.cc (`stage_*`) and sql/mdl.cc of MySQL 5.6 to 9.7 and MariaDB 10.1 to 11.8.
 fn says(command: &str, state: &str) -> Says {
     match command {
@@ -117,13 +146,7 @@ fn says(command: &str, state: &str) -> Says {
         ])
     {
         Says::MetadataLock
-    } else if is(&[
-        "Waiting for semi-sync ACK",
-        "Waiting for prior transaction",
-        "waiting for handler commit",
-        "Commit",
-        "starting commit",
-    ]) {
+    } else if is(&["Waiting for prior transaction", "waiting for handler commit", "Commit", "starting commit"]) {
         Says::Sync
     } else {
         Says::Busy
@@ -179,6 +202,7 @@ mod tests {
         assert_eq!(says("Query", "User sleep"), Says::AskedToWait);
         assert_eq!(says("Query", "User lock"), Says::AskedToWait);
         assert_eq!(says("Query", "statistics"), Says::Busy);
+        assert_eq!(says("Query", "Waiting for semi-sync ACK from slave"), Says::Busy, "no disk of this host");
         assert_eq!(says("Binlog Dump", "Master has sent all binlog to slave"), Says::Background);
         assert_eq!(says("Daemon", "InnoDB purge worker"), Says::Background);
         assert_eq!(says("Execute", "Writing to net"), Says::Idle);

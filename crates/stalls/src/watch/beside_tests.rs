@@ -24,6 +24,7 @@ fn stall(cause: Cause) -> Stall {
         lost_query_us: 400_000,
         ends_within_us: 0,
         evidence: Evidence::default(),
+        held_by: Vec::new(),
         victim_count: 1,
         victims: vec![victim],
     }

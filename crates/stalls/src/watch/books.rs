@@ -3,15 +3,12 @@
 
 use super::sample::Counters;
 use super::watched::{ClassSeen, WatchCost, Watched};
-use crate::cause::Cause;
+use crate::dearest::Dearest;
 use crate::explained::{Account, Source, Stall};
 use sql::{Classes, Dialect};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The most stalls that are kept one by one, and the most victims of all of them together.
-const MOST_STALLS: usize = 2000;
-const MOST_VICTIMS: u64 = 20_000;
 const MOST_CLASSES: usize = 1000;
 /// The most bytes of a statement, and of a class.
 const STATEMENT_BYTES: usize = 2000;
@@ -23,9 +20,7 @@ pub(super) struct Books {
     names: Classes,
     account: Account,
     tries: u64,
-    stalls: Vec<Stall>,
-    victims: u64,
-    left_out: u64,
+    stalls: Dearest,
     classes: HashMap<Arc<str>, ClassSeen>,
 }
 
@@ -37,9 +32,7 @@ impl Books {
             names: Classes::default(),
             account: Account::default(),
             tries: 0,
-            stalls: Vec::new(),
-            victims: 0,
-            left_out: 0,
+            stalls: Dearest::default(),
             classes: HashMap::new(),
         }
     }
@@ -64,19 +57,9 @@ impl Books {
         self.tries = self.tries.saturating_add(tries);
     }
 
-    pub(super) fn stall(&mut self, stall: &Stall) {
-        let account = &mut self.account;
-        let lost = stall.lost_query_us;
-        account.lost_query_us = account.lost_query_us.saturating_add(lost);
-        let side = match stall.cause {
-            Cause::Unknown => &mut account.unexplained_query_us,
-            _ => &mut account.attributed_query_us,
-        };
-        *side = side.saturating_add(lost);
-        let of = account.by_cause.entry(stall.cause).or_default();
-        of.stalls += 1;
-        of.victims += stall.victim_count;
-        of.lost_query_us = of.lost_query_us.saturating_add(lost);
+    /// Counts a stall, with all of its victims.
+    pub(super) fn account(&mut self, stall: &Stall) {
+        self.account.add(stall);
         for victim in &stall.victims {
             if self.classes.len() >= MOST_CLASSES && !self.classes.contains_key(&victim.statement) {
                 continue;
@@ -92,12 +75,11 @@ impl Books {
             class.lost_query_us = class.lost_query_us.saturating_add(victim.lost_query_us);
             class.max_us = class.max_us.max(victim.length_us);
         }
-        if self.stalls.len() >= MOST_STALLS || self.victims >= MOST_VICTIMS {
-            self.left_out += 1;
-        } else {
-            self.victims += stall.victims.len() as u64;
-            self.stalls.push(stall.clone());
-        }
+    }
+
+    /// Keeps a stall as a row of the result, if it is among those that cost the most.
+    pub(super) fn keep(&mut self, stall: &Stall) {
+        self.stalls.add(stall.clone());
     }
 
     /// `overhead_us`: by how much a sleep is longer than the server asked for, where the server has backoff.
@@ -115,11 +97,12 @@ impl Books {
         let mut classes: Vec<ClassSeen> = self.classes.into_values().collect();
         classes.sort_by(|a, b| b.lost_query_us.cmp(&a.lost_query_us).then_with(|| a.statement.cmp(&b.statement)));
         let notes = notes(&account);
+        let (stalls, stalls_left_out) = self.stalls.into_stalls();
         Watched {
             schema: 1,
             source,
-            stalls: self.stalls,
-            stalls_left_out: self.left_out,
+            stalls,
+            stalls_left_out,
             account,
             classes,
             cost,

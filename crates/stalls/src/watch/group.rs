@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waits of several connections for one cause at one time are one stall.
+//! Waits of several connections for one cause at one time are one stall. Waits for locks are one stall only where the connections that hold them connect
+//! them: two queues behind two holders are two stalls.
 
 use super::track::Wait;
 use crate::cause::{Cause, Evidence};
 use crate::explained::{Stall, Victim};
+use std::collections::BTreeSet;
 
 /// A wait that was judged to be part of a stall.
 #[derive(Debug, Clone)]
@@ -13,6 +15,19 @@ pub(super) struct Judged {
     pub(super) confidence: f64,
     pub(super) evidence: Evidence,
     pub(super) victim: Victim,
+    /// The waiting connection; `None`: the server did not say which one the thread has.
+    pub(super) connection: Option<u64>,
+    /// The connections that the server named as those that it waited for: holders of the lock, and waiters before it in the queue.
+    pub(super) waited_for: BTreeSet<u64>,
+}
+
+/// What a wait was.
+#[derive(Debug)]
+pub(super) enum Judgement {
+    Victim(Box<Judged>),
+    /// The statement asked for it, or worked: microseconds.
+    OwnWork(u64),
+    Nothing,
 }
 
 /// Victims of one cause that waited together.
@@ -24,39 +39,73 @@ pub(super) struct Group {
     /// The time in which all of them waited.
     core: (u64, u64),
     members: Vec<Judged>,
+    waiters: BTreeSet<u64>,
+    waited_for: BTreeSet<u64>,
 }
 
 impl Group {
-    pub(super) fn new(first: Judged) -> Self {
-        let (from_us, to_us) = (first.wait.from_us, first.wait.to_us);
-        Self { cause: first.cause, from_us, to_us, core: (from_us, to_us), members: vec![first] }
+    /// Adds the wait to the first group that it belongs to, or begins a group with it.
+    pub(super) fn gather(groups: &mut Vec<Self>, judged: Judged) {
+        match groups.iter_mut().find(|group| group.has_room_for(&judged)) {
+            Some(group) => group.add(judged),
+            None => groups.push(Self::new(judged)),
+        }
     }
 
-    /// Whether the wait belongs to this group: half of it, or half of the time that all others share, is at the same time.
-    pub(super) fn has_room_for(&self, judged: &Judged) -> bool {
+    fn new(first: Judged) -> Self {
+        let (from_us, to_us) = (first.wait.from_us, first.wait.to_us);
+        let (waiters, waited_for) = (first.connection.into_iter().collect(), first.waited_for.clone());
+        Self { cause: first.cause, from_us, to_us, core: (from_us, to_us), members: vec![first], waiters, waited_for }
+    }
+
+    /// Whether the wait belongs to this group: half of it, or half of the time that all others share, is at the same time, and it is not a wait for
+    /// somebody else.
+    fn has_room_for(&self, judged: &Judged) -> bool {
         let (from, to) = self.with(judged);
         let shorter = judged.wait.length_us().min(self.core.1.saturating_sub(self.core.0));
-        self.cause == judged.cause && to > from && (to - from).saturating_mul(2) >= shorter
+        self.cause == judged.cause && to > from && (to - from).saturating_mul(2) >= shorter && self.is_connected(judged)
     }
 
-    pub(super) fn add(&mut self, judged: Judged) {
+    /// Where the server named no holder for one side, nothing says that the two are apart.
+    fn is_connected(&self, judged: &Judged) -> bool {
+        self.waited_for.is_empty()
+            || judged.waited_for.is_empty()
+            || !self.waited_for.is_disjoint(&judged.waited_for)
+            || !self.waiters.is_disjoint(&judged.waited_for)
+            || judged.connection.is_some_and(|connection| self.waited_for.contains(&connection))
+    }
+
+    fn add(&mut self, judged: Judged) {
         self.core = self.with(&judged);
         self.from_us = self.from_us.min(judged.wait.from_us);
         self.to_us = self.to_us.max(judged.wait.to_us);
+        self.waiters.extend(judged.connection);
+        self.waited_for.extend(&judged.waited_for);
         self.members.push(judged);
+    }
+
+    /// Those who were waited for and did not wait themselves. In a deadlock each of them waits: then all of them.
+    fn holders(&self) -> Vec<String> {
+        let alone: Vec<u64> = self.waited_for.difference(&self.waiters).copied().collect();
+        let holders = if alone.is_empty() { self.waited_for.iter().copied().collect() } else { alone };
+        holders.iter().map(u64::to_string).collect()
     }
 
     fn with(&self, judged: &Judged) -> (u64, u64) {
         (self.core.0.max(judged.wait.from_us), self.core.1.min(judged.wait.to_us))
     }
 
-    /// `started_unix_us`: when the watch began, since 1970.
-    pub(super) fn stall(mut self, started_unix_us: u64, most_victims: usize) -> Stall {
+    /// The stall with all of its victims. `started_unix_us`: when the watch began, since 1970.
+    pub(super) fn stall(mut self, started_unix_us: u64) -> Stall {
         self.members.sort_by_key(|it| (it.wait.from_us, it.wait.thread));
         let lost_query_us = self.members.iter().map(|it| it.victim.lost_query_us).fold(0, u64::saturating_add);
         let first_end = self.members.iter().map(|it| it.wait.to_us).min().unwrap_or(self.to_us);
         let surest = self.members.iter().max_by(|a, b| a.confidence.total_cmp(&b.confidence));
         let mut evidence = surest.map(|it| it.evidence.clone()).unwrap_or_default();
+        let held_by = self.holders();
+        if !held_by.is_empty() {
+            evidence.speaks_for.push(format!("held by connection {}", held_by.join(", ")));
+        }
         let sum: f64 = self.members.iter().map(|it| it.confidence).sum();
         let count = self.members.len();
         if count > 1 {
@@ -75,8 +124,9 @@ impl Group {
             lost_query_us,
             ends_within_us: self.to_us.saturating_sub(first_end),
             evidence,
+            held_by,
             victim_count: count as u64,
-            victims: self.members.into_iter().take(most_victims).map(|it| it.victim).collect(),
+            victims: self.members.into_iter().map(|it| it.victim).collect(),
         }
     }
 }

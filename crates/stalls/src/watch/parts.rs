@@ -15,7 +15,7 @@ pub struct Part {
     /// Microseconds, on the caller's clock. `None`: the begin is not known.
     pub started_us: Option<i64>,
     pub length_us: u64,
-    /// A stall has `number`, `cause`, `confidence` (0 to 1), `lost_query_us`, `ends_within_us`, `victims` (all of them), `for` and `against` (the
+    /// A stall has `number`, `cause`, `confidence` (0 to 1), `lost_query_us`, `ends_within_us`, `held_by` (connections), `victims` (all of them), `for` and `against` (the
     /// evidence, one line each). A victim has `stall` (its number), `connection`, `thread`, `statement` (its class), `statement_with_values` where that
     /// was asked for, `lost_query_us`.
     pub attributes: BTreeMap<String, String>,
@@ -38,6 +38,7 @@ impl Parts {
             ("lost_query_us", stall.lost_query_us.to_string()),
             ("ends_within_us", stall.ends_within_us.to_string()),
             ("victims", stall.victim_count.to_string()),
+            ("held_by", stall.held_by.join(" ")),
             ("for", lines(&stall.evidence.speaks_for)),
             ("against", lines(&stall.evidence.against)),
         ];
@@ -59,6 +60,7 @@ impl Parts {
             lost_query_us: number(attributes, "lost_query_us").unwrap_or(0),
             ends_within_us: number(attributes, "ends_within_us").unwrap_or(0),
             evidence,
+            held_by: words(attributes, "held_by"),
             victim_count: number(attributes, "victims").unwrap_or(0),
             victims: self.victims.iter().map(victim).collect(),
         }
@@ -112,6 +114,10 @@ fn listed(attributes: &BTreeMap<String, String>, name: &str) -> Vec<String> {
     attributes.get(name).map(|text| text.lines().map(str::to_owned).collect()).unwrap_or_default()
 }
 
+fn words(attributes: &BTreeMap<String, String>, name: &str) -> Vec<String> {
+    attributes.get(name).map(|text| text.split(' ').map(str::to_owned).collect()).unwrap_or_default()
+}
+
 fn number<T: FromStr>(attributes: &BTreeMap<String, String>, name: &str) -> Option<T> {
     attributes.get(name)?.parse().ok()
 }
@@ -143,6 +149,7 @@ mod tests {
             lost_query_us: 598_000,
             ends_within_us: 1000,
             evidence: Evidence { speaks_for: vec!["one".into(), "two".into()], against: Vec::new() },
+            held_by: vec!["3".into(), "9".into()],
             victim_count: 2,
             victims: vec![victim(7, None), victim(8, Some("select c from t where id = 1"))],
         }

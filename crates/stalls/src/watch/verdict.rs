@@ -170,14 +170,12 @@ struct Said {
     /// How often each was said; the one that was said most often stands first.
     counts: Vec<(Says, usize)>,
     words: Vec<String>,
-    blockers: Vec<u64>,
 }
 
 impl Said {
     fn count(said: &[Session]) -> Self {
         let mut counts: Vec<(Says, usize)> = Vec::new();
         let mut words: Vec<String> = Vec::new();
-        let mut blockers: Vec<u64> = Vec::new();
         for session in said {
             match counts.iter_mut().find(|(says, _)| *says == session.says) {
                 Some((_, count)) => *count += 1,
@@ -186,11 +184,9 @@ impl Said {
             if !session.words.is_empty() && !words.contains(&session.words) {
                 words.push(session.words.clone());
             }
-            let new: Vec<u64> = session.blocked_by.iter().copied().filter(|it| !blockers.contains(it)).collect();
-            blockers.extend(new);
         }
         counts.sort_by_key(|(says, count)| (std::cmp::Reverse(*count), *says));
-        Self { counts, words, blockers }
+        Self { counts, words }
     }
 
     fn is_all(&self, of: impl Fn(Says) -> bool) -> bool {
@@ -220,11 +216,7 @@ impl Said {
         let all: usize = self.counts.iter().map(|(_, count)| count).sum();
         let named = self.of(cause);
         let times = format!("the server named this wait {named} of {all} times: {}", self.words.join(", "));
-        let mut speaks_for = vec![how, times];
-        if !self.blockers.is_empty() {
-            let blockers: Vec<String> = self.blockers.iter().map(u64::to_string).collect();
-            speaks_for.push(format!("held by connection {}", blockers.join(", ")));
-        }
+        let speaks_for = vec![how, times];
         let against = if named < all { vec![format!("{} of {all} times it did not", all - named)] } else { Vec::new() };
         // a wait that all answers named is sure enough, even with one answer; a wait that half of them named is not
         let confidence = 0.95 * (0.5 + 0.5 * named as f64 / all.max(1) as f64);

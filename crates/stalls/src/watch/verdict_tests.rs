@@ -58,16 +58,15 @@ fn servers_without_backoff_have_no_such_stall() {
 }
 
 #[test]
-fn what_the_server_says_names_a_lock_and_who_holds_it() {
+fn what_the_server_says_names_a_lock() {
     for (says, cause) in [
         (Says::RowLock, Cause::RowLock),
         (Says::MetadataLock, Cause::MetadataLock),
         (Says::BufferPin, Cause::BufferPin),
         (Says::Checkpoint, Cause::RedoOrCheckpoint),
     ] {
-        let (confidence, evidence) = expect(Way::Blocked, &Around { said: &[said(says)], ..NOTHING }, cause);
+        let (confidence, _) = expect(Way::Blocked, &Around { said: &[said(says)], ..NOTHING }, cause);
         assert_eq!(confidence, 0.95);
-        assert!(evidence.speaks_for.contains(&"held by connection 9".to_owned()), "{evidence:?}");
     }
     let half = [said(Says::Busy), said(Says::RowLock)];
     let (confidence, evidence) = expect(Way::Blocked, &Around { said: &half, ..NOTHING }, Cause::RowLock);

@@ -7,7 +7,7 @@
 use super::around::{Around, Verdict};
 use super::beside::{Beside, Canary, Logged};
 use super::books::Books;
-use super::group::{Group, Judged};
+use super::group::{Group, Judged, Judgement};
 use super::known::Known;
 use super::meanwhile::{HostReading, Readings};
 use super::probed::{Calls, Hit, Probe};
@@ -260,35 +260,62 @@ impl Watching {
 
     fn close(&mut self, mut groups: Vec<Group>) -> Vec<Stall> {
         groups.sort_by_key(|group| group.from_us);
-        let mut stalls: Vec<Stall> =
-            groups.into_iter().map(|group| group.stall(self.watch.started_unix_us, MOST_VICTIMS)).collect();
-        stalls.iter_mut().for_each(|stall| self.beside.speaks_of(stall, self.watch.started_unix_us));
-        stalls.iter().for_each(|stall| self.books.stall(stall));
+        let since_us = self.watch.started_unix_us;
+        let mut stalls: Vec<Stall> = groups.into_iter().map(|group| group.stall(since_us)).collect();
+        for stall in &mut stalls {
+            self.beside.speaks_of(stall, since_us);
+            self.books.account(stall);
+            stall.victims.truncate(MOST_VICTIMS);
+            self.books.keep(stall);
+        }
         stalls
     }
 
     fn judge_all(&mut self, waits: Vec<Wait>) {
         for wait in waits {
-            let Some(judged) = self.judged(wait) else { continue };
-            match self.groups.iter_mut().find(|group| group.has_room_for(&judged)) {
-                Some(group) => group.add(judged),
-                None => self.groups.push(Group::new(judged)),
+            match self.judged(wait) {
+                Judgement::Victim(judged) => {
+                    // where the function is probed, the account has each call already
+                    if judged.cause == Cause::FreeListBackoff && self.watch.probe.is_none() {
+                        let tries = self.tries(&judged.wait);
+                        self.books.backoff(tries);
+                    }
+                    Group::gather(&mut self.groups, *judged);
+                }
+                Judgement::OwnWork(us) => self.books.own_work(us),
+                Judgement::Nothing => {}
             }
         }
     }
 
-    fn judged(&mut self, wait: Wait) -> Option<Judged> {
+    /// The stalls that are not over: the waits that have lasted for `least_us` by now, judged by what is known so far. Nothing is booked.
+    pub fn going_on(&mut self, now_us: u64, least_us: u64) -> Vec<Stall> {
+        let is_long = |wait: &Wait| wait.samples >= LEAST_SAMPLES && wait.length_us() >= least_us;
+        let so_far = |wait: Wait| Wait { to_us: now_us, ..wait };
+        let waits: Vec<Wait> = self.waiting().filter(is_long).map(so_far).collect();
+        let mut groups = Vec::new();
+        for wait in waits {
+            if let Judgement::Victim(judged) = self.judged(wait) {
+                Group::gather(&mut groups, *judged);
+            }
+        }
+        let since_us = self.watch.started_unix_us;
+        let mut stalls: Vec<Stall> = groups.into_iter().map(|group| group.stall(since_us)).collect();
+        stalls.iter_mut().for_each(|stall| stall.victims.truncate(MOST_VICTIMS));
+        stalls
+    }
+
+    fn judged(&mut self, wait: Wait) -> Judgement {
         let said = self.known.said_of(&wait);
         let connection = said.last().map(|it| it.connection).or_else(|| self.known.connection(wait.thread));
         if wait.way == Way::Blocked && said.is_empty() && (connection.is_none() || self.known.was_listed_within(&wait))
         {
             // a thread that waited for its next connection, which it may have by now; or a thread of the server's own
-            return None;
+            return Judgement::Nothing;
         }
         if self.beside.is_own(connection) {
-            return None;
+            return Judgement::Nothing;
         }
-        let tries = self.tries(&wait);
         let around = Around {
             said: &said,
             backoff: self.watch.backoff,
@@ -297,22 +324,15 @@ impl Watching {
             meanwhile: self.readings.around(&wait),
             lru_flushed: self.known.rose(&wait, |it| it.lru_flushed),
             wait_free: self.known.rose(&wait, |it| it.wait_free),
-            tries,
+            tries: self.tries(&wait),
             began_us: self.known.began_us(&wait),
             pages_free: self.known.pages_free(&wait),
         };
         let (cause, confidence, evidence) = match judge(&wait, &around) {
             Verdict::Stall { cause, confidence, evidence } => (cause, confidence, evidence),
-            Verdict::OwnWork => {
-                self.books.own_work(wait.length_us());
-                return None;
-            }
-            Verdict::Nothing => return None,
+            Verdict::OwnWork => return Judgement::OwnWork(wait.length_us()),
+            Verdict::Nothing => return Judgement::Nothing,
         };
-        // where the function is probed, the account has each call already
-        if cause == Cause::FreeListBackoff && self.watch.probe.is_none() {
-            self.books.backoff(tries);
-        }
         let cause = if self.beside.is_ours(&said) { Cause::Probe } else { cause };
         let statement = said.iter().rev().find_map(|it| it.statement.clone());
         let (class, with_values) = self.books.statement(statement);
@@ -325,7 +345,8 @@ impl Watching {
             length_us: wait.length_us(),
             lost_query_us: wait.length_us(),
         };
-        Some(Judged { wait, cause, confidence, evidence, victim })
+        let waited_for = said.iter().flat_map(|session| &session.blocked_by).copied().collect();
+        Judgement::Victim(Box::new(Judged { wait, cause, confidence, evidence, victim, connection, waited_for }))
     }
 
     /// Watching ends: waits that go on end now. Answers of the server that come after this are still used for the verdicts.

@@ -168,6 +168,58 @@ fn what_still_waits_at_the_end_is_told() {
     assert!(last[0].length_us.abs_diff(400_000) < 2 * STEP_US);
 }
 
+/// The connections 101 to 104 wait for half a second; `blocked_by` tells for whom.
+fn queued(blocked_by: fn(u32) -> Vec<u64>) -> Vec<Stall> {
+    let mut it = watching(false);
+    let list = |at_us: u64, says: Says| {
+        let of = |thread: u32| Session { says, blocked_by: blocked_by(thread), ..session(thread, says) };
+        answer(at_us, (1..=4).map(of).collect(), 0)
+    };
+    it.answer(list(0, Says::Idle));
+    let mut found = Vec::new();
+    for at_us in (1000..1_500_000).step_by(10_000) {
+        let waits = (300_000..800_000).contains(&at_us);
+        let (doing, says) = if waits { (Doing::Blocked, Says::RowLock) } else { (Doing::Idle, Says::Idle) };
+        it.sample(at_us, &[1, 2, 3, 4].map(|thread| Sample { thread, doing, sched: Some(Sched::default()) }));
+        if it.wants(at_us).sessions {
+            it.answer(list(at_us, says));
+        }
+        found.extend(it.settled(at_us));
+    }
+    found
+}
+
+#[test]
+fn queues_behind_two_holders_are_two_stalls_each_with_its_holder() {
+    let stalls = queued(|thread| vec![if thread <= 2 { 7 } else { 8 }]);
+    let told: Vec<_> = stalls.iter().map(|it| (it.victim_count, it.held_by.join(" "))).collect();
+    assert_eq!(told, [(2, "7".to_owned()), (2, "8".to_owned())], "{stalls:#?}");
+}
+
+#[test]
+fn who_waits_in_the_queue_is_no_holder() {
+    let stalls = queued(|thread| std::iter::once(7).chain((1..thread).map(|it| u64::from(it) + 100)).collect());
+    let [stall] = stalls.as_slice() else { panic!("{stalls:#?}") };
+    assert_eq!((stall.victim_count, stall.held_by.as_slice()), (4, ["7".to_owned()].as_slice()));
+    assert!(stall.evidence.speaks_for.contains(&"held by connection 7".to_owned()), "{stall:#?}");
+}
+
+#[test]
+fn a_stall_is_told_before_its_end_and_counted_once() {
+    let mut it = watching(false);
+    let is = |at_us: u64, thread: u32| {
+        let waits = thread <= 2 && (100_000..6_000_000).contains(&at_us);
+        if waits { (Doing::Blocked, Says::RowLock) } else { (Doing::Idle, Says::Idle) }
+    };
+    assert_eq!(watched(&mut it, 3_000_000, &is, &|_| 0), []);
+    assert_eq!(it.going_on(3_000_000, 5_000_000), []);
+    let now = it.going_on(3_000_000, 2_000_000);
+    assert_eq!((now.len(), now[0].cause, now[0].victim_count), (1, Cause::RowLock, 2));
+    assert!(now[0].length_us.abs_diff(2_900_000) < 2 * STEP_US, "{now:?}");
+    let (last, all) = finish(it, 3_000_000);
+    assert_eq!((last.len(), all.account.by_cause[&Cause::RowLock].stalls), (1, 1));
+}
+
 /// A process of PostgreSQL waits at one descriptor for its client, and at another one for a lock: told apart once it was idle.
 #[test]
 fn where_a_process_polls_tells_what_it_waits_for() {

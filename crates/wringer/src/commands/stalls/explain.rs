@@ -11,7 +11,7 @@ use crate::terminal::{self, Output};
 use capability::Flavour;
 use sandbox::Request;
 use stalls::counter::Counted;
-use stalls::{Asked, Explained, MOST_STATEMENT_BYTES, Server, Stall};
+use stalls::{Asked, Explained, MOST_STATEMENT_BYTES, Server};
 use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use units::Span;
@@ -27,7 +27,7 @@ use units::Span;
 #[command(after_help = "Examples:\n  \
     wringer stalls explain slow.log\n  \
     wringer stalls explain slow.log --server percona@8.0.29 --algorithm backoff --wait-free 479 -o json | jq .account\n  \
-    wringer stalls explain --server percona@8.0.29 --wait-free 479 --victims 5\n  \
+    wringer stalls explain --server percona@8.0.29 --algorithm backoff --wait-free 479 --victims 5\n  \
     wringer stalls explain wringer-demo -o json | jq '.arms[].account'\n  \
     zcat slow.log.1.gz | wringer stalls explain - --at-least 100ms\n\n\
     Exit codes: 1 with --fail-on-stall, if a stall is that long; 3 if the file is not such a log, or a\n  \
@@ -89,7 +89,7 @@ pub fn main(args: &Args) -> Outcome {
                     terminal::data(format!("{}: {}\n", of_arm.arm, text.trim_end()));
                 }),
             }
-            verdict(args, found.arms.iter().flat_map(|of_arm| &of_arm.explained.stalls))
+            verdict(args, found.arms.iter().filter_map(|of_arm| of_arm.explained.account.longest_us()).max())
         }
         file => {
             let explained = match file {
@@ -100,14 +100,13 @@ pub fn main(args: &Args) -> Outcome {
                 Output::Json => terminal::json(&explained),
                 Output::Text => terminal::data(show::text(&explained, args.top).trim_end()),
             }
-            verdict(args, explained.stalls.iter())
+            verdict(args, explained.account.longest_us())
         }
     }
 }
 
-fn verdict<'a>(args: &Args, stalls: impl Iterator<Item = &'a Stall>) -> Outcome {
-    let longest = stalls.map(|stall| stall.length_us).max();
-    match (args.fail_on_stall, longest) {
+fn verdict(args: &Args, longest_us: Option<u64>) -> Outcome {
+    match (args.fail_on_stall, longest_us) {
         (Some(limit), Some(longest)) if longest >= limit.as_ns() / 1000 => {
             let message = format!("a stall of {:.1} ms: --fail-on-stall {limit}", longest as f64 / 1000.0);
             Err(Failure::message(Exit::Finding, message))
@@ -148,9 +147,25 @@ fn of_log(args: &Args, path: &Path, server: Option<Server>) -> Result<Explained,
 
 fn of_input(args: &Args, path: &Path, server: Option<Server>, input: impl BufRead) -> Result<Explained, Failure> {
     let failed = |error| unreadable(path, error);
+    if args.wait_free.is_some() && server.as_ref().is_some_and(|it| it.flavour == Flavour::Postgresql) {
+        let message = "--wait-free is a counter of InnoDB: PostgreSQL does not have it";
+        return Err(Failure::message(Exit::Usage, message).hint("leave --wait-free out"));
+    }
+    let mut input = input;
+    let begin = input.fill_buf().map_err(failed)?;
+    if begin.is_empty() {
+        let message = format!("{} is empty: no statement was logged", path.display());
+        return Err(Failure::message(Exit::Missing, message).hint(
+            "is it the file that the server writes? Is long_query_time, or log_min_duration_statement, low enough?",
+        ));
+    }
+    if let Some(program) = packed_by(begin) {
+        let message = format!("{} is compressed", path.display());
+        let hint = format!("{program} {} | wringer stalls explain -", path.display());
+        return Err(Failure::message(Exit::Missing, message).hint(hint));
+    }
     let Some(mut log) = logs::open_timed(input, MOST_STATEMENT_BYTES).map_err(failed)? else {
-        let message = format!("{} is no log that is known here", path.display());
-        return Err(Failure::message(Exit::Missing, message).hint(READ_TODAY));
+        return Err(not_known(path));
     };
     if log.format() == logs::Format::MysqlGeneral {
         let message = format!("{} is a general log: it does not say how long statements took", path.display());
@@ -162,6 +177,18 @@ fn of_input(args: &Args, path: &Path, server: Option<Server>, input: impl BufRea
     let least_us = args.at_least.as_ns() / 1000;
     let (wait_free, with_values) = (args.wait_free, args.with_values);
     stalls::explain(&mut log, &Asked { least_us, server, algorithm, wait_free, with_values }).map_err(failed)
+}
+
+fn not_known(path: &Path) -> Failure {
+    let message = format!("{} is no log that is known here", path.display());
+    Failure::message(Exit::Missing, message).hint(READ_TODAY)
+}
+
+/// The program that unpacks what begins with these bytes: gzip's, Zstandard's or xz's.
+fn packed_by(begin: &[u8]) -> Option<&'static str> {
+    const PACKED: [(&[u8], &str); 3] =
+        [(&[0x1f, 0x8b], "zcat"), (&[0x28, 0xb5, 0x2f, 0xfd], "zstdcat"), (b"\xfd7zXZ\0", "xzcat")];
+    PACKED.iter().find(|(magic, _)| begin.starts_with(magic)).map(|(_, program)| *program)
 }
 
 const READ_TODAY: &str = "known are the slow log of MySQL, MariaDB and Percona Server; PostgreSQL's log with time and process in \
@@ -194,6 +221,8 @@ fn of_counter(args: &Args, server: Option<Server>) -> Result<Explained, Failure>
     };
     let is_in_force = args.algorithm == Some(Named::Backoff);
     let sleep_overhead_us = args.sleep_overhead.map(|span| span.as_ns() as f64 / 1000.0);
+    let is_default = server.is_backoff_usual();
     let server = server.to_string();
-    Ok(stalls::counter::explain(&Counted { server, ladder, is_in_force, wait_free, victims, sleep_overhead_us }))
+    let counted = Counted { server, ladder, is_in_force, is_default, wait_free, victims, sleep_overhead_us };
+    Ok(stalls::counter::explain(&counted))
 }

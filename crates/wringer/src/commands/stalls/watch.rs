@@ -25,7 +25,7 @@ use units::Span;
 /// The stalls of a server that runs, as they happen: how long they were, which connections waited, for what, and what it cost
 ///
 /// The server's threads are looked at every 10 to 20 ms, and the server is asked what its connections wait for: once a second, and up to ten times a second
-/// while a connection waits. A stall is reported when it has ended. Nothing is changed: no variable is set, no instrument enabled, no thread stopped.
+/// while a connection waits. A stall is reported when it has ended; one that lasts longer than 5 s also before, every 5 s, marked `[not over]`. Nothing is changed: no variable is set, no instrument enabled, no thread stopped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer stalls watch --sandbox shop --for 30s\n  \
@@ -66,7 +66,7 @@ pub struct Args {
     /// Show statements with their values; without it, they are shown as classes
     #[arg(long)]
     with_values: bool,
-    /// How to print: text and json print a line for each stall, and the summary last (json: `kind` says which of the two a line is); openmetrics prints at
+    /// How to print: text and json print a line for each stall, and the summary last (json: `kind` says what a line is: stall, not_over, summary); openmetrics prints at
     /// the end
     #[arg(short, long, value_enum, default_value_t = Form::Text)]
     output: Form,
@@ -160,6 +160,9 @@ fn refused(error: observe::Error) -> Failure {
     }
 }
 
+/// A stall that has lasted this long is told before its end, once in this time.
+const TOLD_EVERY: Duration = Duration::from_secs(5);
+
 /// The number of rounds after which the end of the server is looked for.
 const LOOKED_EVERY: u64 = 5;
 
@@ -183,6 +186,7 @@ fn watch(
     let is_alive = || attached.process().is_none_or(|process| process.is_alive());
     let (mut longest_us, mut is_read, mut rounds) = (0, true, 0_u64);
     let mut lives = true;
+    let mut told_at = Instant::now();
     let mut tell = |stall: &Stall, kept: &mut Option<Kept>| {
         longest_us = longest_us.max(longest(stall));
         if let Some(kept) = kept {
@@ -196,6 +200,10 @@ fn watch(
         }
         if let Some(kept) = kept {
             kept.spans(watcher.spans());
+        }
+        if told_at.elapsed() >= TOLD_EVERY {
+            told_at = Instant::now();
+            is_read &= watcher.going_on(TOLD_EVERY).iter().all(|stall| told_before_its_end(args.output, stall));
         }
         rounds += 1;
         if rounds.is_multiple_of(LOOKED_EVERY) {
@@ -230,6 +238,15 @@ fn told(output: Form, stall: &Stall) -> bool {
     match output {
         Form::Text => terminal::line(show::line(stall)),
         Form::Json => json("stall", stall),
+        Form::Openmetrics => true,
+    }
+}
+
+/// As [`told`], for a stall that is not over.
+fn told_before_its_end(output: Form, stall: &Stall) -> bool {
+    match output {
+        Form::Text => terminal::line(format!("{} [not over]", show::line(stall))),
+        Form::Json => json("not_over", stall),
         Form::Openmetrics => true,
     }
 }

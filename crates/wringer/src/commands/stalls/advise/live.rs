@@ -15,12 +15,19 @@ use units::Span;
 /// The time from one look at the status to the next: with several looks, the number of running threads does not depend on one moment.
 const EVERY: Duration = Duration::from_millis(500);
 
-pub(super) fn read(connection: &Connection, time: Span) -> Result<Reading, Failure> {
+pub(super) enum Read {
+    Reading(Reading),
+    /// Its name and version.
+    WithoutInnodb(String, String),
+}
+
+pub(super) fn read(connection: &Connection, time: Span) -> Result<Read, Failure> {
     let mut attached = connection.attach_anywhere(&Places::from_environment())?;
     match attached.flavour() {
         Some(Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) => {}
         Some(Flavour::Postgresql) => {
-            return Err(Failure::message(Exit::Missing, "PostgreSQL has no InnoDB, and no free list of this kind"));
+            let version = attached.variables()?.remove("server_version").unwrap_or_default();
+            return Ok(Read::WithoutInnodb(format!("postgresql {version}"), version));
         }
         None => {
             return Err(Failure::message(Exit::Usage, "which server? None is named")
@@ -40,7 +47,7 @@ pub(super) fn read(connection: &Connection, time: Span) -> Result<Reading, Failu
     }
     bar.finish_and_clear();
     notes.dedup();
-    Ok(Reading { basis: Some("measured".to_owned()), variables, readings, notes }.reduced())
+    Ok(Read::Reading(Reading { basis: Some("measured".to_owned()), variables, readings, notes }.reduced()))
 }
 
 /// The server computes hundreds of rows for its metrics: they are asked for only in the first and the last reading; only there `notes` is given.

@@ -9,8 +9,9 @@ use crate::commands::connection::Connection;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input;
 use crate::terminal::{self, Output};
-use advice::{Asked, Reading};
+use advice::{Advised, Asked, Reading};
 use host::files::write_atomic;
+use live::Read;
 use std::path::{Path, PathBuf};
 use units::Span;
 
@@ -70,20 +71,27 @@ fn service(text: &str) -> Result<Span, String> {
 /// # Errors
 /// 2: no server is named. 3: no connection, no file, or the file is not a reading. 4: the server ended meanwhile.
 pub fn main(args: &Args) -> Outcome {
-    let reading = match &args.from {
-        Some(file) => of_file(file)?,
+    let read = match &args.from {
+        Some(file) => Read::Reading(of_file(file)?),
         None => live::read(&args.connection, args.time)?,
     };
-    if let Some(file) = &args.save {
-        save(&reading, file)?;
-    }
-    let service_us = args.service_time.map(|span| span.as_ns() as f64 / 1000.0);
-    let advised = advice::advise(&reading, &Asked { threads: args.threads, service_us, starts: args.starts });
+    let advised = match read {
+        Read::Reading(reading) => of_reading(args, &reading)?,
+        Read::WithoutInnodb(server, version) => advice::without_innodb(server, version),
+    };
     match args.output {
         Output::Json => terminal::document(&advised),
         Output::Text => terminal::data(show::text(&advised).trim_end()),
     }
     Ok(())
+}
+
+fn of_reading(args: &Args, reading: &Reading) -> Result<Advised, Failure> {
+    if let Some(file) = &args.save {
+        save(reading, file)?;
+    }
+    let service_us = args.service_time.map(|span| span.as_ns() as f64 / 1000.0);
+    Ok(advice::advise(reading, &Asked { threads: args.threads, service_us, starts: args.starts }))
 }
 
 fn of_file(file: &Path) -> Result<Reading, Failure> {

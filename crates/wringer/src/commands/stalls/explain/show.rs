@@ -100,7 +100,9 @@ fn account(out: &mut String, explained: &Explained) {
     let us = |us: u64| time(us as f64);
     let sum = |of: fn(&OfCause) -> u64| account.by_cause.values().map(of).sum::<u64>();
     let (stalls, victims) = (sum(|of| of.stalls), sum(|of| of.victims));
-    out.push_str(&by_cause(account, Some(("all", OfCause { stalls, victims, lost_query_us: account.lost_query_us }))));
+    let longest_us = account.longest_us().unwrap_or(0);
+    let of_all = OfCause { stalls, victims, lost_query_us: account.lost_query_us, longest_us };
+    out.push_str(&by_cause(account, Some(("all", of_all))));
     if account.own_work_query_us > 0 {
         let _ = writeln!(
             out,

@@ -92,6 +92,11 @@ pub(super) fn main(args: &Args) -> Outcome {
 
 /// The flags of all simulations: each value of the first sweep with each value of the next sweeps.
 fn points(args: &Args) -> Result<Vec<(Vec<Value>, Flags)>, Failure> {
+    let names: Vec<&str> = args.sweeps.iter().map(Sweep::name).collect();
+    if let Some(twice) = names.iter().enumerate().find(|(nth, name)| names[..*nth].contains(name)) {
+        let what = format!("--sweep {}= is given twice: the second one would replace the values of the first", twice.1);
+        return Err(Failure::message(Exit::Usage, what).hint("one --sweep for each key"));
+    }
     let count = args.sweeps.iter().try_fold(1usize, |count, sweep| count.checked_mul(sweep.len()));
     if count.is_none_or(|count| count > VALUES_MAX) {
         let what = format!("the sweeps make more than {VALUES_MAX} simulations together");

@@ -2,6 +2,7 @@
 //! The result of a watch as OpenMetrics text, for Prometheus and similar programs.
 
 use ::stalls::watch::Watched;
+use ::stalls::{Account, Cause, OfCause};
 use std::fmt::Write as _;
 
 /// The text ends with `# EOF`, without a line end after it.
@@ -9,19 +10,23 @@ pub(super) fn text(watched: &Watched) -> String {
     let mut out = String::new();
     let (account, cost) = (&watched.account, &watched.cost);
     family(&mut out, "wringer_stalls", "Stalls that were seen, by cause");
-    for (cause, of) in &account.by_cause {
+    for (cause, of) in of_each(account) {
         let _ = writeln!(out, "wringer_stalls{{cause=\"{}\"}} {}", cause.name(), of.stalls);
     }
     family(&mut out, "wringer_stalls_victims", "Statements that waited in them, by cause");
-    for (cause, of) in &account.by_cause {
+    for (cause, of) in of_each(account) {
         let _ = writeln!(out, "wringer_stalls_victims{{cause=\"{}\"}} {}", cause.name(), of.victims);
     }
     family(&mut out, "wringer_stalls_lost_query_seconds", "Time that statements lost in stalls, by cause");
-    for (cause, of) in &account.by_cause {
+    for (cause, of) in of_each(account) {
         let lost = of.lost_query_us as f64 / 1e6;
         let _ = writeln!(out, "wringer_stalls_lost_query_seconds{{cause=\"{}\"}} {lost}", cause.name());
     }
-    let longest = watched.stalls.iter().map(|stall| stall.length_us).max().unwrap_or(0);
+    family(&mut out, "wringer_stalls_unread", "1 for each thing that could not be read, so that stalls may be missing");
+    for missing in &watched.missing {
+        let _ = writeln!(out, "wringer_stalls_unread{{what=\"{}\"}} 1", escaped(&missing.what));
+    }
+    let longest = account.longest_us().unwrap_or(0);
     let seconds = |us: u64| us as f64 / 1e6;
     let one: [(&str, &str, Option<f64>); 8] = [
         ("wringer_stalls_longest_seconds", "The longest stall", Some(seconds(longest))),
@@ -51,6 +56,20 @@ pub(super) fn text(watched: &Watched) -> String {
     }
     out.push_str("# EOF");
     out
+}
+
+/// Each cause that a stall can have: a server without stalls has zeros, a server that was not read has no row.
+fn of_each(account: &Account) -> impl Iterator<Item = (Cause, OfCause)> + '_ {
+    let is_cause = |cause: &Cause| *cause != Cause::OwnWork;
+    Cause::ALL
+        .into_iter()
+        .filter(is_cause)
+        .map(|cause| (cause, account.by_cause.get(&cause).copied().unwrap_or_default()))
+}
+
+/// As the value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// Begins a metric. All are gauges of this watch alone.

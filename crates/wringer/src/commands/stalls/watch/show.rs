@@ -28,8 +28,10 @@ pub(super) fn line(stall: &Stall) -> String {
     };
     let statement = stall.victims.iter().map(|it| it.statement_with_values.as_deref().unwrap_or(&it.statement));
     let statement = statement.map(shortened).find(|it| !it.is_empty()).map_or_else(String::new, |it| format!(": {it}"));
-    let holder = stall.evidence.speaks_for.iter().find(|it| it.starts_with("held by"));
-    let holder = holder.map_or_else(String::new, |it| format!(", {it}"));
+    let holder = match stall.held_by.as_slice() {
+        [] => String::new(),
+        holders => format!(", held by connection {}", holders.join(", ")),
+    };
     let lost = if stall.victims.len() > 1 {
         format!(", {} lost in all", time(stall.lost_query_us as f64))
     } else {
