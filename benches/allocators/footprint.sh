@@ -4,8 +4,8 @@
 #
 #   benches/allocators/footprint.sh [--servers "NAME ..."] [--mallocs NAME,...] [--threads N,...] [--repeat N] [--time TIME] [--idle TIME] [--rows N] [--held "NAME ..."] [--json FILE]
 #
-# `wringer allocators` on each server (MariaDB 10.11): glibc, and beside it glibc-trim and jemalloc-background, each with --repeat 3, a ladder of 8 and 64 threads of --time 10s, and --idle 15s after
-# the burst. Some 15 minutes; with --threads 8 --time 2s some 8. Below 3 repeats there is no verdict, so nothing can be recommended. Then, for each malloc of --held (glibc jemalloc; "" leaves
+# `wringer allocators` on each server (MariaDB 10.11): glibc, and beside it glibc-trim and jemalloc-background, each with --repeat 5, a ladder of 8 and 64 threads of --time 10s, and --idle 15s after
+# the burst. Some 25 minutes; with --threads 8 --time 2s some 13. Below 3 repeats there is no verdict, so nothing can be recommended. Then, for each malloc of --held (glibc jemalloc; "" leaves
 # that out), a function for MariaDB (compiled on the spot) that holds 64 MiB in blocks of 1 KiB. In sandboxes of its own, deleted afterwards. Needs cc, jq. WRINGER names the program,
 # without it the release build's. Exit code 1: what glibc-trim or jemalloc-background retains is not under a fifth of glibc's; neither is recommended; or `asked_bytes` has
 # moved by something else than the 64 MiB and what malloc adds to each block, off by more than 2 %.
@@ -16,7 +16,7 @@
 set -euo pipefail
 # shellcheck source=benches/allocators/common.sh
 . "$(dirname "$0")/common.sh"
-servers=mariadb@10.11 mallocs=glibc,glibc-trim,jemalloc-background threads=8,64 repeat=3 time=10s idle=15s rows=100000 held="glibc jemalloc" json=$target/bench-allocators-footprint.json
+servers=mariadb@10.11 mallocs=glibc,glibc-trim,jemalloc-background threads=8,64 repeat=5 time=10s idle=15s rows=100000 held="glibc jemalloc" json=$target/bench-allocators-footprint.json
 take_flags "servers mallocs threads repeat time idle rows held json" "$@"
 need_program jq
 [ -z "$held" ] || need_program cc gcc

@@ -61,7 +61,8 @@ fn of_group(
 
 fn figures(cell: &Cell) -> Vec<Figure> {
     let mut figures: Vec<Figure> = cell.loads.iter().flat_map(of_load).collect();
-    let rss = |it: &crate::Marked| it.footprint.rss_bytes.map(|bytes| bytes as f64);
+    // between two marks the server may have had more, as the kernel tells of a single process
+    let rss = |it: &crate::Marked| it.footprint.peak_rss_bytes.max(it.footprint.rss_bytes).map(|bytes| bytes as f64);
     let peak = cell.footprint.iter().filter_map(rss).reduce(f64::max);
     figures.extend(idle_rss(cell).map(|bytes| Figure::new(IDLE_RSS, "bytes", bytes)));
     figures.extend(peak.map(|bytes| Figure::new(PEAK_RSS, "bytes", bytes)));

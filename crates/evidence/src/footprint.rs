@@ -14,6 +14,10 @@ pub struct Footprint {
     pub processes: u32,
     /// For a server with one process: its resident memory. For a server with several: the sum of `pss_bytes`, in which shared memory counts once.
     pub rss_bytes: Option<u64>,
+    /// The most resident memory that the process has had since its start, also between two marks. `None` also for a server with several processes: theirs
+    /// were not at the same time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_rss_bytes: Option<u64>,
     pub pss_bytes: Option<u64>,
     /// Addresses that the largest process uses, resident or not.
     pub vsz_bytes: Option<u64>,

@@ -128,6 +128,7 @@ fn of_texts(statuses: &[String], rollups: &[String]) -> Footprint {
         mark: String::new(),
         processes: u32::try_from(statuses.len()).unwrap_or(u32::MAX),
         rss_bytes: if statuses.len() == 1 { sum(&statuses, "VmRSS") } else { pss },
+        peak_rss_bytes: sum(&statuses, "VmHWM").filter(|_| statuses.len() == 1),
         pss_bytes: pss,
         vsz_bytes: statuses.iter().filter_map(|status| meminfo::bytes(status, "VmSize")).max(),
         page_tables_bytes: sum(&statuses, "VmPTE"),
@@ -146,16 +147,19 @@ mod tests {
 
     #[test]
     fn shared_memory_counts_once_and_nothing_is_made_up() {
-        let status =
-            |rss: u64| format!("VmSize:\t  900 kB\nVmRSS:\t  {rss} kB\nVmPTE:\t  4 kB\nHugetlbPages:\t  0 kB\n");
+        let status = |rss: u64| {
+            format!("VmSize:\t  900 kB\nVmHWM:\t  70 kB\nVmRSS:\t  {rss} kB\nVmPTE:\t  4 kB\nHugetlbPages:\t  0 kB\n")
+        };
         let rollup = |pss: u64| format!("Rss:   50 kB\nPss:   {pss} kB\nAnonHugePages:   2 kB\n");
         let one = of_texts(&[status(50)], &[rollup(40)]);
         assert_eq!(
             (one.rss_bytes, one.pss_bytes, one.anon_huge_bytes),
             (Some(50 << 10), Some(40 << 10), Some(2 << 10))
         );
+        assert_eq!(one.peak_rss_bytes, Some(70 << 10));
         let two = of_texts(&[status(50), status(50)], &[rollup(40), rollup(10)]);
         assert_eq!((two.rss_bytes, two.page_tables_bytes, two.processes), (Some(50 << 10), Some(8 << 10), 2));
+        assert_eq!(two.peak_rss_bytes, None, "of two processes at two times");
         assert_eq!((two.vsz_bytes, two.huge_pool_bytes), (Some(900 << 10), Some(0)));
         let refused = of_texts(&[status(50), status(50)], &[rollup(40), String::new()]);
         assert_eq!((refused.rss_bytes, refused.anon_huge_bytes), (None, None), "no sum over some of them");

@@ -224,15 +224,30 @@ mod tests {
         let start = touched.start as u64;
         let mut reading = Reading::begin(Options::default());
         let status = ledger::mapping::sizes(&fs::read_to_string("/proc/self/status").unwrap());
+        let smaps = || ledger::mapping::mappings(&fs::read_to_string("/proc/self/smaps").unwrap());
+        let before = smaps();
         let by_pages = read(&mut super::super::target::own(&mut reading), &status, 2, &mut reading).unwrap();
-        let by_smaps = ledger::mapping::mappings(&fs::read_to_string("/proc/self/smaps").unwrap());
+        let by_smaps = smaps();
         let (pages, smaps) = (at(&by_pages, start), at(&by_smaps, start));
         assert!(pages.flags.is_empty() && !smaps.flags.is_empty(), "{} {}", pages.flags, smaps.flags);
         assert!(pages.rss >= 40 << 20 && pages.rss.abs_diff(smaps.rss) < smaps.rss / 100, "{pages:?} {smaps:?}");
         assert!(
             pages.pss.abs_diff(smaps.pss) < smaps.pss / 100 && pages.anonymous == pages.rss && pages.swap == smaps.swap
         );
-        let sum = |mappings: &[Mapping], of: fn(&Mapping) -> u64| mappings.iter().map(of).sum::<u64>();
+        // other tests of this process map and touch memory meanwhile
+        let rests = |it: &&Mapping| {
+            before
+                .iter()
+                .chain(&by_smaps)
+                .filter(|other| other.start == it.start && other.rss.abs_diff(it.rss) <= 4096)
+                .count()
+                == 2
+        };
+        let resting: Vec<u64> = by_smaps.iter().filter(rests).map(|it| it.start).collect();
+        let sum = |mappings: &[Mapping], of: fn(&Mapping) -> u64| {
+            mappings.iter().filter(|it| resting.contains(&it.start)).map(of).sum::<u64>()
+        };
+        assert!(resting.len() > 10 && resting.contains(&start), "{resting:?}");
         for of in [|it: &Mapping| it.rss, |it: &Mapping| it.pss, |it: &Mapping| it.anonymous] {
             let (pages, smaps) = (sum(&by_pages, of), sum(&by_smaps, of));
             assert!(pages.abs_diff(smaps) < smaps / 20, "{pages} {smaps}");

@@ -7,14 +7,13 @@ mod show;
 
 use super::examples::text;
 use super::experiment_file::{of_text, read, refused};
-use super::matrix::{failure, open};
+use super::matrix::{failure, open, run_cells};
 use super::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal::{self, Output};
 use ::allocators::{BURST, Cell, Comparison, Recommendation, SHORTEST_BURST, Study, comparisons, lines, recommend};
 use capability::MALLOCS;
-use cells::Runner;
 use experiment::Experiment;
 use host::places::Places;
 use matrix::Matrix;
@@ -25,15 +24,15 @@ use units::Span;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "FILE is an experiment: its server, fill and load are used, its arms are not. Each cell is one life of the server: all tables are read,\n\
+    after_help = "FILE is an experiment: its server, fill and load are used, its arms are not. Each cell is one life of the server: all tables are read, \
     then oltp_read_only and oltp_point_select run with each number of threads, then a burst (large temporary tables over 24 connections, and a dump), then a rest.\n\n\
     Examples:\n  \
       # the server, tables and load of `wringer examples mallocs`\n  \
       wringer allocators --to out\n  \
       # an experiment of your own\n  \
       wringer allocators my.toml --to out\n  \
-      # other mallocs, one of them a library of your own, with five repeats\n  \
-      wringer allocators my.toml --malloc glibc,jemalloc-background,mine=/opt/libmine.so --repeat 5 --to out\n  \
+      # other mallocs, one of them a library of your own, with eight repeats\n  \
+      wringer allocators my.toml --malloc glibc,jemalloc-background,mine=/opt/libmine.so --repeat 8 --to out\n  \
       # the recommendation alone\n  \
       wringer allocators my.toml --to out -o json | jq .recommendation\n\n\
     After Ctrl-C or a kill, the same command goes on from where it was. `wringer doc allocators` says what is measured, and the rule of the recommendation.\n\n\
@@ -54,8 +53,8 @@ pub struct Args {
     /// Transparent huge pages of the server. As root always and madvise are set for the whole host, cell by cell, and put back
     #[arg(long, value_delimiter = ',', value_parser = ["always", "madvise", "never"])]
     thp: Vec<String>,
-    /// How often each cell is run; below 3 there is no verdict
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// How often each cell is run; below 3 there is no verdict, and 3 show only differences of twice and more
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
     /// How long each load is measured
     #[arg(long, value_name = "TIME", default_value = "10s")]
@@ -129,8 +128,8 @@ pub fn main(args: Args) -> Outcome {
     }
     let stop = signals::install()?;
     let mut sweep = open(&args.to, &plan, &places, args.in_turn.then_some(&*stop))?;
-    let mut runner = Runner { cells: &cells, places: &places, stop: stop.clone(), keys: &plan.keys };
-    let ended = sweep.run(&mut runner, &Wish { longest_wait: args.wait.0, stop });
+    let wish = Wish { longest_wait: args.wait.0, stop };
+    let ended = run_cells(&mut sweep, (&plan, &cells), (&args.to, &places), &wish);
     let found = Found::of(&args, &study, &sweep)?;
     let told = found.json(sweep.state());
     match args.output {

@@ -27,7 +27,7 @@ use verdict::{Held, Limit};
       wringer compare --a old-* --b new-* --paired --across server.version --fail-if 'p99>1.05x'\n  \
       # compare two settings of a matrix, paired within blocks\n  \
       wringer compare --sweep out --a threads=1 --b threads=8\n\n\
-    Exit codes: 0 compared, and no --fail-if is shown; 1 a --fail-if is shown; 2 wrong usage; 3 there is no verdict (not comparable, too few\n\
+    Exit codes: 0 compared, and no --fail-if is shown; 1 a --fail-if is shown; 2 wrong usage; 3 there is no verdict (not comparable, too few \
     repeats), or a recording is missing or is something else; 4 a recording cannot be read."
 )]
 pub struct Args {

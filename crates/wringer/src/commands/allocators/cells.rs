@@ -4,17 +4,14 @@
 use crate::commands::experiment_file::{own_data, refused, workloads};
 use crate::commands::{command_line, disk, plan};
 use crate::exit::{Exit, Failure};
-use crate::terminal;
 use ::allocators::Cell as Seen;
 use experiment::HostFacts;
 use host::places::Places;
-use lab::{Cell, Found, Hooks, KeptFills, Outcome, Silent, refuse_limits};
+use lab::{Cell, Found, KeptFills, refuse_limits};
 use matrix::Matrix;
 use recording::Recording;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use sweep::{Bench, CellState, Due, Error, News, State, run_cell};
+use sweep::{CellState, State};
 
 /// One cell for each setting, in the order of the settings.
 ///
@@ -77,34 +74,4 @@ fn without_arms(seen: Seen, cell: &sweep::Cell) -> Seen {
     let state = cell.outcomes.values().next().cloned().unwrap_or(seen.state);
     let why = cell.told.iter().flat_map(|told| told.lines()).map(str::trim).collect::<Vec<_>>().join(" ");
     Seen { state, why: Some(why).filter(|why| !why.is_empty()), ..seen }
-}
-
-pub(super) struct Runner<'a> {
-    pub(super) cells: &'a [Cell],
-    pub(super) places: &'a Places,
-    pub(super) stop: Arc<AtomicBool>,
-    pub(super) keys: &'a [String],
-}
-
-impl Bench for Runner<'_> {
-    fn run(&mut self, due: &Due<'_>, begun: &mut dyn FnMut(&str) -> Result<(), Error>) -> Result<Outcome, Error> {
-        let hooks = Hooks { progress: &Silent, samples: None, stop: self.stop.clone() };
-        run_cell(&self.cells[due.setting], self.places, hooks, due, begun)
-    }
-
-    fn tell(&mut self, news: News<'_>) {
-        match news {
-            News::Recovered(told) => told.iter().for_each(|what| terminal::say(format_args!("  undone  {what}"))),
-            News::Waiting(_) => {}
-            News::Begins { cell, attempt, .. } => {
-                let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                terminal::say(format_args!("    cell  {}, block {}{again}", cell.label(self.keys), cell.block));
-            }
-            News::Ended { remaining, .. } => {
-                if let Some(left) = remaining {
-                    terminal::say(format_args!("          {} left, about {} s", left.cells, left.us / 1_000_000));
-                }
-            }
-        }
-    }
 }

@@ -11,7 +11,7 @@ pub(super) fn text(told: &Value) -> String {
     let cells = list(told, "cells");
     _ = writeln!(
         out,
-        "{:<20} {:<12} {:<8} {:>5}  {:>6}  {:>9}  {:>9}  state",
+        "{:<20} {:<12} {:<8} {:>5}  {:>6}  {:>10}  {:>10}  state",
         "malloc", "serving", "thp", "block", "arenas", "idle rss", "retained"
     );
     for cell in &cells {
@@ -24,7 +24,7 @@ pub(super) fn text(told: &Value) -> String {
         };
         _ = writeln!(
             out,
-            "{:<20} {:<12} {:<8} {:>5}  {:>6}  {:>9}  {:>9}  {state}",
+            "{:<20} {:<12} {:<8} {:>5}  {:>6}  {:>10}  {:>10}  {state}",
             word(&cell["malloc"]),
             word(&cell["serving"]),
             word(&cell["thp"]),
@@ -63,6 +63,7 @@ pub(super) fn text(told: &Value) -> String {
             number("high")
         );
     }
+    not_shown(&mut out, &comparisons);
     let recommendation = &told["recommendation"];
     let take = word(&recommendation["take"]);
     let what = if take == "keep" { format!("keep {base}") } else { format!("take {take}") };
@@ -75,6 +76,24 @@ pub(super) fn text(told: &Value) -> String {
         _ = writeln!(out, "    {}", word(&line));
     }
     out
+}
+
+/// The differences that so many cells could not show, for the figures that people ask for first.
+fn not_shown(out: &mut String, comparisons: &[Value]) {
+    let largest = |figure: &str| {
+        let of_figure = comparisons.iter().filter(|it| word(&it["figure"]).ends_with(figure));
+        let not_shown = of_figure.filter(|it| it["verdict"] == "no_difference_shown");
+        let ratio = not_shown.filter_map(|it| it["detectable_ratio"].as_f64()).reduce(f64::max)?;
+        Some(format!("{figure} {ratio:.2} times"))
+    };
+    let told: Vec<String> = ["throughput", "p99", "idle rss"].into_iter().filter_map(largest).collect();
+    if !told.is_empty() {
+        _ = writeln!(
+            out,
+            "smaller differences than these may be there, and more repeats show them: {}",
+            told.join(", ")
+        );
+    }
 }
 
 fn word(value: &Value) -> &str {

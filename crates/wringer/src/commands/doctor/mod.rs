@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Every missing piece is named with what would supply it. Nothing is changed or installed. For two seconds it looks whether the host\n\
+    after_help = "Every missing piece is named with what would supply it. Nothing is changed or installed. For two seconds it looks whether the host \
     is quiet enough to measure on.\n\
     With an experiment file it says what of that would not work here, for this user and this disk, in the words of `wringer plan`.\n\
     In scripts: `wringer doctor --need slow-disk --need sandbox-mariadb` exits with 3 when one of them would not work here."

@@ -9,18 +9,45 @@ use host::places::Places;
 use indicatif::ProgressBar;
 use lab::{Bar, Cell, Hooks, Outcome, Progress};
 use recording::Recording;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use sweep::{Bench, CellState, Due, Error, News, run_cell};
+use sweep::{Bench, CellState, Due, Ended, Error, News, Plan, Sweep, Wish, run_cell};
 
-pub(super) struct Runner<'a> {
-    pub(super) cells: &'a [Cell],
-    pub(super) places: &'a Places,
-    pub(super) stop: Arc<AtomicBool>,
-    pub(super) names: Names<'a>,
-    pub(super) bar: ProgressBar,
-    pub(super) total: usize,
-    pub(super) done: usize,
+/// Runs the cells that are not done, and shows the progress: what is to be done, a bar, and a line for each cell that has ended. `cells`: one for each
+/// setting of the plan. `folder`: where the results go.
+pub(in crate::commands) fn run_cells(
+    sweep: &mut Sweep,
+    (plan, cells): (&Plan, &[Cell]),
+    (folder, places): (&Path, &Places),
+    wish: &Wish,
+) -> Result<Ended, Error> {
+    let (total, done) = (sweep.state().planned().count(), sweep.state().count(CellState::Done));
+    terminal::say(format_args!(
+        "{}: {} settings x {} blocks = {total} cells, {} done; results in {}",
+        plan.name,
+        plan.settings.len(),
+        plan.blocks,
+        if done == 0 { "none".to_owned() } else { format!("{done} are") },
+        folder.display()
+    ));
+    let bar = terminal::bar(total as u64, "cells");
+    bar.set_position(done as u64);
+    let names = Names::of(&plan.keys, plan.settings.iter().map(|setting| &setting.values));
+    let mut runner = Runner { cells, places, stop: wish.stop.clone(), names, bar, total, done };
+    let ended = sweep.run(&mut runner, wish);
+    runner.bar.finish_and_clear();
+    ended
+}
+
+struct Runner<'a> {
+    cells: &'a [Cell],
+    places: &'a Places,
+    stop: Arc<AtomicBool>,
+    names: Names<'a>,
+    bar: ProgressBar,
+    total: usize,
+    done: usize,
 }
 
 impl Bench for Runner<'_> {

@@ -11,6 +11,7 @@ mod run;
 mod show;
 mod status;
 
+pub(in crate::commands) use bench::run_cells;
 pub(in crate::commands) use run::open;
 
 use super::experiment_file::Require;
@@ -39,7 +40,7 @@ pub const LONGEST_WAIT: Span = Span(Duration::from_secs(60));
       # computed in each setting\n  \
       [matrix.follow]\n  \
       \"server.options.innodb_buffer_pool_size\" = \"0.7x server_ram\"\n\n\
-    A cell is one run of one setting. Each cell has a server of its own, started anew on a clone of the same data. More blocks make a\n\
+    A cell is one run of one setting. Each cell has a server of its own, started anew on a clone of the same data. More blocks make a \
     difference more certain: below three blocks there is no verdict; five show a difference of a few percent on a quiet host.\n\n\
     Examples:\n  \
       # a small file to start from\n  \
@@ -87,15 +88,15 @@ pub struct PlanArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Leaves sweep.json and report.html in the folder, and below cells/ a recording, a result and a report of each attempt.\n\n\
-    After Ctrl-C, a kill or a crash of the host, the same command goes on from where it was. A cell that is done is never run again; when the file\n\
-    was changed, only the cells whose setting has changed are run. Before each cell the command waits until the host is quiet. A cell during which\n\
+    After Ctrl-C, a kill or a crash of the host, the same command goes on from where it was. A cell that is done is never run again; when the file \
+    was changed, only the cells whose setting has changed are run. Before each cell the command waits until the host is quiet. A cell during which \
     the host had other work is run once more, and the second run counts, whatever its result is.\n\n\
-    A server that is killed for want of RAM, or that cannot start, is a result of its cell. When Wringer itself cannot run a cell, the other cells\n\
+    A server that is killed for want of RAM, or that cannot start, is a result of its cell. When Wringer itself cannot run a cell, the other cells \
     are run, and the same command tries the cell again.\n\n\
     Examples:\n  \
       wringer matrix run my.toml --to out\n  \
       wringer matrix run my.toml --to out -o json | jq '.comparisons[] | select(.figures[0].verdict == \"lower\")'\n\n\
-    Exit codes: 0 every cell is done, or a budget of the file is used up; 1 the same, and an assertion of the file failed; 2 the file is wrong; 3 something\n\
+    Exit codes: 0 every cell is done, or a budget of the file is used up; 1 the same, and an assertion of the file failed; 2 the file is wrong; 3 something \
     is missing or in the way; 4 a cell failed, the others are done; 5 the host is not restored; 130 interrupted, everything undone."
 )]
 pub struct RunArgs {
@@ -111,7 +112,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub verify: bool,
     /// How long to wait for a quiet host before each cell; 0s: not at all
-    #[arg(long, value_name = "TIME", default_value_t = LONGEST_WAIT, value_parser = wait)]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = wait)]
     pub wait: Span,
     /// When another process measures on this host, wait until it ends
     #[arg(long)]

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer matrix run`.
 
-use super::bench::Runner;
+use super::bench::run_cells;
 use super::ready::Ready;
-use super::show::Names;
 use super::{RunArgs, failure, folder};
 use super::{page, show};
 use crate::commands::experiment_file::read_text;
@@ -43,22 +42,8 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
     let stop = signals::install()?;
     let folder = folder(args.to.as_deref(), &ready.plan.name, &places);
     let mut sweep = open(&folder, &ready.plan, &places, args.in_turn.then_some(&*stop))?;
-    let (total, done) = (sweep.state().planned().count(), sweep.state().count(CellState::Done));
-    terminal::say(format_args!(
-        "{}: {} settings x {} blocks = {total} cells, {} done; results in {}",
-        ready.plan.name,
-        ready.plan.settings.len(),
-        ready.plan.blocks,
-        if done == 0 { "none".to_owned() } else { format!("{done} are") },
-        folder.display()
-    ));
-    let bar = terminal::bar(total as u64, "cells");
-    bar.set_position(done as u64);
-    let names = Names::of(&ready.plan.keys, ready.plan.settings.iter().map(|setting| &setting.values));
-    let mut runner = Runner { cells: &ready.cells, places: &places, stop: stop.clone(), names, bar, total, done };
     let wish = Wish { longest_wait: args.wait.0, stop };
-    let ended = sweep.run(&mut runner, &wish);
-    runner.bar.finish_and_clear();
+    let ended = run_cells(&mut sweep, (&ready.plan, &ready.cells), (&folder, &places), &wish);
     let state = sweep.state();
     match args.output {
         Output::Json => terminal::json(state),

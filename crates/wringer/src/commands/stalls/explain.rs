@@ -30,8 +30,8 @@ use units::Span;
     wringer stalls explain --server percona@8.0.29 --algorithm backoff --wait-free 479 --victims 5\n  \
     wringer stalls explain wringer-demo -o json | jq '.arms[].account'\n  \
     zcat slow.log.1.gz | wringer stalls explain - --at-least 100ms\n\n\
-    Exit codes: 1 with --fail-on-stall, if a stall is that long; 3 if the file is not such a log, or a\n  \
-    recording without slow statements. What a log can show and what it\n  \
+    Exit codes: 1 with --fail-on-stall, if a stall is that long; 3 if the file is not such a log, or a \
+    recording without slow statements. What a log can show and what it \
     cannot: docs/stalls-explain.md.")]
 pub struct Args {
     /// The log, `-` is standard input; or a recording, or the folder that holds it

@@ -11,9 +11,6 @@ use std::collections::BTreeMap;
 use units::{Bytes, Span};
 
 const PAGE_BYTES: u64 = 16 * 1024;
-/// MySQL's default of `innodb_buffer_pool_size`.
-const POOL: Bytes = Bytes(128 * 1024 * 1024);
-
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Flags {
     /// The server whose rules are simulated: percona@8.0.29, percona@5.7.39, mariadb@10.1.23, mysql@8.0. A version whose source Wringer's authors have not read is
@@ -26,8 +23,8 @@ pub(super) struct Flags {
     /// innodb_lru_scan_depth: the number of free pages that a refill of an instance aims at [default: the server's]
     #[arg(long, value_name = "PAGES")]
     pub(super) lru_scan_depth: Option<u32>,
-    /// innodb_buffer_pool_size, in pages of 16 KiB
-    #[arg(long, value_name = "SIZE", default_value_t = POOL)]
+    /// innodb_buffer_pool_size, in pages of 16 KiB; the default is MySQL's
+    #[arg(long, value_name = "SIZE", default_value = "128M")]
     pub(super) pool: Bytes,
     /// innodb_buffer_pool_instances
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
