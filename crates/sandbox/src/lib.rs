@@ -46,6 +46,7 @@ mod replication;
 mod request;
 mod server;
 mod shared_memory;
+mod stale_lock_file;
 mod start;
 mod suite;
 mod tarball;

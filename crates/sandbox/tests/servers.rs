@@ -9,7 +9,9 @@ use sandbox::{Error, Flavour, Installation, Request, Sandbox, ServerOption, Spec
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Once;
 use std::time::Duration;
 
@@ -120,6 +122,24 @@ fn mysql_from_nothing_and_back() {
 fn postgresql_from_nothing_and_back() {
     let lab = Lab::new();
     round_trip(&lab, &server!(Flavour::Postgresql, &lab));
+}
+
+/// As after a power cut: the number that the server had is that of another process of the same user now.
+#[test]
+fn postgresql_starts_where_another_process_has_its_old_number() {
+    let lab = Lab::new();
+    let sandbox = lab.deploy(&server!(Flavour::Postgresql, &lab), "again");
+    let data = fs::metadata(sandbox.data()).unwrap();
+    let mut other = Command::new("sleep").arg("600").uid(data.uid()).gid(data.gid()).spawn().unwrap();
+    let file = sandbox.data().join("postmaster.pid");
+    fs::write(&file, format!("{}\n{}\n1700000000\n5432\n", other.id(), sandbox.data().display())).unwrap();
+    std::os::unix::fs::chown(&file, Some(data.uid()), Some(data.gid())).unwrap();
+    let mut run = lab.run("again");
+    let started = sandbox.start(&mut run, &StartOptions::default()).map(|server| server.pid);
+    let goes_on = other.try_wait().unwrap().is_none();
+    other.kill().and_then(|()| other.wait()).unwrap();
+    assert!(started.is_ok() && goes_on, "{started:?}");
+    let _ = run.release().unwrap();
 }
 
 fn option(text: &str) -> ServerOption {

@@ -34,7 +34,8 @@ pub(super) fn require_stopped(origin: &Origin) -> Result<(), Error> {
     Ok(())
 }
 
-fn postmaster(path: &Path) -> Option<u32> {
+/// The process that `postmaster.pid` of this data directory names.
+pub(crate) fn postmaster(path: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(path.join("postmaster.pid")).ok()?;
     text.lines().next()?.trim().parse().ok()
 }

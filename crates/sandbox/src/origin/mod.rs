@@ -15,6 +15,7 @@ mod settings;
 
 pub(crate) use copy::shares;
 pub(crate) use import::{Servers, finish, prepare};
+pub(crate) use live_server::postmaster;
 pub use script::{Piece, Script};
 
 use crate::{Error, Flavour, Request, ServerOption, Version};
