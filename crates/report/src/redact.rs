@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Masks texts that look like a secret. The stages before keep secrets out already; this is the second protection.
 
-use evidence::{Conditions, Server, Tool};
+pub(crate) use evidence::addresses_masked as text;
+use evidence::{Conditions, MASK, Server, Tool, is_password_word, is_secret_name};
 use std::collections::BTreeMap;
 
-const MASK: &str = "***";
-const NAMES: [&str; 5] = ["password", "passwd", "secret", "token", "passphrase"];
 /// Values that are no secrets, whatever the name of their variable.
 const HARMLESS: [&str; 8] = ["", "on", "off", "0", "1", "yes", "no", "default"];
 
@@ -25,6 +24,7 @@ pub(crate) fn command(words: &[String]) -> Vec<String> {
         let secret = name.starts_with('-') && is_secret_name(name);
         masked.push(match value {
             _ if next_is_secret && !word.starts_with('-') => MASK.to_owned(),
+            _ if is_password_word(word) => format!("-p{MASK}"),
             Some(_) if secret => format!("{name}={MASK}"),
             _ => text(word),
         });
@@ -48,11 +48,6 @@ fn is_harmless(value: &str) -> bool {
     known || value.starts_with('/') || value.chars().all(|c| c.is_ascii_digit())
 }
 
-fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    NAMES.iter().any(|secret| name.contains(secret))
-}
-
 /// Masks each line on its own: `password = "x"`, and everything that [`text`] finds.
 pub(crate) fn lines(whole: &str) -> String {
     let masked = |line: &str| match line.split_once('=') {
@@ -62,35 +57,29 @@ pub(crate) fn lines(whole: &str) -> String {
     whole.lines().map(masked).collect::<Vec<_>>().join("\n")
 }
 
-/// `scheme://user:password@host` becomes `scheme://user:***@host`.
-pub(crate) fn text(whole: &str) -> String {
-    let mut masked = String::with_capacity(whole.len());
-    let mut rest = whole;
-    while let Some(start) = rest.find("://") {
-        let (before, after) = rest.split_at(start + 3);
-        masked.push_str(before);
-        let end = after.find(|c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'')).unwrap_or(after.len());
-        let (authority, remaining) = after.split_at(end);
-        match authority.rsplit_once('@').and_then(|(login, host)| Some((login.split_once(':')?.0, host))) {
-            Some((user, host)) => masked.push_str(&format!("{user}:{MASK}@{host}")),
-            None => masked.push_str(authority),
-        }
-        rest = remaining;
-    }
-    masked.push_str(rest);
-    masked
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn passwords_in_a_command_are_masked() {
-        let words =
-            ["wringer", "load", "--password=a b", "--mysql-password", "x", "postgres://me:pw@h/db", "--time", "5"];
+        let words = [
+            "wringer",
+            "squeeze",
+            "--password=a b",
+            "-phush",
+            "-p3306",
+            "--mysql-password",
+            "x",
+            "postgres://me:pw@h/db",
+            "--time",
+            "5",
+        ];
         let masked = command(&words.map(str::to_owned)).join(" ");
-        assert_eq!(masked, "wringer load --password=*** --mysql-password *** postgres://me:***@h/db --time 5");
+        assert_eq!(
+            masked,
+            "wringer squeeze --password=*** -p*** -p3306 --mysql-password *** postgres://me:***@h/db --time 5"
+        );
     }
 
     #[test]

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Takes secrets out of a command line.
 
-const MASK: &str = "***";
-/// An option whose name contains one of these words holds a secret, or the path of one.
-const SECRET: [&str; 8] = ["password", "passwd", "passphrase", "pwd", "secret", "token", "key", "conninfo"];
-/// Names that contain such a word and hold none: sizes of key caches, and switches.
-const HARMLESS: [&str; 5] = ["key_buffer", "key_cache", "foreign_key", "rotate_key", "for_key"];
+use evidence::{MASK, addresses_masked, is_password_word, is_secret_name};
 
 /// The arguments, with a space between them.
 pub(super) fn arguments(command_line: &[u8]) -> String {
@@ -14,37 +10,23 @@ pub(super) fn arguments(command_line: &[u8]) -> String {
     let mut is_next = false;
     for argument in text.split('\0').filter(|it| !it.is_empty()) {
         masked.push(if is_next { MASK.to_owned() } else { argument_masked(argument) });
-        is_next = !is_next && argument.starts_with('-') && !argument.contains('=') && is_secret(argument);
+        is_next = !is_next && argument.starts_with('-') && !argument.contains('=') && is_secret_name(argument);
     }
     masked.join(" ")
 }
 
 fn argument_masked(argument: &str) -> String {
-    // mysqld -pWORD, in the form of its clients
-    if argument.starts_with("-p") && argument.len() > 2 && !argument[2..].bytes().all(|byte| byte.is_ascii_digit()) {
+    if is_password_word(argument) {
         return format!("-p{MASK}");
     }
     match argument.split_once('=') {
-        Some((name, _)) if is_secret(name) => format!("{name}={MASK}"),
+        Some((name, _)) if is_secret_name(name) => format!("{name}={MASK}"),
         // each word of PostgreSQL's connection strings
         _ if argument.split_whitespace().count() > 1 => {
             argument.split_whitespace().map(argument_masked).collect::<Vec<_>>().join(" ")
         }
-        _ => without_password(argument),
+        _ => addresses_masked(argument),
     }
-}
-
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace('-', "_");
-    !HARMLESS.iter().any(|word| name.contains(word)) && SECRET.iter().any(|word| name.contains(word))
-}
-
-/// `mysql://user:***@host`.
-fn without_password(argument: &str) -> String {
-    let Some((scheme, rest)) = argument.split_once("://") else { return argument.to_owned() };
-    let Some((account, place)) = rest.rsplit_once('@') else { return argument.to_owned() };
-    let user = account.split(':').next().unwrap_or_default();
-    format!("{scheme}://{user}:{MASK}@{place}")
 }
 
 #[cfg(test)]
