@@ -9,6 +9,15 @@ use evidence::Witness;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// A client of MySQL or MariaDB without its port. In PROCESSLIST the host of every client over TCP is `host:port`, also with IPv6 addresses; in
+/// performance_schema it is only the host.
+pub(crate) fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((before, port)) if !before.ends_with(':') && port.parse::<u16>().is_ok() => before,
+        _ => host,
+    }
+}
+
 /// Asks a server. In tests, any closure over SQL can be used.
 pub trait Query: Send {
     /// The rows of `sql`, as text; `None` is NULL.
@@ -271,6 +280,13 @@ pub fn numbers(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_loses_its_port_and_no_part_of_its_address() {
+        let hosts = ["10.0.0.7:3306", "::1:54321", "2001:db8::7:40000", "localhost", "::1", "db.example.org:65000"];
+        let without = ["10.0.0.7", "::1", "2001:db8::7", "localhost", "::1", "db.example.org"];
+        assert_eq!(hosts.map(without_port), without);
+    }
 
     #[test]
     fn percona_server_is_told_by_its_comment() {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One pass through a log. Everything that is kept has a bound; candidates that exceed it are judged on the way.
 
+use crate::cause::ms;
 use crate::class::Classes;
 use crate::explained::{Account, ClassOf, Cost, Explained, SkippedPart, Source, Stall};
 use crate::ladder::Lattice;
+use crate::needs::Parts;
 use crate::server::{Backoff, Server};
 use crate::settle::Settled;
 use crate::victim::Candidate;
@@ -73,6 +75,9 @@ struct Gathering {
     entries: u64,
     untimed: u64,
     shortest_us: Option<u64>,
+    /// The time of all candidates, and where it went by the log's own fields.
+    slow_us: u64,
+    waited: Parts,
 }
 
 impl Gathering {
@@ -91,6 +96,8 @@ impl Gathering {
         if took_us < asked.least_us {
             return;
         }
+        self.slow_us = self.slow_us.saturating_add(took_us);
+        self.waited.add(&Parts::of(&figures, took_us));
         let statement = asked.with_values.then(|| cut(&entry.sql, MOST_VALUES_BYTES).to_owned());
         let mut connection = entry.session;
         let end = cut(&connection, MOST_NAME_BYTES).len();
@@ -183,6 +190,8 @@ impl Gathering {
             is_of_slow,
             "the log has only slow statements: it does not tell how long their classes usually take, so the whole time of each victim counts as lost",
         );
+        let waited = self.waited();
+        note(is_of_slow && waited.is_some(), waited.as_deref().unwrap_or_default());
         note(
             format == Format::MysqlSlow && !self.has_rows && self.entries > 0,
             "the log does not say how many rows a statement looked at",
@@ -197,6 +206,30 @@ impl Gathering {
             "some entries do not say how long they took: they are in no class (PostgreSQL: log_min_duration_statement)",
         );
         notes
+    }
+
+    /// What the log's fields tell of the slow statements, where that is more than a tenth of their time. In a log of slow statements alone such a statement is
+    /// no stall: its waits may be as usual.
+    fn waited(&self) -> Option<String> {
+        let Parts { row_locks, locks, reads, queue, .. } = self.waited;
+        let parts = [
+            (row_locks.saturating_add(locks), "waits for locks"),
+            (reads, "reads from disk"),
+            (queue, "InnoDB's queue"),
+        ];
+        let parts: Vec<String> = parts
+            .iter()
+            .filter(|(us, _)| *us >= self.slow_us / 10 && *us > 0)
+            .map(|(us, what)| format!("{} of {what}", ms(*us)))
+            .collect();
+        let slow = ms(self.slow_us);
+        (!parts.is_empty()).then(|| {
+            format!(
+                "of {slow} in slow statements, the log's own fields tell {}. A statement of which they tell a tenth or more is in no stall here, because this \
+                 log does not show whether that is usual for it",
+                parts.join(", ")
+            )
+        })
     }
 }
 

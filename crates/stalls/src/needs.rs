@@ -51,11 +51,11 @@ impl Parts {
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
-        self.row_locks += other.row_locks;
-        self.locks += other.locks;
-        self.reads += other.reads;
-        self.queue += other.queue;
-        self.rest += other.rest;
+        self.row_locks = self.row_locks.saturating_add(other.row_locks);
+        self.locks = self.locks.saturating_add(other.locks);
+        self.reads = self.reads.saturating_add(other.reads);
+        self.queue = self.queue.saturating_add(other.queue);
+        self.rest = self.rest.saturating_add(other.rest);
     }
 }
 

@@ -148,6 +148,9 @@ fn the_same_lines_with_locks_reads_or_rows_are_no_stalls() {
         assert_eq!(causes(&found), [], "{index}");
         assert_eq!(found.account.lost_query_us, 0);
         assert_eq!(found.classes[0].count, 20, "they are in their class");
+        // the fields that name a wait are told in a note
+        let is_told = found.notes.iter().any(|note| note.contains("is in no stall here"));
+        assert_eq!(is_told, index < 4, "{index}: {:?}", found.notes);
     }
 }
 

@@ -169,7 +169,9 @@ fn expect_bundle(server: &Server, wanted: &[&str]) {
     let lab = &server.lab;
     let path = |name: &str| lab.home().join(name).to_str().unwrap().to_owned();
     let archive = path("b.tar.gz");
-    lab.run(["memory", "bundle", "--sandbox", "s", "--to", &archive]).expect_code(0);
+    let bundle = || lab.run(["memory", "bundle", "--sandbox", "s", "--to", &archive]);
+    bundle().expect_code(0);
+    bundle().expect_code(3).expect_said(&["is there already"]);
     let folder = unpacked(Path::new(&archive), lab.home().join("unpacked"));
     for question in ["account", "oom", "worst-case"] {
         let there = fs::read_to_string(folder.join(format!("{question}.json"))).unwrap();

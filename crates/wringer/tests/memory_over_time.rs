@@ -163,6 +163,7 @@ fn accounts_come_from(lab: &Lab, taken: &[(&Snapshot, Inventory)]) {
         account(args).expect_code(code).expect_said(&[said]);
     }
     lab.run(["memory", "account", "--sandbox=s", "--keep=kept"]).expect_code(0);
+    lab.run(["memory", "oom", "--from=out"]).expect_code(3).expect_said(&["is a recording", "memory account --from"]);
     lab.run(["memory", "account", "--from=kept", "--at=1"]).expect_code(2).expect_said(&["is no recording"]);
     // another recording, without inventories
     lab.run(["observe", "--time=100ms", "--to=host"]).expect_code(0);

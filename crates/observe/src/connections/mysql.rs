@@ -3,6 +3,7 @@
 
 use super::Lost;
 use super::asking::{Asking, Row, number, pairs, text};
+use crate::server::without_port;
 use capability::{Capability, Flavour, words};
 use connections::{Account, AccountSeen, Look, Seen, Sessions};
 use std::collections::BTreeMap;
@@ -120,14 +121,6 @@ fn sessions(row: &Row) -> Option<Sessions> {
         count: number(row, 2).unwrap_or(1),
         bytes_max: number(row, 3).filter(|bytes| *bytes > 0),
     })
-}
-
-/// In PROCESSLIST the host of every client over TCP is `host:port`, also with IPv6 addresses; in performance_schema it is only the host.
-fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((before, port)) if !before.ends_with(':') && port.parse::<u16>().is_ok() => before,
-        _ => host,
-    }
 }
 
 pub(super) fn end(asking: &mut Asking<'_>, seen: &mut Seen) -> Result<(), Lost> {

@@ -23,10 +23,11 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
         1 => ("memory.usage_in_bytes", "memory.limit_in_bytes"),
         _ => ("memory.current", "memory.max"),
     };
-    let upwards = folder.ancestors().take_while(|above| above.starts_with(&root)).enumerate();
-    let limits = upwards.filter_map(|(up, above)| Some((number(&above.join(limit))?, up)));
-    let tightest = limits.filter(|(limit, _)| *limit < NO_LIMIT).min();
-    // usage and processes are read from the group with the tightest limit, because all its processes use the limit up
+    let upwards = folder.ancestors().take_while(|above| above.starts_with(&root));
+    let used = |above: &Path| Some(number(&above.join(current))?.saturating_sub(page_cache(&stat(above))));
+    let levels = upwards.map(|above| (used(above), number(&above.join(limit))));
+    let tightest = tightest(levels);
+    // usage and processes are read from the group that has the least left, because all its processes use that up
     let up = tightest.map_or(0, |(_, up)| up);
     let folder = folder.ancestors().nth(up).unwrap_or(&folder).to_path_buf();
     let swap_limit = match version {
@@ -46,6 +47,21 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
         oom_group: number(&folder.join("memory.oom.group")).map(|value| value != 0),
         strangers: strangers(&folder, server),
     })
+}
+
+/// What the kernel can take back before a limit is reached: pages of files. Version 1 counts those of the cgroups below in names of their own.
+fn page_cache(stat: &BTreeMap<String, u64>) -> u64 {
+    let of = |name: &str| stat.get(&format!("total_{name}")).or_else(|| stat.get(name)).copied().unwrap_or(0);
+    of("inactive_file").saturating_add(of("active_file"))
+}
+
+/// The limit that is reached first, and how many levels up it is. `levels`: usage without page cache, and limit, of the cgroup, and of each one above it. A limit above may be larger
+/// and have less left, because other cgroups use it up, too.
+fn tightest(levels: impl Iterator<Item = (Option<u64>, Option<u64>)>) -> Option<(u64, usize)> {
+    let limited = levels.enumerate().filter_map(|(up, (used, limit))| Some((up, used, limit?)));
+    let limited = limited.filter(|(_, _, limit)| *limit < NO_LIMIT);
+    let left = limited.map(|(up, used, limit)| (limit.saturating_sub(used.unwrap_or(0)), limit, up));
+    left.min().map(|(_, limit, up)| (limit, up))
 }
 
 /// The folder of a process's memory cgroup, if it is visible here.
@@ -143,6 +159,18 @@ mod tests {
     fn the_path_of_either_version() {
         assert_eq!(path_in("9:name=systemd:/\n4:cpu,memory:/a\n0::/b\n").as_deref(), Some("/a"));
         assert_eq!((path_in("0::/b\n").as_deref(), path_in("4:cpu:/a\n")), (Some("/b"), None));
+    }
+
+    #[test]
+    fn the_limit_that_is_reached_first_is_the_one_with_the_least_left() {
+        let of = |levels: &[(u64, u64)]| tightest(levels.iter().map(|(used, limit)| (Some(*used), Some(*limit))));
+        assert_eq!(of(&[(1, 4), (7, 16)]), Some((4, 0)));
+        assert_eq!(of(&[(1, 4), (15, 16)]), Some((16, 1)), "its neighbours have used it up");
+        assert_eq!(of(&[(1, 4), (1, 4)]), Some((4, 0)), "the nearest one, where two have the same left");
+        assert_eq!(of(&[(1, u64::MAX), (15, NO_LIMIT)]), None);
+        let stat = stat_in("inactive_file 5\nactive_file 2\ntotal_inactive_file 9\nanon 7\n");
+        assert_eq!((page_cache(&stat), page_cache(&BTreeMap::new())), (11, 0));
+        assert_eq!(tightest([(Some(3), None), (None, Some(9))].into_iter()), Some((9, 1)));
     }
 
     #[test]

@@ -10,6 +10,8 @@ use clap::ValueEnum;
 use evidence::{Evidence, Series};
 use host::files;
 use recording::Recording;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -101,6 +103,13 @@ fn join(evidence: &mut Evidence, file: &Path) -> Outcome {
 /// The recording: the path itself, or the recording in the folder at the path.
 pub fn recording_in(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(RECORDING) } else { path.to_owned() }
+}
+
+/// Whether it is a file of SQLite, as a recording is. A pipe is not looked into, because its bytes can be read only once.
+pub fn is_recording_file(path: &Path) -> bool {
+    const SQLITE: &[u8; 16] = b"SQLite format 3\0";
+    let mut begin = [0; SQLITE.len()];
+    path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *SQLITE
 }
 
 /// The evidence in the recording, with the series that are needed.

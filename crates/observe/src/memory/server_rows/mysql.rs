@@ -2,6 +2,7 @@
 //! MySQL, MariaDB, Percona Server.
 
 use super::{Asking, Row, marks, number, pairs, text};
+use crate::server::without_port;
 use capability::Flavour;
 use ledger::{ServerSeen, Session};
 
@@ -158,7 +159,7 @@ fn unseen(seen: &ServerSeen) -> Option<String> {
 
 fn session(row: &Row) -> Option<Session> {
     let host = text(row, 2);
-    let host = host.split_once(':').map_or(host.as_str(), |(host, _port)| host);
+    let host = without_port(&host);
     let user = text(row, 1);
     Some(Session {
         id: number(row, 0)?,

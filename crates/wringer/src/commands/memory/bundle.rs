@@ -27,7 +27,7 @@ use units::{Bytes, counted};
     More: docs/memory.md, or `wringer doc memory`."
 )]
 pub(super) struct Args {
-    /// The archive to write (FILE.tar.gz or FILE.tgz), or a folder, which must not be there yet
+    /// The archive to write (FILE.tar.gz or FILE.tgz), or a folder; it must not be there yet
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
     #[command(flatten)]
@@ -61,11 +61,11 @@ pub(super) fn main(args: &Args) -> Outcome {
     Ok(())
 }
 
-/// Refuses a folder that exists, so that no file of another bundle is in it.
+/// Refuses what exists: another bundle is not replaced, and no file of it comes into this one.
 fn refuse_existing(to: &Path) -> Outcome {
-    if !is_archive(to) && to.exists() {
+    if to.exists() {
         let message = format!("{} is there already", to.display());
-        return Err(Failure::message(Exit::Missing, message).hint("name a new folder, or FILE.tar.gz"));
+        return Err(Failure::message(Exit::Missing, message).hint("name a new folder, or a new FILE.tar.gz"));
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads files that `--keep` or `memory bundle` wrote.
 
+use super::recorded::recording_at;
 use crate::exit::{Exit, Failure};
 use crate::input;
 use bundle::{Files, INVENTORY, MANIFEST};
@@ -10,6 +11,12 @@ use std::path::Path;
 /// # Errors
 /// Missing: it cannot be read, is damaged, or is neither an inventory nor a bundle.
 pub(super) fn read(path: &Path) -> Result<Inventory, Failure> {
+    if recording_at(path).is_some_and(|file| file.is_file()) {
+        let message = format!("{} is a recording, which lacks what this answer needs", path.display());
+        return Err(Failure::message(Exit::Missing, message).hint(
+            "`wringer memory account --from` reads recordings; for this one, keep the raw data of the server: --keep FILE, or `wringer memory bundle`",
+        ));
+    }
     if path.is_dir() {
         return inventory(&folder(path)?, path);
     }

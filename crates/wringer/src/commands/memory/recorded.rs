@@ -2,13 +2,12 @@
 //! Reads inventories from a recording.
 
 use super::moment::{self, Moment};
+use crate::commands::report::is_recording_file;
 use crate::exit::{Exit, Failure};
 use evidence::INVENTORY;
 use host::clock::rfc3339;
 use ledger::Inventory;
 use recording::Snapshots;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::Span;
@@ -26,12 +25,7 @@ pub(super) fn recording_at(path: &Path) -> Option<PathBuf> {
         let is_bundle = path.join(bundle::MANIFEST).is_file();
         return (!is_bundle).then(|| crate::commands::report::recording_in(path));
     }
-    let mut begin = [0; 16];
-    // a pipe is not looked into, because its bytes can be read only once
-    let is_sqlite = path.is_file()
-        && File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok()
-        && begin == *b"SQLite format 3\0";
-    is_sqlite.then(|| path.to_owned())
+    is_recording_file(path).then(|| path.to_owned())
 }
 
 /// The inventories of one recording.

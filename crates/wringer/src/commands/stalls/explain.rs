@@ -5,6 +5,7 @@ mod recording;
 mod show;
 
 use super::algorithm::Named;
+use crate::commands::report::is_recording_file;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input;
 use crate::terminal::{self, Output};
@@ -12,7 +13,7 @@ use capability::Flavour;
 use sandbox::Request;
 use stalls::counter::Counted;
 use stalls::{Asked, Explained, MOST_STATEMENT_BYTES, Server};
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use units::Span;
 
@@ -80,7 +81,7 @@ fn least(text: &str) -> Result<Span, String> {
 pub fn main(args: &Args) -> Outcome {
     let server = args.server.as_ref().map(server).transpose()?;
     match &args.file {
-        Some(file) if is_recording(file) => {
+        Some(file) if file.is_dir() || is_recording_file(file) => {
             let found = recording::explain(args, file, server)?;
             match args.output {
                 Output::Json => terminal::json(&found),
@@ -114,18 +115,6 @@ fn verdict(args: &Args, longest_us: Option<u64>) -> Outcome {
         _ => Ok(()),
     }
 }
-
-/// Whether the path is a recording: a folder, or a file of SQLite.
-fn is_recording(path: &Path) -> bool {
-    let begins = |file: std::fs::File| {
-        let mut bytes = Vec::new();
-        file.take(SQLITE.len() as u64).read_to_end(&mut bytes).is_ok_and(|_| bytes == SQLITE)
-    };
-    // bytes that are read from a pipe would be lost
-    path.is_dir() || (path.is_file() && std::fs::File::open(path).is_ok_and(begins))
-}
-
-const SQLITE: &[u8] = b"SQLite format 3\0";
 
 fn server(asked: &Request) -> Result<Server, Failure> {
     let Request { flavour, version } = asked.clone();
