@@ -72,34 +72,34 @@ pub(super) fn sessions(asking: &mut Asking<'_>, with_locks: bool) -> Option<Vec<
         asking.first_of("sessions", &SESSIONS, "PROCESS on the whole server shows the connections of all accounts")?;
     let mut sessions: Vec<Session> = rows.iter().filter_map(session).collect();
     if with_locks && sessions.iter().any(|it| it.says == Says::MetadataLock) {
-        let waits = asking.first_of(
-            "which connections hold the locks of tables that others wait for",
-            &METADATA_LOCKS,
-            "performance_schema.metadata_locks of MySQL 5.7 and of MariaDB 10.5, or later",
-        );
-        for wait in waits.unwrap_or_default() {
-            let waiter = sessions.iter_mut().find(|it| Some(it.connection) == wait.number(0));
-            if let Some(session) = waiter.filter(|it| it.says == Says::MetadataLock) {
-                session.blocked_by.extend(wait.number(1));
+        let what = "which connections hold the locks of tables that others wait for";
+        let remedy = "performance_schema.metadata_locks of MySQL 5.7 and of MariaDB 10.5, or later";
+        told_of(asking.first_of(what, &METADATA_LOCKS, remedy), &mut sessions, |session, holder| {
+            if session.says == Says::MetadataLock {
+                session.blocked_by.extend(holder);
             }
-        }
+        });
     }
     if with_locks {
-        let waits = asking.first_of(
-            "locks of rows, and what the connections of other accounts do",
-            &LOCKS,
-            "GRANT PROCESS ON *.* lets an account see InnoDB's transactions and all connections",
-        );
-        for wait in waits.unwrap_or_default() {
-            let Some(waiter) = wait.number(0) else { continue };
-            if let Some(session) = sessions.iter_mut().find(|it| it.connection == waiter) {
-                session.says = Says::RowLock;
-                "LOCK WAIT".clone_into(&mut session.words);
-                session.blocked_by.extend(wait.number(1));
-            }
-        }
+        let what = "locks of rows, and what the connections of other accounts do";
+        let remedy = "GRANT PROCESS ON *.* lets an account see InnoDB's transactions and all connections";
+        told_of(asking.first_of(what, &LOCKS, remedy), &mut sessions, |session, holder| {
+            session.says = Says::RowLock;
+            "LOCK WAIT".clone_into(&mut session.words);
+            session.blocked_by.extend(holder);
+        });
     }
     Some(sessions)
+}
+
+/// Passes each session that waits, and the connection that holds what it waits for, to `tell`. `waits`: rows of these two numbers.
+fn told_of(waits: Option<Vec<Row>>, sessions: &mut [Session], tell: impl Fn(&mut Session, Option<u64>)) {
+    for wait in waits.unwrap_or_default() {
+        let waiter = sessions.iter_mut().find(|it| Some(it.connection) == wait.number(0));
+        if let Some(session) = waiter {
+            tell(session, wait.number(1));
+        }
+    }
 }
 
 fn session(row: &Row) -> Option<Session> {

@@ -127,6 +127,10 @@ fn server(asked: &Request) -> Result<Server, Failure> {
 }
 
 fn of_log(args: &Args, path: &Path, server: Option<Server>) -> Result<Explained, Failure> {
+    if args.wait_free.is_some() && server.as_ref().is_some_and(|it| it.flavour == Flavour::Postgresql) {
+        let message = "--wait-free is a counter of InnoDB: PostgreSQL does not have it";
+        return Err(Failure::message(Exit::Usage, message).hint("leave --wait-free out"));
+    }
     if path == Path::new("-") {
         return of_input(args, path, server, std::io::stdin().lock());
     }
@@ -134,25 +138,9 @@ fn of_log(args: &Args, path: &Path, server: Option<Server>) -> Result<Explained,
     of_input(args, path, server, BufReader::with_capacity(1 << 20, input))
 }
 
-fn of_input(args: &Args, path: &Path, server: Option<Server>, input: impl BufRead) -> Result<Explained, Failure> {
+fn of_input(args: &Args, path: &Path, server: Option<Server>, mut input: impl BufRead) -> Result<Explained, Failure> {
     let failed = |error| unreadable(path, error);
-    if args.wait_free.is_some() && server.as_ref().is_some_and(|it| it.flavour == Flavour::Postgresql) {
-        let message = "--wait-free is a counter of InnoDB: PostgreSQL does not have it";
-        return Err(Failure::message(Exit::Usage, message).hint("leave --wait-free out"));
-    }
-    let mut input = input;
-    let begin = input.fill_buf().map_err(failed)?;
-    if begin.is_empty() {
-        let message = format!("{} is empty: no statement was logged", path.display());
-        return Err(Failure::message(Exit::Missing, message).hint(
-            "is it the file that the server writes? Is long_query_time, or log_min_duration_statement, low enough?",
-        ));
-    }
-    if let Some(program) = packed_by(begin) {
-        let message = format!("{} is compressed", path.display());
-        let hint = format!("{program} {} | wringer stalls explain -", path.display());
-        return Err(Failure::message(Exit::Missing, message).hint(hint));
-    }
+    require_text(input.fill_buf().map_err(failed)?, path)?;
     let Some(mut log) = logs::open_timed(input, MOST_STATEMENT_BYTES).map_err(failed)? else {
         return Err(not_known(path));
     };
@@ -166,6 +154,21 @@ fn of_input(args: &Args, path: &Path, server: Option<Server>, input: impl BufRea
     let least_us = args.at_least.as_ns() / 1000;
     let (wait_free, with_values) = (args.wait_free, args.with_values);
     stalls::explain(&mut log, &Asked { least_us, server, algorithm, wait_free, with_values }).map_err(failed)
+}
+
+/// Refuses what is no text: nothing, or a packed file.
+fn require_text(begin: &[u8], path: &Path) -> Outcome {
+    let path = path.display();
+    let (message, hint) = if begin.is_empty() {
+        let hint =
+            "is it the file that the server writes? Is long_query_time, or log_min_duration_statement, low enough?";
+        (format!("{path} is empty: no statement was logged"), hint.to_owned())
+    } else if let Some(program) = packed_by(begin) {
+        (format!("{path} is compressed"), format!("{program} {path} | wringer stalls explain -"))
+    } else {
+        return Ok(());
+    };
+    Err(Failure::message(Exit::Missing, message).hint(hint))
 }
 
 fn not_known(path: &Path) -> Failure {
