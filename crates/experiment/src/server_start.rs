@@ -56,6 +56,16 @@ impl Malloc {
     pub fn name(&self) -> &str {
         &self.0
     }
+
+    /// The path of the library. `None`: a malloc that Wringer knows by its name.
+    pub fn library(&self) -> Option<&str> {
+        Some(path_of(&self.0)).filter(|path| path.starts_with('/'))
+    }
+}
+
+/// A path, without the name that may be written before it: `NAME=PATH`.
+pub(crate) fn path_of(text: &str) -> &str {
+    text.split_once('=').filter(|(name, _)| !name.is_empty() && !name.contains('/')).map_or(text, |(_, path)| path)
 }
 
 /// Transparent huge pages of the server's processes.

@@ -12,6 +12,8 @@ use verdict::{Judged, Repeat, judge};
 
 /// Conditions that are reported, and may always differ.
 const TOLD_ONLY: [&str; 2] = ["tool.version", "tool.as_root"];
+/// The beginning of the keys of an arm's conditions.
+const ARM: &str = "arm";
 /// Two sizes of a host's memory that differ by less are equal: at each start a kernel takes a little more or less of it.
 const SAME_SIZE: f64 = 0.01;
 
@@ -26,6 +28,8 @@ pub struct Wanted {
     pub arm: Option<String>,
     /// True: the first run of one side ran together with the first run of the other, and so on.
     pub paired: bool,
+    /// Why the sides cannot be compared, as far as the caller knows it: runs that measured nothing, and that are not among the sides.
+    pub unmeasured: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -82,12 +86,13 @@ pub fn compare(a: &[Evidence], b: &[Evidence], wanted: &Wanted) -> Result<Sides,
     let arms = matched(a, b, wanted.arm.as_deref());
     let (of_a, of_b) = (told(a, &arms, |pair| &pair.0), told(b, &arms, |pair| &pair.1));
     let keys: BTreeSet<&String> = of_a.iter().chain(&of_b).flat_map(BTreeMap::keys).collect();
-    let unknown = wanted.across.iter().find(|across| !keys.iter().any(|key| covers(across, key)));
+    let unknown = wanted.across.iter().find(|across| !keys.iter().any(|key| covers(across, key, &arms)));
     if let Some(unknown) = unknown {
         return Err(SidesError::NoCondition(unknown.clone()));
     }
     let across: Vec<&str> = wanted.across.iter().chain(&wanted.also).map(String::as_str).collect();
-    let differs: Vec<Differs> = keys.into_iter().filter_map(|key| differing(key, &of_a, &of_b, &across)).collect();
+    let differs: Vec<Differs> =
+        keys.into_iter().filter_map(|key| differing(key, &of_a, &of_b, &across, &arms)).collect();
     let mut reasons = hindrances(a, b, &arms, wanted);
     let forbidden = differs.iter().filter(|one| !one.allowed);
     reasons
@@ -137,7 +142,7 @@ fn told(side: &[Evidence], arms: &[Pair], own: fn(&Pair) -> &String) -> Vec<BTre
     let of = |run: &Evidence| {
         let mut flat = conditions::of_run(run);
         for pair in arms {
-            let prefix = if arms.len() == 1 { "arm".to_owned() } else { format!("arm \"{}\"", pair.0) };
+            let prefix = if arms.len() == 1 { ARM.to_owned() } else { prefix_of(pair) };
             if let Some(arm) = turns(run, own(pair)).first() {
                 conditions::of_arm(run, arm, &prefix, &mut flat);
             }
@@ -147,12 +152,18 @@ fn told(side: &[Evidence], arms: &[Pair], own: fn(&Pair) -> &String) -> Vec<BTre
     side.iter().map(of).collect()
 }
 
+/// The beginning of the keys of one arm, where there are several.
+fn prefix_of(pair: &Pair) -> String {
+    format!("{ARM} \"{}\"", pair.0)
+}
+
 /// `None`: the condition is the same in all runs.
 fn differing(
     key: &String,
     a: &[BTreeMap<String, Value>],
     b: &[BTreeMap<String, Value>],
     across: &[&str],
+    arms: &[Pair],
 ) -> Option<Differs> {
     let values = |side: &[BTreeMap<String, Value>]| {
         let mut values: Vec<Value> = Vec::new();
@@ -168,7 +179,7 @@ fn differing(
         ([a], [b]) => is_same(key, a, b),
         _ => false,
     };
-    let allowed = TOLD_ONLY.contains(&key.as_str()) || across.iter().any(|across| covers(across, key));
+    let allowed = TOLD_ONLY.contains(&key.as_str()) || across.iter().any(|across| covers(across, key, arms));
     (!is_one).then(|| Differs { key: key.clone(), a, b, allowed })
 }
 
@@ -179,14 +190,20 @@ fn is_same(key: &str, a: &Value, b: &Value) -> bool {
     }
 }
 
-/// `host` covers `host.kernel`; `innodb_buffer_pool_size` covers `server.variables.innodb_buffer_pool_size`.
-fn covers(across: &str, key: &str) -> bool {
-    let begins = key.strip_prefix(across).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    begins || key.strip_prefix("server.variables.").is_some_and(|name| name == across)
+/// `host` covers `host.kernel`; `innodb_buffer_pool_size` covers `server.variables.innodb_buffer_pool_size`; `arm.load` covers `arm "slow".load.threads`.
+fn covers(across: &str, key: &str, arms: &[Pair]) -> bool {
+    let is_within = |key: &str| key.strip_prefix(across).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let of_any_arm = |pair: &Pair| {
+        let rest = key.strip_prefix(&prefix_of(pair)).filter(|rest| rest.starts_with('.'));
+        rest.is_some_and(|rest| is_within(&format!("{ARM}{rest}")))
+    };
+    is_within(key)
+        || key.strip_prefix("server.variables.").is_some_and(|name| name == across)
+        || arms.iter().any(of_any_arm)
 }
 
 fn hindrances(a: &[Evidence], b: &[Evidence], arms: &[Pair], wanted: &Wanted) -> Vec<String> {
-    let mut reasons = Vec::new();
+    let mut reasons = wanted.unmeasured.clone();
     if arms.is_empty() {
         let names = |side: &[Evidence]| cells(side).join(", ");
         let arm = wanted.arm.as_ref().map(|arm| format!(" {arm:?}")).unwrap_or_default();

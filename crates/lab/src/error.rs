@@ -147,11 +147,13 @@ impl Error {
         }
     }
 
-    /// Whether the server did not become ready with its settings; none of its processes runs.
+    /// Whether the server did not become ready with its settings; none of its processes runs. A full disk is no setting.
     pub fn is_no_start(&self) -> bool {
         use sandbox::Error::{Died, NotAsAsked, NotReady};
         match self {
-            Self::Sandbox(error) => matches!(**error, Died { .. } | NotReady { .. } | NotAsAsked { .. }),
+            Self::Sandbox(error) => {
+                matches!(**error, Died { .. } | NotReady { .. } | NotAsAsked { .. }) && !error.is_full_disk()
+            }
             _ => false,
         }
     }
@@ -225,6 +227,20 @@ mod tests {
         let passed_on = Error::from(lost());
         assert_eq!(passed_on.to_string(), lost().to_string());
         assert_eq!(passed_on.source().unwrap().to_string(), lost().source().unwrap().to_string());
+    }
+
+    #[test]
+    fn a_full_disk_is_no_result_of_a_setting() {
+        let died = |line: &str| Error::from(sandbox::Error::Died { name: "s".into(), log: vec![line.to_owned()] });
+        assert!(died("unknown variable 'x=1'").is_no_start());
+        assert!(died("FATAL: could not create shared memory segment: No space left on device").is_no_start());
+        for full in [
+            "FATAL: could not write lock file \"postmaster.pid\": No space left on device",
+            "[ERROR] InnoDB: preallocating 12582912 bytes for file ./ibtmp1 failed with error 28",
+            "mariadbd: Error writing file './ddl_recovery.log' (Errcode: 28 \"No space left on device\")",
+        ] {
+            assert!(!died(full).is_no_start(), "{full}");
+        }
     }
 
     #[test]

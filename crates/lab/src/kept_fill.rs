@@ -63,8 +63,12 @@ pub(crate) fn key_of(cell: &Cell, first: &Phase, installation: &Installation) ->
 /// With more files in the folder nothing is kept, because looking at all of them before each run would take long.
 const MOST_FILES: usize = 1000;
 
-/// A program that fills, and each file of the folder that it is started in (a script may read others): their names, sizes and times of writing. Experiments
-/// are left out, because their settings that shape the data are in the key already. `None`: there are too many files.
+/// Files beside a program that fills which do not shape the data: experiments, whose settings are in the key already, and what programs print (`nohup.out`,
+/// `run.log`), which grows while cells run.
+const NO_PART: [&str; 3] = ["toml", "log", "out"];
+
+/// A program that fills, and each file of the folder that it is started in (a script may read others): their names, sizes and times of writing, without those
+/// of [`NO_PART`] and those into which this process prints. `None`: there are too many files.
 ///
 /// # Errors
 /// A file cannot be looked at.
@@ -75,7 +79,11 @@ fn files_of(program: &Program) -> Result<Option<Value>, Error> {
     };
     let entries = fs::read_dir(&program.folder).map_err(unread(&program.folder))?;
     let mut beside: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    beside.retain(|path| path.extension() != Some("toml".as_ref()) && path.is_file());
+    let is_part = |path: &Path| !path.extension().is_some_and(|it| NO_PART.iter().any(|no| it == *no));
+    let printed = [fs::metadata("/proc/self/fd/1"), fs::metadata("/proc/self/fd/2")];
+    let printed: Vec<(u64, u64)> = printed.into_iter().flatten().map(|it| (it.dev(), it.ino())).collect();
+    let is_printed = |path: &Path| path.metadata().is_ok_and(|it| printed.contains(&(it.dev(), it.ino())));
+    beside.retain(|path| is_part(path) && path.is_file() && !is_printed(path));
     beside.sort();
     if beside.len() > MOST_FILES {
         return Ok(None);
@@ -83,7 +91,7 @@ fn files_of(program: &Program) -> Result<Option<Value>, Error> {
     let mut told = Vec::new();
     for path in iter::once(&program.program).chain(&beside) {
         let file = path.metadata().map_err(unread(path))?;
-        told.push(json!([path, file.size(), format!("{}.{:09}", file.mtime(), file.mtime_nsec())]));
+        told.push(json!([path.to_string_lossy(), file.size(), format!("{}.{:09}", file.mtime(), file.mtime_nsec())]));
     }
     Ok(Some(json!(told)))
 }
@@ -191,4 +199,38 @@ pub(crate) fn keep(store: &Store, key: Key, sandbox: &Sandbox, note: &Note) -> R
         Kept::Already => "kept by another process meanwhile".into(),
         Kept::No(why) => format!("not kept: {why}"),
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    #[test]
+    fn files_that_programs_print_are_no_part_of_the_data() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &OsStr, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let program =
+            Program { program: write("fill.sh".as_ref(), "1"), folder: folder.path().into(), scripts: Vec::new() };
+        write("rows.csv".as_ref(), "1");
+        write(OsStr::from_bytes(b"caf\xe9.csv"), "no UTF-8");
+        let told = || files_of(&program).unwrap().unwrap();
+        let before = told();
+        for name in ["nohup.out", "run.log", "other.toml"] {
+            write(name.as_ref(), "more");
+        }
+        assert_eq!(
+            (told(), before.as_array().unwrap().len()),
+            (before.clone(), 4),
+            "the program stands for itself, too"
+        );
+        write("rows.csv".as_ref(), "1\n2");
+        assert_ne!(told(), before);
+    }
 }

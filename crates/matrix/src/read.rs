@@ -233,10 +233,14 @@ fn check_keys(section: &Section, base: &Table, problems: &Problems) {
         }
         for (arm, own) in arms(base) {
             let sets = |(own, ..): &(String, String, At)| path::overlap(path, &path::plain(own));
-            if own.leaves().iter().any(sets) {
-                let message = format!("arm \"{arm}\" sets {path} itself: the matrix would not reach it");
-                problems.add(at, message, Some("take the key out of the arm, or out of the matrix".into()));
-            }
+            let replaced = experiment::replaced_whole(own).into_iter().find(|table| path::overlap(path, table));
+            let message = match replaced {
+                _ if own.leaves().iter().any(sets) => format!("arm \"{arm}\" sets {path} itself"),
+                Some(table) => format!("arm \"{arm}\" sets keys of {table}, and replaces the whole table, with {path}"),
+                None => continue,
+            };
+            let hint = "take the key out of the arm, or out of the matrix";
+            problems.add(at, format!("{message}: the matrix would not reach it"), Some(hint.into()));
         }
     }
 }

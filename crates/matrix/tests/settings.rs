@@ -262,6 +262,11 @@ fn keys_that_contradict_each_other() {
         &["arm \"x\" sets load.threads itself"],
     );
     check_refused(
+        "[matrix.cross]\n\"squeeze.disk.read\" = [\"1ms\", \"2ms\"]\n[[arm]]\nname = \"x\"\nsqueeze.disk = { profile = \"gp3\" }\n",
+        "\"squeeze.disk.read\"",
+        &["arm \"x\" sets keys of squeeze.disk, and replaces the whole table"],
+    );
+    check_refused(
         "[matrix.cross]\n\"squeeze.server_ram\" = [\"64M\", \"512M\"]\n",
         "64M",
         &["does not hold innodb_buffer_pool_size"],

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// Recordings lie below, each cell's in a folder of its own.
 pub(crate) const CELLS: &str = "cells";
-/// Reports, which the caller writes.
-const OTHERS: [&str; 3] = ["report.html", "result.json", "experiment.toml"];
+/// Files that are written as a whole, each beside its last version. The caller writes the reports.
+const WRITTEN: [&str; 3] = [STATE_FILE, "report.html", "result.json"];
 
 /// A folder that this process alone writes into.
 #[derive(Debug)]
@@ -23,16 +23,12 @@ impl Store {
     /// Makes the folder where it is missing, and locks it.
     ///
     /// # Errors
-    /// The folder holds other files, or another process has locked it.
+    /// The folder holds files, and no sweep; or another process has locked it. Further files beside a sweep stay as they are.
     pub(crate) fn open(folder: &Path) -> Result<Self, Error> {
         let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
         let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
-        let is_ours = |name: &String| {
-            name == STATE_FILE || name == CELLS || OTHERS.contains(&name.as_str()) || name.starts_with(".sweep.json.")
-        };
-        if !names.iter().all(is_ours)
-            || (!names.is_empty() && !names.iter().any(|name| name == STATE_FILE || name.starts_with('.')))
-        {
+        let has_sweep = names.iter().any(|name| name == STATE_FILE || is_left_over(name));
+        if !has_sweep && !names.is_empty() {
             return Err(Error::NotEmpty { folder: folder.to_owned() });
         }
         files::private_dir(folder, 0o755)?;
@@ -45,7 +41,7 @@ impl Store {
             Err(TryLockError::Error(_)) => None,
         };
         // left by a process that was killed while it wrote
-        for name in names.iter().filter(|name| name.starts_with(".sweep.json.")) {
+        for name in names.iter().filter(|name| is_left_over(name)) {
             files::remove_file(&folder.join(name))?;
         }
         Ok(Self { folder: folder.to_owned(), _lock: lock })
@@ -59,6 +55,13 @@ impl Store {
         failpoint("after the state was written");
         Ok(())
     }
+}
+
+/// The name of a file that was written beside its last version, and not renamed (`host::files::write_atomic`).
+fn is_left_over(name: &str) -> bool {
+    let written = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new"));
+    let written = written.and_then(|name| name.rsplit_once('.'));
+    written.is_some_and(|(name, pid)| WRITTEN.contains(&name) && pid.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The state in a folder. `None`: there is no sweep.

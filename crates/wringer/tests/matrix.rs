@@ -218,6 +218,30 @@ fn what_a_setting_came_to_is_its_result_and_what_the_tool_could_not_do_is_not() 
     assert_eq!(home.left(), Vec::<String>::new());
     let status = home.wringer(&["matrix", "status", "out"]).expect_code(0).stdout;
     assert!(status.contains("2 of 3 cells are done, 1 failed") && status.contains("cannot_start 1x"), "{status}");
+    // a verdict on the cells that survived would be none
+    let sides = ["--a", "command=[true]", "innodb_log_group_home_dir=./", "--b", "innodb_log_group_home_dir=/nowhere"];
+    let compare = [&["compare", "--sweep", "out", "--fail-if", "throughput<0.9x"], &sides[..]].concat();
+    let text = home.wringer(&compare).expect_code(3).stdout;
+    assert!(text.contains("block 1") && text.contains("ended with cannot_start"), "{text}");
+}
+
+#[test]
+fn notes_beside_a_sweep_do_not_stop_it_and_files_without_one_do() {
+    let home = Home::new();
+    let file = home.file(POINT_SELECT, "[matrix]\nblocks = 1\n[matrix.cross]\n\"load.threads\" = [1]\n");
+    let out = home.lab.home().join("out");
+    fs::create_dir(&out).unwrap();
+    fs::write(out.join("notes.txt"), "mine").unwrap();
+    home.run(&file).expect_code(3).expect_said(&["holds other files, and no sweep"]);
+    fs::remove_file(out.join("notes.txt")).unwrap();
+    home.run(&file).expect_code(0);
+    for name in ["notes.txt", ".report.html.4711.new", ".sweep.json.4711.new"] {
+        fs::write(out.join(name), "mine").unwrap();
+    }
+    let text = home.run(&file).expect_code(0).stdout;
+    assert!(text.contains("1 of 1 cells are done"), "{text}");
+    let left: Vec<bool> = ["notes.txt", ".report.html.4711.new"].iter().map(|name| out.join(name).exists()).collect();
+    assert_eq!(left, [true, false], "what a killed process had begun to write is removed, and nothing else");
 }
 
 #[test]

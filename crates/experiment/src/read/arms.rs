@@ -16,6 +16,14 @@ fn whole(own: &Table) -> &'static [&'static str] {
     let profile = own.leaves().iter().any(|(path, ..)| path == "squeeze.disk.profile");
     if profile { &["ram", "disk"] } else { &["ram"] }
 }
+
+/// The tables of the experiment that this arm replaces as a whole: none of their keys reaches it.
+pub fn replaced_whole(arm: &Table) -> Vec<String> {
+    let leaves = arm.leaves();
+    let tables = whole(arm).iter().map(|table| format!("squeeze.{table}"));
+    tables.filter(|table| leaves.iter().any(|(path, ..)| path.starts_with(&format!("{table}.")))).collect()
+}
+
 const VARIES: [&str; 4] = ["squeeze", "load", "server", "assert"];
 const VARIES_OF_SERVER: [&str; 7] = ["options", "live", "huge_pages", "malloc", "thp", "environment", "pgbouncer"];
 

@@ -18,6 +18,8 @@ mod server_start;
 mod squeeze;
 mod variable;
 
+pub use arms::replaced_whole;
+
 use crate::model::{Experiment, Observe, Question, WatchStalls};
 use crate::problem::{Problem, Problems};
 use crate::section::Section;

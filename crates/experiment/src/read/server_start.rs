@@ -4,7 +4,7 @@
 use super::squeeze::one_of;
 use crate::model::{Flavour, Load};
 use crate::section::Section;
-use crate::server_start::{HugePages, Malloc, PgBouncer, PoolMode, ServerStart, Thp};
+use crate::server_start::{HugePages, Malloc, PgBouncer, PoolMode, ServerStart, Thp, path_of};
 use crate::tree::Value;
 use capability::MALLOCS;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ fn huge_pages(server: &Section<'_>) -> Option<HugePages> {
 fn malloc(server: &Section<'_>) -> Option<Malloc> {
     let node = server.node("malloc")?;
     match &node.value {
-        Value::Text(text) if library_of(text).starts_with('/') => Some(Malloc(text.clone())),
+        Value::Text(text) if path_of(text).starts_with('/') => Some(Malloc(text.clone())),
         Value::Text(text) if text.contains('/') => {
             let message = format!("server.malloc cannot be \"{text}\": the server starts in another folder");
             server.wrong(Some(node), &message, Some("write the whole path of the library, from / on".into()));
@@ -59,11 +59,6 @@ fn malloc(server: &Section<'_>) -> Option<Malloc> {
         }
         _ => server.choice("malloc", &MALLOCS.map(|setting| setting.name)).map(|word| Malloc(word.value.to_owned())),
     }
-}
-
-/// The path of the library, without the name that may be written before it.
-fn library_of(text: &str) -> &str {
-    text.split_once('=').filter(|(name, _)| !name.is_empty() && !name.contains('/')).map_or(text, |(_, path)| path)
 }
 
 /// The names and texts of the environment; an empty text is a value, too.

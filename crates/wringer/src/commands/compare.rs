@@ -81,14 +81,18 @@ pub fn main(args: Args) -> Outcome {
         (Some(a), Some(b)) => (vec![a], vec![b]),
         _ => (args.a, args.b),
     };
-    let (a, b) = match &args.sweep {
-        Some(folder) => settings::recordings(folder, &a, &b)?,
-        None => (a, b),
+    let (a, b, unmeasured) = match &args.sweep {
+        Some(folder) => {
+            let settings::Compared { a, b, unmeasured } = settings::compared(folder, [&a, &b], args.arm.as_deref())?;
+            (a, b, unmeasured)
+        }
+        None => (a, b, Vec::new()),
     };
     let (a, b) = (all(&a)?, all(&b)?);
     // settings of a matrix differ only in its keys, which may appear in several conditions; the hosts must be the same
     let also = if args.sweep.is_some() { settings::MAY_DIFFER.map(str::to_owned).to_vec() } else { Vec::new() };
-    let wanted = Wanted { across: args.across, also, arm: args.arm, paired: args.paired || args.sweep.is_some() };
+    let paired = args.paired || args.sweep.is_some();
+    let wanted = Wanted { across: args.across, also, arm: args.arm, paired, unmeasured };
     let sides = compare(&a, &b, &wanted).map_err(|error| Failure::new(Exit::Usage, error))?;
     let checked: Vec<Checked> = args.fail_if.iter().flat_map(|limit| check(limit, &sides)).collect();
     match args.output {

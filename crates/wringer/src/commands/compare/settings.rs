@@ -8,29 +8,63 @@ use sweep::{Cell, CellState, Setting, State};
 /// Conditions in which the keys of a matrix may appear; they may differ.
 pub(super) const MAY_DIFFER: [&str; 5] = ["arm", "server", "mechanisms", "traits", "data"];
 
-/// The recordings of two settings, from the blocks in which both were measured, in the order of the blocks.
+/// The cells of two settings that are compared.
+pub(super) struct Compared {
+    /// The recordings of the blocks in which both settings were done, in the order of the blocks.
+    pub(super) a: Vec<PathBuf>,
+    pub(super) b: Vec<PathBuf>,
+    /// One sentence for each cell of these blocks that has no measurement of an arm: to leave it out would compare only what survived.
+    pub(super) unmeasured: Vec<String>,
+}
+
+/// The recordings of two settings. `arm`: only this arm is compared.
 ///
 /// # Errors
 /// Exit code 2: the words name no setting, or several. 3: no matrix was run in the folder.
-pub(super) fn recordings(folder: &Path, a: &[PathBuf], b: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Failure> {
+pub(super) fn compared(folder: &Path, [a, b]: [&[PathBuf]; 2], arm: Option<&str>) -> Result<Compared, Failure> {
     let state = sweep::read(folder).map_err(|error| Failure::new(Exit::Missing, error))?;
     let Some(state) = state else {
         return Err(Failure::message(Exit::Missing, format!("no matrix was run in {}", folder.display())));
     };
     let (a, b) = (setting(&state, a)?, setting(&state, b)?);
     let cells = |setting: &Setting| -> Vec<&Cell> {
-        let is_done =
-            |cell: &&Cell| cell.setting == setting.id && cell.state == CellState::Done && !cell.figures.is_empty();
-        state.planned().filter(is_done).collect()
+        state.planned().filter(|cell| cell.setting == setting.id && cell.state == CellState::Done).collect()
     };
     let (of_a, of_b) = (cells(a), cells(b));
-    let both = |cells: &[&Cell], others: &[&Cell]| -> Vec<PathBuf> {
-        let beside = |cell: &&&Cell| others.iter().any(|other| other.block == cell.block);
-        let mut own: Vec<&&Cell> = cells.iter().filter(beside).collect();
-        own.sort_by_key(|cell| cell.block);
-        own.iter().filter_map(|cell| Some(folder.join(cell.recording.as_ref()?))).collect()
+    let (of_a, of_b) = (in_blocks_of(&of_a, &of_b), in_blocks_of(&of_b, &of_a));
+    let reasons = [(a, &of_a), (b, &of_b)].into_iter().flat_map(|(setting, cells)| {
+        let label = setting.label(&state.keys);
+        cells
+            .iter()
+            .filter_map(move |cell| Some(format!("block {} of {label}: {}", cell.block, unmeasured(cell, arm)?)))
+    });
+    let unmeasured = reasons.collect();
+    let measured =
+        |cells: Vec<&'_ Cell>| -> Vec<&Cell> { cells.into_iter().filter(|it| !it.figures.is_empty()).collect() };
+    let (of_a, of_b) = (measured(of_a), measured(of_b));
+    let recordings = |cells: Vec<&Cell>| -> Vec<PathBuf> {
+        cells.iter().filter_map(|cell| Some(folder.join(cell.recording.as_ref()?))).collect()
     };
-    Ok((both(&of_a, &of_b), both(&of_b, &of_a)))
+    let (a, b) = (recordings(in_blocks_of(&of_a, &of_b)), recordings(in_blocks_of(&of_b, &of_a)));
+    Ok(Compared { a, b, unmeasured })
+}
+
+/// The cells whose blocks the others have, too, in the order of the blocks.
+fn in_blocks_of<'c>(cells: &[&'c Cell], others: &[&Cell]) -> Vec<&'c Cell> {
+    let has = |cell: &&&Cell| others.iter().any(|other| other.block == cell.block);
+    let mut own: Vec<&Cell> = cells.iter().filter(has).copied().collect();
+    own.sort_by_key(|cell| cell.block);
+    own
+}
+
+/// Why an arm that is compared has no measurement in this cell. `None`: it has one.
+fn unmeasured(cell: &Cell, wanted: Option<&str>) -> Option<String> {
+    let mut outcomes = cell.outcomes.iter().filter(|(arm, _)| wanted.is_none_or(|wanted| wanted == arm.as_str()));
+    if let Some((arm, outcome)) = outcomes.find(|(_, outcome)| *outcome != "measured") {
+        return Some(format!("arm \"{arm}\" ended with {outcome}"));
+    }
+    let has_begun = cell.figures.iter().any(|figure| wanted.is_none_or(|wanted| wanted == figure.arm));
+    (!has_begun).then(|| "nothing was measured".to_owned())
 }
 
 /// The one setting that has all of these values.

@@ -67,7 +67,7 @@ impl Ready {
             let origin = own_data::look(file, experiment)?;
             let disk = experiment::disk_mechanism(experiment, &facts);
             let found = Found { workloads, programs, filler, logs, origin, disk };
-            let named = contents.of(file, &found)?;
+            let named = contents.of(file, experiment, &found)?;
             let cell = Cell {
                 left_out: plan.left_out.clone(),
                 kept_fills,
