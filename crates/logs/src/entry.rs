@@ -119,14 +119,21 @@ const HEADER_BYTES: usize = 500;
 
 impl Gathered {
     pub(crate) fn found(&mut self, found: Found<'_>) {
+        let entry = self.entry(found);
+        self.entries.extend(entry);
+    }
+
+    /// The entry, for a reader that gives it later. `None`: its statement is too long, and is left out.
+    pub(crate) fn entry(&mut self, found: Found<'_>) -> Option<Entry> {
         let Found { session, at, line, from, mut sql, database, figures } = found;
         if sql.len() > self.most {
             if !self.cuts {
-                return self.trouble_from(from, line, "a statement longer than 64 MiB");
+                self.trouble_from(from, line, "a statement longer than 64 MiB");
+                return None;
             }
             sql.truncate(cut(&sql, self.most).len());
         }
-        self.entries.push_back(Entry { session: session.to_owned(), at, line, sql, database, offset: from, figures });
+        Some(Entry { session: session.to_owned(), at, line, sql, database, offset: from, figures })
     }
 
     pub(crate) fn header(&mut self, line: &str) {

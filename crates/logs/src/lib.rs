@@ -18,8 +18,10 @@ mod mysql;
 mod pairs;
 mod place;
 mod postgresql;
+mod prefix;
 mod recorded;
 mod statement_end;
+mod untimed;
 
 pub use clock::Moment;
 pub use entry::{Entry, Skip, Skipped, cut};
@@ -206,7 +208,7 @@ fn detect(head: &str) -> Option<Format> {
             Some(Format::PostgresqlJson)
         } else if postgresql::is_csv(line) {
             Some(Format::PostgresqlCsv)
-        } else if postgresql::is_stderr(line) {
+        } else if prefix::is_stderr(line) {
             Some(Format::PostgresqlStderr)
         } else {
             None

@@ -26,7 +26,10 @@ struct Entry {
     from: u64,
     session: Option<String>,
     figures: Figures,
+    /// The moment in the line `SET timestamp=`.
     timestamp: Option<Moment>,
+    /// It has a line that begins with `# Thread_id:`, as MariaDB's entries have.
+    has_thread_line: bool,
     /// No statement: `# administrator command: Quit`.
     is_command: bool,
     sql: String,
@@ -36,6 +39,11 @@ struct Entry {
 }
 
 impl Entry {
+    /// Whether a line `SET timestamp=` would be the server's own. The second one is the statement.
+    fn awaits_timestamp(&self) -> bool {
+        self.sql.is_empty() && self.timestamp.is_none()
+    }
+
     fn add(&mut self, number: u64, line: &str, gathered: &mut Gathered) {
         if self.sql.is_empty() {
             self.line = number;
@@ -54,6 +62,8 @@ pub(crate) struct Slow {
     /// The end of the entry, from the last `# Time:` line. MySQL's has microseconds.
     time: Option<Moment>,
     time_is_fine: bool,
+    /// The last `# Time:` line is written as MariaDB and MySQL up to 5.6 write it: `240501 10:00:01`.
+    time_is_old: bool,
     entry: Option<Entry>,
     databases: Databases,
 }
@@ -63,11 +73,13 @@ impl Reader for Slow {
         if let Some(time) = line.strip_prefix("# Time: ") {
             self.end(gathered);
             let time = time.trim();
-            let moment = Moment::of_iso(time).or_else(|| Moment::of_mariadb(time));
+            let old = Moment::of_mariadb(time);
+            let moment = old.or_else(|| Moment::of_iso(time));
             if moment.is_none() {
                 gathered.trouble_with(number, "no time", || format!("'{time}' is no time"));
             }
-            self.time_is_fine = time.contains('.');
+            self.time_is_old = old.is_some();
+            self.time_is_fine = moment.is_some() && time.contains('.');
             self.time = moment;
         } else if line.starts_with("# User@Host: ") {
             self.end(gathered);
@@ -79,8 +91,8 @@ impl Reader for Slow {
         } else if let Some(entry) = &mut self.entry {
             if entry.sql.is_empty() && line.starts_with('#') {
                 header(entry, line, &mut self.databases);
-            } else if entry.sql.is_empty() && line.starts_with("SET timestamp=") {
-                entry.timestamp = Moment::of_seconds(line["SET timestamp=".len()..].trim_end_matches(';'));
+            } else if let Some(seconds) = entry.awaits_timestamp().then(|| timestamp(line)).flatten() {
+                entry.timestamp = Moment::of_seconds(seconds);
             } else if let Some(name) = used(line).filter(|_| entry.sql.is_empty()) {
                 let session = entry.session.clone().unwrap_or_default();
                 self.databases.insert(&session, name);
@@ -111,6 +123,7 @@ impl Reader for Slow {
                 gathered.trouble_from(entry.from, entry.line, why)
             };
         }
+        let told = self.told(&entry);
         let Some(session) = entry.session else {
             return gathered.trouble_from(
                 entry.from,
@@ -118,29 +131,51 @@ impl Reader for Slow {
                 "an entry without the connection's number (Id or Thread_id)",
             );
         };
-        let ended = self.time.filter(|_| self.time_is_fine);
-        let took_us = entry.figures.took_us.and_then(|took| i64::try_from(took).ok()).unwrap_or(0);
-        // MariaDB: the second in which the statement began
-        let at = ended.map(|ended| ended.minus_us(took_us)).or(entry.timestamp).or(self.time);
-        if at.is_none() && !gathered.cuts {
+        if told.is_none() && !gathered.cuts {
             return gathered.trouble_from(entry.from, entry.line, "an entry without a time");
         }
-        entry.figures.step_us = match at {
+        entry.figures.step_us = match told {
             None => 0,
-            Some(at) if ended.is_some() || at.us % 1_000_000 != 0 => 1,
+            Some((told, _)) if self.time_is_fine || told.us % 1_000_000 != 0 => 1,
             Some(_) => 1_000_000,
         };
-        let at = at.unwrap_or_default();
+        let took_us = entry.figures.took_us.and_then(|took| i64::try_from(took).ok()).unwrap_or(0);
+        let at = told.map(|(told, is_end)| if is_end { told.minus_us(took_us) } else { told }).unwrap_or_default();
         let database = self.databases.of(&session);
         let Entry { line, from, figures, sql, .. } = entry;
         gathered.found(Found { session: &session, at, line, from, sql, database, figures });
     }
 }
 
+impl Slow {
+    /// The moment that the log tells of this entry, and whether it is the statement's end.
+    ///
+    /// `SET timestamp` is the begin in MySQL 8.0, and the end in MariaDB (sql/log.cc, `LOGGER::slow_log_print`) and in MySQL and Percona Server up to 5.6.
+    fn told(&self, entry: &Entry) -> Option<(Moment, bool)> {
+        let time = self.time.map(|time| (time, true));
+        let timestamp = entry.timestamp.map(|told| (told, entry.has_thread_line || self.time_is_old));
+        if self.time_is_fine { time.or(timestamp) } else { timestamp.or(time) }
+    }
+}
+
+/// The value of `timestamp` in the line that a server writes before the statement: `SET last_insert_id=5,insert_id=7,timestamp=1763765036;`.
+fn timestamp(line: &str) -> Option<&str> {
+    let mut timestamp = None;
+    for setting in line.strip_prefix("SET ")?.trim_end().trim_end_matches(';').split(',') {
+        match setting.split_once('=')? {
+            ("timestamp", seconds) => timestamp = Some(seconds),
+            ("last_insert_id" | "insert_id", _) => {}
+            _ => return None,
+        }
+    }
+    timestamp
+}
+
 /// `# Thread_id: 12  Schema: sbtest  QC_hit: No`, `# Query_time: 0.000155  Lock_time: ...`.
 fn header(entry: &mut Entry, line: &str, databases: &mut Databases) {
     if let Some(id) = field(line, "Thread_id:") {
         entry.session = Some(id);
+        entry.has_thread_line |= line.starts_with("# Thread_id:");
     }
     if let (Some(schema), Some(session)) = (field(line, "Schema:"), &entry.session) {
         databases.insert(session, schema);
@@ -205,9 +240,10 @@ fn split_general(line: &str) -> Option<((&str, &'static str), &str)> {
     })
 }
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "Query",
     "Execute",
+    "Bulk_execute",
     "Prepare",
     "Connect",
     "Quit",
@@ -258,7 +294,7 @@ impl Reader for General {
             }
         }
         match command {
-            "Query" | "Execute" => {
+            "Query" | "Execute" | "Bulk_execute" => {
                 self.open = Some((number, gathered.here.offset, session.to_owned(), argument.to_owned()));
             }
             "Init DB" => {
@@ -325,12 +361,54 @@ mod tests {
             # User@Host: me[me] @ localhost []\n# Thread_id: 3  Schema: shop  QC_hit: No\n# Query_time: 0.1\n\
             SET timestamp=1795301375;\n# administrator command: Quit;\n";
         let found = slow(text);
-        assert_eq!(
-            shown(&found),
-            [vec![(10, 0, "SELECT 1".to_owned())], vec![(15, 500_000, "SELECT 2\n  FROM t".to_owned())]]
-        );
+        // both ended in one second, and are spread over it
+        let second = vec![(15, 0, "SELECT 2\n  FROM t".to_owned())];
+        assert_eq!(shown(&found), [vec![(10, 1_999_893, "SELECT 1".to_owned())], second]);
         assert_eq!((found.skipped.not_understood_count(), found.resolution_us), (0, 1_000_000));
         assert_eq!(found.sessions[0].statements[0].database.as_deref(), Some("shop"));
+    }
+
+    fn times(text: &str) -> Vec<(String, i64, u64)> {
+        let log = Log::of(Format::MysqlSlow, text.as_bytes());
+        let entries = log.map(|entry| entry.expect("reads"));
+        entries.map(|it| (it.sql, it.at.us - 1_763_765_036_000_000, it.figures.step_us)).collect()
+    }
+
+    #[test]
+    fn a_timestamp_in_seconds_is_the_end_for_mariadb_and_mysql_up_to_5_6_and_the_begin_for_mysql_8() {
+        let entry = |before: &str, sql: &str| {
+            format!("{before}# Query_time: 2.5  Lock_time: 0\nSET timestamp=1763765036;\n{sql};\n")
+        };
+        let mariadb = "# User@Host: a[a] @ b []\n# Thread_id: 7  Schema: shop  QC_hit: No\n";
+        let mysql = "# User@Host: a[a] @ b []  Id: 7\n";
+        let text = [
+            entry(mariadb, "SELECT 1"),
+            entry(&format!("# Time: 2025-11-21T22:43:xx.500000Z\n{mysql}"), "SELECT 2"),
+            entry(&format!("# Time: 251121 22:43:56\n{mysql}"), "SELECT 3"),
+            entry(mysql, "SELECT 4"),
+        ];
+        let seconds = |sql: &str, at_us| (sql.to_owned(), at_us, 1_000_000);
+        let ends = [seconds("SELECT 1", -2_500_000), seconds("SELECT 2", 0)];
+        let old = [seconds("SELECT 3", -2_500_000), seconds("SELECT 4", -2_500_000)];
+        assert_eq!(times(&text.concat()), [ends, old].concat());
+        let without = "# Time: 251121 22:43:56\n# User@Host: a[a] @ b []  Id: 7\n# Query_time: 2.5\nSELECT 5;\n";
+        assert_eq!(times(without), [seconds("SELECT 5", -2_500_000)]);
+    }
+
+    #[test]
+    fn a_line_that_sets_what_the_statement_depends_on_is_no_statement() {
+        let entry = |set: &str, sql: &str| {
+            format!(
+                "# Time: 2025-11-21T22:43:56.500000Z\n# User@Host: a[a] @ b []  Id: 7\n# Query_time: 0.5\n{set}\n{sql};\n"
+            )
+        };
+        let text = entry("SET last_insert_id=5,insert_id=7,timestamp=1763765036;", "INSERT INTO t VALUES (1)")
+            + &entry("SET timestamp=1763765036;", "SET timestamp=5")
+            + &entry("SET timestamp=1763765036;", "SET insert_id=7,autocommit=0");
+        let found: Vec<String> = times(&text).into_iter().map(|(sql, ..)| sql).collect();
+        assert_eq!(found, ["INSERT INTO t VALUES (1)", "SET timestamp=5", "SET insert_id=7,autocommit=0"]);
+        assert_eq!(slow(&text).skipped.not_understood_count(), 0);
+        assert_eq!(super::timestamp("SET insert_id=7;"), None, "a server always adds the timestamp");
     }
 
     #[test]
@@ -348,7 +426,7 @@ mod tests {
     fn the_general_logs() {
         let mariadb = "Time\t\t    Id Command\tArgument\n\
             261121 22:49:33\t     3 Connect\tme@localhost on shop using Socket\n\t\t     3 Query\tSELECT 1\tAS a,\n\t2 AS b\n\
-            \t\t     3 Prepare\tSELECT ?\n\t\t     3 Execute\tSELECT 7\n261121 22:49:35\t    12 Query\tSELECT 8\n\t\t    12 Quit\t\n";
+            \t\t     3 Prepare\tSELECT ?\n\t\t     3 Bulk_execute\tSELECT 7\n261121 22:49:35\t    12 Query\tSELECT 8\n\t\t    12 Quit\t\n";
         let found = general(mariadb);
         let first = vec![(3, 0, "SELECT 1\tAS a,\n\t2 AS b".to_owned()), (6, 500_000, "SELECT 7".to_owned())];
         assert_eq!(shown(&found), [first, vec![(7, 2_000_000, "SELECT 8".to_owned())]]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! PostgreSQL's log: stderr with a prefix that has time and process, csvlog, jsonlog. It reads the messages of `log_statement` and
-//! `log_min_duration_statement`; the values of prepared statements are in the detail.
+//! `log_min_duration_statement`, also where the first has the text and the second the duration; the values of prepared statements are in the detail.
 
 use crate::clock::Moment;
 use crate::databases::Databases;
@@ -8,6 +8,8 @@ use crate::entry::{Found, Gathered, Reader};
 use crate::figures::{Figures, decimal};
 use crate::lines::append;
 use crate::lock_waits::LockWaits;
+use crate::prefix::{SEVERITIES, stderr_line, time_and_session};
+use crate::untimed::Untimed;
 use sql::{Dialect, Inside, Piece, Scanner, piece};
 use std::borrow::Cow;
 
@@ -30,65 +32,100 @@ struct Message {
 struct Connections {
     databases: Databases,
     lock_waits: LockWaits,
+    untimed: Untimed,
 }
 
 impl Connections {
     fn message(&mut self, message: Message, gathered: &mut Gathered) {
-        let (line, from) = (message.line, message.from);
+        let line = message.line;
         if message.severity != "LOG" {
             if message.severity == "ERROR" || message.severity == "FATAL" {
-                self.lock_waits.forget(&message.session);
+                self.is_over(&message.session, gathered);
             }
             let known = SEVERITIES.iter().find(|severity| message.severity.starts_with(*severity));
             return gathered.no_statement(line, known.unwrap_or(&"a message of another severity"));
         }
         if message.text.len().max(message.detail.len()) > gathered.most && !gathered.cuts {
-            return gathered.trouble_from(from, line, TOO_LONG);
+            self.is_over(&message.session, gathered);
+            return gathered.trouble_from(message.from, line, TOO_LONG);
         }
         if let Some(name) = connected_to(&message.text) {
+            self.is_over(&message.session, gathered);
             self.databases.insert(&message.session, name);
             return gathered.no_statement(line, "a connection");
         }
         if message.text.starts_with("disconnection: ") {
             self.databases.remove(&message.session);
-            self.lock_waits.forget(&message.session);
+            self.is_over(&message.session, gathered);
         }
         if self.lock_waits.hear(&message.session, &message.text) {
             return gathered.no_statement(line, "a wait for a lock");
         }
-        let (took_us, sql) = match statement(&message.text) {
-            Ok(found) => found,
-            Err(reason) => {
-                if reason == STEP {
-                    self.lock_waits.forget(&message.session);
+        match said(&message.text) {
+            Said::Statement(took_us, sql) => self.statement(&message, took_us, sql, gathered),
+            Said::Duration(took_us) => match self.untimed.take(&message.session) {
+                Some(mut entry) => {
+                    entry.figures.took_us = Some(took_us);
+                    self.lock_waits.end(&message.session, &mut entry.figures);
+                    gathered.entries.push_back(entry);
                 }
-                return gathered.no_statement(line, reason);
+                None => {
+                    self.lock_waits.forget(&message.session);
+                    gathered.no_statement(line, "a duration without a statement");
+                }
+            },
+            Said::Step(which) => {
+                self.is_over(&message.session, gathered);
+                gathered.no_statement(line, which);
+            }
+            Said::Other => gathered.no_statement(line, "a message without a statement"),
+        }
+    }
+
+    /// `took_us`: `None` at the begin of a statement. Then its duration may follow.
+    fn statement(&mut self, message: &Message, took_us: Option<u64>, sql: &str, gathered: &mut Gathered) {
+        let Message { line, from, session, .. } = message;
+        if took_us.is_none() {
+            self.is_over(session, gathered);
+        }
+        gathered.entries.extend(self.untimed.take(session));
+        let Some(at) = message.at else { return gathered.trouble_from(*from, *line, "a statement without a time") };
+        if session.is_empty() {
+            return gathered.trouble_from(*from, *line, "a statement without its process: log_line_prefix lacks %p");
+        }
+        let sql = match with_values(sql, &message.detail) {
+            Ok(sql) => sql,
+            Err(why) => {
+                return gathered.trouble_from_with(*from, *line, "parameters that do not fit the statement", || why);
             }
         };
-        let Some(at) = message.at else { return gathered.trouble_from(from, line, "a statement without a time") };
-        if message.session.is_empty() {
-            return gathered.trouble_from(from, line, "a statement without its process: log_line_prefix lacks %p");
+        let database = message.database.clone().or_else(|| self.databases.of(session));
+        let took = i64::try_from(took_us.unwrap_or(0)).unwrap_or(0);
+        let mut figures = Figures { took_us, step_us: step_of(at), ..Figures::default() };
+        if took_us.is_some() {
+            self.lock_waits.end(session, &mut figures);
         }
-        match with_values(sql, &message.detail) {
-            Ok(sql) => {
-                let database = message.database.or_else(|| self.databases.of(&message.session));
-                let took = i64::try_from(took_us.unwrap_or(0)).unwrap_or(0);
-                let mut figures = Figures { took_us, step_us: step_of(at), ..Figures::default() };
-                // the message at the begin of a statement has no duration
-                if took_us.is_some() {
-                    self.lock_waits.end(&message.session, &mut figures);
-                }
-                let at = at.minus_us(took);
-                gathered.found(Found { session: &message.session, at, line, from, sql, database, figures });
-            }
-            Err(why) => gathered.trouble_from_with(from, line, "parameters that do not fit the statement", || why),
+        let at = at.minus_us(took);
+        let entry = gathered.entry(Found { session, at, line: *line, from: *from, sql, database, figures });
+        match entry {
+            Some(entry) if took_us.is_none() => gathered.entries.extend(self.untimed.keep(entry)),
+            entry => gathered.entries.extend(entry),
         }
+    }
+
+    /// The session's last statement is over, and no duration of it follows: it failed, or the session has gone on.
+    fn is_over(&mut self, session: &str, gathered: &mut Gathered) {
+        self.lock_waits.forget(session);
+        gathered.entries.extend(self.untimed.take(session));
+    }
+
+    /// The log is at its end.
+    fn end(&mut self, gathered: &mut Gathered) {
+        gathered.entries.extend(self.untimed.take_all());
     }
 }
 
 const TOO_LONG: &str = "a message that is too long";
-/// The waits of such a step are not in the time of the statement that follows.
-const STEP: &str = "parse or bind of a prepared statement";
 
 /// `%m` has milliseconds, `%t` seconds. A moment at a full second may have either; it is taken for seconds, which is wrong for one in a thousand of
 /// `%m`.
@@ -101,31 +138,46 @@ fn connected_to(text: &str) -> Option<String> {
     Some(rest.split(' ').next()?.to_owned())
 }
 
+/// The part of a message that tells of statements.
+enum Said<'a> {
+    /// A statement with its duration, or at its begin.
+    Statement(Option<u64>, &'a str),
+    /// The duration of a statement whose text came before.
+    Duration(u64),
+    /// Another step, with or without its duration. Its waits are not in the time of the statement that follows.
+    Step(&'static str),
+    Other,
+}
+
 /// `statement: SELECT 1`, `execute s1: SELECT $1`, both with or without `duration: 0.123 ms  ` before. Parse and bind run no statement.
-///
-/// # Errors
-/// What the text is instead of a statement.
-fn statement(text: &str) -> Result<(Option<u64>, &str), &'static str> {
-    const OTHER: &str = "a message without a statement";
+fn said(text: &str) -> Said<'_> {
     let (took_us, rest) = match text.strip_prefix("duration: ") {
         None => (None, text),
         Some(timed) => {
-            let (ms, rest) = timed.split_once(" ms").ok_or(OTHER)?;
-            (Some(decimal(ms, 3).ok_or(OTHER)?), rest.trim_start())
+            let Some((ms, rest)) = timed.split_once(" ms") else { return Said::Other };
+            let Some(took_us) = decimal(ms, 3) else { return Said::Other };
+            if rest.trim().is_empty() {
+                return Said::Duration(took_us);
+            }
+            (Some(took_us), rest.trim_start())
         }
     };
     if let Some(sql) = rest.strip_prefix("statement: ") {
-        return Ok((took_us, sql));
+        return Said::Statement(took_us, sql);
     }
-    let Some(named) = rest.strip_prefix("execute ") else {
-        let step = ["parse ", "bind "].iter().find(|step| rest.starts_with(*step));
-        return Err(step.map_or(OTHER, |_| STEP));
-    };
-    // `execute fetch from s1: ` goes on with a cursor, whose statement has been executed before
-    if named.starts_with("fetch from ") {
-        return Err("more rows of a statement that ran");
+    let begins = |words: &[&str]| words.iter().any(|word| rest.starts_with(word));
+    if begins(&["parse ", "bind "]) {
+        return Said::Step("parse or bind of a prepared statement");
     }
-    Ok((took_us, named.split_once(": ").ok_or(OTHER)?.1))
+    // it goes on with a cursor, whose statement has been executed before
+    if begins(&["execute fetch from "]) {
+        return Said::Step("more rows of a statement that ran");
+    }
+    if begins(&["fastpath function call: "]) {
+        return Said::Step("a function that was called without a statement");
+    }
+    let named = rest.strip_prefix("execute ").and_then(|named| named.split_once(": "));
+    named.map_or(Said::Other, |(_, sql)| Said::Statement(took_us, sql))
 }
 
 /// The statement with the values of `parameters: $1 = '5', $2 = NULL` in their places.
@@ -174,61 +226,6 @@ fn quoted_length(text: &str) -> Option<usize> {
     (*scanner.inside() == Inside::Code).then_some(length)
 }
 
-const SEVERITIES: [&str; 14] = [
-    "LOG",
-    "DETAIL",
-    "ERROR",
-    "FATAL",
-    "PANIC",
-    "WARNING",
-    "NOTICE",
-    "INFO",
-    "HINT",
-    "STATEMENT",
-    "CONTEXT",
-    "QUERY",
-    "LOCATION",
-    "DEBUG",
-];
-
-/// (prefix, severity, text).
-fn stderr_line(line: &str) -> Option<(&str, &str, &str)> {
-    let mut from = 0;
-    // the severity may follow the prefix without a space
-    while let Some(found) = line[from..].find(":  ") {
-        let end = from + found;
-        let severity = SEVERITIES.iter().find(|severity| line[..end].ends_with(*severity));
-        if let Some(severity) = severity {
-            return Some((&line[..end - severity.len()], severity, &line[end + 3..]));
-        }
-        from = end + 3;
-    }
-    None
-}
-
-pub(crate) fn is_stderr(line: &str) -> bool {
-    stderr_line(line).is_some_and(|(prefix, _, _)| time_in(prefix).is_some())
-}
-
-/// `2026-11-21 22:51:56.629`, anywhere in the prefix (%m, %t).
-fn time_in(prefix: &str) -> Option<Moment> {
-    let starts = prefix.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, _)| at);
-    starts.take(64).find_map(|at| Moment::of_iso(&prefix[at..]))
-}
-
-/// `[1234]` (%p), or `6a01.b2c3` (%c), of the prefix.
-fn session_in(prefix: &str) -> Option<String> {
-    let in_brackets = prefix.split('[').skip(1).filter_map(|rest| {
-        let word = rest.split([']', ':', '-']).next()?;
-        (!word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())).then(|| word.to_owned())
-    });
-    let hex = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let is_session =
-        |word: &&str| word.split_once('.').is_some_and(|(one, other)| one.len() >= 6 && hex(one) && hex(other));
-    let mut words = prefix.split([' ', '[', ']', '(', ')', ',', '|']);
-    in_brackets.into_iter().next().or_else(|| words.find(is_session).map(str::to_owned))
-}
-
 /// The log as `log_destination = stderr` writes it.
 #[derive(Default)]
 pub(crate) struct Stderr {
@@ -252,7 +249,8 @@ impl Reader for Stderr {
             }
             return;
         };
-        let session = session_in(prefix).unwrap_or_default();
+        let (at, session) = time_and_session(prefix);
+        let session = session.unwrap_or_default();
         if severity == "DETAIL"
             && let Some(message) = self.open.as_mut().filter(|message| message.session == session)
         {
@@ -260,15 +258,22 @@ impl Reader for Stderr {
             self.in_detail = true;
             return;
         }
-        self.end(gathered);
+        self.close(gathered);
         self.in_detail = false;
         let (severity, text) = (severity.to_owned(), text.to_owned());
-        let at = time_in(prefix);
         let from = gathered.here.offset;
         self.open = Some(Message { line: number, from, at, session, severity, text, ..Message::default() });
     }
 
     fn end(&mut self, gathered: &mut Gathered) {
+        self.close(gathered);
+        self.connections.end(gathered);
+    }
+}
+
+impl Stderr {
+    /// The open message has no more lines.
+    fn close(&mut self, gathered: &mut Gathered) {
         if let Some(message) = self.open.take() {
             self.connections.message(message, gathered);
         }
@@ -305,7 +310,9 @@ impl Reader for Json {
         self.connections.message(message, gathered);
     }
 
-    fn end(&mut self, _: &mut Gathered) {}
+    fn end(&mut self, gathered: &mut Gathered) {
+        self.connections.end(gathered);
+    }
 }
 
 /// Columns of csvlog ("Using CSV-Format Log Output"): the same in all versions; later versions append columns.
@@ -412,77 +419,10 @@ impl Reader for Csv {
         if let Some((first, from, _)) = self.open.take() {
             gathered.trouble_from(from, first, "a record that does not end");
         }
+        self.connections.end(gathered);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Format, Log, Recorded};
-
-    fn read(format: Format, text: &str) -> Recorded {
-        Recorded::of(Log::of(format, text.as_bytes())).expect("reads")
-    }
-
-    fn shown(recorded: &Recorded) -> Vec<(usize, u64, u64, &str, Option<&str>)> {
-        let sessions = recorded.sessions.iter().enumerate();
-        sessions
-            .flat_map(|(session, it)| {
-                it.statements
-                    .iter()
-                    .map(move |it| (session, it.line, it.at_us, it.sql.as_str(), it.database.as_deref()))
-            })
-            .collect()
-    }
-
-    #[test]
-    fn stderr() {
-        let text = "2026-11-21 22:51:56.629 UTC [28490] LOG:  connection authorized: user=me database=shop application_name=x\n\
-            2026-11-21 22:51:57.002 UTC [28490] me@shopLOG:  duration: 2.000 ms  statement: SELECT c\n\t FROM t\n\
-            2026-11-21 22:51:57.100 UTC [28491] LOG:  duration: 0.006 ms  parse s1: SELECT $1\n\
-            2026-11-21 22:51:57.110 UTC [28491] LOG:  duration: 0.006 ms  bind s1: SELECT $1\n\
-            2026-11-21 22:51:57.110 UTC [28491] DETAIL:  parameters: $1 = '1'\n\
-            2026-11-21 22:51:57.120 UTC [28491] LOG:  duration: 20.000 ms  execute s1: SELECT $1, '$1', $2\n\
-            2026-11-21 22:51:57.120 UTC [28491] DETAIL:  parameters: $1 = 'it''s, $2', $2 = NULL\n\
-            2026-11-21 22:51:57.130 UTC [28491] ERROR:  no\n2026-11-21 22:51:57.130 UTC [28491] STATEMENT:  SELECT no\n\
-            what is this\n";
-        let found = read(Format::PostgresqlStderr, text);
-        let expected =
-            [(0, 2, 0, "SELECT c\n FROM t", Some("shop")), (1, 7, 100_000, "SELECT 'it''s, $2', '$1', NULL", None)];
-        assert_eq!(shown(&found), expected);
-        assert_eq!(found.skipped.lines, [(11, "a line without a severity (LOG, ERROR, ...)".to_owned())]);
-    }
-
-    #[test]
-    fn csv_and_json() {
-        let rest = ",,,,,,,,\"psql\",\"client backend\",,0";
-        let text = format!(
-            "2026-11-21 22:51:56.000 UTC,\"me\",\"shop\",7,\"[local]\",6a.7,1,\"idle\",2026-11-21 22:51:55 UTC,3/1,0,LOG,00000,\
-             \"duration: 1000.000 ms  statement: SELECT \"\"a\"\",\n 1\",{rest}\nshort,line\n"
-        );
-        let found = read(Format::PostgresqlCsv, &text);
-        assert_eq!(shown(&found), [(0, 1, 0, "SELECT \"a\",\n 1", Some("shop"))]);
-        assert_eq!(found.skipped.lines[0].0, 3);
-        assert!(is_csv(text.lines().next().expect("a line")));
-        let text = "{\"timestamp\":\"2026-11-21 22:51:56.000 UTC\",\"dbname\":\"shop\",\"pid\":7,\"error_severity\":\"LOG\",\
-                    \"message\":\"statement: SELECT 1\"}\n{bad\n";
-        let found = read(Format::PostgresqlJson, text);
-        assert_eq!((shown(&found), found.skipped.lines[0].0), (vec![(0, 1, 0, "SELECT 1", Some("shop"))], 2));
-    }
-
-    #[test]
-    fn parameters_are_found_behind_comments_and_quotes_of_all_kinds() {
-        let sql = "SELECT $1 -- it's\n , $x$ $2 ' $x$, /* ' */ $2";
-        let with = with_values(sql, "parameters: $1 = '1', $2 = NULL");
-        assert_eq!(with.as_deref(), Ok("SELECT '1' -- it's\n , $x$ $2 ' $x$, /* ' */ NULL"));
-    }
-
-    #[test]
-    fn prefixes() {
-        assert_eq!(session_in("2026-11-21 22:51:56 UTC [123-4] ").as_deref(), Some("123"));
-        assert_eq!(session_in("2026-11-21 22:51:56 UTC [123]: [4-1] user=a ").as_deref(), Some("123"));
-        assert_eq!(session_in("2026-11-21 22:51:56 UTC 6920e1d3.6f4a ").as_deref(), Some("6920e1d3.6f4a"));
-        assert_eq!(session_in("2026-11-21 22:51:56.123 UTC "), None);
-        assert!(is_stderr("user=a 2026-11-21 22:51:56 UTC LOG:  x") && !is_stderr("LOG:  x"));
-    }
-}
+#[path = "postgresql_tests.rs"]
+mod tests;

@@ -38,9 +38,12 @@ impl Recorded {
     /// The log cannot be read.
     pub fn of<R: io::BufRead>(mut log: Log<R>) -> io::Result<Self> {
         let mut found = log.by_ref().collect::<io::Result<Vec<Entry>>>()?;
-        let is_coarse = found.iter().all(|found| found.at.us % SECOND_US == 0);
-        if is_coarse {
-            spread(&mut found);
+        // an entry is given when its statement is known to be over
+        found.sort_by_key(|found| found.line);
+        let seconds: Option<Vec<i64>> = found.iter().map(second).collect();
+        let is_coarse = seconds.is_some();
+        if let Some(seconds) = seconds {
+            spread(&mut found, &seconds);
         }
         let first = found.iter().map(|found| found.at.us).min().unwrap_or(0);
         let mut sessions: BTreeMap<String, (usize, Session)> = BTreeMap::new();
@@ -77,17 +80,23 @@ impl Recorded {
 
 const SECOND_US: i64 = 1_000_000;
 
-/// For a log with whole seconds only: the statements of one second are spread evenly over it, in the log's order.
-fn spread(entries: &mut [Entry]) {
+/// The whole second that the log tells of an entry: that of its begin, or that of its end. `None`: the log's clock is finer.
+fn second(entry: &Entry) -> Option<i64> {
+    let is_fine = (1..SECOND_US.unsigned_abs()).contains(&entry.figures.step_us);
+    let ended_us = entry.at.us.saturating_add_unsigned(entry.figures.took_us.unwrap_or(0));
+    [entry.at.us, ended_us].into_iter().find(|us| !is_fine && us % SECOND_US == 0)
+}
+
+/// For a log with whole seconds only: the statements of one second are spread evenly over it, in the log's order. `seconds`: of each entry.
+fn spread(entries: &mut [Entry], seconds: &[i64]) {
     let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
-    for found in entries.iter() {
-        *counts.entry(found.at.us).or_default() += 1;
+    for second in seconds {
+        *counts.entry(*second).or_default() += 1;
     }
     let mut seen: BTreeMap<i64, i64> = BTreeMap::new();
-    for found in entries {
-        let (second, count) = (found.at.us, counts[&found.at.us]);
-        let index = seen.entry(second).or_default();
-        found.at.us += *index * SECOND_US / count;
+    for (found, second) in entries.iter_mut().zip(seconds) {
+        let index = seen.entry(*second).or_default();
+        found.at.us += *index * SECOND_US / counts[second];
         *index += 1;
     }
 }

@@ -203,7 +203,7 @@ impl Gathering {
         note(self.is_coarse, "the log's clock shows seconds: which stalls ended together cannot be seen");
         note(
             self.untimed > 0,
-            "some entries do not say how long they took: they are in no class (PostgreSQL: log_min_duration_statement)",
+            "some entries do not say how long they took: they are in no class (PostgreSQL: log_min_duration_statement=0 writes the time of each)",
         );
         notes
     }

@@ -7,6 +7,7 @@
 mod asker;
 mod asking;
 mod canary;
+mod descriptors;
 mod host_side;
 mod keeping;
 mod mysql;
@@ -40,7 +41,7 @@ use threads::Threads;
 /// The settings of a watch.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// The time from one sweep to the next. `None`: 10 ms, or longer so that the sweeps take less than 1 % of a CPU, but at most 20 ms.
+    /// The time from one sweep to the next. `None`: 10 ms, or longer so that the watching thread takes less than 1 % of a CPU, but at most 20 ms.
     pub interval: Option<Duration>,
     /// The shortest stall that is reported.
     pub least: Duration,
@@ -108,6 +109,8 @@ pub struct Watcher {
     of_server: Vec<Missing>,
     cost: WatchCost,
     cpu_before: Duration,
+    /// This thread's CPU time at the end of the last sweep.
+    cpu_of_rounds: Duration,
     asker_cpu: Duration,
     pressure_before: Option<Pressure>,
     asked_us: u64,
@@ -201,6 +204,7 @@ impl Watcher {
             of_server: Vec::new(),
             cost: WatchCost::default(),
             cpu_before: pace::cpu_time(),
+            cpu_of_rounds: host::clock::thread_cpu_time(),
             asker_cpu: Duration::ZERO,
             pressure_before: pace::pressure(),
             asked_us: 0,
@@ -287,7 +291,8 @@ impl Watcher {
             memory_us: now.memory_us.saturating_sub(before.memory_us),
         });
         let (of_surroundings, skipped) = self.surroundings.missing();
-        let missing = self.missing.into_iter().chain(self.of_server).chain(of_surroundings).collect();
+        let of_threads = self.threads.missing();
+        let missing = self.missing.into_iter().chain(of_threads).chain(self.of_server).chain(of_surroundings).collect();
         let (last, watched) = self.watching.finish(cost, pressure, missing);
         (last, Watched { skipped, ..watched })
     }
@@ -319,7 +324,9 @@ impl Watcher {
         for thread in swept.gone {
             self.watching.gone(at_us, thread);
         }
-        self.pacer.swept(at_us, took_us);
+        let cpu = host::clock::thread_cpu_time();
+        self.pacer.swept(at_us, micros(cpu.saturating_sub(self.cpu_of_rounds)));
+        self.cpu_of_rounds = cpu;
         self.cost.sweeps += 1;
         self.cost.threads = self.cost.threads.max(self.threads.count());
     }

@@ -125,8 +125,8 @@ fn micros(ms: f64) -> u64 {
 fn says(command: &str, state: &str) -> Says {
     match command {
         "Sleep" => return Says::Idle,
-        "Query" | "Execute" | "Prepare" | "Init DB" | "Field List" | "Fetch" | "Close stmt" | "Reset stmt" | "Quit" => {
-        }
+        "Query" | "Execute" | "Bulk_execute" | "Prepare" | "Init DB" | "Field List" | "Fetch" | "Close stmt"
+        | "Reset stmt" | "Quit" => {}
         _ => return Says::Background,
     }
     let is = |beginnings: &[&str]| beginnings.iter().any(|it| state.starts_with(it));
@@ -206,5 +206,6 @@ mod tests {
         assert_eq!(says("Binlog Dump", "Master has sent all binlog to slave"), Says::Background);
         assert_eq!(says("Daemon", "InnoDB purge worker"), Says::Background);
         assert_eq!(says("Execute", "Writing to net"), Says::Idle);
+        assert_eq!(says("Bulk_execute", "Waiting for table metadata lock"), Says::MetadataLock, "MariaDB");
     }
 }

@@ -9,26 +9,29 @@ use std::time::{Duration, Instant};
 /// The limits of the interval when none was asked for.
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(20);
-/// The sweeps' share of a CPU: an interval is this many times as long as a sweep, within its limits.
-const SHARE: u32 = 100;
+/// An interval is this many times as long as the CPU time of one round, within its limits: the rounds then take less than 1 % of a CPU, and leave a little for
+/// the questions to the server.
+const SHARE: u32 = 110;
 /// The same limits for `--deep`: then 20 ms contain four sweeps.
 const DEEP: (Duration, Duration, u32) = (Duration::from_millis(4), Duration::from_millis(5), 25);
 /// The number of values from which a median is taken.
 const KEPT: usize = 500;
 /// The medians are computed again after this many sweeps.
 const TOLD_EVERY: u64 = 200;
+/// The interval is set for the first time after this many sweeps: half a second.
+const FIRST_SET: u64 = 50;
 
 #[derive(Debug)]
 pub(super) struct Pacer {
     asked: Option<Duration>,
-    /// The shortest and the longest interval, and the factor from a sweep to an interval.
+    /// The shortest and the longest interval, and the factor from a round's CPU time to an interval.
     limits: (Duration, Duration, u32),
     interval: Duration,
     due: Instant,
     last_us: Option<u64>,
-    /// The time from one sweep to the next, the length of each sweep, and the excess of each sleep, all in microseconds.
+    /// The time from one sweep to the next, the CPU time of each round, and the excess of each sleep, all in microseconds.
     apart: VecDeque<u64>,
-    took: VecDeque<u64>,
+    cost: VecDeque<u64>,
     overslept: VecDeque<u64>,
     /// The longest of all times from one sweep to the next.
     longest_us: u64,
@@ -47,7 +50,7 @@ impl Pacer {
             due: Instant::now() + interval,
             last_us: None,
             apart: VecDeque::new(),
-            took: VecDeque::new(),
+            cost: VecDeque::new(),
             overslept: VecDeque::new(),
             longest_us: 0,
             sweeps: 0,
@@ -72,17 +75,19 @@ impl Pacer {
         is_told.then(|| median(&self.overslept) as f64)
     }
 
-    pub(super) fn swept(&mut self, at_us: u64, took_us: u64) {
+    /// `cost_us`: the CPU time of this thread since the sweep before.
+    pub(super) fn swept(&mut self, at_us: u64, cost_us: u64) {
         if let Some(last) = self.last_us.replace(at_us) {
             let apart_us = at_us.saturating_sub(last);
             keep(&mut self.apart, apart_us);
             self.longest_us = self.longest_us.max(apart_us);
         }
-        keep(&mut self.took, took_us);
+        keep(&mut self.cost, cost_us);
         self.sweeps += 1;
-        if self.asked.is_none() && self.sweeps.is_multiple_of(TOLD_EVERY) {
+        let is_time = self.sweeps == FIRST_SET || self.sweeps.is_multiple_of(TOLD_EVERY);
+        if self.asked.is_none() && is_time {
             let (shortest, longest, share) = self.limits;
-            let affordable = Duration::from_micros(median(&self.took)) * share;
+            let affordable = Duration::from_micros(median(&self.cost)) * share;
             self.interval = affordable.clamp(shortest, longest);
         }
     }
@@ -146,13 +151,16 @@ mod tests {
 
     #[test]
     fn dear_sweeps_come_seldom_unless_an_interval_was_asked_for() {
-        let of = |asked: Option<Duration>, took_us: u64| {
+        let of = |asked: Option<Duration>, cost_us: u64| {
             let mut pacer = Pacer::new(asked, false);
-            (0..TOLD_EVERY).for_each(|nth| pacer.swept(nth * 10_000, took_us));
+            (0..TOLD_EVERY).for_each(|nth| pacer.swept(nth * 10_000, cost_us));
             (pacer.interval_us(), pacer.median_us())
         };
+        let mut pacer = Pacer::new(None, false);
+        (0..FIRST_SET).for_each(|nth| pacer.swept(nth * 10_000, 150));
+        assert_eq!(pacer.interval_us(), 16_500, "not only after some seconds");
         assert_eq!(of(None, 50), (10_000, 10_000));
-        assert_eq!(of(None, 150), (15_000, 10_000));
+        assert_eq!(of(None, 150), (16_500, 10_000));
         assert_eq!(of(None, 5_000), (20_000, 10_000));
         assert_eq!(of(Some(Duration::from_millis(5)), 5_000), (5_000, 10_000));
         let mut deep = Pacer::new(None, true);

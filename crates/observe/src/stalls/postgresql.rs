@@ -54,9 +54,10 @@ fn says(kind: &str, event: &str) -> Says {
     let ends = |endings: &[&str]| endings.iter().any(|it| event.ends_with(it));
     match kind {
         "Lock" => match event {
-            "transactionid" | "tuple" | "virtualxid" | "spectoken" => Says::RowLock,
+            "transactionid" | "tuple" | "spectoken" => Says::RowLock,
             "advisory" | "userlock" => Says::AskedToWait,
             "extend" => Says::Mutex,
+            // among them `virtualxid`: CREATE INDEX CONCURRENTLY waits for older transactions
             _ => Says::MetadataLock,
         },
         "LWLock" | "LWLockNamed" | "LWLockTranche" => match event {
@@ -68,12 +69,19 @@ fn says(kind: &str, event: &str) -> Says {
         "IO" if ends(&["Read", "Prefetch", "AioIoCompletion"]) => Says::DiskRead,
         "IO" if ends(&["Sync", "Write", "Flush", "Extend", "SyncMethodAssign"]) => Says::Sync,
         "IPC" if event.starts_with("Checkpoint") => Says::Checkpoint,
+        "IPC" if is_for_workers(event) => Says::AskedToWait,
         "IPC" if event == "BufferIo" || event == "BufferIO" => Says::DiskRead,
         "Timeout" => Says::AskedToWait,
         "Client" => Says::Idle,
         "Activity" => Says::Background,
         _ => Says::Busy,
     }
+}
+
+/// Whether the leader of a parallel query waits for its workers; the spellings are those of 10 to 18.
+fn is_for_workers(event: &str) -> bool {
+    const BEGINNINGS: [&str; 5] = ["Parallel", "Hash", "Append", "BgWorker", "MessageQueue"];
+    event == "ExecuteGather" || BEGINNINGS.iter().any(|it| event.starts_with(it))
 }
 
 #[cfg(test)]
@@ -91,6 +99,36 @@ mod tests {
         assert_eq!(says("LWLock", "BufferMapping"), Says::Mutex);
         assert_eq!(says("Timeout", "PgSleep"), Says::AskedToWait);
         assert_eq!(says("Client", "ClientRead"), Says::Idle);
+        assert_eq!(says("IPC", "CheckpointDone"), Says::Checkpoint);
+        assert_eq!(says("IPC", "SyncRep"), Says::Busy, "no disk of this host");
         assert_eq!(says("", ""), Says::Busy);
+    }
+
+    #[test]
+    fn a_wait_for_an_old_transaction_is_no_wait_for_a_row() {
+        assert_eq!(says("Lock", "virtualxid"), Says::MetadataLock);
+    }
+
+    #[test]
+    fn the_leader_of_a_parallel_query_waits_for_its_own_work() {
+        for event in [
+            "ExecuteGather",
+            "ParallelFinish",
+            "ParallelBitmapScan",
+            "ParallelCreateIndexScan",
+            "AppendReady",
+            "BgWorkerStartup",
+            "BgWorkerShutdown",
+            "MessageQueueReceive",
+            "MessageQueueSend",
+            "MessageQueueInternal",
+            "MessageQueuePutMessage",
+            "HashBuildHashInner",
+            "Hash/Build/HashingInner",
+            "Hash/Batch/Loading",
+            "HashGrowBatchesElect",
+        ] {
+            assert_eq!(says("IPC", event), Says::AskedToWait, "{event}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The threads of a server, sampled repeatedly through descriptors that stay open. No thread is stopped.
 
+use super::descriptors;
 use super::syscall::{by_wait_channel, doing, is_reclaim};
 use crate::Error;
 use ::stalls::watch::{Doing, Missing, Sample, Sched};
+use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -20,7 +22,16 @@ pub(super) struct Threads {
     by_wait_channel: bool,
     /// Whether the kernel function in which each thread waits is read, too.
     is_memory_short: bool,
+    /// For so many threads this process may open files.
+    room: u64,
+    /// Threads that could not be opened, because this process has too many open files already.
+    without_files: Option<Missing>,
 }
+
+/// The most descriptors of one thread: `syscall` or `wchan`, `schedstat`, and `wchan` again.
+const EACH: u64 = 3;
+/// Room is made for so many threads at once, because counting the open files takes a while.
+const AT_ONCE: u64 = 32;
 
 #[derive(Debug)]
 struct Files {
@@ -55,7 +66,7 @@ impl Threads {
                     why: format!("/proc/{pid}/syscall: {error}"),
                     remedy: Some(format!(
                         "{}; until then `wchan` tells most, but not the sleeps of XtraDB 5.6 (free_list_backoff)",
-                        crate::rights::for_system_calls()
+                        crate::rights::for_attaching()
                     )),
                 });
                 true
@@ -74,6 +85,8 @@ impl Threads {
             buffer: vec![0; 512],
             by_wait_channel,
             is_memory_short: false,
+            room: 0,
+            without_files: None,
         };
         if std::fs::read(format!("/proc/{pid}/schedstat")).is_err() {
             missing.push(Missing {
@@ -85,30 +98,56 @@ impl Threads {
         Ok((threads, missing))
     }
 
-    /// Updates the list of threads. Returns those that have ended.
+    /// Updates the list of threads. Returns those that have ended. When the list cannot be read, the last one stays.
     pub(super) fn list(&mut self) -> Vec<u32> {
-        let now = self.there();
+        let Ok(now) = self.there() else { return Vec::new() };
         let gone: Vec<u32> = self.open.keys().copied().filter(|thread| !now.contains(thread)).collect();
         gone.iter().for_each(|thread| {
             self.open.remove(thread);
         });
-        for thread in now {
-            if !self.open.contains_key(&thread)
-                && let Ok(files) = self.files(thread)
-            {
-                self.open.insert(thread, files);
-            }
+        let new: Vec<u32> = now.into_iter().filter(|thread| !self.open.contains_key(thread)).collect();
+        let wanted = self.count() + new.len() as u64;
+        if wanted > self.room {
+            // those that are open may need one more
+            let later = self.count();
+            let more = later + (new.len() as u64 + AT_ONCE) * EACH;
+            self.room = self.count() + descriptors::make_room(more).saturating_sub(later) / EACH;
         }
+        self.open_each(new);
         gone
     }
 
-    fn there(&self) -> BTreeSet<u32> {
-        if self.by_process {
-            let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid));
-            return children.unwrap_or_default().split_ascii_whitespace().filter_map(|it| it.parse().ok()).collect();
+    /// Opens the files of these threads, as far as there is room.
+    fn open_each(&mut self, new: Vec<u32>) {
+        for thread in new {
+            let opened = if self.count() < self.room { self.files(thread) } else { Err(io::Error::from(Errno::MFILE)) };
+            match opened {
+                Ok(files) => drop(self.open.insert(thread, files)),
+                Err(error) if is_too_many(&error) => {
+                    let count = self.count();
+                    self.without_files.get_or_insert_with(|| too_many(count, &error));
+                    return;
+                }
+                // it has ended
+                Err(_) => {}
+            }
         }
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid));
-        tasks.into_iter().flatten().flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect()
+    }
+
+    /// What was found missing while threads came.
+    pub(super) fn missing(&self) -> Option<Missing> {
+        self.without_files.clone()
+    }
+
+    fn there(&self) -> io::Result<BTreeSet<u32>> {
+        if self.by_process {
+            let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid))?;
+            return Ok(children.split_ascii_whitespace().filter_map(|it| it.parse().ok()).collect());
+        }
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid))?;
+        let names = tasks.map(|task| Ok(task?.file_name()));
+        let names = names.collect::<io::Result<Vec<_>>>()?;
+        Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
     }
 
     fn files(&self, thread: u32) -> io::Result<Files> {
@@ -153,6 +192,22 @@ impl Threads {
             self.open.remove(thread);
         });
         swept
+    }
+}
+
+/// This process, or the host, has as many open files as it may have.
+fn is_too_many(error: &io::Error) -> bool {
+    let number = Errno::from_io_error(error);
+    number == Some(Errno::MFILE) || number == Some(Errno::NFILE)
+}
+
+fn too_many(watched: u64, error: &io::Error) -> Missing {
+    let limit = descriptors::limit().map_or_else(String::new, |limit| format!(" (limit: {limit})"));
+    let needed = ((watched + 1) * 2 * EACH).next_power_of_two().max(4096);
+    Missing {
+        what: format!("what the server's threads do beyond the first {watched}"),
+        why: format!("this process may not open more files{limit}: {error}"),
+        remedy: Some(format!("ulimit -n {needed} in the shell that starts the watch; as root above the hard limit")),
     }
 }
 
@@ -207,5 +262,34 @@ mod tests {
         gone.extend(threads.list());
         assert!(gone.contains(&tid), "{gone:?}");
         assert!(threads.sweep(&|thread| thread == tid, &|_| false).samples.is_empty());
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_ends_no_thread() {
+        for by_process in [false, true] {
+            let (mut threads, _) = Threads::of(std::process::id(), false).expect("our own");
+            threads.list();
+            let count = threads.count();
+            assert!(count > 0);
+            // no process has this number
+            (threads.pid, threads.by_process) = (u32::MAX, by_process);
+            assert_eq!((threads.list(), threads.count()), (Vec::new(), count));
+        }
+    }
+
+    #[test]
+    fn threads_without_a_descriptor_are_told_once_and_watched_when_there_is_room_again() {
+        let (mut threads, _) = Threads::of(std::process::id(), false).expect("our own");
+        let all: Vec<u32> = threads.there().expect("our own").into_iter().collect();
+        assert!(all.len() > 1, "a test runs in a thread of its own");
+        threads.room = 1;
+        threads.open_each(all.clone());
+        threads.open_each(all[1..].to_vec());
+        let missing = threads.missing().expect("the second one");
+        assert_eq!((threads.count(), missing.what.as_str()), (1, "what the server's threads do beyond the first 1"));
+        assert!(missing.remedy.expect("help").starts_with("ulimit -n 4096"));
+        threads.list();
+        assert!(threads.count() > 1);
+        assert!(is_too_many(&Errno::NFILE.into()) && !is_too_many(&Errno::NOENT.into()));
     }
 }

@@ -77,8 +77,7 @@ impl Known {
         self.connections.clear();
         self.background.clear();
         let strangers = std::mem::take(&mut self.strangers);
-        for session in sessions {
-            let Some(thread) = session.thread else { continue };
+        for (thread, session) in one_of_each_thread(sessions) {
             self.tells_threads = true;
             if session.says == Says::Background {
                 self.background.insert(thread);
@@ -254,6 +253,26 @@ impl Known {
     }
 }
 
+/// The connection that each thread serves. In a pool of threads, a list has many connections with the same thread; one of them at most runs a statement
+/// there, and the others are idle.
+fn one_of_each_thread(sessions: Vec<Session>) -> HashMap<u32, Session> {
+    let rank = |session: &Session| match session.says {
+        Says::Background => 0,
+        Says::Idle => 1,
+        _ => 2,
+    };
+    let mut of_thread: HashMap<u32, Session> = HashMap::new();
+    for session in sessions {
+        let Some(thread) = session.thread else { continue };
+        match of_thread.get_mut(&thread) {
+            Some(kept) if rank(kept) >= rank(&session) => {}
+            Some(kept) => *kept = session,
+            None => drop(of_thread.insert(thread, session)),
+        }
+    }
+    of_thread
+}
+
 /// A process of PostgreSQL waits at one `epoll` descriptor for its client, and at another one for other processes. The descriptor of the client is
 /// learned when the server says that a connection is idle.
 #[derive(Debug, Default)]
@@ -319,5 +338,31 @@ impl Polls {
             Some(idle) if idle != descriptor => Doing::Blocked,
             _ => Doing::Idle,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(connection: u64, says: Says) -> Session {
+        let (thread, words, blocked_by) = (Some(7), String::new(), Vec::new());
+        Session { connection, thread, says, words, statement: None, age_us: None, blocked_by }
+    }
+
+    #[test]
+    fn of_many_connections_of_one_thread_the_one_that_waits_counts() {
+        let mut known = Known::default();
+        for nth in 0..3 {
+            let mut sessions =
+                vec![session(100, Says::Idle), session(101, Says::RowLock), session(102, Says::Background)];
+            sessions.extend((0..2 * MOST_SAID as u64).map(|other| session(200 + other, Says::Idle)));
+            let (asked_us, sessions) = (1000 + nth * 1000, Some(sessions));
+            known.answer(Answer { asked_us, answered_us: asked_us + 500, sessions, ..Answer::default() });
+        }
+        let way = Way::Blocked;
+        let wait = Wait { thread: 7, way, from_us: 500, to_us: 5000, samples: 4, turns: Some(0), is_cut: false };
+        let said: Vec<(u64, Says)> = known.said_of(&wait).iter().map(|it| (it.connection, it.says)).collect();
+        assert_eq!((said, known.connection(7)), (vec![(101, Says::RowLock); 3], Some(101)));
     }
 }

@@ -62,7 +62,8 @@ pub enum Says {
     Checkpoint,
     BufferPin,
     Mutex,
-    /// A wait that the statement asked for: `SLEEP`, `GET_LOCK`, `pg_sleep`.
+    /// A wait that the statement asked for: `SLEEP`, `GET_LOCK`, `pg_sleep`; or a wait for other processes that do a part of its own work: the workers of
+    /// a parallel query.
     AskedToWait,
     /// It serves no client: replication, the server's own threads.
     Background,

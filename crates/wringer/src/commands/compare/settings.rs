@@ -39,14 +39,16 @@ pub(super) fn compared(folder: &Path, [a, b]: [&[PathBuf]; 2], arm: Option<&str>
             .filter_map(move |cell| Some(format!("block {} of {label}: {}", cell.block, unmeasured(cell, arm)?)))
     });
     let unmeasured = reasons.collect();
-    let measured =
-        |cells: Vec<&'_ Cell>| -> Vec<&Cell> { cells.into_iter().filter(|it| !it.figures.is_empty()).collect() };
     let (of_a, of_b) = (measured(of_a), measured(of_b));
     let recordings = |cells: Vec<&Cell>| -> Vec<PathBuf> {
         cells.iter().filter_map(|cell| Some(folder.join(cell.recording.as_ref()?))).collect()
     };
     let (a, b) = (recordings(in_blocks_of(&of_a, &of_b)), recordings(in_blocks_of(&of_b, &of_a)));
     Ok(Compared { a, b, unmeasured })
+}
+
+fn measured(cells: Vec<&Cell>) -> Vec<&Cell> {
+    cells.into_iter().filter(|cell| !cell.figures.is_empty()).collect()
 }
 
 /// The cells whose blocks the others have, too, in the order of the blocks.
