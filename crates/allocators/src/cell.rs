@@ -2,6 +2,7 @@
 //! What a recording tells of one cell: one malloc, one life of the server.
 
 use crate::study::{BURST, WARM_UP};
+use capability::MallocKind;
 use evidence::{Arm, ArmOutcome, Evidence, FOOTPRINT, Footprint, TimelinePoint};
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,10 @@ pub struct Cell {
     pub malloc: String,
     /// The malloc that served. `None`: the server did not start, so nobody could look.
     pub serving: Option<String>,
+    /// The libraries that were preloaded for the malloc, in the loader's order. `None`: the server did not start, or an earlier version of Wringer,
+    /// which did not record them, ran the cell.
+    #[serde(default)]
+    pub preloaded: Option<Vec<String>>,
     /// The malloc, its environment and the transparent huge pages that were asked for were in force. A cell without them is in no verdict.
     pub as_asked: bool,
     /// The server's transparent huge pages. `None`: the host's setting.
@@ -84,7 +89,8 @@ pub fn cell(evidence: &Evidence, malloc: &str, thp: Option<&str>, cpus: Option<&
     let loads = evidence.arms.iter().filter(|arm| arm.name != WARM_UP && arm.name != BURST).filter_map(load);
     Cell {
         malloc: malloc.to_owned(),
-        serving: serving(evidence),
+        serving: witness(evidence).map(serving),
+        preloaded: witness(evidence).and_then(preloaded),
         as_asked: is_as_asked(evidence),
         thp: thp.map(str::to_owned),
         cpus: cpus.map(str::to_owned),
@@ -119,10 +125,21 @@ fn state(evidence: &Evidence) -> (String, Option<String>) {
     }
 }
 
+/// What the start of the server recorded about its malloc.
+fn witness(evidence: &Evidence) -> Option<&str> {
+    evidence.measured.iter().find(|it| it.what == "server.malloc").map(|it| it.witness.as_str())
+}
+
 /// The witness begins with the name: `glibc 2.36 (...)`.
-fn serving(evidence: &Evidence) -> Option<String> {
-    let measured = evidence.measured.iter().find(|it| it.what == "server.malloc")?;
-    Some(measured.witness.split(" (").next().unwrap_or_default().to_owned())
+fn serving(witness: &str) -> String {
+    witness.split(" (").next().unwrap_or_default().to_owned()
+}
+
+/// The libraries stand in one word: no blank is in a path that can be preloaded. The word ends with the `;` or the `)` of the witness.
+fn preloaded(witness: &str) -> Option<Vec<String>> {
+    let (_, behind) = witness.split_once(MallocKind::PRELOADED)?;
+    let list = behind.split(' ').next()?.strip_suffix([';', ')'])?;
+    Some(if list == MallocKind::NOTHING { Vec::new() } else { list.split(':').map(str::to_owned).collect() })
 }
 
 /// Whether everything that was asked for was in force in all arms, and was looked at in one arm at least.
@@ -163,4 +180,26 @@ fn load(arm: &Arm) -> Option<Load> {
         major_faults: grown("major faults"),
         errors: measured.errors.values().sum(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_preloaded_is_read_and_an_earlier_version_did_not_tell_it() {
+        let witness =
+            "glibc 2.36 (/lib/libc.so.6: the address that mysqld calls; preloaded for it: libc.so.6:libstdc++.so.6)";
+        assert_eq!(serving(witness), "glibc 2.36");
+        assert_eq!(preloaded(witness).unwrap(), ["libc.so.6", "libstdc++.so.6"]);
+        assert_eq!(
+            preloaded("jemalloc (x; preloaded for it: /lib/libjemalloc.so.2; y)").unwrap(),
+            ["/lib/libjemalloc.so.2"]
+        );
+        assert_eq!(preloaded("glibc 2.36 (preloaded for it: nothing)"), Some(Vec::new()));
+        assert_eq!(preloaded("glibc 2.36 (tcmalloc is mapped as well and serves nothing)"), None);
+        let mut earlier = serde_json::to_value(Cell::default()).unwrap();
+        earlier.as_object_mut().unwrap().remove("preloaded");
+        assert_eq!(serde_json::from_value::<Cell>(earlier).unwrap(), Cell::default());
+    }
 }

@@ -1,43 +1,161 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The lines by which a server that systemd starts is told to take a malloc. People read and set them; nothing here sets them.
 
+use crate::cell::Cell;
+use crate::recommend::{KEEP, Recommendation};
 use capability::{MallocKind, malloc_setting};
 
-/// Lines of a drop-in file for the server's unit. Where a package must be installed first, a comment line says so.
-pub fn lines(malloc: &str) -> Vec<String> {
+const UNKNOWN: &str = "# an earlier version of Wringer ran these cells, and did not record what it preloaded: check afterwards which malloc serves";
+const NOTHING: &str =
+    "# nothing is to be set where the server has this malloc by itself: take out what sets another one";
+
+/// Lines of a drop-in file for the server's unit, with which the server starts as the cells of the malloc to take did. Where a package must be installed
+/// first, a comment line says so. Empty when nothing is to be changed.
+pub fn lines(recommendation: &Recommendation, base: &str, cells: &[Cell]) -> Vec<String> {
+    let is_kept = recommendation.take == KEEP;
+    let malloc = if is_kept { base } else { &recommendation.take };
+    let Some(cell) = seen(cells, malloc) else { return Vec::new() };
+    let start = Start::of(cell);
+    let pairs = start.pairs();
+    if pairs.is_empty() && is_kept {
+        return Vec::new();
+    }
     let mut lines = Vec::new();
-    let mut pairs: Vec<(String, String)> = Vec::new();
-    match malloc_setting(malloc) {
-        Some(setting) => {
-            if let Some(package) = setting.kind.packages().first() {
-                lines.push(format!("# the library comes with Debian's package {package}"));
-            }
-            if setting.kind != MallocKind::Glibc {
-                let library = setting.kind.libraries().first().copied().unwrap_or_default();
-                pairs.push(("LD_PRELOAD".into(), library.into()));
-            }
-            pairs.extend(setting.environment.iter().map(|(name, value)| ((*name).into(), (*value).into())));
-        }
-        None => {
-            let path = malloc.split_once('=').map_or(malloc, |(_, path)| path);
-            pairs.push(("LD_PRELOAD".into(), path.into()));
+    if cell.preloaded.is_none() {
+        lines.push(UNKNOWN.to_owned());
+    }
+    if pairs.is_empty() {
+        lines.push(NOTHING.to_owned());
+        return lines;
+    }
+    for library in &start.libraries {
+        let packages = MallocKind::packages_of(library);
+        if !packages.is_empty() {
+            lines.push(format!("# {library} comes with Debian's package {}", packages.join(" or ")));
         }
     }
     lines.push("[Service]".to_owned());
-    lines.extend(pairs.iter().map(|(name, value)| format!("Environment=\"{name}={value}\"")));
+    lines.extend(pairs.iter().map(|pair| format!("Environment=\"{pair}\"")));
     lines
+}
+
+/// A sentence for the advice to keep the first malloc, where a server has this malloc only when it is told to take it.
+pub(crate) fn is_a_change(base: &str, cells: &[Cell]) -> Option<String> {
+    let pairs = Start::of(seen(cells, base)?).pairs();
+    let told = pairs.join(" ");
+    (!pairs.is_empty()).then(|| {
+        format!("a server has {base} only if it is started as the cells of {base} were, with {told}: where yours is not, this is a change too")
+    })
+}
+
+/// The last cell of this malloc that counts; one that says what was preloaded before one that does not.
+fn seen<'a>(cells: &'a [Cell], malloc: &str) -> Option<&'a Cell> {
+    let own = cells.iter().filter(|cell| cell.malloc == malloc && cell.counts());
+    own.max_by_key(|cell| cell.preloaded.is_some())
+}
+
+/// What makes a server take the malloc of a cell.
+struct Start {
+    libraries: Vec<String>,
+    environment: &'static [(&'static str, &'static str)],
+}
+
+impl Start {
+    fn of(cell: &Cell) -> Self {
+        let setting = malloc_setting(&cell.malloc);
+        let libraries = match (setting, &cell.preloaded) {
+            (Some(setting), Some(files)) => files.iter().map(|file| loaded_as(setting.kind, file)).collect(),
+            (None, Some(files)) => files.clone(),
+            (Some(setting), None) if setting.kind == MallocKind::Glibc => Vec::new(),
+            (Some(setting), None) => setting.kind.libraries().iter().take(1).map(|name| (*name).to_owned()).collect(),
+            (None, None) => vec![cell.malloc.split_once('=').map_or(cell.malloc.as_str(), |(_, path)| path).to_owned()],
+        };
+        Self { libraries, environment: setting.map_or(&[], |setting| setting.environment) }
+    }
+
+    fn pairs(&self) -> Vec<String> {
+        let preload = (!self.libraries.is_empty()).then(|| format!("LD_PRELOAD={}", self.libraries.join(":")));
+        preload.into_iter().chain(self.environment.iter().map(|(name, value)| format!("{name}={value}"))).collect()
+    }
+}
+
+/// A library of the system, or one that Wringer unpacked from a package of the system, has a name by which the loader finds it once the package is
+/// installed. Any other file is named by its path.
+fn loaded_as(kind: MallocKind, path: &str) -> String {
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let of_package = folder.is_empty()
+        || ["/lib", "/usr/lib"].iter().any(|begin| folder.starts_with(begin))
+        || folder.split('/').any(|part| part == "tree");
+    kind.library_of(file).filter(|_| of_package).unwrap_or(path).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn cell(malloc: &str, preloaded: Option<&[&str]>) -> Cell {
+        let preloaded = preloaded.map(|files| files.iter().map(|file| (*file).to_owned()).collect());
+        Cell { malloc: malloc.into(), preloaded, as_asked: true, state: "done".into(), ..Cell::default() }
+    }
+
+    fn taken(malloc: &str, preloaded: Option<&[&str]>) -> Vec<String> {
+        let recommendation =
+            Recommendation { take: malloc.into(), because: Vec::new(), price_bytes: None, scope: String::new() };
+        lines(&recommendation, "base", &[cell("base", Some(&[])), cell(malloc, preloaded)])
+    }
+
     #[test]
-    fn a_library_and_its_settings() {
-        let told = lines("jemalloc-background").join("\n");
-        assert!(told.contains("libjemalloc2") && told.contains("\"LD_PRELOAD=libjemalloc.so.2\""), "{told}");
+    fn the_library_that_the_cells_had_and_its_settings() {
+        let jemalloc = "/lib/x86_64-linux-gnu/libjemalloc.so.2";
+        let told = taken("jemalloc-background", Some(&[jemalloc])).join("\n");
+        assert!(told.contains("package libjemalloc2\n") && told.contains("\"LD_PRELOAD=libjemalloc.so.2\""), "{told}");
         assert!(told.contains("\"MALLOC_CONF=background_thread:true"), "{told}");
-        assert_eq!(lines("glibc-trim"), ["[Service]", "Environment=\"MALLOC_TRIM_THRESHOLD_=131072\""]);
-        assert_eq!(lines("mine=/opt/x.so"), ["[Service]", "Environment=\"LD_PRELOAD=/opt/x.so\""]);
+        assert_eq!(
+            taken("mine=/opt/x.so", Some(&["/opt/x.so"])),
+            ["[Service]", "Environment=\"LD_PRELOAD=/opt/x.so\""]
+        );
+        // of two versions, the one that was there
+        let mimalloc = taken("mimalloc", Some(&["/usr/lib/x86_64-linux-gnu/libmimalloc.so.2"]));
+        let expected = ["# libmimalloc.so.2 comes with Debian's package libmimalloc2.0", "[Service]"];
+        assert_eq!(mimalloc[..2], expected);
+        assert_eq!(mimalloc[2], "Environment=\"LD_PRELOAD=libmimalloc.so.2\"");
+        let fetched = "/var/cache/wringer/mallocs/a/tree/usr/lib/libtcmalloc_minimal.so.4.5.10";
+        let tcmalloc = taken("tcmalloc", Some(&[fetched])).join("\n");
+        assert!(tcmalloc.contains("libtcmalloc-minimal4 or libtcmalloc-minimal4t64\n"), "{tcmalloc}");
+        assert!(tcmalloc.ends_with("LD_PRELOAD=libtcmalloc_minimal.so.4\""), "{tcmalloc}");
+        let own = taken("jemalloc", Some(&["/opt/je/libjemalloc.so.2"]));
+        assert_eq!(own, ["[Service]", "Environment=\"LD_PRELOAD=/opt/je/libjemalloc.so.2\""], "its own build of it");
+    }
+
+    /// Debian's MySQL 9 is linked with tcmalloc.
+    #[test]
+    fn glibc_in_a_server_that_is_linked_with_another_malloc() {
+        let before = ["libc.so.6", "libstdc++.so.6"];
+        let preload = "Environment=\"LD_PRELOAD=libc.so.6:libstdc++.so.6\"";
+        assert_eq!(taken("glibc", Some(&before)), ["[Service]", preload]);
+        let trim = "Environment=\"MALLOC_TRIM_THRESHOLD_=131072\"";
+        assert_eq!(taken("glibc-trim", Some(&before)), ["[Service]", preload, trim]);
+        assert_eq!(taken("glibc-trim", Some(&[])), ["[Service]", trim]);
+        let plain = taken("glibc", Some(&[]));
+        assert!(plain.len() == 1 && plain[0].starts_with("# nothing is to be set"), "{plain:?}");
+        // kept
+        let kept = Recommendation { take: KEEP.into(), because: Vec::new(), price_bytes: None, scope: String::new() };
+        let of = |preloaded: &[&str]| lines(&kept, "glibc", &[cell("glibc", Some(preloaded))]);
+        assert_eq!(of(&before), ["[Service]", preload]);
+        assert!(of(&[]).is_empty() && lines(&kept, "glibc", &[]).is_empty());
+        let said = is_a_change("glibc", &[cell("glibc", Some(&before))]).unwrap();
+        assert!(said.contains("with LD_PRELOAD=libc.so.6:libstdc++.so.6"), "{said}");
+        assert_eq!(is_a_change("glibc", &[cell("glibc", Some(&[]))]), None);
+    }
+
+    #[test]
+    fn cells_of_an_earlier_version_do_not_say_what_was_preloaded() {
+        let told = taken("jemalloc", None);
+        assert!(told[0].contains("did not record what it preloaded"), "{told:?}");
+        assert_eq!(told[3], "Environment=\"LD_PRELOAD=libjemalloc.so.2\"");
+        assert_eq!(taken("glibc", None), [UNKNOWN, NOTHING]);
+        // the same command went on with a later version
+        let both = [cell("glibc", Some(&["libc.so.6"])), cell("glibc", None)];
+        assert_eq!(seen(&both, "glibc").and_then(|cell| cell.preloaded.clone()).unwrap(), ["libc.so.6"]);
     }
 }

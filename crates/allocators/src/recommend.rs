@@ -11,9 +11,13 @@
 
 use crate::cell::Cell;
 use crate::compare::{Comparison, IDLE_RSS, idle_rss};
+use crate::lines;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use verdict::Verdict;
+
+/// The first malloc is kept.
+pub(crate) const KEEP: &str = "keep";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recommendation {
@@ -70,7 +74,10 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
     let own = |idle: Option<(f64, f64)>| idle.map_or(f64::INFINITY, |(own, _)| own);
     let best = candidates.iter().min_by(|one, other| own(one.1.0).total_cmp(&own(other.1.0)));
     match best {
-        None => Recommendation { take: "keep".into(), because, price_bytes: None, scope },
+        None => {
+            because.extend(lines::is_a_change(base, cells));
+            Recommendation { take: KEEP.into(), because, price_bytes: None, scope }
+        }
         Some((malloc, (idle, better))) => {
             #[allow(clippy::cast_possible_truncation)] // bytes of RAM
             let price_bytes = idle.map(|(own, base)| (own - base) as i64);
@@ -179,6 +186,19 @@ mod tests {
         );
         let same = taken(&[cells("glibc", 1000.0, 500), cells("other", 1000.0, 500)].concat());
         assert!(same.take == "keep" && same.because == ["other: no difference is shown"], "{same:#?}");
+    }
+
+    /// Debian's MySQL 9 has tcmalloc: to keep glibc, as its cells had it, is a change of this server.
+    #[test]
+    fn to_keep_one_that_had_to_be_preloaded_is_told_as_a_change() {
+        let mut all = [cells("glibc", 1000.0, 500), cells("other", 1000.0, 500)].concat();
+        all.iter_mut().for_each(|cell| cell.preloaded = Some(vec!["libc.so.6".into()]));
+        let told = taken(&all);
+        assert!(told.take == "keep" && told.because.len() == 2, "{told:#?}");
+        assert!(
+            told.because[1].contains("with LD_PRELOAD=libc.so.6: where yours is not, this is a change"),
+            "{told:#?}"
+        );
     }
 
     #[test]

@@ -110,3 +110,14 @@ fn one_that_has_ended_is_not_waited_for_without_end() {
     assert_eq!(program.map.profile(MallocKind::Tcmalloc, long, &|| false), Err(Silence::Ended));
     assert!(began.elapsed() < long / 10, "somebody who knows that it has ended does not wait");
 }
+
+#[test]
+fn a_folder_that_the_loader_would_split_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    for name in ["a b", "a:b"] {
+        let folder = home.path().join(name);
+        let error = install(&folder).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("WRINGER_CACHE"), "{error}");
+        assert!(!folder.exists(), "nothing is written");
+    }
+}

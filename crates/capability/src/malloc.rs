@@ -61,6 +61,12 @@ pub fn malloc_setting(name: &str) -> Option<&'static MallocSetting> {
 
 impl MallocKind {
     pub const ALL: [MallocKind; 4] = [Self::Glibc, Self::Jemalloc, Self::Tcmalloc, Self::Mimalloc];
+    /// Where the loader splits `LD_PRELOAD` (ld.so(8)): no library with one of these characters in its path can be preloaded.
+    pub const PRELOAD_SEPARATORS: [char; 2] = [' ', ':'];
+    /// The words with which the record of a server's start names the libraries that were preloaded for its malloc. After them stand the libraries as
+    /// in `LD_PRELOAD`, or [`Self::NOTHING`].
+    pub const PRELOADED: &'static str = "preloaded for it: ";
+    pub const NOTHING: &'static str = "nothing";
 
     pub fn name(self) -> &'static str {
         match self {
@@ -103,6 +109,31 @@ impl MallocKind {
         }
     }
 
+    /// The name by which a program loads this file, if it is one of [`Self::libraries`]: `libtcmalloc_minimal.so.4` of
+    /// `libtcmalloc_minimal.so.4.5.9`.
+    pub fn library_of(self, file: &str) -> Option<&'static str> {
+        let names = self.libraries();
+        let is_build_of = |name: &str| {
+            let is_versioned = !name.ends_with(".so");
+            is_versioned && file.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+        };
+        let found = names.iter().find(|name| file == **name).or_else(|| names.iter().find(|name| is_build_of(name)));
+        found.copied()
+    }
+
+    /// The packages of Debian and its derivatives that have the library of this name. One package is enough; its name depends on the release.
+    pub fn packages_of(library: &str) -> &'static [&'static str] {
+        match library {
+            "libjemalloc.so.1" => &["libjemalloc1"],
+            "libjemalloc.so.2" => &["libjemalloc2"],
+            "libtcmalloc_minimal.so.4" => &["libtcmalloc-minimal4", "libtcmalloc-minimal4t64"],
+            "libtcmalloc.so.4" => &["libgoogle-perftools4", "libgoogle-perftools4t64"],
+            "libmimalloc.so.2" | "libmimalloc.so.2.0" => &["libmimalloc2.0"],
+            "libmimalloc.so.3" => &["libmimalloc3"],
+            _ => &[],
+        }
+    }
+
     /// Whether MariaDB's variable `version_malloc_library` may have this value while the server uses this malloc. The server looks for functions of
     /// jemalloc and tcmalloc (mysys/my_malloc.c, sql/mysqld.cc), and says `system` for all other mallocs.
     pub fn fits_word(kind: Option<Self>, word: &str) -> bool {
@@ -133,6 +164,21 @@ mod tests {
         }
         assert_eq!(malloc_setting("jmalloc"), None);
         assert!(!is_malloc_variable("LD_PRELOAD"));
+    }
+
+    #[test]
+    fn a_file_is_loaded_by_its_name_and_comes_with_a_package() {
+        let of = MallocKind::library_of;
+        assert_eq!(of(MallocKind::Tcmalloc, "libtcmalloc_minimal.so.4.5.10"), Some("libtcmalloc_minimal.so.4"));
+        assert_eq!(of(MallocKind::Mimalloc, "libmimalloc.so.2"), Some("libmimalloc.so.2"), "and not the first one");
+        assert_eq!(of(MallocKind::Mimalloc, "libmimalloc.so.2.0"), Some("libmimalloc.so.2.0"), "as the file is named");
+        assert_eq!(of(MallocKind::Mimalloc, "libmimalloc.so.9"), None, "another version");
+        assert_eq!(of(MallocKind::Glibc, "libstdc++.so.6"), None);
+        for kind in MallocKind::ALL {
+            let known: Vec<&str> =
+                kind.libraries().iter().flat_map(|name| MallocKind::packages_of(name)).copied().collect();
+            assert!(kind.packages().iter().all(|package| known.contains(package)), "{kind:?}: {known:?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// Deeper calls are not shown.
-const MOST_DEPTH: usize = 256;
+pub(crate) const MOST_DEPTH: usize = 256;
 
 /// A function, called by the one above it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -29,12 +29,12 @@ impl Frame {
     }
 }
 
-/// The part of the name before the arguments. `operator()` and `(anonymous namespace)` keep their parentheses.
-pub(crate) fn base_name(function: &str) -> &str {
+/// The part of a function's name before its arguments. `operator()` and `(anonymous namespace)` keep their parentheses.
+pub fn base_name(function: &str) -> &str {
     let mut depth = 0_usize;
     for (at, character) in function.char_indices() {
         match character {
-            '<' => depth += 1,
+            '<' if !function.split_at(at).0.trim_end_matches('<').ends_with("operator") => depth += 1,
             '>' => depth = depth.saturating_sub(1),
             '(' if depth == 0 => {
                 let (before, behind) = function.split_at(at);
@@ -113,6 +113,7 @@ mod tests {
         assert_eq!(base_name("A::operator()(int)"), "A::operator()");
         assert_eq!(base_name("(anonymous namespace)::grow(int)"), "(anonymous namespace)::grow");
         assert_eq!(base_name("std::vector<void (*)(int)>::push_back(int)"), "std::vector<void (*)(int)>::push_back");
+        assert_eq!(base_name("operator<<(A&, std::vector<int> const&)"), "operator<<");
         assert_eq!(base_name("palloc"), "palloc");
     }
 }

@@ -2,7 +2,7 @@
 //! How much memory each function holds, and how much that grew from one tree to another.
 
 use crate::frame::{Frame, Label};
-use crate::subsystem;
+use crate::subsystem::Family;
 use crate::tree::{Tree, TreeNode};
 use crate::wrappers::is_wrapper;
 use serde::Serialize;
@@ -51,7 +51,7 @@ impl Holdings {
     pub fn of(tree: &Tree) -> Self {
         let mut holdings = Self { total_bytes: tree.nodes.first().map_or(0, |root| root.bytes), ..Self::default() };
         let mut found: BTreeMap<String, (Held, u64)> = BTreeMap::new();
-        let ends = ends(tree);
+        let (ends, family) = (ends(tree), Family::of(tree));
         // above this depth all callers only pass an allocation on; nodes below a charged node are its path
         let mut charged_at: Option<usize> = None;
         for (place, node) in tree.nodes.iter().enumerate() {
@@ -69,7 +69,7 @@ impl Holdings {
                 }
                 Label::Frame(frame) => {
                     charged_at = Some(node.depth);
-                    charge(&mut found, frame, node, &largest_path(tree, &ends, place));
+                    charge(&mut found, family, (frame, node), &largest_path(tree, &ends, place));
                 }
             }
         }
@@ -114,8 +114,13 @@ fn callers<'a>(tree: &'a Tree, ends: &'a [usize], place: usize) -> impl Iterator
     siblings.filter_map(|it| Some((it, tree.nodes.get(it)?)))
 }
 
-fn charge(found: &mut BTreeMap<String, (Held, u64)>, frame: &Frame, node: &TreeNode, path: &[&Frame]) {
-    let part = || path.iter().find_map(|it| subsystem::of(it.name()));
+fn charge(
+    found: &mut BTreeMap<String, (Held, u64)>,
+    family: Family,
+    (frame, node): (&Frame, &TreeNode),
+    path: &[&Frame],
+) {
+    let part = || path.iter().find_map(|it| family.part(it.name()));
     let written = || path.iter().map(|it| written(it)).collect();
     let (held, largest) = found
         .entry(frame.function.clone())

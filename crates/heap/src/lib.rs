@@ -39,7 +39,7 @@ mod wrappers;
 pub use addresses::{Mapping, NoSymbols, Symbols};
 pub use damage::{Damage, Error};
 pub use format::Format;
-pub use frame::{Frame, Label};
+pub use frame::{Frame, Label, base_name};
 pub use growth::{Growth, Held, Holdings, changed, growth};
 pub use heaptrack::at_times;
 pub use lines::MOST_BYTES;

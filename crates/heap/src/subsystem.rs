@@ -1,12 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The part of a server that a function belongs to, by the function's name.
 
+use crate::frame::Label;
+use crate::tree::{Tree, TreeNode};
+
 /// Parts of a server, and how the names of their functions begin. The first part that fits is taken.
-const BEGINNINGS: [(&str, &str); 14] = [
+type Parts = &'static [(&'static str, &'static str)];
+
+/// Each family of servers has a table of its own, because functions of different servers have the same names: `hash_create` makes a hash table of InnoDB,
+/// and in PostgreSQL one of any part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// MySQL, MariaDB and Percona Server; also for programs that are none of these servers.
+    Mysql,
+    Postgresql,
+}
+
+/// Functions that PostgreSQL alone has, and that are on many paths of its processes.
+const OF_POSTGRESQL: [&str; 3] = ["PostmasterMain", "PostgresMain", "AllocSetContextCreateInternal"];
+
+const MYSQL: Parts = &[
     (
         "replication",
         "Log_event Rows_log_event Query_log_event Relay_log rpl_ Rpl_ handle_slave Binlog_ MYSQL_BIN_LOG Master_info Gtid_  \
-         binlog_ ReplicationSlot WalSnd logicalrep_ ReorderBuffer",
+         binlog_",
     ),
     (
         "InnoDB",
@@ -29,20 +46,16 @@ const BEGINNINGS: [(&str, &str); 14] = [
     (
         "optimizer and execution",
         "JOIN Item make_join create_tmp_table Unique filesort Sort_param SEL_ SQL_SELECT QUICK_ Explain_ SELECT_LEX st_select_lex  \
-         opt_ Filesort ExecInit Exec tuplesort_ tuplestore_ hash_ create_plan planner standard_planner query_planner build_",
+         opt_ Filesort hash_ build_",
     ),
     ("stored routines", "sp_"),
-    ("parser", "MYSQLparse Lex_ lex_ LEX:: raw_parser base_yyparse parse_analyze transform pg_parse_query"),
-    (
-        "tables and dictionary",
-        "open_table TABLE_SHARE alloc_table_share TDC_ tdc_ tc_ Table_cache dd:: Field_ TABLE:: RelationBuildDesc RelationCache  \
-         RelCache SearchCatCache CatalogCache InitCatCache load_relcache",
-    ),
+    ("parser", "MYSQLparse Lex_ lex_ LEX::"),
+    ("tables and dictionary", "open_table TABLE_SHARE alloc_table_share TDC_ tdc_ tc_ Table_cache dd:: Field_ TABLE::"),
     ("accounts and plug-ins", "acl_ plugin_ Sys_var sys_var mysql_rm servers_ grant_ udf_"),
     (
         "connections and threads",
         "THD:: thd_ create_background_thd Connection_handler handle_one_connection handle_connection create_thread my_net_ net_ vio_ Protocol  \
-         connection_ thread_ tp_ lf_pinbox_get_pins pthread_create allocate_dtv _dl_allocate_tls PostmasterMain BackendStartup InitProcess pq_",
+         connection_ thread_ tp_ lf_pinbox_get_pins pthread_create allocate_dtv _dl_allocate_tls",
     ),
     (
         "character sets",
@@ -55,10 +68,44 @@ const BEGINNINGS: [(&str, &str); 14] = [
     ),
 ];
 
-/// `name`: without arguments. `None`: the name tells no part.
-pub(crate) fn of(name: &str) -> Option<&'static str> {
-    let fits = |beginning: &str| name.starts_with(beginning);
-    BEGINNINGS.iter().find(|(_, beginnings)| beginnings.split_whitespace().any(fits)).map(|(part, _)| *part)
+/// `hash_create` and `hash_search` are in no part: their callers tell whose hash table it is.
+const POSTGRESQL: Parts = &[
+    ("replication", "ReplicationSlot WalSnd logicalrep_ ReorderBuffer"),
+    (
+        "optimizer and execution",
+        "ExecInit Exec tuplesort_ tuplestore_ hash_agg_ create_plan planner standard_planner query_planner build_",
+    ),
+    ("parser", "raw_parser base_yyparse parse_analyze transform pg_parse_query"),
+    (
+        "tables and dictionary",
+        "RelationBuildDesc RelationCache RelCache SearchCatCache CatalogCache InitCatCache load_relcache lookup_type_cache",
+    ),
+    (
+        "connections and threads",
+        "PostmasterMain BackendStartup InitProcess pq_ pthread_create allocate_dtv _dl_allocate_tls",
+    ),
+    ("start of the program", "_dl_ dl_ call_init OPENSSL_ CRYPTO_ OSSL_ __internal_atexit"),
+];
+
+impl Family {
+    /// Of the program whose heap this is.
+    pub(crate) fn of(tree: &Tree) -> Self {
+        let is_mark = |node: &TreeNode| match &node.label {
+            Label::Frame(frame) => OF_POSTGRESQL.contains(&frame.function.as_str()),
+            Label::Hidden { .. } | Label::Root(_) => false,
+        };
+        if tree.nodes.iter().any(is_mark) { Self::Postgresql } else { Self::Mysql }
+    }
+
+    /// The part of the server that a function belongs to. `name`: without arguments. `None`: the name tells no part.
+    pub(crate) fn part(self, name: &str) -> Option<&'static str> {
+        let parts = match self {
+            Self::Mysql => MYSQL,
+            Self::Postgresql => POSTGRESQL,
+        };
+        let fits = |beginning: &str| name.starts_with(beginning);
+        parts.iter().find(|(_, beginnings)| beginnings.split_whitespace().any(fits)).map(|(part, _)| *part)
+    }
 }
 
 #[cfg(test)]
@@ -67,6 +114,7 @@ mod tests {
 
     #[test]
     fn a_name_tells_its_part() {
+        let of = |name: &str| Family::Mysql.part(name);
         assert_eq!(of("buf_pool_t::create"), Some("InnoDB"));
         assert_eq!(of("Log_event::read_log_event"), Some("replication"));
         assert_eq!(of("ha_initialize_handlerton"), Some("start of a storage engine"));
@@ -77,5 +125,14 @@ mod tests {
         );
         assert_eq!(of("sp_create_assignment_lex"), Some("stored routines"));
         assert_eq!([of("main"), of("???")], [None, None], "every path begins with main");
+    }
+
+    #[test]
+    fn the_same_name_in_another_server_is_another_part() {
+        let of = |name: &str| [Family::Mysql, Family::Postgresql].map(|family| family.part(name));
+        assert_eq!(of("hash_create"), [Some("InnoDB"), None], "its caller tells it");
+        assert_eq!(of("heap_create"), [Some("key cache and Aria"), None]);
+        assert_eq!(of("ExecInitHashJoin"), [None, Some("optimizer and execution")]);
+        assert_eq!(of("ReorderBufferAllocate"), [None, Some("replication")]);
     }
 }

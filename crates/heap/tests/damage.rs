@@ -4,6 +4,7 @@
 
 use heap::{Error, Holdings, Label, NoSymbols, Outline, Tree, growth, ms_print};
 use proptest::prelude::*;
+use std::io::Read;
 
 const HEADER: &str = "desc: --time-unit=B\ncmd: ./program\ntime_unit: B\n";
 
@@ -74,6 +75,25 @@ fn a_name_with_a_number_sign_is_whole() {
     assert_eq!(holdings.functions[0].function, "grow(char const*, int#1)");
 }
 
+/// `hash_create` is a function of both servers.
+#[test]
+fn memory_of_postgresql_is_not_innodbs() {
+    let tree = |callers: [&str; 2]| {
+        format!(
+            "n1: 900 (heap allocation functions) malloc\n n1: 900 0x1: hash_create (dynahash.c:1)\n  n1: 900 0x2: {} (a.c:1)\n   n0: 900 0x3: {} (b.c:1)\n",
+            callers[0], callers[1]
+        )
+    };
+    let part = |callers| {
+        let text = format!("{HEADER}{}", snapshot(0, 900, &tree(callers)));
+        let held = Holdings::of(&trees(text.as_bytes(), &[0]).unwrap()[0]);
+        (held.functions[0].function.clone(), held.functions[0].subsystem)
+    };
+    let of_caches = part(["RelationCacheInitialize", "PostmasterMain"]);
+    assert_eq!(of_caches, ("hash_create".to_owned(), Some("tables and dictionary")));
+    assert_eq!(part(["btr_search_sys_create", "main"]).1, Some("InnoDB"));
+}
+
 #[test]
 fn numbers_that_are_too_large_are_damage() {
     for (from, to) in
@@ -100,6 +120,28 @@ fn a_tree_of_a_hundred_thousand_callers_is_read() {
     assert_eq!((outline.snapshots.len(), outline.damage), (1, None));
     let holdings = Holdings::of(&trees(text.as_bytes(), &[0]).unwrap()[0]);
     assert_eq!(holdings.functions[0].function, "f1");
+}
+
+/// A small packed file may have any number of nodes.
+struct Endless(usize);
+
+impl Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        for byte in &mut *buffer {
+            *byte = b"n1:1\n"[self.0 % 5];
+            self.0 += 1;
+        }
+        Ok(buffer.len())
+    }
+}
+
+#[test]
+fn a_tree_without_an_end_is_damage() {
+    let begin = format!("{HEADER}{}{}", snapshot(0, 7, TREE), snapshot(1, 5, "n1:1\n"));
+    let outline = Outline::read(begin.as_bytes().chain(Endless(0))).unwrap();
+    let damage = outline.damage.unwrap();
+    assert!(damage.what.contains("more than 512 MiB of memory"), "{damage}");
+    assert_eq!(outline.snapshots.len(), 1, "the one before it");
 }
 
 #[test]

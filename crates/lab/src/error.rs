@@ -190,6 +190,7 @@ impl Error {
             Self::Room { remedy, .. } => {
                 (Kind::Missing, vec![format!("fewer connections; or raise the limit: {remedy}")])
             }
+            Self::Asked { source: asked::Error::Split { .. } } => (Kind::Missing, Vec::new()),
             Self::NoServer | Self::NotPrepared | Self::LauncherKilled => (Kind::Failed, Vec::new()),
             Self::Databases { names } => {
                 let first = names.first().map_or("", String::as_str);

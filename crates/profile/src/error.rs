@@ -52,6 +52,9 @@ pub enum Error {
     NoProfiling { library: PathBuf },
     #[error("{with} does not follow the processes that PostgreSQL forks, and these processes run its statements")]
     OneProcess { with: &'static str },
+    /// A path that another program would read as several.
+    #[error("{}: {reader} splits this path at '{at}', and {lost}", path.display())]
+    Split { path: PathBuf, reader: &'static str, at: char, lost: &'static str, cure: &'static str },
     #[error("start the server with the profiler's library")]
     Library(#[source] Cause),
     #[error("ask the malloc in the server")]

@@ -28,6 +28,12 @@ pub enum Tools {
     Malloc { kind: MallocKind, library: PathBuf },
 }
 
+const HOME: &str = "set WRINGER_HOME to a folder without this character in its path, and use a sandbox there";
+const CACHE: &str = "set WRINGER_CACHE to a folder without this character in its path";
+const LIBRARY: &str =
+    "copy the library to a folder without this character in its path; LD_LIBRARY_PATH=FOLDER names it";
+const HEAPTRACK: &str = "install heaptrack in a folder without this character in its path";
+
 const TCMALLOC: &str = "libtcmalloc.so.4";
 const JEMALLOC: &str = "libjemalloc.so.2";
 
@@ -89,6 +95,50 @@ impl With {
     }
 }
 
+impl Tools {
+    /// Checks the paths that the server, or what is asked in it, gets in a list of words. To be called before anything is started. `sandbox`: the folder of
+    /// the sandbox; `cache`: Wringer's.
+    ///
+    /// # Errors
+    /// [`Error::Split`].
+    pub fn check_paths(&self, sandbox: &Path, cache: &Path) -> Result<(), Error> {
+        match self {
+            // massif/ms_main.c, `handle_gdb_monitor_command`
+            Self::Massif { .. } => {
+                let lost = "no snapshot could be taken";
+                whole(sandbox, &[' '], "Massif's command for a snapshot", (lost, HOME))
+            }
+            Self::Heaptrack { library, .. } => loaded(library, HEAPTRACK),
+            Self::Malloc { kind, library } => {
+                loaded(library, LIBRARY)?;
+                loaded(cache, CACHE)?;
+                let lost = "no profile would be written to it";
+                match kind {
+                    MallocKind::Jemalloc => whole(sandbox, &[','], "jemalloc's MALLOC_CONF", (lost, HOME)),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+fn loaded(path: &Path, cure: &'static str) -> Result<(), Error> {
+    let lost = "no library could be loaded from it";
+    whole(path, &MallocKind::PRELOAD_SEPARATORS, "LD_PRELOAD", (lost, cure))
+}
+
+fn whole(
+    path: &Path,
+    separators: &[char],
+    reader: &'static str,
+    (lost, cure): (&'static str, &'static str),
+) -> Result<(), Error> {
+    match path.to_string_lossy().chars().find(|it| separators.contains(it)) {
+        Some(at) => Err(Error::Split { path: path.to_owned(), reader, at, lost, cure }),
+        None => Ok(()),
+    }
+}
+
 /// The place where `heaptrack` itself looks for its library and its interpreter: beside the folder of its program.
 fn heaptrack() -> Result<Tools, Error> {
     let lacks = Error::NoTool { program: "heaptrack", package: "heaptrack" };
@@ -111,4 +161,34 @@ fn has_profiling(library: &Path) -> bool {
     command.env("LD_PRELOAD", library).env("MALLOC_CONF", "stats_print:true");
     let output = command.stdin(Stdio::null()).stdout(Stdio::null()).output();
     output.is_ok_and(|it| String::from_utf8_lossy(&it.stderr).contains("config.prof: true"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_would_be_read_as_several_is_refused() {
+        let (sandbox, cache) = (Path::new("/home/a b/sandboxes/pears"), Path::new("/home/a:b/cache"));
+        let plain = Path::new("/home/a");
+        let massif = Tools::Massif { vgdb: "/usr/bin/vgdb".into() };
+        let malloc = |kind| Tools::Malloc { kind, library: "/lib/libx.so".into() };
+        let said = |tools: &Tools, sandbox, cache| tools.check_paths(sandbox, cache).map_err(|error| error.to_string());
+        assert_eq!(
+            said(&massif, sandbox, plain).unwrap_err(),
+            "/home/a b/sandboxes/pears: Massif's command for a snapshot splits this path at ' ', and no snapshot could be taken"
+        );
+        assert_eq!(said(&massif, plain, cache), Ok(()), "nothing is preloaded");
+        let tcmalloc = said(&malloc(MallocKind::Tcmalloc), sandbox, cache).unwrap_err();
+        assert_eq!(
+            tcmalloc,
+            "/home/a:b/cache: LD_PRELOAD splits this path at ':', and no library could be loaded from it"
+        );
+        assert_eq!(said(&malloc(MallocKind::Tcmalloc), sandbox, plain), Ok(()));
+        let jemalloc = malloc(MallocKind::Jemalloc);
+        assert!(said(&jemalloc, Path::new("/home/a,b"), plain).unwrap_err().contains("MALLOC_CONF splits"));
+        assert_eq!(said(&jemalloc, sandbox, plain), Ok(()));
+        let heaptrack = Tools::Heaptrack { library: "/opt/a b/x.so".into(), interpreter: "/x".into() };
+        assert!(said(&heaptrack, plain, plain).unwrap_err().starts_with("/opt/a b/x.so: LD_PRELOAD"));
+    }
 }

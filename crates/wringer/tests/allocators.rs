@@ -6,7 +6,7 @@
 mod room;
 
 use serde_json::Value;
-use testkit::Lab;
+use testkit::{Lab, Ran};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
@@ -42,6 +42,7 @@ fn a_burst_tells_mallocs_apart_and_a_second_call_runs_nothing() {
         let it = cell(malloc);
         assert!(it["serving"].as_str().unwrap().starts_with("glibc 2."), "{it:#}");
         assert!(it["as_asked"] == true && it["state"] == "done" && it["block"] == 1, "{it:#}");
+        assert_eq!(it["preloaded"], Value::Array(Vec::new()), "it has glibc by itself: {it:#}");
         let loads = it["loads"].as_array().unwrap();
         let names: Vec<&str> = loads.iter().map(|load| load["arm"].as_str().unwrap()).collect();
         assert_eq!(names, ["oltp_read_only x2", "oltp_point_select x2"]);
@@ -79,5 +80,7 @@ fn what_cannot_be_meant_is_refused_before_anything_starts() {
     run(&["--malloc", "glibc", "--cpus", "4096"]).expect_code(3).expect_said(&["the load needs one of its own"]);
     run(&["--malloc", "mine=/no/such/library.so"]).expect_code(3).expect_said(&["/no/such/library.so"]);
     run(&["--malloc", "glibc", "--threads", "9000"]).expect_code(2).expect_said(&["4096"]);
+    let mut command = lab.command(["allocators", file, "--to", "out", "--malloc", "glibc"]);
+    Ran::of(command.env("WRINGER_CACHE", lab.home().join("a b"))).expect_code(3).expect_said(&["/a b: no library"]);
     assert!(!lab.home().join("sandboxes").exists(), "something was made");
 }

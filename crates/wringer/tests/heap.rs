@@ -126,6 +126,20 @@ fn the_function_that_grew_is_first() {
     assert_eq!(judged("Log_event::read_log_event<40000"), Some(1));
     assert_eq!(judged("growth<1K"), Some(1));
     assert_eq!(judged("growth"), Some(2));
+    // whatever is written
+    for output in ["ms_print", "folded", "json"] {
+        let words = ["heap", "show", &file, "-o", output, "--assert", "Log_event::read_log_event<40000"];
+        let ran = Command::new(WRINGER).args(words).output().unwrap();
+        assert!(ran.status.code() == Some(1) && !ran.stdout.is_empty(), "{output}: {:?}", ran.status);
+    }
+    // one moment tells no growth
+    let words = ["heap", "show", &file, "--from", &number, "--to", &number, "--assert", "growth<1M"];
+    let ran = Command::new(WRINGER).args(words).output().unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(ran.status.code() == Some(3) && said.contains("one moment"), "{said}");
+    let typed = Command::new(WRINGER).args(["heap", "show", &file, "--assert", "no_such<1M"]).output().unwrap();
+    let said = String::from_utf8(typed.stderr).unwrap();
+    assert!(typed.status.code() == Some(0) && said.contains("no_such<1M: no function"), "{said}");
     let half = folder.path().join("half");
     let whole = fs::read(&file).unwrap();
     fs::write(&half, &whole[..whole.len() / 2]).unwrap();

@@ -45,6 +45,20 @@ fn pipes(folder: &Path) -> Vec<PathBuf> {
     entries.map(|it| it.path()).filter(|it| it.file_name().unwrap().to_string_lossy().starts_with("vgdb-")).collect()
 }
 
+/// Massif's command for a snapshot ends at a blank: it is told before anything is started.
+#[test]
+fn a_home_with_a_blank_in_its_path_is_refused() {
+    if lacks_valgrind() {
+        testkit::skip!("needs valgrind");
+    }
+    let lab = Lab::new(WRINGER);
+    let (file, home) = (lab.write("small.toml", &testkit::small_experiment("1s", "")), lab.home().join("a b"));
+    let mut command = lab.command(["memory", "profile", file.to_str().unwrap()]);
+    let said = ["/a b/sandboxes/profile-", "splits this path at ' '", "WRINGER_HOME"];
+    Ran::of(command.env("WRINGER_HOME", &home)).expect_code(3).expect_said(&said);
+    assert!(!home.exists(), "something was made");
+}
+
 /// The function that malloc'ed for a join buffer has a name, and the sandbox may go.
 #[test]
 fn mariadb_has_named_functions_and_files_that_outlive_it() {

@@ -2,8 +2,11 @@
 //! From lines to snapshots and nodes.
 
 use super::{Event, Header, Kind, Node, Snapshot, TimeUnit};
+use crate::budget::Budget;
 use crate::damage::Error;
+use crate::frame::Frame;
 use crate::lines::Lines;
+use crate::tree::TreeNode;
 use std::io::Read;
 
 /// Which text a `#` makes a remark.
@@ -15,7 +18,11 @@ pub enum Remarks {
     Anywhere,
 }
 
-/// Reads one file from its beginning.
+/// What a node takes beside its label, in a tree and on the way from the root to it: lists that grow have up to twice the places that they need, and
+/// malloc needs 16 bytes for a block.
+const NODE_BYTES: usize = 2 * (size_of::<TreeNode>() + size_of::<u64>()) + size_of::<Frame>() + 4 * 16;
+
+/// Reads one file from its beginning. What the file makes a caller keep is counted here, so that each pass over the file ends at the same place.
 pub struct Reader<R> {
     lines: Lines<R>,
     remarks: Remarks,
@@ -26,6 +33,10 @@ pub struct Reader<R> {
     length: usize,
     /// For each node on the path from the root: how many of its children have not been read yet.
     awaited: Vec<u64>,
+    /// For the header and the snapshots.
+    for_all: Budget,
+    /// For the tree of the last snapshot.
+    for_tree: Budget,
 }
 
 impl<R: Read> Reader<R> {
@@ -36,10 +47,20 @@ impl<R: Read> Reader<R> {
     pub fn new(input: R, remarks: Remarks) -> Result<Self, Error> {
         let header = Header::default();
         let lines = Lines::new(input);
-        let mut reader = Self { lines, remarks, header, is_in_seconds: false, length: 0, awaited: Vec::new() };
+        let mut reader = Self {
+            lines,
+            remarks,
+            header,
+            is_in_seconds: false,
+            length: 0,
+            awaited: Vec::new(),
+            for_all: Budget::default(),
+            for_tree: Budget::default(),
+        };
         while reader.must_advance("desc: or cmd:")? {
             let Some(arguments) = reader.text().strip_prefix(b"desc:") else { break };
             let arguments = arguments.to_vec();
+            reader.keep(2 * size_of::<Vec<u8>>() + arguments.len())?;
             reader.header.arguments.push(arguments);
         }
         if reader.text().starts_with(b"snapshot=") {
@@ -103,10 +124,16 @@ impl<R: Read> Reader<R> {
         if snapshot.total_bytes().is_none() {
             return Err(self.lines.damage("the sizes of the snapshot have no sum in 64 bits").into());
         }
+        self.keep(2 * size_of::<Snapshot>())?;
         if kind != Kind::Normal {
             self.awaited.push(1);
+            self.for_tree = Budget::default();
         }
         Ok(snapshot)
+    }
+
+    fn keep(&mut self, bytes: usize) -> Result<(), Error> {
+        self.for_all.take(bytes).map_err(|what| self.lines.damage(what).into())
     }
 
     fn node(&mut self) -> Result<Event<'_>, Error> {
@@ -115,6 +142,8 @@ impl<R: Read> Reader<R> {
         let Some((children, bytes, at)) = node_of(self.text()) else {
             return Err(self.lines.damage("no node of a tree, such as `n1: 1024 LABEL`").into());
         };
+        let label_bytes = self.text().len().saturating_sub(at);
+        self.for_tree.take(NODE_BYTES + label_bytes).map_err(|what| self.lines.damage(what))?;
         if let Some(awaited) = self.awaited.last_mut() {
             *awaited -= 1;
         }
@@ -188,4 +217,36 @@ fn leading_number(text: &[u8]) -> Option<(u64, usize)> {
         .take(digits)
         .try_fold(0_u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))?;
     (digits > 0).then_some((number, digits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::MOST_MEMORY;
+
+    const FILE: &str = "desc: a\ncmd: b\ntime_unit: B\n#-\nsnapshot=0\n#-\ntime=0\nmem_heap_B=8\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=detailed\n\
+                        n1: 8 (heap allocation functions) malloc\n n0: 8 0x5: f (a.c:1)\n";
+
+    fn reader() -> Reader<&'static [u8]> {
+        Reader::new(FILE.as_bytes(), Remarks::Lines).unwrap()
+    }
+
+    fn said(event: Result<Option<Event<'_>>, Error>) -> String {
+        event.map_or_else(|error| error.to_string(), |event| format!("{event:?}"))
+    }
+
+    #[test]
+    fn what_a_caller_keeps_is_counted() {
+        let mut short = reader();
+        short.for_all.take(MOST_MEMORY - 60).unwrap();
+        assert!(said(short.next_event()).contains("more than 512 MiB"), "a snapshot, and the header before it");
+        let mut short = reader();
+        assert!(said(short.next_event()).starts_with("Some(Snapshot"));
+        short.for_tree.take(MOST_MEMORY - 2 * NODE_BYTES).unwrap();
+        assert!(said(short.next_event()).starts_with("Some(Node"));
+        assert!(said(short.next_event()).contains("line 13 ("), "the second node");
+        assert!(short.is_in_tree());
+        let mut enough = reader();
+        assert!((0..3).all(|_| enough.next_event().is_ok_and(|it| it.is_some())));
+    }
 }

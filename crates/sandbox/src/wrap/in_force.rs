@@ -47,6 +47,7 @@ fn of_malloc(asked: &MallocStart, sandbox: &Sandbox, pid: u32) -> Got {
     if !serving.idle.is_empty() {
         told.push(format!("{} is mapped as well and serves nothing", serving.idle.join(", ")));
     }
+    told.push(asked.preloaded());
     Got {
         what: "malloc",
         asked: asked.described(),

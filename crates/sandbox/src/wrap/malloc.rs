@@ -9,7 +9,7 @@ use host::places::Places;
 use host::{files, tool};
 use malloc::{Elf, Serving};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -36,8 +36,6 @@ pub struct MallocStart {
     environment: Vec<(String, String)>,
 }
 
-/// The loader splits its lists at these characters (ld.so(8)).
-const SEPARATORS: [char; 2] = [' ', ':'];
 const C_LIBRARY: &str = "libc.so.6";
 const CXX_LIBRARY: &str = "libstdc++.so.6";
 
@@ -150,19 +148,22 @@ impl Malloc {
 impl MallocStart {
     /// The variables without those that other libraries need: [`super::joined`] joins both.
     pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
-        let list = |paths: &[PathBuf]| {
-            let paths: Vec<OsString> = paths.iter().map(|path| path.clone().into_os_string()).collect();
-            paths.join(std::ffi::OsStr::new(":"))
-        };
         let mut variables: Vec<(OsString, OsString)> = Vec::new();
         if !self.preload.is_empty() {
-            variables.push(("LD_PRELOAD".into(), list(&self.preload)));
+            variables.push(("LD_PRELOAD".into(), listed(&self.preload)));
         }
         if !self.folders.is_empty() {
-            variables.push(("LD_LIBRARY_PATH".into(), list(&self.folders)));
+            variables.push(("LD_LIBRARY_PATH".into(), listed(&self.folders)));
         }
         variables.extend(self.environment.iter().map(|(name, value)| (name.into(), value.into())));
         variables
+    }
+
+    /// The libraries that are preloaded for this malloc, in the words of a record: [`MallocKind::PRELOADED`].
+    pub(super) fn preloaded(&self) -> String {
+        let list = listed(&self.preload);
+        let list = if list.is_empty() { OsStr::new(MallocKind::NOTHING) } else { &list };
+        format!("{}{}", MallocKind::PRELOADED, list.display())
     }
 
     /// The name that was asked for, and the file for it.
@@ -195,6 +196,12 @@ impl MallocStart {
             None => Ok(()),
         }
     }
+}
+
+/// As the loader reads lists of libraries and of folders.
+fn listed(paths: &[PathBuf]) -> OsString {
+    let paths: Vec<&OsStr> = paths.iter().map(|path| path.as_os_str()).collect();
+    paths.join(OsStr::new(":"))
 }
 
 impl FromStr for Malloc {
@@ -236,9 +243,16 @@ pub fn library_of_machine(name: &str) -> Option<PathBuf> {
 }
 
 fn named(name: &str, cached: &[PathBuf]) -> Option<PathBuf> {
-    let paths = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let first = std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file());
-    first.or_else(|| cached.iter().find(|path| path.file_name().is_some_and(|file| file == name)).cloned())
+    let folders = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let cached = || cached.iter().find(|path| path.file_name().is_some_and(|file| file == name)).cloned();
+    in_list(name, &folders).or_else(cached)
+}
+
+/// The library in a list of folders such as `LD_LIBRARY_PATH`. Only absolute folders count: an empty entry stands for the folder in which Wringer was
+/// started, and anybody may have put a library there.
+fn in_list(name: &str, folders: &OsStr) -> Option<PathBuf> {
+    let absolute = std::env::split_paths(folders).filter(|folder| folder.is_absolute());
+    absolute.map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 fn in_folders(name: &str, installation: &Installation) -> Option<PathBuf> {
@@ -265,7 +279,7 @@ fn linked(installation: &Installation) -> Option<Elf> {
 /// The library's own description, if the server can be started with it.
 fn fitting(library: &Path, installation: &Installation) -> Result<Elf, Error> {
     let shown = library.display();
-    if library.to_string_lossy().contains(SEPARATORS) {
+    if library.to_string_lossy().contains(MallocKind::PRELOAD_SEPARATORS) {
         let what = format!("--malloc: {shown}: the loader splits its list of libraries at ' ' and ':'");
         return Err(unwrappable(what, Some("copy it to a path without them".into())));
     }
@@ -319,6 +333,24 @@ mod tests {
                     \tlibjemalloc.so.2 (libc6,x86-64) => /lib/x86_64-linux-gnu/libjemalloc.so.2\n";
         let expected = ["/lib/x86_64-linux-gnu/libjemalloc.so.2", "/lib32/libjemalloc.so.2"];
         assert_eq!(parse_cache(text), expected.map(PathBuf::from));
+    }
+
+    /// Tests run in the folder of their crate.
+    #[test]
+    fn a_library_of_the_current_folder_is_not_taken() {
+        let of = |folders: &str| in_list("Cargo.toml", OsStr::new(folders));
+        assert_eq!([of(""), of("."), of(":/nowhere"), of("../sandbox")], [None, None, None, None]);
+        let own = env!("CARGO_MANIFEST_DIR");
+        assert_eq!(of(&format!(":{own}")), Some(Path::new(own).join("Cargo.toml")));
+    }
+
+    #[test]
+    fn a_record_has_what_is_preloaded() {
+        let glibc: Malloc = "glibc-trim".parse().unwrap();
+        let plain = glibc.without_library(Some(MallocKind::Glibc));
+        assert_eq!(plain.preloaded(), "preloaded for it: nothing");
+        let before_another = MallocStart { preload: vec![C_LIBRARY.into(), CXX_LIBRARY.into()], ..plain };
+        assert_eq!(before_another.preloaded(), "preloaded for it: libc.so.6:libstdc++.so.6");
     }
 
     #[test]

@@ -13,8 +13,8 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal::{self, Output};
 use ::allocators::{BURST, Cell, Comparison, Recommendation, SHORTEST_BURST, Study, comparisons, lines, recommend};
-use capability::MALLOCS;
-use experiment::Experiment;
+use capability::{MALLOCS, MallocKind};
+use experiment::{Experiment, Flavour};
 use host::places::Places;
 use matrix::Matrix;
 use serde_json::json;
@@ -101,9 +101,10 @@ pub fn main(args: Args) -> Outcome {
     let (file, text, experiment) = asked_of(args.file.as_deref())?;
     let study = study(&args)?;
     lab::refuse_connections(experiment.server.flavour, study.connections())?;
+    let places = Places::from_environment();
+    refuse_cache(experiment.server.flavour, &places)?;
     let made = study.matrix(&text, &experiment);
     let matrix = Matrix::parse(&made).map_err(|problems| refused(&file, &made, &problems))?;
-    let places = Places::from_environment();
     let cells = cells::of(&file, &matrix, &places)?;
     if cells.iter().any(lab::Cell::changes_host) {
         ask_consent(&places, args.yes)?;
@@ -148,6 +149,21 @@ pub fn main(args: Args) -> Outcome {
             Err(failure.hint("the same command goes on from here"))
         }
     }
+}
+
+/// # Errors
+/// Exit code 3: the library that asks a server's malloc is in the cache, and cannot be preloaded from there.
+fn refuse_cache(flavour: Flavour, places: &Places) -> Outcome {
+    let cache = places.cache.display();
+    // nobody asks PostgreSQL's malloc: each of its processes has its own
+    if flavour == Flavour::Postgresql || !cache.to_string().contains(MallocKind::PRELOAD_SEPARATORS) {
+        return Ok(());
+    }
+    let what = format!(
+        "{cache}: no library in this folder can be put into a server: the loader splits LD_PRELOAD at ' ' and ':'"
+    );
+    Err(Failure::message(Exit::Missing, what)
+        .hint("set WRINGER_CACHE to a folder without these characters in its path"))
 }
 
 /// The named file, or the ready example: its path, by which problems are reported and the files that it names are found; its text; and the experiment
@@ -223,7 +239,7 @@ struct Found {
     cells: Vec<Cell>,
     compared: Vec<Comparison>,
     recommendation: Recommendation,
-    /// The lines that set the recommended malloc.
+    /// The lines that set the recommended malloc; none when nothing is to be changed.
     set_by: Vec<String>,
 }
 
@@ -234,7 +250,7 @@ impl Found {
         let compared = comparisons(&cells, &base);
         let cpus = args.cpus.iter().max().copied().unwrap_or_else(cpus::of_host);
         let recommendation = recommend(&cells, &compared, &base, cpus);
-        let set_by = if recommendation.take == "keep" { Vec::new() } else { lines(&recommendation.take) };
+        let set_by = lines(&recommendation, &base, &cells);
         Ok(Self { base, cells, compared, recommendation, set_by })
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Assertions on a profile: `growth<1M`, `Log_event::read_log_event<4M`.
 
-use heap::Growth;
+use heap::{Growth, base_name};
 use serde::Serialize;
 use std::str::FromStr;
 use units::Bytes;
@@ -32,38 +32,139 @@ impl FromStr for Assertion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Verdict {
     pub(super) assertion: String,
-    /// `None`: it is not known, because the profiler hides too many bytes below its threshold.
+    /// `None`: it cannot be told; `notes` has the reason.
     pub(super) holds: Option<bool>,
-    /// The measured bytes: for `growth`, the largest growth of all functions; for a function, the bytes that it holds at the end.
-    pub(super) bytes: i128,
-    pub(super) at_most_bytes: i128,
+    /// The measured bytes: for `growth`, the largest growth of all functions; for a function, the bytes that it holds at the end. `None`: there is one
+    /// moment, which tells no growth.
+    pub(super) bytes: Option<i128>,
+    /// The bounds of these bytes, whichever function holds what the profiler hides below its threshold.
+    pub(super) at_least_bytes: Option<i128>,
+    pub(super) at_most_bytes: Option<i128>,
     pub(super) function: Option<String>,
+    pub(super) notes: Vec<&'static str>,
 }
 
+pub(super) const ONE_MOMENT: &str = "there is one moment, and growth needs two";
+const HIDDEN: &str = "the profiler hides too many bytes below its threshold";
+const NO_FUNCTION: &str = "no function that holds memory has this name at either moment";
+
+/// Measured, at least, at most.
+type Bounds = (i128, i128, i128);
+
 impl Assertion {
-    pub(super) fn judge(&self, grown: &[Growth], hidden_bytes: u64) -> Verdict {
-        let limit = i128::from(self.limit.0);
-        let (bytes, at_most_bytes, function) = match &self.function {
-            None => match grown.first() {
-                Some(most) => (most.growth_bytes, most.high_bytes, Some(most.function.clone())),
-                None => (0, i128::from(hidden_bytes), None),
-            },
+    /// `hidden_bytes`: those of the end. `is_one_moment`: growth would be counted from a moment to itself.
+    pub(super) fn judge(&self, grown: &[Growth], hidden_bytes: u64, is_one_moment: bool) -> Verdict {
+        let (limit, hidden) = (i128::from(self.limit.0), i128::from(hidden_bytes));
+        let of_name = |it: &&Growth| self.function.as_ref().is_some_and(|name| is_named(name, &it.function));
+        let (bounds, function) = match &self.function {
+            None if is_one_moment => (None, None),
+            None => (Some(of_growth(grown, hidden)), grown.first().map(|most| most.function.clone())),
             Some(name) => {
-                let of_name = grown.iter().filter(|it| it.function == *name || base(&it.function) == name);
-                let bytes = of_name.map(|it| i128::from(it.after_bytes)).sum();
-                (bytes, bytes + i128::from(hidden_bytes), Some(name.clone()))
+                let bytes = grown.iter().filter(of_name).map(|it| i128::from(it.after_bytes)).sum();
+                (Some((bytes, bytes, bytes + hidden)), Some(name.clone()))
             }
         };
-        let holds = match () {
-            () if bytes >= limit => Some(false),
-            () if at_most_bytes < limit => Some(true),
+        let holds = bounds.and_then(|(_, at_least, at_most)| match () {
+            () if at_least >= limit => Some(false),
+            () if at_most < limit => Some(true),
             () => None,
-        };
-        Verdict { assertion: self.text.clone(), holds, bytes, at_most_bytes, function }
+        });
+        let mut notes = Vec::new();
+        notes.extend(bounds.is_none().then_some(ONE_MOMENT));
+        notes.extend((self.function.is_some() && !grown.iter().any(|it| of_name(&it))).then_some(NO_FUNCTION));
+        notes.extend((bounds.is_some() && holds.is_none()).then_some(HIDDEN));
+        Verdict {
+            assertion: self.text.clone(),
+            holds,
+            bytes: bounds.map(|(bytes, _, _)| bytes),
+            at_least_bytes: bounds.map(|(_, at_least, _)| at_least),
+            at_most_bytes: bounds.map(|(_, _, at_most)| at_most),
+            function,
+            notes,
+        }
     }
 }
 
-/// The function without its arguments.
-fn base(function: &str) -> &str {
-    function.split_once('(').map_or(function, |(name, _)| name)
+/// The largest growth of all functions. A function of which the profiler shows nothing may have grown by all that is hidden at the end.
+fn of_growth(grown: &[Growth], hidden: i128) -> Bounds {
+    let bytes = grown.first().map_or(0, |most| most.growth_bytes);
+    let at_least = grown.iter().map(|it| it.low_bytes).max().unwrap_or(0);
+    (bytes, at_least, bytes.max(0) + hidden)
+}
+
+/// Either name may lack the arguments.
+fn is_named(asked: &str, function: &str) -> bool {
+    asked == function || asked == base_name(function) || base_name(asked) == function
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grown(function: &str, before: u64, after: u64, [hidden_before, hidden_after]: [u64; 2]) -> Growth {
+        let growth_bytes = i128::from(after) - i128::from(before);
+        Growth {
+            function: function.into(),
+            path: Vec::new(),
+            subsystem: None,
+            growth_bytes,
+            low_bytes: growth_bytes - i128::from(hidden_before),
+            high_bytes: growth_bytes + i128::from(hidden_after),
+            before_bytes: before,
+            after_bytes: after,
+        }
+    }
+
+    fn judged(assertion: &str, grown: &[Growth], hidden: u64) -> Verdict {
+        assertion.parse::<Assertion>().unwrap().judge(grown, hidden, false)
+    }
+
+    #[test]
+    fn what_is_hidden_widens_both_bounds_of_growth() {
+        // f had 1 KiB, and perhaps all of the 4 KiB that were hidden before
+        let all = [grown("f", 1024, 4096, [4096, 0])];
+        let told = judged("growth<2K", &all, 0);
+        assert_eq!((told.holds, told.at_least_bytes, told.at_most_bytes), (None, Some(-1024), Some(3072)));
+        assert_eq!(told.notes, [HIDDEN]);
+        assert_eq!(judged("growth<4K", &all, 0).holds, Some(true));
+        let sure = [grown("f", 1024, 4096, [512, 0])];
+        assert_eq!(judged("growth<2K", &sure, 0).holds, Some(false));
+        // all functions shrank, and another one may have grown by what is hidden now
+        let shrunk = [grown("f", 8192, 0, [0, 4096])];
+        let told = judged("growth<1K", &shrunk, 4096);
+        assert_eq!((told.holds, told.at_most_bytes), (None, Some(4096)));
+        assert_eq!(judged("growth<8K", &shrunk, 4096).holds, Some(true));
+    }
+
+    #[test]
+    fn one_moment_tells_no_growth() {
+        let all = [grown("f", 4096, 4096, [0, 0])];
+        let judge = |text: &str| text.parse::<Assertion>().unwrap().judge(&all, 0, true);
+        let told = judge("growth<1M");
+        assert_eq!((told.holds, told.bytes, told.notes.as_slice()), (None, None, [ONE_MOMENT].as_slice()));
+        assert_eq!(judge("f<1M").holds, Some(true), "what a function holds needs one moment");
+    }
+
+    #[test]
+    fn names_with_and_without_arguments() {
+        let names = ["(anonymous namespace)::grow(int)", "A::operator()(int)", "sort(int, bool (*)(int))", "palloc"];
+        let all = names.map(|name| grown(name, 0, 4096, [0, 0]));
+        let asked = [
+            ("(anonymous namespace)::grow", 4096),
+            ("(anonymous namespace)::grow(int)", 4096),
+            ("A::operator()", 4096),
+            ("A::operator()(int)", 4096),
+            ("sort", 4096),
+            ("palloc(unsigned long)", 4096),
+            ("A::operator", 0),
+            ("grow", 0),
+        ];
+        for (name, bytes) in asked {
+            let told = judged(&format!("{name}<1M"), &all, 0);
+            assert_eq!((told.bytes, told.holds), (Some(bytes), Some(true)), "{name}");
+            let notes: &[&str] = if bytes == 0 { &[NO_FUNCTION] } else { &[] };
+            assert_eq!(told.notes, notes, "{name}");
+        }
+        assert_eq!(judged("grow<1K", &all, 2048).notes, [NO_FUNCTION, HIDDEN]);
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer heap show`: one profile.
 
-use super::assertion::{Assertion, Verdict};
+use super::assertion::{Assertion, ONE_MOMENT, Verdict};
 use super::profile::{Names, Profile, again, open, unreadable};
 use super::shown::shown;
 use super::text;
@@ -23,8 +23,8 @@ use std::path::PathBuf;
     wringer heap show heaptrack.mariadbd.4711.zst --top 5\n  \
     wringer heap show /tmp/profile.*.heap --binaries /copies/of/the/server\n  \
     wringer heap show massif.out.4711 -o ms_print --threshold 0.5 --x 100 --y 30\n\n\
-    Exit codes: 1 if an assertion does not hold; 3 if the file is not a profile, or hides too much to\n  \
-    tell whether an assertion holds.")]
+    Exit codes: 1 if an assertion does not hold; 3 if the file is not a profile, or if it cannot be told\n  \
+    whether an assertion holds: the profile hides too much, or has one moment and so no growth.")]
 pub struct Args {
     /// The profile; several files of one moment each (gperftools, jemalloc) make one profile
     #[arg(value_name = "FILE", required = true)]
@@ -72,21 +72,29 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn main(args: &Args) -> Outcome {
-    if args.output == Format::MsPrint {
-        return print_as_valgrind(args);
+    let is_printed = match args.output {
+        Format::MsPrint => print_as_valgrind(args).map(|()| true)?,
+        Format::Folded => print_folded(args).map(|()| true)?,
+        Format::Text | Format::Json => false,
+    };
+    if is_printed && args.assertions.is_empty() {
+        return Ok(());
     }
     let mut profile = Profile::open_all(&args.files, &args.names)?;
-    if args.output == Format::Folded {
-        let place = args.to.map_or_else(|| profile.last(), |number| profile.place_of(number))?;
-        let tree = profile.tree(place)?;
-        return terminal::stream(|mut output| heap::folded::write(&tree, &mut output)).map_err(Failure::from);
-    }
     let shown = shown(&mut profile, args.from, args.to, &args.assertions)?;
     match args.output {
         Format::Json => terminal::document(&shown),
-        _ => terminal::data(text::text(args.top, &profile, &shown).trim_end()),
+        Format::Text => terminal::data(text::text(args.top, &profile, &shown).trim_end()),
+        Format::MsPrint | Format::Folded => {}
     }
     verdict(&shown.assertions)
+}
+
+fn print_folded(args: &Args) -> Outcome {
+    let mut profile = Profile::open_all(&args.files, &args.names)?;
+    let place = args.to.map_or_else(|| profile.last(), |number| profile.place_of(number))?;
+    let tree = profile.tree(place)?;
+    terminal::stream(|mut output| heap::folded::write(&tree, &mut output)).map_err(Failure::from)
 }
 
 fn print_as_valgrind(args: &Args) -> Outcome {
@@ -111,13 +119,20 @@ fn print_as_valgrind(args: &Args) -> Outcome {
 }
 
 fn verdict(verdicts: &[Verdict]) -> Outcome {
-    let of = |holds: Option<bool>| verdicts.iter().find(|it| it.holds == holds).map(|it| &it.assertion);
+    for told in verdicts.iter().filter(|it| it.holds.is_some()) {
+        told.notes.iter().for_each(|note| terminal::say(format_args!("note: {}: {note}", told.assertion)));
+    }
+    let of = |holds: Option<bool>| verdicts.iter().find(|it| it.holds == holds);
     if let Some(broken) = of(Some(false)) {
-        return Err(Failure::message(Exit::Finding, format!("{broken} does not hold")));
+        return Err(Failure::message(Exit::Finding, format!("{} does not hold", broken.assertion)));
     }
-    match of(None) {
-        None => Ok(()),
-        Some(unknown) => Err(Failure::message(Exit::Missing, format!("whether {unknown} holds cannot be told"))
-            .hint("profile with a lower --threshold of Massif, so that it hides less")),
-    }
+    let Some(unknown) = of(None) else { return Ok(()) };
+    let what = format!("whether {} holds cannot be told: {}", unknown.assertion, unknown.notes.join("; "));
+    let hint = if unknown.notes.contains(&ONE_MOMENT) {
+        "give it two moments: several files of gperftools or jemalloc, or --from and --to; Massif gives every tenth snapshot a tree, \
+         --detailed-freq=1 all of them"
+    } else {
+        "profile with a lower --threshold of Massif, so that it hides less"
+    };
+    Err(Failure::message(Exit::Missing, what).hint(hint))
 }

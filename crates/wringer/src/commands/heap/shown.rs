@@ -83,6 +83,7 @@ pub(super) fn shown(
     let to = place(to, if has_trees { Some(profile.last()?) } else { None })?;
     let mut holdings = |place: Option<usize>| place.map_or_else(|| Ok(Holdings::default()), |it| profile.holdings(it));
     let (before, after) = (holdings(from)?, holdings(to)?);
+    let is_one_moment = from == to;
     let growth = heap::growth(&before, &after);
     let outline = &profile.outline;
     let lacks = |field: &str| outline.format.lacks().iter().any(|(lacking, _)| *lacking == field);
@@ -114,7 +115,7 @@ pub(super) fn shown(
         snapshots: outline.snapshots.iter().enumerate().map(snapshot_shown).collect(),
         from: number(from),
         to: number(to),
-        assertions: assertions.iter().map(|it| it.judge(&growth, after.hidden_bytes)).collect(),
+        assertions: assertions.iter().map(|it| it.judge(&growth, after.hidden_bytes, is_one_moment)).collect(),
         growth,
         subsystems: after.subsystems().into_iter().map(|(subsystem, bytes)| PartShown { subsystem, bytes }).collect(),
         hidden_bytes: after.hidden_bytes,

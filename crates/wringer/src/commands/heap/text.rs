@@ -42,8 +42,11 @@ pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
             Some(false) => "does not hold",
             None => "cannot be told",
         };
-        let (bytes, most) = (grown::signed(verdict.bytes), grown::signed(verdict.at_most_bytes));
-        text += &format!("\n{}: {holds} ({bytes}; with all that the profiler hides {most})", verdict.assertion);
+        text += &format!("\n{}: {holds}", verdict.assertion);
+        let (bytes, least, most) = (verdict.bytes, verdict.at_least_bytes, verdict.at_most_bytes);
+        if let [Some(bytes), Some(least), Some(most)] = [bytes, least, most].map(|it| it.map(grown::signed)) {
+            text += &format!(" ({bytes}; with what the profiler hides {least} to {most})");
+        }
     }
     if let Some(symbols) = shown.symbols.as_ref().filter(|it| it.unnamed_addresses > 0) {
         let all = symbols.named_addresses + symbols.unnamed_addresses;

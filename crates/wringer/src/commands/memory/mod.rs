@@ -110,7 +110,7 @@ pub fn main(args: Args) -> Outcome {
 /// Data that only some questions need.
 #[derive(Debug, Clone, Copy, Default)]
 struct Wanted {
-    /// The other processes of the host. Nothing else is read then, unless the data are kept.
+    /// The other processes of the host. Nothing that holds the server is read then, unless the data are kept.
     candidates: bool,
     /// The settings that limit buffers, and high-water marks.
     limits: bool,

@@ -14,7 +14,8 @@ const SHOWN: usize = 10;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The kernel compares resident memory (shared pages in full, not Pss), swap and page tables, and adds oom_score_adj, a thousandth of all \
-    memory for each point. Memory in huge pages does not count. `predicted` is computed here from that rule; `kernel says` is /proc/PID/oom_score.\n\n\
+    memory for each point. Memory in huge pages does not count. `predicted` is computed here from that rule; `kernel says` is /proc/PID/oom_score. The realistic peak \
+    is that of `memory worst-case`.\n\n\
     Examples:\n  \
       sudo wringer memory oom --sandbox shop\n  \
       # a server without an account for you: its process is enough\n  \
@@ -31,7 +32,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args) -> Outcome {
-    let read = args.looked.read(Wanted { candidates: true, ..Wanted::default() })?;
+    let read = args.looked.read(Wanted { candidates: true, limits: true })?;
     let oom = ledger::oom(&read.inventory);
     match args.looked.output {
         terminal::Output::Json => terminal::json(&oom),
@@ -79,13 +80,13 @@ fn last_kill(text: &mut String, kill: Option<&Kill>) {
 fn arena(text: &mut String, place: &str, arena: &Arena) {
     let total = Bytes(arena.total_bytes);
     let left = match arena.headroom_bytes {
-        Some(bytes) if bytes >= 0 => format!("{} left ({})", Bytes(bytes.unsigned_abs()), arena.headroom_source),
-        Some(bytes) => {
-            format!("{} more promised than there is ({})", Bytes(bytes.unsigned_abs()), arena.headroom_source)
-        }
+        Some(bytes) => format!("{} ({})", headroom(bytes), arena.headroom_source),
         None => "how much is left is not known".to_owned(),
     };
     let _ = writeln!(text, "{place}: {total} in all, {left}");
+    if let Some(bytes) = arena.headroom_at_peak_bytes {
+        let _ = writeln!(text, "  when the server is at its realistic peak: {}", headroom(bytes));
+    }
     let _ = writeln!(
         text,
         "{:>10} {:<18} {:>9} {:>11} {:>5} {:>11} {:>11} {:>11}",
@@ -98,6 +99,11 @@ fn arena(text: &mut String, place: &str, arena: &Arena) {
     if more > 0 {
         let _ = writeln!(text, "  and {more} more (-o json)");
     }
+}
+
+fn headroom(bytes: i64) -> String {
+    let size = Bytes(bytes.unsigned_abs());
+    if bytes >= 0 { format!("{size} left") } else { format!("{size} more promised than there is") }
 }
 
 fn row(text: &mut String, victim: &Victim) {
@@ -134,5 +140,31 @@ fn advice(text: &mut String, advice: &[Advice]) {
     for one in advice {
         let now = one.now.as_deref().unwrap_or("not set");
         let _ = writeln!(text, "  {} (now {now}): {}\n    {}", one.setting, one.wanted, one.why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_headroom_now_and_at_the_realistic_peak() {
+        let of = |headroom_at_peak_bytes| {
+            let headroom_source = "MemAvailable".to_owned();
+            let arena = Arena {
+                total_bytes: 8 << 30,
+                headroom_bytes: Some(2 << 30),
+                headroom_source,
+                headroom_at_peak_bytes,
+                ..Arena::default()
+            };
+            text("a server", &Oom { host: arena, ..Oom::default() })
+        };
+        assert!(
+            of(None).contains("on the host: 8 GiB in all, 2 GiB left (MemAvailable)\n")
+                && !of(None).contains("realistic")
+        );
+        assert!(of(Some(1 << 30)).contains("\n  when the server is at its realistic peak: 1 GiB left\n"));
+        assert!(of(Some(-(1 << 30))).contains("realistic peak: 1 GiB more promised than there is\n"));
     }
 }

@@ -14,7 +14,7 @@ use host::places::Places;
 use lab::Workloads;
 use run::Run;
 use sandbox::{Origin, Sandbox, ServerOption};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -63,6 +63,14 @@ impl Subject {
         match self {
             Self::Sandbox(sandbox) => sandbox.name(),
             Self::Experiment(file) => &file.name,
+        }
+    }
+
+    /// The folder of the sandbox, which does not exist yet if the sandbox is made for an experiment.
+    pub(super) fn folder(&self, places: &Places) -> PathBuf {
+        match self {
+            Self::Sandbox(sandbox) => sandbox.folder.clone(),
+            Self::Experiment(file) => places.sandboxes.join(&file.name),
         }
     }
 

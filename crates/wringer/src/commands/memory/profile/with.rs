@@ -54,6 +54,7 @@ pub(super) fn failure(error: Error) -> Failure {
         | Error::NoLibrary { .. }
         | Error::NoProfiling { .. }
         | Error::OneProcess { .. }
+        | Error::Split { .. }
         | Error::NoTables { .. } => Some(Exit::Missing),
         _ => None,
     };
@@ -66,6 +67,7 @@ pub(super) fn failure(error: Error) -> Failure {
              `--with tcmalloc`, `--with massif`"
                 .to_owned(),
         ),
+        Error::Split { cure, .. } => Some((*cure).to_owned()),
         Error::OneProcess { .. } => {
             Some("`--with massif` follows them, and tells each process and their sum".to_owned())
         }
