@@ -20,6 +20,7 @@ mod place;
 mod postgresql;
 mod prefix;
 mod recorded;
+mod slow_time;
 mod statement_end;
 mod untimed;
 

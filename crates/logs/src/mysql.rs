@@ -6,6 +6,7 @@ use crate::databases::Databases;
 use crate::entry::{Found, Gathered, Reader};
 use crate::figures::Figures;
 use crate::lines::append;
+use crate::slow_time::Tells;
 use crate::statement_end::StatementEnd;
 use sql::{Dialect, Piece, piece};
 
@@ -28,8 +29,8 @@ struct Entry {
     figures: Figures,
     /// The moment in the line `SET timestamp=`.
     timestamp: Option<Moment>,
-    /// It has a line that begins with `# Thread_id:`, as MariaDB's entries have.
-    has_thread_line: bool,
+    /// It has a line `# Thread_id: 7  Schema: shop  QC_hit: No`, which only MariaDB writes.
+    is_of_mariadb: bool,
     /// No statement: `# administrator command: Quit`.
     is_command: bool,
     sql: String,
@@ -64,6 +65,8 @@ pub(crate) struct Slow {
     time_is_fine: bool,
     /// The last `# Time:` line is written as MariaDB and MySQL up to 5.6 write it: `240501 10:00:01`.
     time_is_old: bool,
+    /// For entries of MariaDB.
+    tells: Tells,
     entry: Option<Entry>,
     databases: Databases,
 }
@@ -87,6 +90,7 @@ impl Reader for Slow {
             self.entry = Some(Entry { line: number, from, session: field(line, "Id:"), ..Entry::default() });
         } else if is_header(line) {
             self.end(gathered);
+            self.tells = Tells::of_head(line);
             gathered.header(line);
         } else if let Some(entry) = &mut self.entry {
             if entry.sql.is_empty() && line.starts_with('#') {
@@ -150,10 +154,11 @@ impl Reader for Slow {
 impl Slow {
     /// The moment that the log tells of this entry, and whether it is the statement's end.
     ///
-    /// `SET timestamp` is the begin in MySQL 8.0, and the end in MariaDB (sql/log.cc, `LOGGER::slow_log_print`) and in MySQL and Percona Server up to 5.6.
+    /// In whole seconds, it is the end in MySQL and Percona Server up to 5.6 and in old releases of MariaDB, and the begin in MySQL 8.0 and in MariaDB of today.
     fn told(&self, entry: &Entry) -> Option<(Moment, bool)> {
-        let time = self.time.map(|time| (time, true));
-        let timestamp = entry.timestamp.map(|told| (told, entry.has_thread_line || self.time_is_old));
+        let is_end = if entry.is_of_mariadb { self.tells == Tells::End } else { self.time_is_old };
+        let time = self.time.map(|time| (time, self.time_is_fine || is_end));
+        let timestamp = entry.timestamp.map(|told| (told, is_end));
         if self.time_is_fine { time.or(timestamp) } else { timestamp.or(time) }
     }
 }
@@ -175,7 +180,7 @@ fn timestamp(line: &str) -> Option<&str> {
 fn header(entry: &mut Entry, line: &str, databases: &mut Databases) {
     if let Some(id) = field(line, "Thread_id:") {
         entry.session = Some(id);
-        entry.has_thread_line |= line.starts_with("# Thread_id:");
+        entry.is_of_mariadb |= line.starts_with("# Thread_id:") && line.contains("QC_hit:");
     }
     if let (Some(schema), Some(session)) = (field(line, "Schema:"), &entry.session) {
         databases.insert(session, schema);
@@ -361,9 +366,9 @@ mod tests {
             # User@Host: me[me] @ localhost []\n# Thread_id: 3  Schema: shop  QC_hit: No\n# Query_time: 0.1\n\
             SET timestamp=1795301375;\n# administrator command: Quit;\n";
         let found = slow(text);
-        // both ended in one second, and are spread over it
-        let second = vec![(15, 0, "SELECT 2\n  FROM t".to_owned())];
-        assert_eq!(shown(&found), [vec![(10, 1_999_893, "SELECT 1".to_owned())], second]);
+        // both began in one second, and are spread over it
+        let second = vec![(15, 500_000, "SELECT 2\n  FROM t".to_owned())];
+        assert_eq!(shown(&found), [vec![(10, 0, "SELECT 1".to_owned())], second]);
         assert_eq!((found.skipped.not_understood_count(), found.resolution_us), (0, 1_000_000));
         assert_eq!(found.sessions[0].statements[0].database.as_deref(), Some("shop"));
     }
@@ -375,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timestamp_in_seconds_is_the_end_for_mariadb_and_mysql_up_to_5_6_and_the_begin_for_mysql_8() {
+    fn a_time_in_seconds_is_the_end_in_old_releases_and_the_begin_in_those_of_today() {
         let entry = |before: &str, sql: &str| {
             format!("{before}# Query_time: 2.5  Lock_time: 0\nSET timestamp=1763765036;\n{sql};\n")
         };
@@ -390,7 +395,11 @@ mod tests {
         let seconds = |sql: &str, at_us| (sql.to_owned(), at_us, 1_000_000);
         let ends = [seconds("SELECT 1", -2_500_000), seconds("SELECT 2", 0)];
         let old = [seconds("SELECT 3", -2_500_000), seconds("SELECT 4", -2_500_000)];
-        assert_eq!(times(&text.concat()), [ends, old].concat());
+        let head = |version: &str| format!("/usr/sbin/mysqld, Version: {version} (x). started with:\n");
+        assert_eq!(times(&(head("10.11.5-MariaDB") + &text.concat())), [ends, old].concat());
+        for head in [head("10.11.19-MariaDB"), String::new()] {
+            assert_eq!(times(&(head + &text[0])), [seconds("SELECT 1", 0)]);
+        }
         let without = "# Time: 251121 22:43:56\n# User@Host: a[a] @ b []  Id: 7\n# Query_time: 2.5\nSELECT 5;\n";
         assert_eq!(times(without), [seconds("SELECT 5", -2_500_000)]);
     }
