@@ -249,6 +249,24 @@ mod tests {
         assert!(here.contains("listens at /s.sock, and is not known to be a server"), "{here}");
     }
 
+    /// The server is asked for its high-water marks, and here it does not answer; PostgreSQL has none to ask for.
+    #[test]
+    fn a_light_reading_with_limits_asks_the_server() {
+        let seen = |dsn: &str, limits| {
+            let mut attached = find(&Wanted { pid: Some(std::process::id()), ..Wanted::default() }).unwrap();
+            let target: Target = dsn.parse().unwrap();
+            let (kind, connection) = (ServerKind::of(target.protocol, "8.4.3"), Reopening::new(target.clone()));
+            attached.server = Some(Server { target, kind, version: "8.4.3".into(), peer: None, connection });
+            let options = observe::memory::Options { lightly: true, limits, ..Default::default() };
+            let seen = attached.inventory(options);
+            assert!(seen.processes[0].mappings.is_none(), "no process is held");
+            (seen.server.is_some(), seen.missing.iter().any(|it| it.what == "the server's own rows"))
+        };
+        let mysql = "mysql://me@/x?socket=/nowhere.sock";
+        assert_eq!([seen(mysql, true), seen(mysql, false)], [(true, true), (false, false)]);
+        assert_eq!(seen("postgresql://me@/x?socket=/nowhere/.s.PGSQL.5432", true), (false, false));
+    }
+
     #[test]
     fn nobody_listens() {
         let mut wanted = Wanted { driver: Some(Protocol::Mysql), ..Wanted::default() };

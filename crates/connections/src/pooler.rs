@@ -3,6 +3,7 @@
 
 use crate::{PoolSeen, PoolerSeen};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// pgBouncer: how many clients it lets in, and how many connections to the server it makes for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,7 +22,8 @@ pub struct PoolerUse {
     pub clients_peak: u64,
     pub servers: u64,
     pub pools: Vec<PoolUse>,
-    /// The server's connections that the present pools may take. `None`: a size is not told.
+    /// The most connections to the server that the present pools may make together, within the limits of their databases and users. `None`: a size is not
+    /// told.
     pub servers_allowed: Option<u64>,
 }
 
@@ -44,7 +46,8 @@ pub(crate) fn pooler(seen: &PoolerSeen) -> PoolerUse {
     let number = |key: &str| seen.config.get(key)?.trim().parse::<u64>().ok();
     let (size, reserve) = (number("default_pool_size"), number("reserve_pool_size"));
     let of = |pool: &PoolSeen| {
-        let limit = pool.pool_size.or(size).map(|size| size + reserve.unwrap_or(0));
+        let reserve = pool.reserve.or(reserve).unwrap_or(0);
+        let limit = pool.pool_size.or(size).map(|size| size.saturating_add(reserve));
         PoolUse {
             database: pool.database.clone(),
             user: pool.user.clone(),
@@ -54,17 +57,81 @@ pub(crate) fn pooler(seen: &PoolerSeen) -> PoolerUse {
             limit,
         }
     };
-    let pools: Vec<PoolUse> = seen.pools.iter().filter(|pool| pool.database != CONSOLE).map(of).collect();
+    let seen_pools = || seen.pools.iter().filter(|pool| pool.database != CONSOLE);
+    let pools: Vec<PoolUse> = seen_pools().map(of).collect();
+    let (of_database, of_user) = (number("max_db_connections"), number("max_user_connections"));
+    let capped = || seen_pools().zip(&pools);
+    let by_database = allowed(
+        capped().map(|(seen, pool)| (pool.database.as_str(), pool.limit, seen.max_connections.or(of_database))),
+    );
+    let by_user =
+        allowed(capped().map(|(seen, pool)| (pool.user.as_str(), pool.limit, seen.max_user_connections.or(of_user))));
+    let servers_allowed = [by_database, by_user].into_iter().flatten().min();
     PoolerUse {
         max_client_conn: number("max_client_conn"),
         default_pool_size: size,
         reserve_pool_size: reserve,
-        max_db_connections: number("max_db_connections"),
-        max_user_connections: number("max_user_connections"),
+        max_db_connections: of_database,
+        max_user_connections: of_user,
         clients: seen.lists.get("used_clients").copied().unwrap_or(0),
         clients_peak: seen.clients_peak,
         servers: pools.iter().map(|pool| pool.servers).sum(),
-        servers_allowed: pools.iter().map(|pool| pool.limit).sum(),
+        servers_allowed,
         pools,
+    }
+}
+
+/// The sum over all databases, or over all users: of each the limits of its pools together, and not more than its own limit, where it has one above 0.
+/// Each pool is the name of its database or user, its limit, and the limit of that name. `None`: a limit is not told.
+fn allowed<'a>(pools: impl Iterator<Item = (&'a str, Option<u64>, Option<u64>)>) -> Option<u64> {
+    let mut each: BTreeMap<&str, (Option<u64>, Option<u64>)> = BTreeMap::new();
+    for (name, limit, cap) in pools {
+        let (sum, known_cap) = each.entry(name).or_insert((Some(0), None));
+        *sum = sum.zip(limit).map(|(sum, limit)| sum.saturating_add(limit));
+        *known_cap = cap.filter(|cap| *cap > 0);
+    }
+    let of_name = |(sum, cap): (Option<u64>, Option<u64>)| [sum, cap].into_iter().flatten().min();
+    each.into_values().map(of_name).try_fold(0_u64, |all, one| Some(all.saturating_add(one?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(database: &str, user: &str) -> PoolSeen {
+        PoolSeen { database: database.into(), user: user.into(), pool_size: Some(20), ..PoolSeen::default() }
+    }
+
+    fn allowed(config: &[(&str, &str)], pools: &[PoolSeen]) -> Option<u64> {
+        let config = config.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        pooler(&PoolerSeen { config, pools: pools.to_vec(), ..PoolerSeen::default() }).servers_allowed
+    }
+
+    #[test]
+    fn pools_make_no_more_connections_than_their_databases_and_users_may_have() {
+        let pools = [pool("shop", "app"), pool("shop", "batch"), pool("stock", "app")];
+        assert_eq!(allowed(&[("max_db_connections", "0"), ("max_user_connections", "0")], &pools), Some(60));
+        assert_eq!(allowed(&[("max_db_connections", "25")], &pools), Some(25 + 20));
+        assert_eq!(allowed(&[("max_user_connections", "15")], &pools), Some(15 + 15));
+        assert_eq!(allowed(&[("max_db_connections", "10"), ("max_user_connections", "15")], &pools), Some(10 + 10));
+        let own = |max_connections| PoolSeen { max_connections, ..pool("shop", "app") };
+        assert_eq!(allowed(&[("max_db_connections", "5")], &[own(Some(12))]), Some(12), "the database's own limit");
+        assert_eq!(allowed(&[], &[own(Some(0))]), Some(20), "0 is no limit");
+        let of_user = PoolSeen { max_user_connections: Some(3), ..pool("shop", "app") };
+        assert_eq!(allowed(&[("max_user_connections", "5")], &[of_user]), Some(3), "the user's own limit");
+        assert_eq!(allowed(&[("max_db_connections", "5")], &[pool("pgbouncer", "admin")]), Some(0));
+    }
+
+    #[test]
+    fn the_reserve_of_a_database_comes_before_that_of_all() {
+        let reserved = |reserve| allowed(&[("reserve_pool_size", "4")], &[PoolSeen { reserve, ..pool("shop", "app") }]);
+        assert_eq!([reserved(None), reserved(Some(7)), reserved(Some(0))], [Some(24), Some(27), Some(20)]);
+    }
+
+    #[test]
+    fn a_size_that_is_not_told_is_bounded_by_a_cap_or_not_known() {
+        let unknown = PoolSeen { pool_size: None, ..pool("shop", "app") };
+        assert_eq!(allowed(&[], std::slice::from_ref(&unknown)), None);
+        assert_eq!(allowed(&[("max_db_connections", "5")], &[unknown, pool("stock", "app")]), Some(5 + 5));
     }
 }

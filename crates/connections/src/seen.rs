@@ -122,4 +122,10 @@ pub struct PoolSeen {
     pub pool_size: Option<u64>,
     /// `SHOW DATABASES`: max_connections of the database; 0: no limit.
     pub max_connections: Option<u64>,
+    /// `SHOW DATABASES`: the reserve of each pool of the database. `None`: not told.
+    #[serde(default)]
+    pub reserve: Option<u64>,
+    /// `SHOW USERS`: max_user_connections of the user; 0: no limit. `None`: not told.
+    #[serde(default)]
+    pub max_user_connections: Option<u64>,
 }

@@ -27,6 +27,9 @@ pub struct Arena {
     /// The bytes that can still be allocated before the OOM killer acts. `None`: not known.
     pub headroom_bytes: Option<i64>,
     pub headroom_source: String,
+    /// The headroom that is left when the server has grown to its realistic peak ([`crate::WorstCase`]). `None`: the headroom or the peak is not known.
+    #[serde(default)]
+    pub headroom_at_peak_bytes: Option<i64>,
     /// In the order in which they would be killed.
     pub victims: Vec<Victim>,
 }
@@ -55,7 +58,7 @@ pub struct Victim {
 
 impl Arena {
     /// The headroom that is left when the server has grown by this much.
-    pub fn headroom_after(&self, growth_bytes: u64) -> Option<i64> {
+    pub(crate) fn headroom_after(&self, growth_bytes: u64) -> Option<i64> {
         Some(self.headroom_bytes? - signed(sane(growth_bytes)))
     }
 }

@@ -61,7 +61,7 @@ pub struct ProcessSeen {
     pub rollup: Option<BTreeMap<String, u64>>,
     /// `None`: not read of this process, or not allowed.
     pub mappings: Option<Vec<Mapping>>,
-    /// The chunks of glibc's malloc; `None` where another allocator serves, or its layout does not verify.
+    /// What malloc holds and what is free; `None` where neither glibc's nor tcmalloc serves, or the layout does not verify.
     pub heap: Option<HeapWalk>,
     /// Memory contexts of PostgreSQL 13 and later; `None` where the layout does not verify.
     pub contexts: Option<Vec<Context>>,
@@ -114,21 +114,21 @@ pub struct Mapping {
     pub flags: String,
 }
 
-/// The chunks of glibc's malloc, walked from outside.
+/// The memory of malloc, read from outside: the chunks of glibc's, or the page heap of tcmalloc.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeapWalk {
-    /// glibc's version whose layout verified.
+    /// What the layout that verified belongs to: `glibc 2.36`, `tcmalloc's page heap`.
     pub layout: String,
     pub arenas: u32,
-    /// In chunks that the program holds, headers included.
+    /// In chunks that the program holds, headers included; of tcmalloc, in spans that are in use, where blocks in its caches count as held.
     pub used: u64,
-    /// Free chunks and the tops of the arenas.
+    /// Free chunks and the tops of the arenas; of tcmalloc, free spans that were not given back to the kernel.
     pub free: u64,
     /// The resident part of `free`, by pagemap.
     pub free_resident: u64,
-    /// Resident in all mappings that were walked.
+    /// Resident in all mappings that were walked; of tcmalloc 0, because none is walked as a whole.
     pub resident: u64,
-    /// Start addresses of the mappings that were walked.
+    /// Start addresses of the mappings that were walked as a whole.
     pub walked: Vec<u64>,
 }
 
@@ -244,6 +244,9 @@ pub struct CgroupSeen {
     /// The most swap that it may use: memory.swap.max, or of version 1 memory.memsw.limit_in_bytes less the limit. `None`: no limit.
     #[serde(default)]
     pub swap_limit: Option<u64>,
+    /// The swap that it uses: memory.swap.current, or of version 1 memory.memsw.usage_in_bytes less the usage. `None`: not read.
+    #[serde(default)]
+    pub swap_current: Option<u64>,
     /// As in memory.stat.
     pub stat: BTreeMap<String, u64>,
     /// memory.oom.group, of version 2.

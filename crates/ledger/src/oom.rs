@@ -4,7 +4,7 @@
 
 use crate::danger::{Arena, Oom, Victim};
 use crate::share::{sane, signed};
-use crate::{Candidate, CgroupSeen, HostSeen, Inventory, advice, last_kill};
+use crate::{Candidate, CgroupSeen, HostSeen, Inventory, advice, last_kill, worst};
 use std::collections::BTreeSet;
 
 /// The number of processes with the same badness that are named on either side.
@@ -35,11 +35,18 @@ pub fn oom(inventory: &Inventory) -> Oom {
         total_bytes: host_total,
         headroom_bytes,
         headroom_source,
+        headroom_at_peak_bytes: None,
         victims: victims(&all, host_total / page, host_total / page, inventory),
     };
     let cgroup = inventory.cgroup.as_ref().and_then(|cgroup| in_cgroup(cgroup, inventory, host_total / page));
+    let (growth, unknown) = worst::growth(inventory);
+    let at_peak = |arena: Arena| Arena {
+        headroom_at_peak_bytes: growth.and_then(|growth| arena.headroom_after(growth)),
+        ..arena
+    };
+    let (host, cgroup) = (at_peak(host), cgroup.map(at_peak));
     let last_kill = last_kill(&inventory.host.kernel_log);
-    let missing = inventory.missing.clone();
+    let missing = inventory.missing.iter().cloned().chain(unknown).collect();
     Oom { schema: 1, advice: advice::of(inventory, &host), host, cgroup, last_kill, missing }
 }
 
@@ -131,23 +138,51 @@ fn in_cgroup(cgroup: &CgroupSeen, inventory: &Inventory, host_pages: u64) -> Opt
     let below = format!("{}/", cgroup.path.trim_end_matches('/'));
     let is_inside = |it: &&Candidate| it.cgroup == cgroup.path || it.cgroup.starts_with(&below);
     let candidates: Vec<&Candidate> = inventory.host.candidates.iter().filter(is_inside).collect();
-    let (headroom_bytes, headroom_source) = cgroup_headroom(cgroup, limit);
+    let (headroom_bytes, headroom_source) = cgroup_headroom(cgroup, limit, &inventory.host);
     let victims = victims(&candidates, total_bytes / page_bytes(inventory), host_pages, inventory);
-    Some(Arena { total_bytes, headroom_bytes, headroom_source, victims })
+    Some(Arena { total_bytes, headroom_bytes, headroom_source, headroom_at_peak_bytes: None, victims })
 }
 
 /// The kernel frees page cache of files before it kills a process; shared memory counts as anonymous memory and stays.
-fn cgroup_headroom(cgroup: &CgroupSeen, limit: u64) -> (Option<i64>, String) {
+fn cgroup_headroom(cgroup: &CgroupSeen, limit: u64, host: &HostSeen) -> (Option<i64>, String) {
     let field = |names: &[&str]| names.iter().find_map(|name| cgroup.stat.get(*name)).map_or(0, |it| sane(*it));
     let active = field(&["total_active_file", "active_file"]);
     let files = active + field(&["total_inactive_file", "inactive_file"]) + field(&["slab_reclaimable"]);
-    let headroom = cgroup.current.map(|current| signed(limit) - signed(sane(current)) + signed(files));
-    (headroom, "limit - usage + active_file + inactive_file + slab_reclaimable of memory.stat".into())
+    let (swap, swap_source) = cgroup_swap(cgroup, host);
+    let headroom = cgroup.current.map(|current| signed(limit) - signed(sane(current)) + signed(files) + swap);
+    let source =
+        format!("limit - usage + active_file + inactive_file + slab_reclaimable of memory.stat; swap: {swap_source}");
+    (headroom, source)
+}
+
+/// The swap that the group may still fill, and how it is known. Version 1 limits memory and swap together: where the swap in use is more than the limit
+/// grants beside the memory, the rest cannot be used as memory either, and the figure is below zero.
+fn cgroup_swap(cgroup: &CgroupSeen, host: &HostSeen) -> (i64, String) {
+    let free = signed(field(host, "SwapFree"));
+    let is_first = cgroup.version == 1;
+    match (cgroup.swap_limit, cgroup.swap_current) {
+        (None, _) => (free, "SwapFree, because the group has no limit of swap".into()),
+        (Some(limit), Some(current)) => {
+            let left = signed(sane(limit)) - signed(sane(current));
+            let names = match is_first {
+                true => "memory.memsw.limit_in_bytes - limit - (memory.memsw.usage_in_bytes - usage)",
+                false => "memory.swap.max - memory.swap.current",
+            };
+            let left = if is_first { left } else { left.max(0) };
+            (left.min(free), format!("the less of {names} and SwapFree"))
+        }
+        (Some(0), None) if !is_first => (0, "none, because memory.swap.max is 0".into()),
+        (Some(_), None) => {
+            let name = if is_first { "memory.memsw.usage_in_bytes" } else { "memory.swap.current" };
+            (0, format!("none is added, because {name} was not read"))
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Mapping, ProcessSeen, ServerSeen, Session};
 
     const KIB: u64 = 1 << 10;
 
@@ -218,5 +253,103 @@ mod tests {
         );
         assert_eq!(arena.headroom_bytes, Some(192_000));
         assert_eq!(arena.headroom_after(200_000), Some(-8_000));
+    }
+
+    /// 3 of 5 MB are used, and the host has 2 MB of swap left.
+    #[test]
+    fn the_headroom_of_a_cgroup_has_the_swap_that_it_may_still_fill() {
+        let headroom = |version, swap_limit, swap_current| {
+            let mut inventory = inventory(vec![]);
+            inventory.host.meminfo.insert("SwapFree".into(), 2_000_000);
+            let (limit, current) = (Some(5_000_000), Some(3_000_000));
+            let seen = CgroupSeen { version, limit, current, swap_limit, swap_current, ..CgroupSeen::default() };
+            inventory.cgroup = Some(seen);
+            let arena = oom(&inventory).cgroup.expect("a limit");
+            (arena.headroom_bytes.expect("its usage is known"), arena.headroom_source)
+        };
+        assert_eq!(headroom(2, Some(900_000), Some(300_000)).0, 2_600_000, "what its limit leaves");
+        assert_eq!(headroom(2, Some(9_000_000), Some(300_000)).0, 4_000_000, "what the host has");
+        assert_eq!(headroom(2, Some(100_000), Some(300_000)).0, 2_000_000, "its limit was lowered");
+        assert_eq!(headroom(2, None, None).0, 4_000_000, "no limit of swap");
+        assert_eq!(headroom(1, Some(900_000), Some(300_000)).0, 2_600_000);
+        assert_eq!(headroom(1, Some(0), Some(300_000)).0, 1_700_000, "memory and swap have one limit together");
+        let (bytes, source) = headroom(2, Some(900_000), None);
+        assert!(bytes == 2_000_000 && source.contains("memory.swap.current was not read"), "{source}");
+        let (bytes, source) = headroom(1, Some(0), None);
+        assert!(bytes == 2_000_000 && source.contains("memory.memsw.usage_in_bytes was not read"), "{source}");
+        let (bytes, source) = headroom(2, Some(0), None);
+        assert!(bytes == 2_000_000 && source.ends_with("memory.swap.max is 0"), "{source}");
+    }
+
+    /// A server of 100 MiB that had 130 MiB once, in a group that has 192,000 bytes left.
+    fn with_a_server() -> Inventory {
+        let mut inventory = inventory(vec![]);
+        inventory.host.meminfo.insert("MemAvailable".into(), 1 << 30);
+        let status = [("RssAnon", 100 << 20), ("VmRSS", 100 << 20), ("VmHWM", 130 << 20)];
+        let status = status.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+        inventory.processes = vec![ProcessSeen { pid: 7, role: "mysqld".into(), status, ..ProcessSeen::default() }];
+        let (limit, current) = (Some(4_192_000), Some(4_000_000));
+        inventory.cgroup = Some(CgroupSeen { version: 2, limit, current, ..CgroupSeen::default() });
+        inventory
+    }
+
+    #[test]
+    fn the_headroom_at_the_realistic_peak() {
+        let mut inventory = with_a_server();
+        let of = |inventory: &Inventory| {
+            let oom = oom(inventory);
+            let cgroup = oom.cgroup.expect("a limit").headroom_at_peak_bytes;
+            let what: Vec<String> = oom.missing.into_iter().map(|missing| missing.what).collect();
+            (oom.host.headroom_at_peak_bytes, cgroup, what)
+        };
+        let at_peak = (Some((1 << 30) - (30 << 20)), Some(192_000 - (30 << 20)));
+        assert_eq!(of(&inventory), (at_peak.0, at_peak.1, vec!["high-water marks of sessions".to_owned()]));
+        let status = |connections: [&str; 2]| {
+            let names = ["Threads_connected", "Max_used_connections"];
+            names.map(str::to_owned).into_iter().zip(connections.map(str::to_owned)).collect()
+        };
+        inventory.server = Some(ServerSeen { status: status(["2", "2"]), ..ServerSeen::default() });
+        assert_eq!(of(&inventory), (at_peak.0, at_peak.1, vec![]));
+        inventory.server = Some(ServerSeen { status: status(["2", "5"]), ..ServerSeen::default() });
+        assert_eq!(of(&inventory).2, ["the memory of 3 more connections"], "a part of the peak is not counted");
+        let session = Session { bytes: Some(1 << 20), bytes_max: Some(51 << 20), ..Session::default() };
+        inventory.server.iter_mut().for_each(|server| server.sessions = vec![session.clone()]);
+        let more = (50 << 20) + 3 * (51 << 20);
+        assert_eq!(of(&inventory), (Some((1 << 30) - more), Some(192_000 - more), vec![]), "the sessions grow more");
+        inventory.processes.clear();
+        assert_eq!(of(&inventory), (None, None, vec!["the server's realistic peak".to_owned()]));
+    }
+
+    /// They are reserved before, and neither MemAvailable nor memory.max counts them.
+    #[test]
+    fn huge_pages_are_no_part_of_the_growth() {
+        let mut inventory = with_a_server();
+        let before = oom(&inventory).host.headroom_at_peak_bytes;
+        let mapping = |start: u64, rss, private_hugetlb| Mapping {
+            start: start << 30,
+            end: (start + 1) << 30,
+            permissions: "rw-p".into(),
+            rss,
+            pss: rss,
+            anonymous: rss,
+            private_hugetlb,
+            ..Mapping::default()
+        };
+        inventory.processes[0].mappings = Some(vec![mapping(1, 100 << 20, 0), mapping(2, 0, 512 << 20)]);
+        assert_eq!((oom(&inventory).host.headroom_at_peak_bytes, before), (before, Some((1 << 30) - (30 << 20))));
+    }
+
+    #[test]
+    fn what_an_older_build_kept_is_read() {
+        let arena: Arena = serde_json::from_str(
+            r#"{"total_bytes": 7, "headroom_bytes": 5, "headroom_source": "MemAvailable", "victims": []}"#,
+        )
+        .expect("an arena");
+        assert_eq!((arena.headroom_bytes, arena.headroom_at_peak_bytes), (Some(5), None));
+        let cgroup: CgroupSeen = serde_json::from_str(
+            r#"{"path": "/db", "version": 2, "current": 4, "limit": 7, "stat": {}, "oom_group": null, "strangers": 0}"#,
+        )
+        .expect("a cgroup");
+        assert_eq!((cgroup.swap_limit, cgroup.swap_current), (None, None));
     }
 }

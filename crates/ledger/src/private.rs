@@ -62,7 +62,7 @@ fn walked(seen: &ProcessSeen, retained: u64) -> Option<Claim> {
         resident: retained,
         allocated: Some(sane(heap.free)),
         basis: Basis::Allocator,
-        source: format!("walk of malloc's chunks, layout of glibc {}", heap.layout),
+        source: format!("free memory of malloc, layout of {}", heap.layout),
         at_us: seen.at_us,
     })
 }

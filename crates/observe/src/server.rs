@@ -9,8 +9,16 @@ use evidence::Witness;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A client of MySQL or MariaDB without its port. In PROCESSLIST the host of every client over TCP is `host:port`, also with IPv6 addresses; in
-/// performance_schema it is only the host.
+/// The connections of clients in MySQL's `performance_schema`, for a statement that may add conditions. Threads of replication and of events are in this
+/// table like clients, with the user who started them, or with none: they are told by their names. Sessions of the X protocol and of thread pools stay.
+pub(crate) const CLIENT_THREADS: &str = "performance_schema.threads WHERE type = 'FOREGROUND' AND processlist_id IS NOT NULL \
+                                         AND name NOT LIKE 'thread/sql/slave|_%' ESCAPE '|' \
+                                         AND name NOT LIKE 'thread/sql/replica|_%' ESCAPE '|' \
+                                         AND name NOT LIKE 'thread/sql/event|_%' ESCAPE '|' \
+                                         AND name NOT LIKE 'thread/group|_rpl/%' ESCAPE '|'";
+
+/// The host of a client in a row of `information_schema.PROCESSLIST`, without its port: there the host of every client over TCP is `host:port`, also with
+/// IPv6 addresses. In performance_schema it is only the host, and the last part of an IPv6 address would be taken for a port.
 pub(crate) fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((before, port)) if !before.ends_with(':') && port.parse::<u16>().is_ok() => before,
@@ -286,6 +294,23 @@ mod tests {
         let hosts = ["10.0.0.7:3306", "::1:54321", "2001:db8::7:40000", "localhost", "::1", "db.example.org:65000"];
         let without = ["10.0.0.7", "::1", "2001:db8::7", "localhost", "::1", "db.example.org"];
         assert_eq!(hosts.map(without_port), without);
+    }
+
+    /// All names are those of instruments of MySQL 5.7 to 9.7, Percona Server and MySQL's plugins.
+    #[test]
+    fn threads_of_replication_and_events_are_no_clients() {
+        let patterns: Vec<&str> = CLIENT_THREADS.split('\'').filter(|it| it.starts_with("thread/")).collect();
+        let is_left_out = |name: &str| {
+            let beginnings = patterns.iter().map(|pattern| pattern.trim_end_matches('%').replace("|_", "_"));
+            beginnings.into_iter().any(|beginning| name.starts_with(&beginning))
+        };
+        assert!(patterns.iter().all(|pattern| pattern.ends_with('%') && !pattern.replace("|_", "").contains('_')));
+        let of_replication =
+            ["io", "sql", "worker", "monitor"].map(|what| ["slave", "replica"].map(|of| format!("{of}_{what}")));
+        assert!(of_replication.as_flattened().iter().all(|name| is_left_out(&format!("thread/sql/{name}"))));
+        assert!(is_left_out("thread/group_rpl/THD_applier_module_receiver") && is_left_out("thread/sql/event_worker"));
+        let clients = ["thread/sql/one_connection", "thread/mysqlx/worker", "thread/thread_pool/tp_one_connection"];
+        assert!(!clients.into_iter().any(is_left_out));
     }
 
     #[test]

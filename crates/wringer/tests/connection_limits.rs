@@ -207,6 +207,7 @@ fn postgresql_by_role_and_through_a_pooler() {
     who_gets_no_limit(&server);
     a_role_is_refused(&server);
     cut_in_the_middle(&server);
+    changed_meanwhile(&server);
     through_a_pooler(&server);
     gone_in_the_middle(server);
 }
@@ -292,6 +293,24 @@ fn cut_in_the_middle(server: &Server) {
                    WHERE pid <> pg_backend_pid() AND query LIKE 'ALTER ROLE%' AND state = 'active'";
     assert!(wait_until(PATIENCE, || server.stored(waiting)[0].1 == "0"), "what was sent is over");
     server.restore(&killed);
+    assert_eq!(server.stored(STORED_BY_POSTGRESQL), former);
+}
+
+/// Somebody else sets a limit while the connections are looked at. The plan knows only the limit before: nothing is applied, and no file would restore it.
+fn changed_meanwhile(server: &Server) {
+    let former = server.stored(STORED_BY_POSTGRESQL);
+    let file: PathBuf = server.lab.home().join("meanwhile.sql");
+    let words = ["--for", "10s", "--limit", "a=3", "--apply", "--restore-file", file.to_str().unwrap()];
+    let mut child = server.lab.start("meanwhile", [&["connections", "plan", "--sandbox", "s"][..], &words].concat());
+    let looking =
+        "SELECT 'x', count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%walsender%'";
+    assert!(wait_until(PATIENCE, || server.stored(looking)[0].1 != "0"), "{}", server.lab.said("meanwhile"));
+    server.sql(&["ALTER ROLE a CONNECTION LIMIT 12"]);
+    let code = child.wait().unwrap().code();
+    let said = server.lab.said("meanwhile");
+    assert!(code == Some(3) && said.contains("the limit of a changed meanwhile: it was 9"), "{code:?}: {said}");
+    assert!(said.contains("is 12 now") && !file.exists(), "{said}");
+    server.sql(&["ALTER ROLE a CONNECTION LIMIT 9"]);
     assert_eq!(server.stored(STORED_BY_POSTGRESQL), former);
 }
 

@@ -272,7 +272,8 @@ fn postgresql_tells_whose_lock_it_was_and_what_was_asked_for_is_no_stall() {
     expect_stall(&told, "row_lock", &row);
     expect_stall(&told, "metadata_lock", &table);
     expect_own_work(&told, &slept, &locked);
-    let advised = server.lab.run(["stalls", "advise", "--sandbox", "s", "-o", "json"]).expect_code(0).stdout;
+    let advise = ["stalls", "advise", "--sandbox", "s", "-o", "json", "--save", "/no/such/folder/saved.json"];
+    let advised = server.lab.run(advise).expect_code(0).expect_said(&["saved.json was not written"]).stdout;
     let advised: Value = serde_json::from_str(&advised).unwrap();
     assert_eq!(advised["applicable"], false, "there is no InnoDB: {advised:#}");
     let missing = missing(&server, &[&dsn_of_few(&server, "postgresql", "postgres")]);

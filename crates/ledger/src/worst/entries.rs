@@ -58,6 +58,13 @@ pub struct Concurrency {
     pub operations_source: String,
 }
 
+impl Concurrency {
+    /// The connections of the peak that are not there now.
+    pub(crate) fn more(&self) -> u64 {
+        self.connections_peak.saturating_sub(self.connections_now)
+    }
+}
+
 /// One line of the arithmetic.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {

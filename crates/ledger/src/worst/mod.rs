@@ -19,16 +19,22 @@ mod settings;
 
 pub use entries::{AccountClaim, Assumed, Concurrency, Line, Unbounded, WorstCase};
 
-use crate::Inventory;
+use crate::{Inventory, Missing};
 use bound::Bound;
+use capability::Flavour;
 use settings::Settings;
 
 /// Computes all three sizes of an inventory, whole or with parts missing.
 pub fn worst_case(inventory: &Inventory, assumed: &Assumed) -> WorstCase {
     let account = crate::account(inventory);
     let settings = Settings::of(inventory);
-    let concurrency = concurrency::of(inventory, &settings, assumed);
+    let mut concurrency = concurrency::of(inventory, &settings, assumed);
     let realistic = realistic::lines(inventory, &account, &concurrency);
+    let uncounted = realistic::uncounted(inventory, &concurrency);
+    if uncounted.is_some() {
+        let note = format!("; the memory of {} of them is not counted", concurrency.more());
+        concurrency.connections_peak_source.push_str(&note);
+    }
     let bound = Bound::of(inventory, &account, &settings, &concurrency);
     let accounts = accounts::of(inventory, &concurrency, &settings, bound.as_ref().map(|it| it.per_connection_bytes));
     let server = inventory.server.as_ref();
@@ -46,8 +52,32 @@ pub fn worst_case(inventory: &Inventory, assumed: &Assumed) -> WorstCase {
         concurrency,
         accounts,
         statements: server.and_then(|it| it.marks.as_ref()).map(|it| it.statements.clone()).unwrap_or_default(),
-        missing: account.missing,
+        missing: account.missing.into_iter().chain(uncounted).collect(),
     }
+}
+
+/// How much the server would grow until its realistic peak. Memory in huge pages is never part of it: no high-water mark counts that memory. `None`: the
+/// peak is not known; the list says why, or which part of the peak is not counted.
+pub(crate) fn growth(inventory: &Inventory) -> (Option<u64>, Vec<Missing>) {
+    let missing = |what: &str, why: &str, remedy: Option<&str>| Missing {
+        what: what.into(),
+        why: why.into(),
+        remedy: remedy.map(str::to_owned),
+    };
+    let has_mark = inventory.processes.iter().any(|process| process.status.contains_key("VmHWM"));
+    if !has_mark || crate::implausible(inventory).is_some() {
+        let why = "no high-water mark of the server's processes (VmHWM) was read";
+        return (None, vec![missing("the server's realistic peak", why, None)]);
+    }
+    let account = crate::account(inventory);
+    let concurrency = concurrency::of(inventory, &Settings::of(inventory), &Assumed::default());
+    let peak = entries::sum(&realistic::lines(inventory, &account, &concurrency));
+    let mut unknown: Vec<Missing> = realistic::uncounted(inventory, &concurrency).into_iter().collect();
+    if inventory.server.is_none() && inventory.flavour != Some(Flavour::Postgresql) {
+        let why = "the server was not asked for them; the realistic peak is that of its process alone";
+        unknown.push(missing("high-water marks of sessions", why, Some("a connection to the server")));
+    }
+    (Some(peak.saturating_sub(account.kernel_total_bytes)), unknown)
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@
 use super::concurrency::is_client;
 use super::entries::{Concurrency, Line, sum};
 use crate::share::sane;
-use crate::{Account, Inventory, ProcessSeen, estimate};
+use crate::{Account, Inventory, Missing, ProcessSeen, ServerSeen, estimate};
 use capability::Flavour;
+use units::counted;
 
 /// The most that one session has held so far.
 pub(crate) struct Largest {
@@ -57,14 +58,13 @@ fn by_kernel(inventory: &Inventory) -> Vec<Line> {
 /// is subtracted, because the sessions use it first.
 fn by_sessions(inventory: &Inventory, account: &Account, concurrency: &Concurrency) -> Vec<Line> {
     let Some(server) = &inventory.server else { return Vec::new() };
-    let marks: Vec<(u64, u64)> =
-        server.sessions.iter().filter_map(|it| Some((sane(it.bytes?), sane(it.bytes_max?)))).collect();
+    let marks = marks(server);
     if marks.is_empty() {
         return Vec::new();
     }
     let grown = marks.iter().map(|(now, most)| most.saturating_sub(*now)).sum();
     let mean = marks.iter().map(|(_, most)| *most).sum::<u64>() / marks.len() as u64;
-    let more = concurrency.connections_peak.saturating_sub(concurrency.connections_now);
+    let more = concurrency.more();
     let source = "PROCESSLIST or threads: what each session held at most, less what it holds";
     let mut lines = vec![
         Line::new("sessions at their largest", 1, grown, source),
@@ -78,6 +78,40 @@ fn by_sessions(inventory: &Inventory, account: &Account, concurrency: &Concurren
     let free = resident(account, "allocator/retained").min(sum(&lines));
     lines.push(Line::less("free in malloc already", free, "walk of malloc's chunks"));
     lines
+}
+
+/// What each session holds, and what it held at most. A server that does not count it leaves both out, or says 0.
+fn marks(server: &ServerSeen) -> Vec<(u64, u64)> {
+    let mark = |it: &crate::Session| Some((sane(it.bytes?), sane(it.bytes_max.filter(|bytes| *bytes > 0)?)));
+    server.sessions.iter().filter_map(mark).collect()
+}
+
+/// Connections of the peak whose memory no line counts, because nothing says what one of them holds. `None`: there are none.
+pub(crate) fn uncounted(inventory: &Inventory, concurrency: &Concurrency) -> Option<Missing> {
+    let more = concurrency.more();
+    if more == 0 || is_size_known(inventory) {
+        return None;
+    }
+    let (why, remedy) = match (inventory.flavour, &inventory.server) {
+        (Some(Flavour::Postgresql), _) => {
+            ("no client backend was seen whose size could count for them", "ask again while clients are connected")
+        }
+        (_, None) => ("the server was not asked what a session holds", "a connection to the server"),
+        (Some(Flavour::Mariadb), Some(_)) => {
+            ("no session has a mark of its memory", "a MariaDB whose PROCESSLIST has the column MAX_MEMORY_USED")
+        }
+        (_, Some(_)) => ("no session has a mark of its memory", "MySQL 8.0.31 or later, with performance_schema=ON"),
+    };
+    let what = format!("the memory of {}", counted(more, "more connection"));
+    Some(Missing { what, why: why.into(), remedy: Some(remedy.into()) })
+}
+
+/// Whether something says what one more connection would hold.
+fn is_size_known(inventory: &Inventory) -> bool {
+    if inventory.flavour == Some(Flavour::Postgresql) {
+        return inventory.processes.iter().any(is_client);
+    }
+    inventory.server.as_ref().is_some_and(|server| !marks(server).is_empty())
 }
 
 fn resident(account: &Account, path: &str) -> u64 {
@@ -96,7 +130,7 @@ fn more_backends(inventory: &Inventory, account: &Account, concurrency: &Concurr
         .filter(|process| is_client(process))
         .map(|process| private(process, &estimates) + beyond_now(process) + tables(process.pid))
         .collect();
-    let more = concurrency.connections_peak.saturating_sub(concurrency.connections_now);
+    let more = concurrency.more();
     let Some(mean) = each.iter().sum::<u64>().checked_div(each.len() as u64) else { return Vec::new() };
     let source = "the mean of the client backends: private memory at its largest, and page tables";
     vec![Line::new("more backends at once", more, mean, source)]

@@ -95,6 +95,37 @@ fn without_marks_of_sessions_the_kernels_mark_counts() {
     assert_eq!(worst.realistic_bytes, (101 + 30) * MIB);
 }
 
+/// `--connections 500` must not look as if 500 connections were counted.
+#[test]
+fn more_connections_whose_memory_nothing_tells_are_named() {
+    let many = Assumed { connections: Some(500), ..Assumed::default() };
+    let of = |inventory: &Inventory, assumed: &Assumed| {
+        let worst = worst_case(inventory, assumed);
+        (worst.missing, worst.concurrency.connections_peak_source)
+    };
+    assert!(of(&mariadb(), &many).0.is_empty(), "it has marks");
+    let mut mysql = mariadb();
+    (mysql.flavour, mysql.version) = (Some(Flavour::Mysql), Some("8.0.29".into()));
+    mysql.server.iter_mut().flat_map(|server| &mut server.sessions).for_each(|session| session.bytes_max = None);
+    let (missing, source) = of(&mysql, &many);
+    assert_eq!(source, "--connections; the memory of 498 of them is not counted");
+    assert_eq!((missing.len(), missing[0].what.as_str()), (1, "the memory of 498 more connections"));
+    assert!(missing[0].remedy.as_ref().is_some_and(|remedy| remedy.contains("8.0.31")), "{missing:?}");
+    assert!(
+        of(&mysql, &Assumed::default()).1.ends_with("Max_used_connections; the memory of 3 of them is not counted")
+    );
+    let few = Assumed { connections: Some(2), ..Assumed::default() };
+    assert!(of(&mysql, &few).0.is_empty(), "all of them are there now");
+    mysql.server.iter_mut().flat_map(|server| &mut server.sessions).for_each(|session| session.bytes_max = Some(0));
+    assert_eq!(of(&mysql, &many).0, missing, "what is not counted is 0");
+    mysql.server = None;
+    assert_eq!(of(&mysql, &many).0[0].remedy.as_deref(), Some("a connection to the server"));
+    let mut postgresql = postgresql();
+    assert!(of(&postgresql, &many).0.is_empty());
+    postgresql.processes.truncate(1);
+    assert!(of(&postgresql, &many).0[0].why.starts_with("no client backend"));
+}
+
 /// By hand, for 9 + 1 connections and 2 threads of replication.
 #[test]
 fn the_bound_of_a_mariadb() {

@@ -58,7 +58,7 @@ pub fn look(connection: &mut dyn Query, seen: &mut Seen, at_us: u64) -> Result<(
     let mut asking = Asking { connection, missing: Vec::new() };
     let mut look = match seen.flavour.protocol() {
         Protocol::Mysql => mysql::look(&mut asking, seen.flavour)?,
-        Protocol::Postgresql => postgresql::look(&mut asking)?,
+        Protocol::Postgresql => postgresql::look(&mut asking, &seen.version)?,
     };
     look.at_us = at_us;
     let Asking { missing, .. } = asking;

@@ -3,7 +3,7 @@
 
 use super::Lost;
 use super::asking::{Asking, Row, number, pairs, text};
-use crate::server::without_port;
+use crate::server::{CLIENT_THREADS, without_port};
 use capability::{Capability, Flavour, words};
 use connections::{Account, AccountSeen, Look, Seen, Sessions};
 use std::collections::BTreeMap;
@@ -31,25 +31,17 @@ const ACCOUNTS_OF_MYSQL: [&str; 2] = [
     "SELECT User, Host, max_user_connections, Super_priv, 'N' FROM mysql.user ORDER BY User, Host",
 ];
 
-/// User, host, number of sessions, and the most memory that one of them has had.
+/// User, host, number of sessions, the most memory that one of them has had, and whether the host has the client's port.
 const SESSIONS_OF_MARIADB: [&str; 2] = [
-    "SELECT user, host, 1, max_memory_used FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND command <> 'Daemon'",
-    "SELECT user, host, 1, NULL FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND command <> 'Daemon'",
-];
-/// Reading `performance_schema.threads` takes no lock for which a session waits; its memory columns came with 8.0.31 and later.
-const SESSIONS_OF_MYSQL: [&str; 3] = [
-    "SELECT processlist_user, processlist_host, 1, max_total_memory FROM performance_schema.threads \
-     WHERE type = 'FOREGROUND' AND processlist_id <> CONNECTION_ID() AND processlist_command <> 'Daemon'",
-    "SELECT processlist_user, processlist_host, 1, NULL FROM performance_schema.threads \
-     WHERE type = 'FOREGROUND' AND processlist_id <> CONNECTION_ID() AND processlist_command <> 'Daemon'",
+    "SELECT user, host, 1, max_memory_used, 1 FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND command <> 'Daemon'",
     WITHOUT_INSTRUMENTS,
 ];
 /// For MySQL without performance_schema, in which the table `threads` exists and is empty.
-const WITHOUT_INSTRUMENTS: &str = "SELECT user, host, 1, NULL FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND command <> 'Daemon'";
+const WITHOUT_INSTRUMENTS: &str = "SELECT user, host, 1, NULL, 1 FROM information_schema.PROCESSLIST WHERE id <> CONNECTION_ID() AND command <> 'Daemon'";
 
 /// The most memory that one connection has had, ended connections included: rows with 0 sessions. The column came with 8.0.31.
 const HIGH_WATER: &str =
-    "SELECT user, host, 0, max_session_total_memory FROM performance_schema.accounts WHERE user IS NOT NULL";
+    "SELECT user, host, 0, max_session_total_memory, 0 FROM performance_schema.accounts WHERE user IS NOT NULL";
 const SELECT_INSTRUMENTS: Option<&str> = Some("GRANT SELECT ON performance_schema.* TO the account that asks");
 
 /// The users of the server's own threads.
@@ -99,8 +91,18 @@ fn account(row: &Row, rights: &BTreeMap<String, Vec<String>>) -> AccountSeen {
     AccountSeen { account, limit: number(row, 2).unwrap_or(0), rights, may_log_in: text(row, 4) != "Y" }
 }
 
+/// Reading `performance_schema.threads` takes no lock for which a session waits. Its memory columns came with 8.0.31 and later.
+fn of_threads(bytes_max: &str) -> String {
+    format!(
+        "SELECT processlist_user, processlist_host, 1, {bytes_max}, 0 FROM {CLIENT_THREADS} \
+         AND processlist_id <> CONNECTION_ID() AND processlist_command <> 'Daemon'"
+    )
+}
+
 pub(super) fn look(asking: &mut Asking<'_>, flavour: Flavour) -> Result<Look, Lost> {
-    let statements: &[&str] = if flavour == Flavour::Mariadb { &SESSIONS_OF_MARIADB } else { &SESSIONS_OF_MYSQL };
+    let (with_memory, without) = (of_threads("max_total_memory"), of_threads("NULL"));
+    let of_mysql = [with_memory.as_str(), without.as_str(), WITHOUT_INSTRUMENTS];
+    let statements: &[&str] = if flavour == Flavour::Mariadb { &SESSIONS_OF_MARIADB } else { &of_mysql };
     let mut rows = asking.first("sessions", statements, PROCESS)?.unwrap_or_default();
     if rows.is_empty() && flavour != Flavour::Mariadb {
         rows = asking.rows("sessions", WITHOUT_INSTRUMENTS, PROCESS)?;
@@ -113,8 +115,9 @@ pub(super) fn look(asking: &mut Asking<'_>, flavour: Flavour) -> Result<Look, Lo
 
 fn sessions(row: &Row) -> Option<Sessions> {
     let (user, host) = (text(row, 0), text(row, 1));
+    let has_port = text(row, 4) == "1";
     (!NOBODY.contains(&user.as_str())).then(|| Sessions {
-        client: Some(without_port(&host).to_owned()),
+        client: Some(if has_port { without_port(&host).to_owned() } else { host }),
         user,
         database: None,
         pid: None,

@@ -47,7 +47,8 @@ impl Pooler {
             self.seen.clients_peak = self.seen.clients_peak.max(*clients);
         }
         let databases = self.console.query("SHOW DATABASES")?;
-        self.seen.pools = pools(&self.console.query("SHOW POOLS")?, &databases);
+        let users = self.console.query("SHOW USERS")?;
+        self.seen.pools = pools(&self.console.query("SHOW POOLS")?, &databases, &users);
         Ok(())
     }
 
@@ -60,14 +61,13 @@ fn column(rows: &Rows, name: &str) -> Option<usize> {
     rows.columns.iter().position(|column| column == name)
 }
 
-fn pools(rows: &Rows, databases: &Rows) -> Vec<PoolSeen> {
+fn pools(rows: &Rows, databases: &Rows, users: &Rows) -> Vec<PoolSeen> {
     let text = |row, name: &str| column(rows, name).and_then(|column| rows.text(row, column)).unwrap_or_default();
     let number = |row, name: &str| text(row, name).parse::<u64>().unwrap_or(0);
     let pool = |row| {
-        let database = text(row, "database");
-        let of_database = |name: &str| of_database(databases, &database, name);
+        let (database, user) = (text(row, "database"), text(row, "user"));
+        let of_database = |column: &str| named(databases, &database, column);
         PoolSeen {
-            user: text(row, "user"),
             clients_active: number(row, "cl_active"),
             clients_waiting: number(row, "cl_waiting"),
             servers: ["sv_active", "sv_idle", "sv_used", "sv_tested", "sv_login"]
@@ -76,21 +76,34 @@ fn pools(rows: &Rows, databases: &Rows) -> Vec<PoolSeen> {
                 .sum(),
             pool_size: of_database("pool_size"),
             max_connections: of_database("max_connections"),
+            // older versions call it reserve_pool
+            reserve: of_database("reserve_pool_size").or_else(|| of_database("reserve_pool")),
+            max_user_connections: named(users, &user, "max_user_connections"),
             database,
+            user,
         }
     };
     (0..rows.len()).map(pool).collect()
 }
 
-fn of_database(databases: &Rows, name: &str, value: &str) -> Option<u64> {
-    let (names, values) = (column(databases, "name")?, column(databases, value)?);
-    let row = (0..databases.len()).find(|row| databases.text(*row, names).as_deref() == Some(name))?;
-    databases.parse(row, values)
+/// A number of the database or the user with this name.
+fn named(rows: &Rows, name: &str, value: &str) -> Option<u64> {
+    let (names, values) = (column(rows, "name")?, column(rows, value)?);
+    let row = (0..rows.len()).find(|row| rows.text(*row, names).as_deref() == Some(name))?;
+    rows.parse(row, values)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pool_that_an_older_build_kept_is_read() {
+        let text = r#"{"database": "shop", "user": "app", "clients_active": 1, "clients_waiting": 0, "servers": 2,
+                       "pool_size": 8, "max_connections": 6}"#;
+        let seen: PoolSeen = serde_json::from_str(text).unwrap();
+        assert_eq!((seen.max_connections, seen.reserve, seen.max_user_connections), (Some(6), None, None));
+    }
 
     #[test]
     fn pools_have_the_size_of_their_database() {
@@ -106,8 +119,17 @@ mod tests {
             columns: words("database user cl_active cl_waiting sv_active sv_idle sv_used sv_tested sv_login maxwait"),
             rows: vec![row("sbtest app 2 6 2 1 1 0 0 1"), row("gone app 0 0 0 0 0 0 0 0")],
         };
-        let pools = pools(&rows, &databases);
+        let users = Rows {
+            columns: words("name pool_mode max_user_connections current_connections"),
+            rows: vec![row("other session 3 0"), row("app session 7 4")],
+        };
+        let of_older = Rows { columns: words("name pool_mode"), rows: vec![row("app session")] };
+        let of = |databases, users| pools(&rows, databases, users);
+        let pools = of(&databases, &users);
         assert_eq!((pools[0].servers, pools[0].pool_size, pools[0].max_connections), (4, Some(8), Some(6)));
         assert_eq!((pools[0].clients_waiting, pools[1].pool_size), (6, None));
+        assert_eq!((pools[0].reserve, pools[1].reserve, pools[1].max_user_connections), (Some(2), None, Some(7)));
+        let newer = Rows { columns: words("name reserve_pool_size"), rows: vec![row("sbtest 3")] };
+        assert_eq!((of(&newer, &of_older)[0].reserve, of(&newer, &of_older)[0].max_user_connections), (Some(3), None));
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Lost;
 use super::asking::{Asking, Row, number, pairs, text};
+use capability::Version;
 use connections::{Account, AccountSeen, DatabaseSeen, Look, Seen, Sessions};
 
 const MONITOR: Option<&str> = Some("GRANT pg_monitor TO the account that asks");
@@ -13,10 +14,14 @@ const ROLES: &str = "SELECT r.rolname, r.rolconnlimit, r.rolsuper, r.rolcanlogin
                      WHERE p.rolname = 'pg_use_reserved_connections' AND pg_has_role(r.oid, p.oid, 'usage')) \
                      FROM pg_roles r ORDER BY r.rolname";
 const DATABASES: &str = "SELECT datname, datconnlimit FROM pg_database ORDER BY datname";
-/// A role without pg_monitor does not see the type of other roles' backends: these then count as clients. Replication, parallel and background
-/// workers do not count against max_connections.
-const SESSIONS: &str = "SELECT usename, datname, pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
-                        AND coalesce(backend_type, 'client backend') = 'client backend' AND usename IS NOT NULL";
+/// Role, database, process, and whether it is a walsender. A role without pg_monitor does not see the type of other roles' backends: these then count as
+/// clients. Walsenders count against the limit of their role, and against that of their database if they have one (CountUserBackends and CountDBConnections in
+/// procarray.c). Parallel and background workers count against no limit of connections.
+const SESSIONS: &str = "SELECT usename, datname, pid, coalesce(backend_type = 'walsender', false) FROM pg_stat_activity \
+                        WHERE pid <> pg_backend_pid() AND usename IS NOT NULL \
+                        AND coalesce(backend_type, 'client backend') IN ('client backend', 'walsender')";
+/// From this version on, walsenders have slots beside max_connections (max_wal_senders).
+const SLOTS_OF_WALSENDERS: u32 = 12;
 
 pub(super) fn begin(asking: &mut Asking<'_>, seen: &mut Seen) -> Result<(), Lost> {
     seen.variables = pairs(asking.rows("the server's settings", SETTINGS, None)?);
@@ -43,9 +48,10 @@ fn database(row: &Row) -> DatabaseSeen {
     DatabaseSeen { name: text(row, 0), limit: number(row, 1).unwrap_or(-1) }
 }
 
-pub(super) fn look(asking: &mut Asking<'_>) -> Result<Look, Lost> {
+pub(super) fn look(asking: &mut Asking<'_>, version: &Version) -> Result<Look, Lost> {
     let rows = asking.first("sessions", &[SESSIONS], MONITOR)?;
-    let in_use = rows.as_ref().map(|rows| rows.len() as u64);
+    let is_counted = |row: &&Row| version.major() < SLOTS_OF_WALSENDERS || text(row, 3) != "t";
+    let in_use = rows.as_ref().map(|rows| rows.iter().filter(is_counted).count() as u64);
     Ok(Look { at_us: 0, in_use, sessions: rows.unwrap_or_default().iter().map(session).collect() })
 }
 

@@ -19,34 +19,42 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
         reading.missing("memory cgroup", format!("{path} is outside of what is mounted here"), None);
         return None;
     };
-    let (current, limit) = match version {
+    let (usage, limit) = match version {
         1 => ("memory.usage_in_bytes", "memory.limit_in_bytes"),
         _ => ("memory.current", "memory.max"),
     };
     let upwards = folder.ancestors().take_while(|above| above.starts_with(&root));
-    let used = |above: &Path| Some(number(&above.join(current))?.saturating_sub(page_cache(&stat(above))));
+    let used = |above: &Path| Some(number(&above.join(usage))?.saturating_sub(page_cache(&stat(above))));
     let levels = upwards.map(|above| (used(above), number(&above.join(limit))));
     let tightest = tightest(levels);
     // usage and processes are read from the group that has the least left, because all its processes use that up
     let up = tightest.map_or(0, |(_, up)| up);
     let folder = folder.ancestors().nth(up).unwrap_or(&folder).to_path_buf();
-    let swap_limit = match version {
-        1 => number(&folder.join("memory.memsw.limit_in_bytes"))
-            .filter(|both| *both < NO_LIMIT)
-            .map(|both| both.saturating_sub(tightest.map_or(0, |(limit, _)| limit))),
-        _ => number(&folder.join("memory.swap.max")),
-    };
+    let (limit, current) = (tightest.map(|(limit, _)| limit), number(&folder.join(usage)));
+    let (swap_limit, swap_current) = swap(&folder, version, limit, current);
     let path = Path::new(&path).ancestors().nth(up).map_or_else(|| path.clone(), |path| path.display().to_string());
     Some(CgroupSeen {
         path,
         version,
-        current: number(&folder.join(current)),
-        limit: tightest.map(|(limit, _)| limit),
+        current,
+        limit,
         swap_limit,
+        swap_current,
         stat: stat(&folder),
         oom_group: number(&folder.join("memory.oom.group")).map(|value| value != 0),
         strangers: strangers(&folder, server),
     })
+}
+
+/// The limit of swap, and the swap in use. Version 1 has files for memory and swap together: the memory is subtracted.
+fn swap(folder: &Path, version: u8, limit: Option<u64>, current: Option<u64>) -> (Option<u64>, Option<u64>) {
+    let of = |file: &str| number(&folder.join(file));
+    if version != 1 {
+        return (of("memory.swap.max"), of("memory.swap.current"));
+    }
+    let most = of("memory.memsw.limit_in_bytes").filter(|both| *both < NO_LIMIT);
+    let used = of("memory.memsw.usage_in_bytes").zip(current).map(|(both, current)| both.saturating_sub(current));
+    (most.map(|both| both.saturating_sub(limit.unwrap_or(0))), used)
 }
 
 /// What the kernel can take back before a limit is reached: pages of files. Version 1 counts those of the cgroups below in names of their own.
@@ -188,6 +196,24 @@ mod tests {
         let (found, root, version) = folder(&mount, Path::new("/docker/x/db")).unwrap();
         assert_eq!((root.as_path(), version, stat(&found)["file"], strangers(&found, &[2])), (seen.path(), 2, 8, 2));
         assert!(folder(&mount, Path::new("/elsewhere")).is_none());
+    }
+
+    #[test]
+    fn the_swap_of_either_version() {
+        let seen = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| fs::write(seen.path().join(file), text).unwrap();
+        assert_eq!(swap(seen.path(), 2, Some(70), Some(40)), (None, None));
+        write("memory.swap.max", "max\n");
+        write("memory.swap.current", "30\n");
+        assert_eq!(swap(seen.path(), 2, Some(70), Some(40)), (None, Some(30)));
+        write("memory.swap.max", "90\n");
+        assert_eq!(swap(seen.path(), 2, Some(70), Some(40)), (Some(90), Some(30)));
+        write("memory.memsw.limit_in_bytes", "9223372036854771712\n");
+        write("memory.memsw.usage_in_bytes", "45\n");
+        assert_eq!(swap(seen.path(), 1, Some(70), Some(40)), (None, Some(5)));
+        write("memory.memsw.limit_in_bytes", "100\n");
+        assert_eq!(swap(seen.path(), 1, Some(70), Some(40)), (Some(30), Some(5)));
+        assert_eq!(swap(seen.path(), 1, Some(70), None), (Some(30), None));
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! | module | what it has |
 //! | --- | --- |
 //! | `layout` | the places of glibc's fields, by its version |
-//! | `words` | words of the process, from resident pages only |
 //! | `chunks` | the walk through one heap |
 //! | `arena` | the heaps of one arena, and its fast bins |
 //!
@@ -14,15 +13,14 @@
 mod arena;
 mod chunks;
 mod layout;
-mod words;
 
 use super::reading::Reading;
 use super::target::Target;
+use super::words::{Window, Words as _};
 use arena::{Arena, Walked};
 use layout::{HEAP_MAX, HeapInfo, Layout};
 use ledger::{HeapWalk, Mapping};
 use std::collections::BTreeMap;
-use words::Words as _;
 
 const TRIES: u32 = 3;
 
@@ -144,7 +142,7 @@ fn heaps(target: &Target, mapping: &Mapping, layout: &Layout, reading: &mut Read
 }
 
 fn heap(target: &Target, start: u64, layout: &Layout, reading: &mut Reading) -> Option<HeapInfo> {
-    let mut window = words::Window::of(target, start, start + super::page_bytes(), reading)?;
+    let mut window = Window::of(target, start, start + super::page_bytes(), reading)?;
     HeapInfo::read(&mut |at| window.word(at), start, layout)
 }
 

@@ -6,6 +6,8 @@
 //! | `processes` | the processes of the server; their role, status, OOM score |
 //! | `mappings` | each mapping, and its resident memory: `smaps` up to the first large one, `pagemap` from there on |
 //! | `glibc` | the chunks of glibc's arenas, through `/proc/PID/mem` |
+//! | `tcmalloc` | the free spans of tcmalloc's page heap, through `/proc/PID/mem` |
+//! | `words` | nothing by itself: words of the process's memory, from resident pages only |
 //! | `contexts` | PostgreSQL's memory contexts, through `/proc/PID/mem` |
 //! | `collations` | MariaDB's tables of collations, through `/proc/PID/mem` |
 //! | `server_rows` | the server's own rows, over SQL |
@@ -41,6 +43,8 @@ mod repeated;
 mod server_rows;
 mod smaps;
 mod target;
+mod tcmalloc;
+mod words;
 
 pub use collected::collected;
 pub use huge_pages::{huge_pages, huge_pages_before_start};

@@ -4,7 +4,7 @@
 
 use super::reading::Reading;
 use super::target::Target;
-use super::{collations, contexts, elf, glibc, mappings};
+use super::{collations, contexts, elf, glibc, mappings, tcmalloc};
 use crate::process::title_role;
 use capability::Flavour;
 use host::pause_point;
@@ -23,6 +23,8 @@ pub(super) struct Known {
     program: Option<elf::Program>,
     /// The allocator that serves malloc; empty: not known. `None`: not yet looked for.
     allocator: Option<String>,
+    /// Where tcmalloc's page heap was found.
+    page_heap: Option<u64>,
 }
 
 impl Known {
@@ -226,7 +228,7 @@ fn read_into(process: &mut ProcessSeen, family: &mut Family<'_>, reading: &mut R
         process.rollup = mappings::rollup(&target, &process.status, family.count, reading);
     }
     let allocator = family.known.allocator.get_or_insert_with(|| serving(target.pid(), &found)).clone();
-    process.heap = heap(&target, &found, &allocator, reading);
+    process.heap = heap(&target, &found, &allocator, &mut family.known.page_heap, reading);
     process.allocator = Some(allocator).filter(|name| !name.is_empty());
     if matches!(family.flavour, Some(Flavour::Postgresql | Flavour::Mariadb)) {
         if family.known.program.is_none() {
@@ -262,13 +264,25 @@ fn of_program(
     }
 }
 
-fn heap(target: &Target, found: &[Mapping], allocator: &str, reading: &mut Reading) -> Option<HeapWalk> {
+fn heap(
+    target: &Target,
+    found: &[Mapping],
+    allocator: &str,
+    page_heap: &mut Option<u64>,
+    reading: &mut Reading,
+) -> Option<HeapWalk> {
     if allocator.starts_with("glibc") {
         return glibc::walk(target, found, allocator, reading);
     }
+    if allocator == "tcmalloc" {
+        return tcmalloc::walk(target, found, page_heap, reading);
+    }
     let why = match allocator {
-        "" => "nothing tells which malloc serves, and only the chunks of glibc's can be walked".to_owned(),
-        _ => format!("{allocator} serves malloc, and only the chunks of glibc's can be walked"),
+        "" => "nothing tells which malloc serves, and only those of glibc and tcmalloc can be read from outside"
+            .to_owned(),
+        _ => format!(
+            "{allocator} serves malloc, and only the free memory of glibc's and of tcmalloc can be read from outside"
+        ),
     };
     reading.missing("free memory of malloc", why, None);
     None

@@ -136,6 +136,7 @@ pub(super) fn number<T: std::str::FromStr>(row: &Row, column: usize) -> Option<T
 mod tests {
     use super::super::Options;
     use super::*;
+    use crate::server::CLIENT_THREADS;
 
     fn row(values: &[&str]) -> Row {
         values.iter().map(|value| Some((*value).to_owned())).collect()
@@ -165,7 +166,9 @@ mod tests {
                     vec![row(&["performance_schema", "OFF"]), row(&["key_buffer_size", "134217728"])]
                 }
                 sql if sql.starts_with("SHOW GLOBAL STATUS") => vec![row(&["Memory_used", "578"])],
-                sql if sql.contains("PROCESSLIST") => vec![row(&["7", "me", "localhost:4711", "Sleep", "100", "200"])],
+                sql if sql.contains(", 1 FROM information_schema.PROCESSLIST") => {
+                    vec![row(&["7", "me", "localhost:4711", "Sleep", "100", "200", "1"])]
+                }
                 "SHOW ENGINE INNODB STATUS" => {
                     vec![row(&["InnoDB", "", "x\n---\nBUFFER POOL AND MEMORY\n---\nTotal 1\n---\nROW\n"])]
                 }
@@ -199,7 +202,7 @@ mod tests {
                 }
                 sql if sql.contains("setup_instruments") => vec![row(&["507", "70"])],
                 sql if sql.contains("total_memory") => return Err("Unknown column 'total_memory'".into()),
-                sql if sql.contains("threads") => {
+                sql if sql.contains(&format!(", 0 FROM {CLIENT_THREADS}")) => {
                     vec![vec![Some("8".into()), Some("me".into()), None, Some("Query".into()), None, None]]
                 }
                 _ => Vec::new(),

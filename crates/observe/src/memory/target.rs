@@ -75,7 +75,7 @@ impl Target {
     /// Whether its memory may be read; if not, `what` is noted as missing.
     pub(super) fn has_memory(&self, what: &str, reading: &mut Reading) -> bool {
         if self.memory.is_none() {
-            reading.missing(what, "its memory is not for this user to read", Some(rights::for_mappings()));
+            reading.missing(what, "its memory is not for this user to read", Some(rights::for_attaching()));
         }
         self.memory.is_some()
     }

@@ -31,7 +31,7 @@ boot!(
     ram_swap
 );
 boot!(cgroup, 1024, 1200: server_ram, server_ram_killed, server_ram_shared, server_ram_too_small);
-boot!(command, 1024, 1100: squeeze, squeeze_delegated);
+boot!(command, 1024, 1100: squeeze, squeeze_delegated, yama);
 // CPU quotas come and go a hundred times: each time the kernel patches its scheduler, which the emulator survives with one processor
 boot!(command_killed, 1024, 1000, "maxcpus=1": squeeze_killed);
 boot!(image, 1024, 900: disk_image);

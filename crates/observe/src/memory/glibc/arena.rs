@@ -3,10 +3,10 @@
 
 use super::chunks::{self, Ends, Shape, Small, Tally};
 use super::layout::{FAST_BIN_COUNT, FAST_BINS, HeapInfo, Layout, SYSTEM_BYTES, TOP};
-use super::words::{Window, Words as _};
 use crate::memory::pagemap::Presence;
 use crate::memory::reading::Reading;
 use crate::memory::target::Target;
+use crate::memory::words::{Window, Words as _};
 
 pub(super) enum Arena {
     /// `data`: libc's own data, which contain the arena's structure.

@@ -2,7 +2,7 @@
 //! MySQL, MariaDB, Percona Server.
 
 use super::{Asking, Row, marks, number, pairs, text};
-use crate::server::without_port;
+use crate::server::{CLIENT_THREADS, without_port};
 use capability::Flavour;
 use ledger::{ServerSeen, Session};
 
@@ -131,19 +131,21 @@ fn section(status: &str) -> Option<String> {
 }
 
 fn sessions(asking: &mut Asking<'_>, flavour: Flavour) -> Vec<Session> {
+    const WITHOUT_MEMORY: &str = "SELECT id, user, host, command, NULL, NULL, 1 FROM information_schema.PROCESSLIST";
+    // the last column: whether the host has the client's port
     const MARIADB: [&str; 2] = [
-        "SELECT id, user, host, command, memory_used, max_memory_used FROM information_schema.PROCESSLIST",
-        "SELECT id, user, host, command, NULL, NULL FROM information_schema.PROCESSLIST",
+        "SELECT id, user, host, command, memory_used, max_memory_used, 1 FROM information_schema.PROCESSLIST",
+        WITHOUT_MEMORY,
     ];
     // the columns of memory came with 8.0.31 and later; without performance_schema the table of threads is empty
-    const MYSQL: [&str; 3] = [
-        "SELECT processlist_id, processlist_user, processlist_host, processlist_command, total_memory, max_total_memory \
-         FROM performance_schema.threads WHERE type = 'FOREGROUND' AND processlist_id IS NOT NULL",
-        "SELECT processlist_id, processlist_user, processlist_host, processlist_command, NULL, NULL \
-         FROM performance_schema.threads WHERE type = 'FOREGROUND' AND processlist_id IS NOT NULL",
-        "SELECT id, user, host, command, NULL, NULL FROM information_schema.PROCESSLIST",
-    ];
-    let statements: &[&str] = if flavour == Flavour::Mariadb { &MARIADB } else { &MYSQL };
+    let of_threads = |memory: &str| {
+        format!(
+            "SELECT processlist_id, processlist_user, processlist_host, processlist_command, {memory}, 0 FROM {CLIENT_THREADS}"
+        )
+    };
+    let (with_memory, without) = (of_threads("total_memory, max_total_memory"), of_threads("NULL, NULL"));
+    let mysql = [with_memory.as_str(), without.as_str(), WITHOUT_MEMORY];
+    let statements: &[&str] = if flavour == Flavour::Mariadb { &MARIADB } else { &mysql };
     asking.rows_of_first("sessions", statements, PROCESS).iter().filter_map(session).collect()
 }
 
@@ -158,9 +160,8 @@ fn unseen(seen: &ServerSeen) -> Option<String> {
 }
 
 fn session(row: &Row) -> Option<Session> {
-    let host = text(row, 2);
-    let host = without_port(&host);
-    let user = text(row, 1);
+    let (user, host) = (text(row, 1), text(row, 2));
+    let host = if text(row, 6) == "1" { without_port(&host) } else { &host };
     Some(Session {
         id: number(row, 0)?,
         pid: None,
@@ -183,6 +184,16 @@ mod tests {
             let status = format!("{before}\nBUFFER POOL AND MEMORY\n---\n{text}");
             prop_assert!(section(&status).is_none_or(|part| part.len() <= status.len() + 1));
         }
+    }
+
+    #[test]
+    fn only_the_list_of_processes_has_ports() {
+        let account = |has_port: &str| {
+            let values = ["7", "app", "2001:db8::10:25", "Sleep", "1", "2", has_port];
+            let row: Row = values.iter().map(|value| Some((*value).to_owned())).collect();
+            session(&row).unwrap().account
+        };
+        assert_eq!([account("1"), account("0")], ["app@2001:db8::10", "app@2001:db8::10:25"]);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--apply`: the statements that restore the old limits are on the disk before the first statement is run. At the end the server is asked for its limits,
-//! and the answer is compared with the plan.
+//! `--apply`: the server is asked for its limits again, because the looks of a plan may take hours, and a limit that somebody else set in that time must not
+//! be lost. Then the statements that restore the old limits are on the disk before the first statement is run. At the end the server is asked for its limits
+//! once more, and the answer is compared with the plan.
 
 use super::looks::{Looked, lost};
 use crate::commands::connection::server_failure;
-use crate::exit::{Exit, Failure};
-use connections::{Change, Plan, Seen};
+use crate::exit::{Exit, Failure, Outcome};
+use connections::{Account, Change, Plan, Seen};
 use host::clock::unix_seconds;
 use host::files::private_dir;
 use host::places::Places;
@@ -35,6 +36,7 @@ pub(super) fn apply(looked: &Looked, plan: &Plan, file: Option<&Path>) -> Result
         return Ok(Done { restore_file: None, how_to_restore: String::new(), counts_only_new });
     }
     let file = restore_file(file)?;
+    unchanged(&plan.changes, &stored(looked)?, protocol)?;
     let how_to_restore = how_to_restore(protocol, &file);
     let head = format!("these statements restore the limits of accounts of {}\n{how_to_restore}", looked.of);
     let changes: Vec<Reversible> = plan.changes.iter().map(reversible).collect();
@@ -59,6 +61,41 @@ pub(super) fn apply(looked: &Looked, plan: &Plan, file: Option<&Path>) -> Result
         }
     }
     Ok(Done { restore_file: Some(file.display().to_string()), how_to_restore, counts_only_new })
+}
+
+/// Fails where an account has another limit than the one that the plan would restore.
+fn unchanged(changes: &[Change], now: &Seen, protocol: Protocol) -> Outcome {
+    for change in changes {
+        let found = limit_of(now, &change.account);
+        if found == Some(change.former) {
+            continue;
+        }
+        let is_now = match (found, &now.accounts) {
+            (Some(limit), _) => format!("and is {} now", in_words(limit, protocol)),
+            (None, Some(_)) => "and the account is gone".to_owned(),
+            (None, None) => "and the server does not show it any more".to_owned(),
+        };
+        let (account, was) = (super::in_line(&change.account.to_string()), in_words(change.former, protocol));
+        let message = format!(
+            "the limit of {account} changed meanwhile: it was {was} when the looks began, {is_now}; nothing was applied"
+        );
+        return Err(
+            Failure::message(Exit::Missing, message).hint("plan again: the new plan begins with the limits of now")
+        );
+    }
+    Ok(())
+}
+
+fn limit_of(seen: &Seen, account: &Account) -> Option<i64> {
+    seen.accounts.iter().flatten().find(|it| it.account == *account).map(|it| it.limit)
+}
+
+/// A limit as the server stores it.
+fn in_words(limit: i64, protocol: Protocol) -> String {
+    match (protocol, limit) {
+        (Protocol::Mysql, 0) | (Protocol::Postgresql, -1) => "none".to_owned(),
+        (_, limit) => limit.to_string(),
+    }
 }
 
 fn reversible(change: &Change) -> Reversible {
@@ -141,7 +178,7 @@ fn stored(looked: &Looked) -> Result<Seen, Failure> {
 fn check(changes: &[Change], stored: Result<Seen, Failure>, wanted: impl Fn(&Change) -> i64) -> Result<(), String> {
     let seen = stored.map_err(|failure| format!("{:#}", failure.error))?;
     for change in changes {
-        let found = seen.accounts.iter().flatten().find(|it| it.account == change.account).map(|it| it.limit);
+        let found = limit_of(&seen, &change.account);
         let wanted = wanted(change);
         if found != Some(wanted) {
             let found = found.map_or_else(|| "is gone".to_owned(), |found| format!("has {found}"));
@@ -149,4 +186,43 @@ fn check(changes: &[Change], stored: Result<Seen, Failure>, wanted: impl Fn(&Cha
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use connections::AccountSeen;
+
+    #[test]
+    fn a_limit_that_somebody_changed_meanwhile_is_not_written_over() {
+        let mut asked = |_: &str| -> Result<Vec<Vec<Option<String>>>, String> { Ok(Vec::new()) };
+        let kind = ServerKind::of(Protocol::Postgresql, "15.18");
+        let mut now = observe::connections::begin(&mut asked, &kind).expect("it answers");
+        let account = Account::role("app");
+        let change = Change {
+            account: account.clone(),
+            statement: String::new(),
+            restore: String::new(),
+            former: -1,
+            wanted: 9,
+        };
+        let mut told = |accounts: Option<Vec<(Account, i64)>>| {
+            let seen = |(account, limit)| AccountSeen { account, limit, ..AccountSeen::default() };
+            now.accounts = accounts.map(|accounts| accounts.into_iter().map(seen).collect());
+            unchanged(std::slice::from_ref(&change), &now, Protocol::Postgresql).err()
+        };
+        assert!(told(Some(vec![(account.clone(), -1)])).is_none());
+        let failure = told(Some(vec![(Account::role("other"), -1), (account, 12)])).expect("another limit");
+        assert_eq!(
+            (failure.exit, failure.error.to_string().as_str()),
+            (
+                Exit::Missing,
+                "the limit of app changed meanwhile: it was none when the looks began, and is 12 now; nothing was applied"
+            )
+        );
+        assert!(failure.hints[0].starts_with("plan again"));
+        let gone = told(Some(Vec::new())).expect("no account");
+        assert!(gone.error.to_string().contains("the account is gone"));
+        assert!(told(None).is_some_and(|failure| failure.error.to_string().contains("does not show it any more")));
+    }
 }

@@ -77,7 +77,15 @@ pub fn main(args: &Args) -> Outcome {
     };
     let advised = match read {
         Read::Reading(reading) => of_reading(args, &reading)?,
-        Read::WithoutInnodb(server, version) => advice::without_innodb(server, version),
+        Read::WithoutInnodb(server, version) => {
+            if let Some(file) = &args.save {
+                terminal::say(format_args!(
+                    "{} was not written: there are no counters of InnoDB to save",
+                    file.display()
+                ));
+            }
+            advice::without_innodb(server, version)
+        }
     };
     match args.output {
         Output::Json => terminal::document(&advised),

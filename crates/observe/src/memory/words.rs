@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::memory::pagemap::Presence;
-use crate::memory::reading::Reading;
-use crate::memory::target::Target;
+//! Words of a process, from resident pages only: a page that is not resident is never read, because reading would make it resident.
+
+use super::pagemap::Presence;
+use super::reading::Reading;
+use super::target::Target;
+use std::collections::HashMap;
 
 /// Memory, word by word.
 pub(super) trait Words {
@@ -12,7 +15,7 @@ pub(super) trait Words {
 /// The number of pages that are read at once, when memory is read sequentially.
 const MOST_PAGES: u64 = 64;
 
-/// Words of a range of a process. A page that is not resident is never read, because reading would make it resident.
+/// Words of a range of a process, for one that is read from its begin to its end.
 pub(super) struct Window<'a> {
     target: &'a Target,
     reading: &'a mut Reading,
@@ -25,7 +28,7 @@ pub(super) struct Window<'a> {
 
 impl<'a> Window<'a> {
     pub(super) fn of(target: &'a Target, start: u64, end: u64, reading: &'a mut Reading) -> Option<Self> {
-        let page = crate::memory::page_bytes();
+        let page = super::page_bytes();
         let (start, end) = (start / page * page, end.next_multiple_of(page));
         let presence = target.presence(start, end, reading)?;
         Some(Self { target, reading, presence, end, at: 0, bytes: Vec::new(), pages: 1 })
@@ -36,7 +39,7 @@ impl<'a> Window<'a> {
     }
 
     fn load(&mut self, at: u64) -> Option<()> {
-        let page = crate::memory::page_bytes();
+        let page = super::page_bytes();
         let start = at / page * page;
         let goes_on = start == self.at + self.bytes.len() as u64;
         let most = if goes_on { (self.pages * 2).min(MOST_PAGES) } else { 1 };
@@ -57,6 +60,41 @@ impl Words for Window<'_> {
         }
         let offset = usize::try_from(at - self.at).ok()?;
         let word = self.bytes.get(offset..)?.first_chunk::<8>()?;
+        Some(u64::from_ne_bytes(*word))
+    }
+}
+
+/// Words that lie far from each other. Each page is read once.
+pub(super) struct Scattered<'a> {
+    target: &'a Target,
+    reading: &'a mut Reading,
+    pages: HashMap<u64, Option<Vec<u8>>>,
+}
+
+impl<'a> Scattered<'a> {
+    pub(super) fn of(target: &'a Target, reading: &'a mut Reading) -> Self {
+        Self { target, reading, pages: HashMap::new() }
+    }
+
+    fn load(&mut self, start: u64, page: u64) -> Option<Vec<u8>> {
+        let is_there = self.target.presence(start, start + page, self.reading)?.has(start);
+        (is_there && self.reading.admits(0)).then_some(())?;
+        let mut bytes = vec![0; usize::try_from(page).ok()?];
+        self.target.memory("heap", start, &mut bytes, self.reading)?;
+        Some(bytes)
+    }
+}
+
+impl Words for Scattered<'_> {
+    fn word(&mut self, at: u64) -> Option<u64> {
+        let page = super::page_bytes();
+        let start = at / page * page;
+        if !self.pages.contains_key(&start) {
+            let bytes = self.load(start, page);
+            self.pages.insert(start, bytes);
+        }
+        let bytes = self.pages.get(&start)?.as_ref()?;
+        let word = bytes.get(usize::try_from(at - start).ok()?..)?.first_chunk::<8>()?;
         Some(u64::from_ne_bytes(*word))
     }
 }
