@@ -31,7 +31,7 @@ const LOOK_AT_THE_HOST: [&str; 15] = [
 ];
 
 /// Programs that begin no run; they run beside those of the first list.
-const WITHOUT_A_RUN: [&str; 52] = [
+const WITHOUT_A_RUN: [&str; 54] = [
     "allocation",
     "allocators_page",
     "annex_5",
@@ -71,7 +71,9 @@ const WITHOUT_A_RUN: [&str; 52] = [
     "report",
     "round_trip",
     "same_limits",
+    "seconds",
     "settings",
+    "sides",
     "spec",
     "stall_article",
     "stall_laws",
@@ -142,7 +144,7 @@ const WITH_SERVERS: [&[&str]; 5] = [
 ];
 
 /// Programs that need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 40] = [
+const QUICK: [&str; 42] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -171,7 +173,9 @@ const QUICK: [&str; 40] = [
     "ready_files",
     "recipes",
     "round_trip",
+    "seconds",
     "settings",
+    "sides",
     "spec",
     "stall_article",
     "stall_laws",
