@@ -33,6 +33,6 @@ mod map;
 #[cfg(not(wringer_library))]
 pub use {
     error::Error,
-    library::install,
+    library::{check_folder, install},
     map::{Map, Silence, environment},
 };

@@ -132,6 +132,16 @@ pub struct HeapWalk {
     pub walked: Vec<u64>,
 }
 
+impl HeapWalk {
+    /// The layout of gperftools' tcmalloc.
+    pub const PAGE_HEAP: &str = "tcmalloc's page heap";
+
+    /// Whether `used` is what the program holds: free blocks in tcmalloc's caches lie in spans that are in use.
+    pub fn tells_use(&self) -> bool {
+        self.layout != Self::PAGE_HEAP
+    }
+}
+
 /// One memory context of PostgreSQL.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {

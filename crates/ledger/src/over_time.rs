@@ -203,7 +203,10 @@ impl Moment {
             swap: sum("VmSwap"),
             available: host("MemAvailable"),
             host_swap: host("SwapTotal").and_then(|total| Some(total.saturating_sub(host("SwapFree")?))),
-            heap_used: alone.and_then(|it| it.heap.as_ref()).map(|heap| sane(heap.used)),
+            heap_used: alone
+                .and_then(|it| it.heap.as_ref())
+                .filter(|heap| heap.tells_use())
+                .map(|heap| sane(heap.used)),
             sessions: inventory.server.as_ref().map(|server| server.sessions.len() as u64),
         }
     }
@@ -320,6 +323,16 @@ mod tests {
         }
         assert_eq!(over.page_tables_bytes, [MIB; 3]);
         assert_eq!((over.host_available_bytes[0], over.host_swap_bytes[0]), (Some(500 * MIB), Some(6 * MIB)));
+    }
+
+    #[test]
+    fn spans_in_use_are_no_blocks_in_use() {
+        let over = over_time([(10, inventory(50 * MIB, 5 * MIB, |inventory| {
+            let heap = inventory.processes[0].heap.as_mut().expect("a walk");
+            heap.layout = HeapWalk::PAGE_HEAP.to_owned();
+        }))]);
+        assert_eq!(resident(&over, "allocator/retained"), [Some(5 * MIB)]);
+        assert_eq!(over.heap_used_bytes, [None]);
     }
 
     #[test]

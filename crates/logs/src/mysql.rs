@@ -90,7 +90,8 @@ impl Reader for Slow {
             self.entry = Some(Entry { line: number, from, session: field(line, "Id:"), ..Entry::default() });
         } else if is_header(line) {
             self.end(gathered);
-            self.tells = Tells::of_head(line);
+            // the head has three lines, of which one tells the version
+            self.tells = Tells::of_head(line).unwrap_or(self.tells);
             gathered.header(line);
         } else if let Some(entry) = &mut self.entry {
             if entry.sql.is_empty() && line.starts_with('#') {
@@ -395,7 +396,12 @@ mod tests {
         let seconds = |sql: &str, at_us| (sql.to_owned(), at_us, 1_000_000);
         let ends = [seconds("SELECT 1", -2_500_000), seconds("SELECT 2", 0)];
         let old = [seconds("SELECT 3", -2_500_000), seconds("SELECT 4", -2_500_000)];
-        let head = |version: &str| format!("/usr/sbin/mysqld, Version: {version} (x). started with:\n");
+        let head = |version: &str| {
+            format!(
+                "/usr/sbin/mysqld, Version: {version} (x). started with:\nTcp port: 3306  Unix socket: s.sock\n\
+                 Time                 Id Command    Argument\n"
+            )
+        };
         assert_eq!(times(&(head("10.11.5-MariaDB") + &text.concat())), [ends, old].concat());
         for head in [head("10.11.19-MariaDB"), String::new()] {
             assert_eq!(times(&(head + &text[0])), [seconds("SELECT 1", 0)]);

@@ -61,16 +61,17 @@ fn time_in(prefix: &str) -> Option<(Moment, usize)> {
 
 /// The process (%p), or the session (%c, `6a01.b2c3`). `behind`: the part of the prefix behind the time.
 fn session_in<'a>(prefix: &'a str, behind: &'a str) -> Option<&'a str> {
-    let in_brackets = |ends: &'static [char]| {
-        let mut words = prefix.split('[').skip(1).filter_map(|rest| Some(rest.split_once(ends)?.0));
-        words.find(|word| is_number(word))
-    };
-    in_brackets(&[']'])
+    // `1234`, or with the number of the line `1234-5` or `1234:5`
+    let begin = |word: &'a str| word.split(['-', ':']).next().filter(|word| is_number(word));
+    let mut in_brackets = prefix.split('[').skip(1).filter_map(|rest| Some(rest.split_once(']')?.0));
+    // what follows it in brackets of its own is something else: `[%p-%l] [%e]`
+    let first = in_brackets.find(|word| begin(word).is_some());
+    first
+        .filter(|word| is_number(word))
         .or_else(|| named(prefix))
         .or_else(|| prefix.split(|c: char| !c.is_ascii_hexdigit() && c != '.').find(|word| is_session(word)))
         .or_else(|| alone(behind.split('[').next()?))
-        // `[1234-5]`: the number of the line follows
-        .or_else(|| in_brackets(&[':', '-']))
+        .or_else(|| first.and_then(begin))
         .or_else(|| alone(behind))
 }
 
@@ -125,6 +126,8 @@ mod tests {
             (" [123]: [4-1] user=a ", Some("123")),
             (":10.0.0.5(50112):me@shop:[123]:", Some("123")),
             (" [123-4] 740 me@shop ", Some("123")),
+            (" [123-4] [00000] ", Some("123")),
+            (" [123:4] [740] ", Some("123")),
             (".123 ", None),
         ] {
             assert_eq!(session(&format!("2026-11-21 22:51:56{rest}")).as_deref(), expected, "{rest}");

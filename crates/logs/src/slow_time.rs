@@ -16,9 +16,9 @@ pub(crate) enum Tells {
 }
 
 impl Tells {
-    /// By the head of the log: `/usr/sbin/mariadbd, Version: 10.11.19-MariaDB-log (Debian 12). started with:`.
-    pub(crate) fn of_head(line: &str) -> Self {
-        let version = line.split_once(", Version: ").map_or("", |(_, version)| version);
+    /// By the head of the log: `/usr/sbin/mariadbd, Version: 10.11.19-MariaDB-log (Debian 12). started with:`. `None`: the line tells no version.
+    pub(crate) fn of_head(line: &str) -> Option<Self> {
+        let (_, version) = line.split_once(", Version: ")?;
         let number = version.split(|it: char| !it.is_ascii_digit() && it != '.').next().unwrap_or_default();
         let mut parts = number.split('.').map(|part| part.parse().unwrap_or(0));
         let [major, minor, patch] = std::array::from_fn(|_| parts.next().unwrap_or(0));
@@ -28,7 +28,7 @@ impl Tells {
             // series that had ended before: 10.7 to 10.10 and 11.0 to 11.3
             None => [major, minor] > [11, 4],
         };
-        if is_begin || major == 0 { Self::Begin } else { Self::End }
+        (major > 0).then_some(if is_begin { Self::Begin } else { Self::End })
     }
 }
 
@@ -40,13 +40,13 @@ mod tests {
     fn the_release_decides() {
         let of = |version: &str| Tells::of_head(&format!("/usr/sbin/mariadbd, Version: {version} (x). started with:"));
         for end in ["10.1.23-MariaDB", "10.2.11-MariaDB", "10.11.5-MariaDB-log", "10.4.34-MariaDB", "11.2.6-MariaDB"] {
-            assert_eq!(of(end), Tells::End, "{end}");
+            assert_eq!(of(end), Some(Tells::End), "{end}");
         }
         for begin in
             ["10.11.19-MariaDB-0+deb12u1", "11.4.5-MariaDB", "10.6.21-MariaDB", "11.8.3-MariaDB", "12.0.2-MariaDB"]
         {
-            assert_eq!(of(begin), Tells::Begin, "{begin}");
+            assert_eq!(of(begin), Some(Tells::Begin), "{begin}");
         }
-        assert_eq!((of("unreadable"), Tells::of_head("nothing")), (Tells::Begin, Tells::Begin));
+        assert_eq!((of("unreadable"), Tells::of_head("Tcp port: 3306  Unix socket: s.sock")), (None, None));
     }
 }

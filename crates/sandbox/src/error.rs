@@ -229,7 +229,6 @@ impl Error {
         ) || matches!(self, Self::Fills(error) if error.is_usage())
     }
 
-    /// Advice, in one line.
     /// Whether the server did not become ready because its disk is full, by what it wrote. Shared memory that does not fit is told with the same words.
     pub fn is_full_disk(&self) -> bool {
         const FULL: [&str; 3] = ["No space left on device", "failed with error 28", "Errcode: 28"];
@@ -237,6 +236,7 @@ impl Error {
         matches!(self, Self::Died { log, .. } | Self::NotReady { log, .. } if log.iter().any(says))
     }
 
+    /// Advice, in one line.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NameTaken { name } => Some(format!("choose another with --name, or `wringer sandbox delete {name}`")),

@@ -21,7 +21,9 @@ fn log(of: impl Fn(usize) -> String) -> String {
 
 #[test]
 fn statements_that_ended_in_one_second_are_one_stall() {
-    let head = "/usr/sbin/mysqld, Version: 10.2.11-MariaDB (MariaDB Server). started with:\n".to_owned();
+    let head = "/usr/sbin/mysqld, Version: 10.2.11-MariaDB (MariaDB Server). started with:\nTcp port: 3306  Unix socket: s.sock\n\
+                Time                 Id Command    Argument\n"
+        .to_owned();
     let mariadb = head + &log(|id| format!("# User@Host: a[a] @ b []\n# Thread_id: {id}  Schema: shop  QC_hit: No\n"));
     let mysql_56 = log(|id| format!("# User@Host: a[a] @ b []  Id:     {id}\n"));
     for text in [mariadb, mysql_56] {

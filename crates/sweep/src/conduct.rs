@@ -9,7 +9,7 @@ use crate::quiet;
 use crate::recover::recover;
 use crate::remaining;
 use crate::seen::Seen;
-use crate::state::{Attempt, AttemptEnd, CellState, STATE_FILE, State};
+use crate::state::{ALL_ARMS, Attempt, AttemptEnd, CellState, STATE_FILE, State};
 use crate::store::{CELLS, Store, read, size};
 use crate::together;
 use evidence::ArmOutcome;
@@ -331,7 +331,7 @@ fn all_arms(outcome: &Outcome, seen: &mut Seen) {
         _ => return,
     };
     if seen.outcomes.is_empty() {
-        seen.outcomes.insert("all arms".into(), name.into());
+        seen.outcomes.insert(ALL_ARMS.into(), name.into());
     }
     let broke_off = seen.outcomes.values_mut().filter(|it| **it == ArmOutcome::BrokeOff.name());
     broke_off.for_each(|it| *it = name.to_owned());

@@ -42,6 +42,7 @@ pub use conduct::{Ended, Sweep, Wish};
 pub use error::Error;
 pub use plan::{Budget, Plan, Planned};
 pub use state::{
-    Attempt, AttemptEnd, Cell, CellState, Comparison, FigureOf, Remaining, SCHEMA, STATE_FILE, Setting, State, Value,
+    ALL_ARMS, Attempt, AttemptEnd, Cell, CellState, Comparison, FigureOf, Remaining, SCHEMA, STATE_FILE, Setting,
+    State, Value,
 };
 pub use store::{is_running, read};

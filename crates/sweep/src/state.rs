@@ -37,6 +37,9 @@ pub struct State {
     pub ended: Option<String>,
 }
 
+/// The key of [`Cell::outcomes`] for a walk that ended before its arms.
+pub const ALL_ARMS: &str = "all arms";
+
 /// One run of one setting.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
@@ -58,7 +61,7 @@ pub struct Cell {
     pub elapsed_us: Option<u64>,
     /// The recording of the attempt that counts: a path relative to the sweep's folder.
     pub recording: Option<String>,
-    /// How each arm ended: `measured`, `out_of_memory`, `cannot_start`, `missed`, `broke_off`. An arm that is not here did not begin.
+    /// How each arm ended: `measured`, `out_of_memory`, `cannot_start`, `missed`, `broke_off`. An arm that is not here did not begin; [`ALL_ARMS`] stands for all.
     #[serde(default)]
     pub outcomes: BTreeMap<String, String>,
     /// The host was busy with other work while the cell ran, in both attempts.

@@ -222,7 +222,10 @@ fn what_a_setting_came_to_is_its_result_and_what_the_tool_could_not_do_is_not() 
     let sides = ["--a", "command=[true]", "innodb_log_group_home_dir=./", "--b", "innodb_log_group_home_dir=/nowhere"];
     let compare = [&["compare", "--sweep", "out", "--fail-if", "throughput<0.9x"], &sides[..]].concat();
     let text = home.wringer(&compare).expect_code(3).stdout;
-    assert!(text.contains("block 1") && text.contains("ended with cannot_start"), "{text}");
+    assert!(text.contains("block 1") && text.contains(": all arms ended with cannot_start"), "{text}");
+    let of_one = [&compare[..], &["--arm", "baseline"]].concat();
+    let text = home.wringer(&of_one).expect_code(3).stdout;
+    assert!(text.contains(": all arms ended with cannot_start"), "{text}");
 }
 
 #[test]

@@ -31,7 +31,10 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
     let up = tightest.map_or(0, |(_, up)| up);
     let folder = folder.ancestors().nth(up).unwrap_or(&folder).to_path_buf();
     let (limit, current) = (tightest.map(|(limit, _)| limit), number(&folder.join(usage)));
-    let (swap_limit, swap_current) = swap(&folder, version, limit, current);
+    let (swap_limit, swap_current) = match version {
+        1 => swap_beside_memory(&folder, limit, current),
+        _ => least_swap(&folder, &root),
+    };
     let path = Path::new(&path).ancestors().nth(up).map_or_else(|| path.clone(), |path| path.display().to_string());
     Some(CgroupSeen {
         path,
@@ -47,14 +50,21 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
 }
 
 /// The limit of swap, and the swap in use. Version 1 has files for memory and swap together: the memory is subtracted.
-fn swap(folder: &Path, version: u8, limit: Option<u64>, current: Option<u64>) -> (Option<u64>, Option<u64>) {
+fn swap_beside_memory(folder: &Path, limit: Option<u64>, current: Option<u64>) -> (Option<u64>, Option<u64>) {
     let of = |file: &str| number(&folder.join(file));
-    if version != 1 {
-        return (of("memory.swap.max"), of("memory.swap.current"));
-    }
     let most = of("memory.memsw.limit_in_bytes").filter(|both| *both < NO_LIMIT);
     let used = of("memory.memsw.usage_in_bytes").zip(current).map(|(both, current)| both.saturating_sub(current));
     (most.map(|both| both.saturating_sub(limit.unwrap_or(0))), used)
+}
+
+/// The limit of swap that is reached first, and the swap in use below it, from the cgroup up to `root` (version 2). A group without a limit may lie in one
+/// that may have no swap.
+fn least_swap(folder: &Path, root: &Path) -> (Option<u64>, Option<u64>) {
+    let upwards = folder.ancestors().take_while(|above| above.starts_with(root));
+    let levels = upwards.map(|above| ["max", "current"].map(|it| number(&above.join(format!("memory.swap.{it}")))));
+    let limited = levels.filter_map(|[limit, used]| Some((limit?, used)));
+    let least = limited.min_by_key(|(limit, used)| limit.saturating_sub(used.unwrap_or(0)));
+    least.map_or((None, None), |(limit, used)| (Some(limit), used))
 }
 
 /// What the kernel can take back before a limit is reached: pages of files. Version 1 counts those of the cgroups below in names of their own.
@@ -202,18 +212,24 @@ mod tests {
     fn the_swap_of_either_version() {
         let seen = tempfile::tempdir().unwrap();
         let write = |file: &str, text: &str| fs::write(seen.path().join(file), text).unwrap();
-        assert_eq!(swap(seen.path(), 2, Some(70), Some(40)), (None, None));
+        let inner = seen.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        let least = || least_swap(&inner, seen.path());
+        assert_eq!(least(), (None, None));
+        fs::write(inner.join("memory.swap.max"), "90\n").unwrap();
+        fs::write(inner.join("memory.swap.current"), "30\n").unwrap();
+        assert_eq!(least(), (Some(90), Some(30)));
         write("memory.swap.max", "max\n");
-        write("memory.swap.current", "30\n");
-        assert_eq!(swap(seen.path(), 2, Some(70), Some(40)), (None, Some(30)));
-        write("memory.swap.max", "90\n");
-        assert_eq!(swap(seen.path(), 2, Some(70), Some(40)), (Some(90), Some(30)));
+        write("memory.swap.current", "500\n");
+        assert_eq!(least(), (Some(90), Some(30)));
+        write("memory.swap.max", "540\n");
+        assert_eq!(least(), (Some(540), Some(500)), "what lies above has less left");
         write("memory.memsw.limit_in_bytes", "9223372036854771712\n");
         write("memory.memsw.usage_in_bytes", "45\n");
-        assert_eq!(swap(seen.path(), 1, Some(70), Some(40)), (None, Some(5)));
+        assert_eq!(swap_beside_memory(seen.path(), Some(70), Some(40)), (None, Some(5)));
         write("memory.memsw.limit_in_bytes", "100\n");
-        assert_eq!(swap(seen.path(), 1, Some(70), Some(40)), (Some(30), Some(5)));
-        assert_eq!(swap(seen.path(), 1, Some(70), None), (Some(30), None));
+        assert_eq!(swap_beside_memory(seen.path(), Some(70), Some(40)), (Some(30), Some(5)));
+        assert_eq!(swap_beside_memory(seen.path(), Some(70), None), (Some(30), None));
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn once(target: &Target, at: u64, most: u64, reading: &mut Reading) -> Option<He
     let used = now.committed.saturating_sub(free);
     let free_resident: u64 = resident?.into_iter().sum();
     Some(HeapWalk {
-        layout: "tcmalloc's page heap".to_owned(),
+        layout: HeapWalk::PAGE_HEAP.to_owned(),
         arenas: 1,
         used,
         free,

@@ -24,6 +24,8 @@ pub(super) struct Threads {
     is_memory_short: bool,
     /// For so many threads this process may open files.
     room: u64,
+    /// There was no room for all threads the last time: room is looked for again when some of them have ended.
+    is_full: bool,
     /// Threads that could not be opened, because this process has too many open files already.
     without_files: Option<Missing>,
 }
@@ -86,6 +88,7 @@ impl Threads {
             by_wait_channel,
             is_memory_short: false,
             room: 0,
+            is_full: false,
             without_files: None,
         };
         if std::fs::read(format!("/proc/{pid}/schedstat")).is_err() {
@@ -107,11 +110,12 @@ impl Threads {
         });
         let new: Vec<u32> = now.into_iter().filter(|thread| !self.open.contains_key(thread)).collect();
         let wanted = self.count() + new.len() as u64;
-        if wanted > self.room {
+        if wanted > self.room && !(self.is_full && gone.is_empty()) {
             // those that are open may need one more
             let later = self.count();
             let more = later + (new.len() as u64 + AT_ONCE) * EACH;
             self.room = self.count() + descriptors::make_room(more).saturating_sub(later) / EACH;
+            self.is_full = wanted > self.room;
         }
         self.open_each(new);
         gone

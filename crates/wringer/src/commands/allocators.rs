@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal::{self, Output};
 use ::allocators::{BURST, Cell, Comparison, Recommendation, SHORTEST_BURST, Study, comparisons, lines, recommend};
-use capability::{MALLOCS, MallocKind};
+use capability::MALLOCS;
 use experiment::{Experiment, Flavour};
 use host::places::Places;
 use matrix::Matrix;
@@ -154,16 +154,11 @@ pub fn main(args: Args) -> Outcome {
 /// # Errors
 /// Exit code 3: the library that asks a server's malloc is in the cache, and cannot be preloaded from there.
 fn refuse_cache(flavour: Flavour, places: &Places) -> Outcome {
-    let cache = places.cache.display();
-    // nobody asks PostgreSQL's malloc: each of its processes has its own
-    if flavour == Flavour::Postgresql || !cache.to_string().contains(MallocKind::PRELOAD_SEPARATORS) {
-        return Ok(());
+    match flavour {
+        // nobody asks PostgreSQL's malloc: each of its processes has its own
+        Flavour::Postgresql => Ok(()),
+        _ => asked::check_folder(&places.cache).map_err(|error| Failure::new(Exit::Missing, error)),
     }
-    let what = format!(
-        "{cache}: no library in this folder can be put into a server: the loader splits LD_PRELOAD at ' ' and ':'"
-    );
-    Err(Failure::message(Exit::Missing, what)
-        .hint("set WRINGER_CACHE to a folder without these characters in its path"))
 }
 
 /// The named file, or the ready example: its path, by which problems are reported and the files that it names are found; its text; and the experiment

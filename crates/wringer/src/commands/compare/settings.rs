@@ -3,7 +3,7 @@
 
 use crate::exit::{Exit, Failure};
 use std::path::{Path, PathBuf};
-use sweep::{Cell, CellState, Setting, State};
+use sweep::{ALL_ARMS, Cell, CellState, Setting, State};
 
 /// Conditions in which the keys of a matrix may appear; they may differ.
 pub(super) const MAY_DIFFER: [&str; 5] = ["arm", "server", "mechanisms", "traits", "data"];
@@ -61,9 +61,11 @@ fn in_blocks_of<'c>(cells: &[&'c Cell], others: &[&Cell]) -> Vec<&'c Cell> {
 
 /// Why an arm that is compared has no measurement in this cell. `None`: it has one.
 fn unmeasured(cell: &Cell, wanted: Option<&str>) -> Option<String> {
-    let mut outcomes = cell.outcomes.iter().filter(|(arm, _)| wanted.is_none_or(|wanted| wanted == arm.as_str()));
+    let is_wanted = |arm: &str| arm == ALL_ARMS || wanted.is_none_or(|wanted| wanted == arm);
+    let mut outcomes = cell.outcomes.iter().filter(|(arm, _)| is_wanted(arm));
     if let Some((arm, outcome)) = outcomes.find(|(_, outcome)| *outcome != "measured") {
-        return Some(format!("arm \"{arm}\" ended with {outcome}"));
+        let whose = if arm == ALL_ARMS { ALL_ARMS.to_owned() } else { format!("arm \"{arm}\"") };
+        return Some(format!("{whose} ended with {outcome}"));
     }
     let has_begun = cell.figures.iter().any(|figure| wanted.is_none_or(|wanted| wanted == figure.arm));
     (!has_begun).then(|| "nothing was measured".to_owned())
