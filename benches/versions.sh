@@ -3,18 +3,19 @@
 # One version of Wringer beside another: throughput of a load, the client's CPU for each query, the time of a fill, the exactness of a
 # delay, and the time of a whole run. To see whether a change has cost something.
 #
-#   benches/versions.sh BEFORE [AFTER] [--pairs N] [--loads N] [--only load|rest] [--folder FOLDER] [--json FILE]
+#   benches/versions.sh BEFORE [AFTER] [--pairs N] [--loads N] [--only load|fill|rest] [--folder FOLDER] [--json FILE]
 #
 # BEFORE and AFTER are programs, for example target/release/wringer of two work trees; AFTER is the release build of this one unless it
 # is given. Both work in turn, and the order changes from pair to pair. A row says: after divided by before, with Student's 95 % interval over the
 # pairs. A row whose interval holds 1 shows no difference; `wide` says that the interval is wider than 5 % of the ratio, and that more pairs or a
-# quieter machine are needed. Without options 14 pairs, each with six loads of 1 s by either version in turn, some 15 minutes; --only load leaves out all but the load, --only rest leaves out
+# quieter machine are needed. Without options 14 pairs, each with six loads of 1 s by either version in turn, some 15 minutes; --only load and --only fill measure these alone, --only rest leaves out
 # the load. As root, for the delay. Needs fio, jq, python3 and taskset.
 #
 # What the rows mean:
 #   queries a second     `wringer load oltp_point_select`, 8 connections over a Unix socket to one MariaDB, which both versions use;
 #                        client and server are held to one CPU, because a scheduler that moves them makes more difference than most changes
-#   user CPU per query   of `wringer load` in the same run: its threads, without the kernel's part
+#   CPU per query        of `wringer load` in the same run: its threads, with the kernel's part for them
+#   user CPU per query   the same without the kernel's part. The kernel divides the two by ticks of its timer: 40 pairs have an interval of 10 %
 #   fill                 seconds for `wringer fill`, two tables of 50,000 rows, on that CPU
 #   delayed read         the median of direct reads under `wringer squeeze --disk` with 2 ms for each read, by fio
 #   run                  seconds for `wringer run` of a small experiment: deploy, fill, two arms of 3 s, explain, report, release
@@ -35,6 +36,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+case $only in all | load | fill | rest) ;; *) usage ;; esac
 [ ${#programs[@]} -ge 1 ] && [ ${#programs[@]} -le 2 ] || usage
 before=$(realpath "${programs[0]}") after=$(realpath "${programs[1]:-$wringer}")
 for program in "$before" "$after"; do [ -x "$program" ] || missing "$program"; done
@@ -75,12 +77,12 @@ squeeze.disk.read = "2ms"
 TOML
 figure() { echo "$version $1 $2" >>"$work/figures"; }
 
-load() { # load VERSION PROGRAM: one second; adds the queries, and the client's user CPU
-    TIMEFORMAT=%U
-    local user queries
-    user=$({ time taskset -c 0 "$2" load oltp_point_select --threads=8 --time=1 --table-size=100000 -o json >"$work/load.json" 2>"$work/said"; } 2>&1)
+load() { # load VERSION PROGRAM: one second; adds the queries, and the client's CPU time, user and system
+    TIMEFORMAT='%U %S'
+    local spent queries
+    spent=$({ time taskset -c 0 "$2" load oltp_point_select --threads=8 --time=1 --table-size=100000 -o json >"$work/load.json" 2>"$work/said"; } 2>&1)
     queries=$(jq '[.. | objects | .queries_per_second? // empty | numbers] | first' "$work/load.json")
-    echo "$1 $queries $user" >>"$work/loads"
+    echo "$1 $queries $spent" >>"$work/loads"
 }
 loads_in_turn() { # loads_in_turn FIRST PROGRAM SECOND PROGRAM: short ones, so that a drift of the machine meets both
     : >"$work/loads"
@@ -90,6 +92,7 @@ loads_in_turn() { # loads_in_turn FIRST PROGRAM SECOND PROGRAM: short ones, so t
     done
     for version in before after; do
         figure "queries a second" "$(awk -v of="$version" '$1 == of { sum += $2; n++ } END { print sum / n }' "$work/loads")"
+        figure "CPU per query" "$(awk -v of="$version" '$1 == of { sum += $2; cpu += $3 + $4 } END { printf "%.6g\n", cpu / sum }' "$work/loads")"
         figure "user CPU per query" "$(awk -v of="$version" '$1 == of { sum += $2; cpu += $3 } END { printf "%.6g\n", cpu / sum }' "$work/loads")"
     done
 }
@@ -105,9 +108,12 @@ delay() {
         --runtime=2 --time_based --output-format=json --output="$work/fio.json" >"$work/said" 2>&1 || { cat "$work/said" >&2; return 1; }
     figure "delayed read" "$(jq '.jobs[0].read.clat_ns.percentile["50.000000"] / 1e6' "$work/fio.json")"
 }
-one() { # one VERSION PROGRAM
+fill() { # fill VERSION PROGRAM
     version=$1
     seconds_of fill taskset -c 0 "$2" fill --tables=2 --table-size=50000 --replace
+}
+one() { # one VERSION PROGRAM
+    fill "$@"
     "$2" fill --table-size=100000 --replace >"$work/said" 2>&1
     delay "$2"
     rm -rf "$work/out"
@@ -116,8 +122,11 @@ one() { # one VERSION PROGRAM
 for pair in $(seq "$pairs"); do
     echo "versions.sh: pair $pair of $pairs" >&2
     if [ $((pair % 2)) = 1 ]; then both=(before "$before" after "$after"); else both=(after "$after" before "$before"); fi
-    [ "$only" = rest ] || loads_in_turn "${both[@]}"
-    [ "$only" = load ] || { one "${both[@]:0:2}"; one "${both[@]:2:2}"; }
+    case $only in all | load) loads_in_turn "${both[@]}" ;; esac
+    case $only in
+        all | rest) one "${both[@]:0:2}"; one "${both[@]:2:2}" ;;
+        fill) fill "${both[@]:0:2}"; fill "${both[@]:2:2}" ;;
+    esac
 done
 mkdir -p "$(dirname "$json")"
 PYTHONPATH=$here/benches python3 - "$work/figures" "$json" <<'PYTHON'
