@@ -168,6 +168,21 @@ impl Phase {
     pub fn transactions_per_second(&self) -> Option<f64> {
         (self.elapsed_us > 0).then(|| self.transactions as f64 * 1e6 / self.elapsed_us as f64)
     }
+
+    /// The slots of the timeline. The last one ends with the phase; recordings of earlier builds give it the full length. When the phase covers half of
+    /// a slot or less, this last slot says nothing, and is left out.
+    pub fn whole_slots(&self) -> Vec<TimelinePoint> {
+        let ended_us = self.started_us.saturating_add(self.elapsed_us);
+        let longest_us = self.timeline.iter().map(|slot| slot.length_us).max().unwrap_or(0);
+        let mut slots = self.timeline.clone();
+        if let Some(last) = slots.last_mut() {
+            last.length_us = last.length_us.min(ended_us.saturating_sub(last.at_us));
+            if last.length_us <= longest_us / 2 {
+                slots.pop();
+            }
+        }
+        slots
+    }
 }
 
 /// The work that ended within one slot of the timeline.
@@ -189,4 +204,28 @@ pub struct TimelinePoint {
     /// The mean, which pgbench reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_us: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_slot_ends_with_the_phase_also_in_an_old_recording() {
+        let slots = |elapsed_us: u64, last_us: u64| {
+            let slot = |(at_us, length_us)| TimelinePoint { at_us, length_us, ..TimelinePoint::default() };
+            let timeline = [(500, 100), (600, 100), (700, last_us)].map(slot).into();
+            let phase = Phase { started_us: 500, elapsed_us, timeline, ..Phase::default() };
+            phase.whole_slots().iter().map(|slot| slot.length_us).collect::<Vec<_>>()
+        };
+        assert_eq!(slots(300, 100), [100, 100, 100]);
+        // this build gives the last slot its true length, earlier builds did not
+        for last_us in [100, 80] {
+            assert_eq!(slots(280, last_us), [100, 100, 80]);
+        }
+        for last_us in [100, 10] {
+            assert_eq!(slots(210, last_us), [100, 100]);
+        }
+        assert!(Phase::default().whole_slots().is_empty());
+    }
 }

@@ -178,8 +178,14 @@ pub struct Witness {
 }
 
 impl Witness {
+    /// `None`: the counter became smaller, because the server began it anew.
+    pub fn grown(&self) -> Option<u64> {
+        self.after.checked_sub(self.before)
+    }
+
+    /// As [`Self::grown`]; 0 for a counter that became smaller.
     pub fn delta(&self) -> u64 {
-        self.after.saturating_sub(self.before)
+        self.grown().unwrap_or(0)
     }
 }
 

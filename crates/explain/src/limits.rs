@@ -5,7 +5,7 @@
 //! was used; for reads and syncs, the share of the time that was spent in them. Nothing is taken from the experiment file.
 
 use crate::reads::Reference;
-use crate::series::Series;
+use crate::series::{Series, server_cpu_us_between};
 use crate::summary::ArmSummary;
 use evidence::{Arm, Arrivals, Evidence, Phase};
 use serde::{Deserialize, Serialize};
@@ -196,10 +196,10 @@ impl Seen<'_> {
         }
     }
 
-    /// The growth of a counter during the measured phase.
+    /// The growth of a counter during the measured phase. `None`: it was not read, or began anew.
     fn grown(&self, of: &str, counter: &str) -> Option<f64> {
         let found = self.arm.witnesses.iter().find(|witness| witness.of == of && witness.counter == counter)?;
-        Some(found.delta() as f64)
+        Some(found.grown()? as f64)
     }
 
     fn share_of_time(&self, counter_us: &str) -> Option<f64> {
@@ -235,12 +235,11 @@ impl Seen<'_> {
     }
 
     fn server_cpus(&self) -> Option<f64> {
-        let names = ["utime", "stime", "cutime", "cstime"];
         let watched = || {
-            let grown: Vec<f64> = names.iter().filter_map(|name| self.during("process.stat", name)).collect();
-            (!grown.is_empty()).then(|| grown.iter().sum())
+            let (from_us, to_us) = self.ends();
+            server_cpu_us_between(self.evidence, from_us, to_us)
         };
-        self.grown("limits", "cpu_us").or_else(watched).map(|us: f64| us / self.phase.elapsed_us as f64)
+        self.grown("limits", "cpu_us").or_else(watched).map(|us| us / self.phase.elapsed_us as f64)
     }
 
     /// The busy share of all CPUs of the host together; time that a hypervisor gave to others counts as busy.
@@ -276,7 +275,11 @@ impl Seen<'_> {
 
     /// The growth of a counter during the measured phase; the values at its ends are interpolated between two readings.
     fn during(&self, source: &str, name: &str) -> Option<f64> {
-        let (from_us, to_us) = (self.phase.started_us, self.phase.started_us + self.phase.elapsed_us);
+        let (from_us, to_us) = self.ends();
         Series::find(self.evidence, source, name)?.grown_between(from_us, to_us)
+    }
+
+    fn ends(&self) -> (u64, u64) {
+        (self.phase.started_us, self.phase.started_us + self.phase.elapsed_us)
     }
 }

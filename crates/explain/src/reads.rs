@@ -162,12 +162,12 @@ fn by_modes(phase: &Phase, humps: &Humps) -> Option<f64> {
     (total > 0).then(|| reads / total as f64)
 }
 
-/// A counter's growth over the measured phase. The counter may carry a prefix: `pg_stat_database.blks_read`.
+/// A counter's growth over the measured phase; `None` also when it began anew. The counter may carry a prefix: `pg_stat_database.blks_read`.
 fn counted(arm: &Arm, of: &str, counter: &str) -> Option<u64> {
     let named = |name: &str| {
         name == counter || name.ends_with(&format!(".{counter}")) || name.ends_with(&format!(" {counter}"))
     };
-    arm.witnesses.iter().find(|witness| witness.of == of && named(&witness.counter)).map(evidence::Witness::delta)
+    arm.witnesses.iter().find(|witness| witness.of == of && named(&witness.counter)).and_then(evidence::Witness::grown)
 }
 
 fn per_query(count: Option<u64>, phase: &Phase) -> Option<f64> {

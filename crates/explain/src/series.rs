@@ -23,6 +23,9 @@ fn is_asked(source: &str, name: &str) -> bool {
     ASKED.iter().any(|(of, names)| *of == source && names.contains(&name))
 }
 
+/// The parts of the server's CPU time in `process.stat`.
+pub(crate) const SERVER_CPU: [&str; 4] = ["utime", "stime", "cutime", "cstime"];
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Series<'e>(pub(crate) &'e evidence::Series);
 
@@ -45,6 +48,26 @@ impl<'e> Series<'e> {
 
     /// The growth between two moments; `None` when there is no value for one of them.
     pub(crate) fn grown_between(self, from_us: u64, to_us: u64) -> Option<f64> {
-        Some((self.at(to_us)? - self.at(from_us)?).max(0.0))
+        Some(self.changed_between(from_us, to_us)?.max(0.0))
     }
+
+    fn changed_between(self, from_us: u64, to_us: u64) -> Option<f64> {
+        Some(self.at(to_us)? - self.at(from_us)?)
+    }
+
+    /// Whether a counter became smaller at some time between two moments: the server began it anew.
+    pub(crate) fn began_anew_between(self, from_us: u64, to_us: u64) -> bool {
+        let mut pairs = self.0.points.windows(2).filter(|pair| pair[1].at_us > from_us && pair[0].at_us < to_us);
+        pairs.any(|pair| pair[1].value < pair[0].value)
+    }
+}
+
+/// The server's CPU time between two moments. The CPU time of processes that have ended is in the counters of their parent, so a part may become smaller
+/// while another one grows by as much: only the sum is never negative. `None`: it was not read all the time.
+pub(crate) fn server_cpu_us_between(evidence: &Evidence, from_us: u64, to_us: u64) -> Option<f64> {
+    let changed = SERVER_CPU
+        .iter()
+        .filter_map(|name| Series::find(evidence, "process.stat", name)?.changed_between(from_us, to_us));
+    let changed: Vec<f64> = changed.collect();
+    (!changed.is_empty()).then(|| changed.iter().sum::<f64>().max(0.0))
 }

@@ -81,7 +81,7 @@ fn algorithm(evidence: &Evidence, arm: &Arm) -> Option<Algorithm> {
 
 fn wait_free(arm: &Arm) -> Option<u64> {
     let counter = arm.witnesses.iter().find(|witness| witness.of == "server" && witness.counter == COUNTER);
-    Some(counter?.delta())
+    counter?.grown()
 }
 
 /// `None`: this arm kept no slow statements.

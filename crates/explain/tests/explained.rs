@@ -321,6 +321,17 @@ fn a_load_by_another_program_is_compared_by_its_own_slots() {
     assert!(shown == false && doubt.contains("too few slots"), "{shown} {doubt}");
 }
 
+/// Recordings of earlier builds give the last slot its full length, however early the phase ended.
+#[test]
+fn the_end_of_a_phase_is_no_slow_slot() {
+    let arm = arm("a", 0, 1.0);
+    let mut longer = arm.clone();
+    let phase = &mut longer.load.as_mut().unwrap().measured;
+    phase.elapsed_us += 300;
+    phase.timeline.push(TimelinePoint { at_us: 10_000_000, transactions: 1, ..phase.timeline[0] });
+    assert_eq!(explain::steady::halves(&longer), explain::steady::halves(&arm));
+}
+
 #[test]
 fn what_is_out_of_tolerance_late_or_costly_is_said() {
     let mut late = arm("rate", 0, 1.0);

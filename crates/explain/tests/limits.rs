@@ -253,3 +253,19 @@ fn without_any_reading_of_cpu_nothing_is_said() {
     evidence.arms[0].load = None;
     assert!(explain(&evidence).findings.is_empty());
 }
+
+/// A server that crashed may have begun its counters anew: 0 reads would be a wrong figure.
+#[test]
+fn a_counter_that_began_anew_is_no_figure() {
+    let with = |after| {
+        let mut evidence = evidence(&case());
+        evidence.arms[0].witnesses.iter_mut().filter(|witness| witness.counter.ends_with("reads")).for_each(|reads| {
+            (reads.before, reads.after) = (1000, after);
+        });
+        let explained = explain(&evidence);
+        let limits = explained.findings.into_iter().find(|finding| finding.id() == "limit.by").unwrap();
+        ["operations_per_second", "reads_per_query"].map(|key| figures(&limits)[key].as_f64())
+    };
+    assert_eq!(with(2000), [Some(100.0), Some(0.1)]);
+    assert_eq!(with(7), [None, None]);
+}

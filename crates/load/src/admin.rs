@@ -45,6 +45,7 @@ impl Rows {
 pub struct Connection {
     link: Link,
     protocol: Protocol,
+    hung_up: bool,
 }
 
 impl Connection {
@@ -54,7 +55,7 @@ impl Connection {
     /// [`Error::Connect`] when nobody listens there; [`Error::Server`] when the server refuses (a wrong password is 1045 or
     /// `28P01`); [`Error::Authentication`] for a method that this client lacks.
     pub fn open(target: &Target) -> Result<Self, Error> {
-        Ok(Self { link: Link::open(target)?, protocol: target.protocol })
+        Ok(Self { link: Link::open(target)?, protocol: target.protocol, hung_up: false })
     }
 
     /// The same for a server that may have stopped answering: no answer is waited for longer than this, neither at login nor later.
@@ -62,7 +63,8 @@ impl Connection {
     /// # Errors
     /// As for [`Self::open`]; [`Error::Connect`] and [`Error::Lost`] also after `limit`.
     pub fn open_within(target: &Target, limit: Duration) -> Result<Self, Error> {
-        let mut connection = Self { link: Link::open_within(target, limit)?, protocol: target.protocol };
+        let mut connection =
+            Self { link: Link::open_within(target, limit)?, protocol: target.protocol, hung_up: false };
         connection.set_read_limit(Some(limit))?;
         Ok(connection)
     }
@@ -79,6 +81,11 @@ impl Connection {
     /// The process at the other end of a Unix socket: the server, or a proxy in front of it.
     pub fn peer_process(&self) -> Option<u32> {
         self.link.transport.peer_process()
+    }
+
+    /// Whether the server's last error was one after which it closes the connection.
+    pub(crate) fn is_hung_up(&self) -> bool {
+        self.hung_up
     }
 
     /// Limits the wait for an answer; a longer wait ends with [`Error::Lost`]. `None`, the default: no limit.
@@ -187,7 +194,8 @@ impl Connection {
         }
     }
 
-    fn answer(&self, reply: Reply) -> Result<Reply, Error> {
+    fn answer(&mut self, reply: Reply) -> Result<Reply, Error> {
+        self.hung_up |= reply.hangs_up;
         match reply.error {
             None => Ok(reply),
             Some(code) => {

@@ -283,7 +283,8 @@ fn an_ed25519_signature_is_what_mariadb_took() {
     );
 }
 
-/// The greeting of a MySQL 8 server that wants caching_sha2_password, and the three ways on from it.
+/// The greeting of a MySQL 8 server that wants caching_sha2_password, and the three ways on from it; and the greeting of one that wants the password in
+/// clear text.
 mod caching_sha2_password {
     use super::*;
 
@@ -294,7 +295,7 @@ mod caching_sha2_password {
         packet
     }
 
-    fn greeting() -> Vec<u8> {
+    fn greeting(method: &str) -> Vec<u8> {
         let mut payload = vec![10];
         payload.extend_from_slice(b"8.0.36\0");
         payload.extend_from_slice(&[1, 0, 0, 0]);
@@ -302,17 +303,19 @@ mod caching_sha2_password {
         // capabilities, low half; utf8mb4; autocommit; capabilities, high half (without SSL); length of the scramble
         payload.extend_from_slice(&[0xff, 0xf7, 45, 2, 0, 0xff, 0xdf, 21]);
         payload.extend_from_slice(&[0; 10]);
-        payload.extend_from_slice(b"ijklmnopqrst\0caching_sha2_password\0");
+        payload.extend_from_slice(format!("ijklmnopqrst\0{method}\0").as_bytes());
         packet(0, &payload)
     }
 
     fn session(channel: load::protocol::Channel) -> (Session, Vec<u8>) {
-        let mut login = Login::new(&target(Protocol::Mysql));
-        login.channel = channel;
-        let mut out = Vec::new();
-        let mut session = Session::new(Protocol::Mysql, login, &mut out);
-        assert_eq!(feed(&mut session, &greeting(), &mut out), None);
+        let (mut session, mut out) = (fresh(channel), Vec::new());
+        assert_eq!(feed(&mut session, &greeting("caching_sha2_password"), &mut out), None);
         (session, out)
+    }
+
+    fn fresh(channel: load::protocol::Channel) -> Session {
+        let login = Login { channel, ..Login::new(&target(Protocol::Mysql)) };
+        Session::new(Protocol::Mysql, login, &mut Vec::new())
     }
 
     fn feed(session: &mut Session, bytes: &[u8], out: &mut Vec<u8>) -> Option<Event> {
@@ -363,5 +366,17 @@ mod caching_sha2_password {
         assert_eq!(out.len(), 4 + 256, "one block under a key of 2048 bits");
         assert!(!out.windows(2).any(|pair| pair == b"pw"));
         assert_eq!(feed(&mut session, &packet(6, &OK), &mut out), Some(Event::LoggedIn));
+    }
+
+    /// The password in clear text is the whole answer of this method: it is sent over a socket, and never over a network without encryption.
+    #[test]
+    fn a_greeting_gets_no_clear_password_over_plain_tcp() {
+        let greeting = greeting("mysql_clear_password");
+        let mut out = Vec::new();
+        let refused = fresh(load::protocol::Channel::Tcp).feed(&greeting, &mut load::protocol::Discard, &mut out);
+        assert!(matches!(&refused, Err(Broken::Method(why)) if why.contains("not encrypted")), "{refused:?}");
+        assert!(out.is_empty(), "nothing was sent: {out:?}");
+        assert_eq!(feed(&mut fresh(load::protocol::Channel::Socket), &greeting, &mut out), None);
+        assert!(out.windows(3).any(|part| part == b"pw\0"), "{out:?}");
     }
 }

@@ -75,7 +75,7 @@ fn arm(view: &ArmView<'_>) -> Value {
             "counter": witness.counter,
             "before": witness.before,
             "after": witness.after,
-            "delta": witness.delta(),
+            "delta": witness.grown(),
         })
     });
     json!({

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `observe.server`: the work of host and server while they were observed, without a load of ours.
 
-use super::{Finding, FindingEvidence, doubt, percent};
+use super::{Doubt, Finding, FindingEvidence, doubt, percent};
 use crate::joined::ELSEWHERE;
-use crate::series::Series;
+use crate::series::{SERVER_CPU, Series, server_cpu_us_between};
 use evidence::{Arm, Evidence, Phase};
 use serde::{Deserialize, Serialize};
 use units::Bytes;
@@ -40,8 +40,22 @@ pub struct ObserveJoined {
     pub clock: String,
 }
 
-/// The counters of a server's work, and their names for people. The first one in the recording is used.
-const COUNTED: [(&str, &str); 2] = [("Questions", "statements"), ("pg_stat_database.xact_commit", "transactions")];
+/// A counter of a server's work.
+struct Counter {
+    witness: &'static str,
+    /// Source and name of its series.
+    series: (&'static str, &'static str),
+    /// What it counts, for people.
+    what: &'static str,
+}
+
+const STATEMENTS: Counter =
+    Counter { witness: "Questions", series: ("server.status", "Questions"), what: "statements" };
+const TRANSACTIONS: Counter = Counter {
+    witness: "pg_stat_database.xact_commit",
+    series: ("server.pg_stat_database", "xact_commit"),
+    what: "transactions",
+};
 
 const LATE: &str = "PostgreSQL's backends hand their counts in up to ten seconds late";
 
@@ -58,18 +72,18 @@ pub(super) fn joined(evidence: &Evidence) -> Vec<Finding> {
 
 fn of_load(evidence: &Evidence, arm: &Arm, exact: &str, phase: &Phase) -> Finding {
     let (from_us, to_us) = (phase.started_us, phase.started_us + phase.elapsed_us);
-    let during = |source: &str, name: &str| Series::find(evidence, source, name)?.grown_between(from_us, to_us);
-    let cpu: Vec<f64> =
-        ["utime", "stime", "cutime", "cstime"].iter().filter_map(|name| during("process.stat", name)).collect();
-    let cpu_us = (!cpu.is_empty()).then(|| cpu.iter().sum::<f64>());
-    let statements = during("server.status", "Questions");
-    let transactions = during("server.pg_stat_database", "xact_commit");
-    let parts = [
-        cpu_us.map(|us| format!("the server used {:.2} CPUs", us / phase.elapsed_us.max(1) as f64)),
-        statements.map(|count| format!("it counted {count:.0} statements")),
-        transactions.map(|count| format!("it counted {count:.0} transactions")),
-    ];
-    let told: Vec<String> = parts.into_iter().flatten().collect();
+    // Some(None): the counter began anew.
+    let during = |counter: &Counter| {
+        let grown = find(evidence, counter)?.grown_between(from_us, to_us)?;
+        Some((!began_anew(evidence, counter, from_us, to_us)).then_some(grown))
+    };
+    let cpu_us = server_cpu_us_between(evidence, from_us, to_us);
+    let counted = [&STATEMENTS, &TRANSACTIONS].map(|counter| during(counter).map(|count| (counter.what, count)));
+    let [statements, transactions] = counted.map(|counted| counted?.1);
+    let counts = counted.map(|counted| counted.map(|(what, count)| tell(what, count, |by| format!("{by:.0} {what}"))));
+    let cpus = cpu_us.map(|us| format!("the server used {:.2} CPUs", us / phase.elapsed_us.max(1) as f64));
+    let parts = [cpus].into_iter().chain(counts);
+    let told: Vec<String> = parts.flatten().collect();
     let told = if told.is_empty() { "the server was not observed all the time".to_owned() } else { told.join("; ") };
     let seconds = phase.elapsed_us as f64 / 1e6;
     let partly = "the observing began after the load, or ended before it".to_owned();
@@ -91,6 +105,7 @@ fn of_load(evidence: &Evidence, arm: &Arm, exact: &str, phase: &Phase) -> Findin
             transactions.map(|_| doubt("observe.late_counts", LATE, None)),
         ]
         .into_iter()
+        .chain(counted.map(|counted| about_beginning_anew(counted?)))
         .flatten()
         .collect(),
     }
@@ -100,15 +115,19 @@ fn finding(evidence: &Evidence, arm: &Arm) -> Finding {
     let elapsed_us = (arm.ended_us - arm.started_us) as f64;
     let busy = busy(evidence);
     let cpu_us = server_cpu_us(evidence);
-    let counted = COUNTED.iter().find_map(|(counter, what)| {
-        let witness = arm.witnesses.iter().find(|witness| witness.counter == *counter)?;
-        Some((*what, witness.delta()))
+    // The first one in the recording. Some((_, None)): it began anew.
+    let counted = [&STATEMENTS, &TRANSACTIONS].into_iter().find_map(|counter| {
+        let witness = arm.witnesses.iter().find(|witness| witness.counter == counter.witness)?;
+        let began_anew = began_anew(evidence, counter, arm.started_us, arm.ended_us);
+        Some((counter.what, witness.grown().filter(|_| !began_anew)))
     });
     let memory = memory(evidence, arm);
     let parts = [
         busy.map(|share| format!("the host's CPUs were busy for {} of the time", percent(share))),
         cpu_us.map(|us| format!("the server used {:.2} CPUs", us / elapsed_us)),
-        counted.map(|(what, count)| format!("it counted {:.1} {what} a second", count as f64 * 1e6 / elapsed_us)),
+        counted.map(|(what, count)| {
+            tell(what, count, |by| format!("{:.1} {what} a second", by as f64 * 1e6 / elapsed_us))
+        }),
         memory.map(|(what, first, last)| format!("its memory ({what}) went from {} to {}", bytes(first), bytes(last))),
     ];
     let told: Vec<String> = parts.into_iter().flatten().collect();
@@ -117,7 +136,7 @@ fn finding(evidence: &Evidence, arm: &Arm) -> Finding {
         true => format!("Nothing could be read in {seconds:.1} s."),
         false => format!("In {seconds:.1} s {}.", told.join("; ")),
     };
-    let of = |wanted: &str| counted.filter(|(what, _)| *what == wanted).map(|(_, count)| count);
+    let of = |wanted: &Counter| counted.filter(|(what, _)| *what == wanted.what).and_then(|(_, count)| count);
     Finding {
         arm: Some(arm.name.clone()),
         statement,
@@ -125,14 +144,39 @@ fn finding(evidence: &Evidence, arm: &Arm) -> Finding {
             elapsed_us,
             host_busy_share: busy,
             server_cpu_us: cpu_us,
-            statements: of("statements"),
-            transactions: of("transactions"),
+            statements: of(&STATEMENTS),
+            transactions: of(&TRANSACTIONS),
             memory: memory.map(|(what, ..)| what.to_owned()),
             memory_first_bytes: memory.map(|(_, first, _)| first),
             memory_last_bytes: memory.map(|(.., last)| last),
         }),
-        doubts: of("transactions").map(|_| doubt("observe.late_counts", LATE, None)).into_iter().collect(),
+        doubts: [
+            of(&TRANSACTIONS).map(|_| doubt("observe.late_counts", LATE, None)),
+            counted.and_then(about_beginning_anew),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
     }
+}
+
+fn find<'e>(evidence: &'e Evidence, counter: &Counter) -> Option<Series<'e>> {
+    Series::find(evidence, counter.series.0, counter.series.1)
+}
+
+fn began_anew(evidence: &Evidence, counter: &Counter, from_us: u64, to_us: u64) -> bool {
+    find(evidence, counter).is_some_and(|series| series.began_anew_between(from_us, to_us))
+}
+
+/// `count`: `None` when the counter began anew.
+fn tell<T>(what: &str, count: Option<T>, told: impl FnOnce(T) -> String) -> String {
+    count.map_or_else(|| format!("its count of {what} began anew"), |count| format!("it counted {}", told(count)))
+}
+
+fn about_beginning_anew<T>((what, count): (&str, Option<T>)) -> Option<Doubt> {
+    let text = format!("the server set its count of {what} back to 0 meanwhile, so their number is not known");
+    let hint = "after a crash, a restart, or a reset of its statistics; its log may say which";
+    count.is_none().then(|| doubt("observe.began_anew", text, Some(hint)))
 }
 
 /// The busy share of all CPUs together. User time includes the time of guests.
@@ -145,8 +189,8 @@ fn busy(evidence: &Evidence) -> Option<f64> {
 
 /// The CPU time of processes that have ended since then is in the counters of their parent.
 fn server_cpu_us(evidence: &Evidence) -> Option<f64> {
-    let parts = ["utime", "stime", "cutime", "cstime"].iter();
-    let parts: Vec<f64> = parts.filter_map(|name| grown(Series::find(evidence, "process.stat", name)?)).collect();
+    let parts: Vec<f64> =
+        SERVER_CPU.iter().filter_map(|name| grown(Series::find(evidence, "process.stat", name)?)).collect();
     (!parts.is_empty()).then(|| parts.iter().sum::<f64>().max(0.0))
 }
 

@@ -115,10 +115,13 @@ impl Filling {
     }
 }
 
-/// A point for each slot of a phase, also for empty slots.
+/// A point for each slot of a phase, also for empty slots. The last one ends with the phase.
 pub(crate) fn points(slots: &[Slot], start_us: u64, length_us: u64, elapsed_us: u64) -> Vec<TimelinePoint> {
-    let empty =
-        |index: u64| TimelinePoint { at_us: start_us + index * length_us, length_us, ..TimelinePoint::default() };
+    let empty = |index: u64| {
+        let after_us = index * length_us;
+        let length_us = length_us.min(elapsed_us - after_us);
+        TimelinePoint { at_us: start_us + after_us, length_us, ..TimelinePoint::default() }
+    };
     let mut points: Vec<_> = (0..elapsed_us.div_ceil(length_us)).map(empty).collect();
     let mut responses: BTreeMap<u32, Coarse> = BTreeMap::new();
     for slot in slots {
@@ -167,5 +170,14 @@ mod tests {
         let points = points(&[first, filling.take(4000)], 500, 1, 5);
         assert_eq!(points.iter().map(|point| point.transactions).collect::<Vec<_>>(), [1, 0, 0, 1, 0]);
         assert_eq!((points[3].at_us, points[3].max_us, points[3].p50_us), (503, 10, 10));
+    }
+
+    #[test]
+    fn the_last_slot_ends_with_the_phase() {
+        let lengths = |elapsed_us| {
+            points(&[], 500, 100, elapsed_us).iter().map(|point| (point.at_us, point.length_us)).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(230), [(500, 100), (600, 100), (700, 30)]);
+        assert_eq!(lengths(200), [(500, 100), (600, 100)]);
     }
 }

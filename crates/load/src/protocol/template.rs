@@ -6,6 +6,10 @@ use sql::{Piece, piece};
 use std::io::Write as _;
 use workload::Param;
 
+/// The bytes of PostgreSQL's operators. The minus sign of a number must not stand directly after one of them: `k -` and `-50` would become a comment,
+/// `k %` and `-50` an operator that does not exist. In MySQL `--50` is a number, and a space after `--` would begin a comment.
+const OPERATORS: &[u8] = b"+-*/<>=~!@#%^&|`?";
+
 /// A statement, split once at its placeholders, so that filling it in takes a few copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
@@ -45,8 +49,15 @@ impl Template {
         for (before, index) in &self.pieces {
             out.extend_from_slice(before);
             match params.get(*index) {
-                // A Vec takes every byte.
-                Some(Param::Int(value)) => drop(write!(out, "{value}")),
+                Some(Param::Int(value)) => {
+                    let joins = self.protocol == Protocol::Postgresql
+                        && before.last().is_some_and(|last| OPERATORS.contains(last));
+                    if joins && *value < 0 {
+                        out.push(b' ');
+                    }
+                    // A Vec takes every byte.
+                    drop(write!(out, "{value}"));
+                }
                 Some(Param::Text { start, end }) => self.quote(&texts[*start as usize..*end as usize], out),
                 None => out.extend_from_slice(b"NULL"),
             }
@@ -117,6 +128,16 @@ mod tests {
             "SELECT $x$ $1 $x$, E'\\'$1', '\\', $1, a$1",
             "SELECT $x$ $1 $x$, E'\\'$1', '\\', -7, a$1",
         );
+    }
+
+    #[test]
+    fn a_negative_number_makes_no_comment_and_no_operator() {
+        let sql = "UPDATE t SET k = k -$1, c = 5 %$1, d = (5-$1)::int WHERE id = -$1 AND $2 -$2 > 0";
+        let text = "'it''s \\ 100%'";
+        let expected =
+            format!("UPDATE t SET k = k - -7, c = 5 % -7, d = (5- -7)::int WHERE id = - -7 AND {text} -{text} > 0");
+        check(Protocol::Postgresql, sql, &expected);
+        check(Protocol::Mysql, "SELECT k -?, 1--'1'", "SELECT k --7, 1--'1'");
     }
 
     #[test]

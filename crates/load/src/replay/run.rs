@@ -48,6 +48,8 @@ pub struct Replayed {
 const LEAD: Duration = Duration::from_millis(500);
 /// The pause between two checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// A lost connection is made again for this long, with pauses of [`LOOK_EVERY`]: a server that starts again needs some seconds.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The stack of a session's thread, which only reads and counts.
 const STACK_BYTES: usize = 512 << 10;
 
@@ -151,13 +153,14 @@ fn open(target: &Target, options: Options) -> Result<Connection, Error> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
     Answered,
+    /// The server answered with an error, and closed the connection.
+    HungUp,
     Lost,
 }
 
 enum Entered {
     Yes,
-    Refused,
-    Lost,
+    No(Sent),
 }
 
 impl Shared<'_> {
@@ -191,45 +194,57 @@ impl Shared<'_> {
         self.count(|counted| counted.error(code, now_ns));
     }
 
-    fn connect(&self) -> Option<Connection> {
-        let began = Instant::now();
-        match open(self.target, self.options) {
-            Ok(connection) => {
-                self.count(|counted| counted.connected(nanos(began.elapsed())));
-                Some(connection)
-            }
-            Err(error) => {
-                self.error(error.code().unwrap_or("no connection"));
-                None
+    /// Tries for as long as `patience`; then all failed attempts together count as one error.
+    fn connect(&self, patience: Duration) -> Option<Connection> {
+        let until = Instant::now() + patience;
+        loop {
+            let began = Instant::now();
+            match open(self.target, self.options) {
+                Ok(connection) => {
+                    self.count(|counted| counted.connected(nanos(began.elapsed())));
+                    return Some(connection);
+                }
+                Err(error) if Instant::now() >= until => {
+                    self.error(error.code().unwrap_or("no connection"));
+                    return None;
+                }
+                Err(_) if !self.wait_until(Instant::now() + LOOK_EVERY) => return None,
+                Err(_) => {}
             }
         }
     }
 
     fn session(&self, works: &[Work]) {
-        let Some(mut connection) = self.connect() else { return };
+        let Some(mut connection) = self.connect(Duration::ZERO) else { return };
         let now = self.open.fetch_add(1, Ordering::Relaxed) + 1;
         self.most.fetch_max(now, Ordering::Relaxed);
         let mut database = self.target.database.clone();
-        for work in works {
+        let mut rest = works;
+        while let Some((work, later)) = rest.split_first() {
+            rest = later;
             let due = self.due(work);
             if !self.wait_until(due) {
                 break;
             }
             let sent = match self.enter(&mut connection, work, &mut database) {
                 Entered::Yes => self.send(&mut connection, work, due),
-                // The connection is still in the database of the statement before.
-                Entered::Refused => Sent::Answered,
-                Entered::Lost => Sent::Lost,
+                Entered::No(sent) => sent,
             };
-            if sent == Sent::Lost {
-                self.error("connection lost");
-                match self.connect() {
-                    Some(again) => connection = again,
-                    None => break,
-                }
-                database.clone_from(&self.target.database);
-                self.count(Counted::reconnected);
+            match sent {
+                Sent::Answered => continue,
+                // The server's own error is counted already.
+                Sent::HungUp => {}
+                Sent::Lost => self.error("connection lost"),
             }
+            if rest.is_empty() {
+                break;
+            }
+            match self.connect(PATIENCE) {
+                Some(again) => connection = again,
+                None => break,
+            }
+            database.clone_from(&self.target.database);
+            self.count(Counted::reconnected);
         }
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -249,10 +264,8 @@ impl Shared<'_> {
             }
             Err(error) => {
                 self.count(Counted::without_database);
-                error.code().map_or(Entered::Lost, |code| {
-                    self.error(code);
-                    Entered::Refused
-                })
+                // When the connection lives on, it is still in the database of the statement before.
+                Entered::No(self.failed(connection, &error))
             }
         }
     }
@@ -262,13 +275,19 @@ impl Shared<'_> {
         let intended = if self.options.pace == Pace::Max { began } else { due };
         self.count(Counted::sent);
         match connection.execute_bytes(work.sql.as_bytes()) {
-            Ok(_) => self.done(work, intended, began),
-            Err(error) => match error.code() {
-                Some(code) => self.error(code),
-                None => return Sent::Lost,
-            },
+            Ok(_) => {
+                self.done(work, intended, began);
+                Sent::Answered
+            }
+            Err(error) => self.failed(connection, &error),
         }
-        Sent::Answered
+    }
+
+    /// Counts the server's error, if there is one.
+    fn failed(&self, connection: &Connection, error: &Error) -> Sent {
+        let Some(code) = error.code() else { return Sent::Lost };
+        self.error(code);
+        if connection.is_hung_up() { Sent::HungUp } else { Sent::Answered }
     }
 
     fn done(&self, work: &Work, intended: Instant, began: Instant) {
@@ -283,3 +302,6 @@ impl Shared<'_> {
         nanos(moment.saturating_duration_since(self.start))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -94,7 +94,7 @@ fn curve(histogram: &LatencyHistogram) -> Value {
 /// The columns of the timeline; seconds count from the start of the measured phase, so the warm-up is below zero.
 fn timeline(view: &ArmView<'_>, phase: &Phase) -> Value {
     let warmup = view.arm.load.iter().filter_map(|load| load.warmup.as_ref());
-    let slots: Vec<TimelinePoint> = warmup.flat_map(whole_slots).chain(whole_slots(phase)).collect();
+    let slots: Vec<TimelinePoint> = warmup.flat_map(Phase::whole_slots).chain(phase.whole_slots()).collect();
     let slots: Vec<&TimelinePoint> = slots.iter().collect();
     let chunks: Vec<&[&TimelinePoint]> = slots.chunks(slots.len().div_ceil(SLOTS).max(1)).collect();
     let zero = phase.started_us as f64;
@@ -123,15 +123,6 @@ fn timeline(view: &ArmView<'_>, phase: &Phase) -> Value {
         "p99_us": highest(|slot| slot.p99_us),
         "mean_us": highest(|slot| slot.mean_us.unwrap_or_default()),
         "max_us": highest(|slot| slot.max_us),
-    })
-}
-
-/// The slots of a phase; the last slot ends with the phase. A slot that the phase hardly covers says nothing, and is left out.
-fn whole_slots(phase: &Phase) -> impl Iterator<Item = TimelinePoint> + '_ {
-    let ended_us = phase.started_us.saturating_add(phase.elapsed_us);
-    phase.timeline.iter().filter_map(move |slot| {
-        let length_us = slot.length_us.min(ended_us.saturating_sub(slot.at_us));
-        (length_us > slot.length_us / 2).then_some(TimelinePoint { length_us, ..*slot })
     })
 }
 

@@ -138,6 +138,7 @@ impl Handshake {
     fn respond(&mut self, sequence: u8, out: &mut Vec<u8>) -> Result<(), Broken> {
         let plugin = AuthPlugin::from_bytes(self.method.as_bytes()).into_owned();
         let mut method = AuthProc::init(&plugin).map_err(|_| Broken::Method(self.method.clone()))?;
+        self.check_secrecy(&method)?;
         // A method that needs more than the greeting's twenty bytes waits until the server switches to it.
         let answer = match method.run(&*self, &self.scramble) {
             Ok(answer) => answer,
@@ -185,11 +186,17 @@ impl Handshake {
         Ok(Step::More)
     }
 
-    /// Runs one step of `method`; true when the server may ask again.
-    fn answer(&self, method: &mut AuthProc, next: u8, challenge: &[u8], out: &mut Vec<u8>) -> Result<bool, Broken> {
+    /// Refuses a method that would send the password in clear text over a network. The greeting may name such a method, and a switch may, too.
+    fn check_secrecy(&self, method: &AuthProc) -> Result<(), Broken> {
         if matches!(method, AuthProc::MysqlClearPassword(_)) && !self.secure {
             return Err(Broken::Method("mysql_clear_password, over a connection that is not encrypted".into()));
         }
+        Ok(())
+    }
+
+    /// Runs one step of `method`; true when the server may ask again.
+    fn answer(&self, method: &mut AuthProc, next: u8, challenge: &[u8], out: &mut Vec<u8>) -> Result<bool, Broken> {
+        self.check_secrecy(method)?;
         let answer =
             method.run(self, challenge).map_err(|error| Broken::Method(format!("{}: {error}", self.method)))?;
         if let Some(data) = answer.data() {
