@@ -6,6 +6,7 @@ use crate::manifest::{Manifest, Member, Sandbox, State, check_name};
 use crate::pooler::{self, PoolerSpec};
 use crate::port::{self, Reserved};
 use crate::replication::{self, replica_name};
+use crate::socket_folder::socket_folder;
 use crate::{Error, Installation, Origin, Progress, ServerOption, ServerUser, init, origin};
 use host::files;
 use host::places::Places;
@@ -41,8 +42,6 @@ pub struct Spec {
 
 /// The space for a new data directory with its first log files: MySQL 9.7 takes 190 MiB, MariaDB 10.11 120, PostgreSQL 15 40.
 const FIRST_NEED_BYTES: u64 = 256 << 20;
-/// `sun_path` has 108 bytes, the last of them zero (unix(7)).
-const SOCKET_PATH_MAX_BYTES: usize = 107;
 /// How long the init program of a killed deployment may take to end: it ends by itself, but not at once.
 pub(crate) const INIT_END_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -250,13 +249,8 @@ impl Sandbox {
         let as_other = user.identity().is_some();
         files::new_private_dir(&self.folder.join("log"))?;
         let inner = ["data", "run", "tmp"].map(|name| self.folder.join(name));
-        let outer = Some(&self.manifest.socket_folder).filter(|folder| !folder.starts_with(&self.folder));
-        for folder in inner.iter().chain(outer) {
-            files::new_private_dir(folder)?;
-            if as_other {
-                files::set_owner(folder, user.uid, user.gid)?;
-            }
-        }
+        let outer = self.outer_socket_folder();
+        inner.iter().map(PathBuf::as_path).chain(outer).try_for_each(|folder| user.make_folder(folder))?;
         if as_other {
             files::set_owner(&self.folder, rustix::process::geteuid().as_raw(), user.gid)?;
             files::set_mode(&self.folder, 0o710)?;
@@ -342,16 +336,6 @@ pub(crate) fn ports_below(sandboxes: &Path) -> BTreeSet<u16> {
     manifests.flat_map(|manifest| [Some(manifest.port), manifest.pooler.map(|pooler| pooler.port)]).flatten().collect()
 }
 
-/// The folder for the socket: `run` in the sandbox, unless the socket's path would be too long there.
-fn socket_folder(folder: &Path, port: u16) -> Result<PathBuf, Error> {
-    let inside = folder.join("run");
-    let longest = inside.join(format!(".s.PGSQL.{port}"));
-    if longest.as_os_str().len() <= SOCKET_PATH_MAX_BYTES {
-        return Ok(inside);
-    }
-    Ok(PathBuf::from("/tmp").join(format!("wringer-{}", &random_hex()?[..16])))
-}
-
 /// # Errors
 /// [`Error::DiskFull`] when the disk that holds `path` has less room for ordinary users.
 pub(crate) fn require_space(what: &'static str, path: &Path, need_bytes: u64) -> Result<(), Error> {
@@ -379,7 +363,7 @@ fn new_password() -> Result<String, Error> {
     random_hex()
 }
 
-fn random_hex() -> Result<String, Error> {
+pub(crate) fn random_hex() -> Result<String, Error> {
     let mut bytes = [0_u8; 16];
     let path = "/dev/urandom";
     fs::File::open(path)
@@ -401,14 +385,5 @@ mod tests {
         assert_eq!(error.hint().as_deref(), Some("set WRINGER_HOME to a folder on a larger disk"));
         let error = require_cache_space("a test", home.path(), u64::MAX).expect_err("no disk is that large");
         assert_eq!(error.hint().as_deref(), Some("set WRINGER_CACHE to a folder on a larger disk"));
-    }
-
-    #[test]
-    fn a_socket_stays_in_the_sandbox_while_its_path_fits() {
-        let fits = PathBuf::from("/").join("x".repeat(80));
-        assert_eq!(socket_folder(&fits, 21000).expect("a folder"), fits.join("run"));
-        let long = PathBuf::from("/").join("x".repeat(90));
-        let elsewhere = socket_folder(&long, 21000).expect("a folder");
-        assert!(elsewhere.starts_with("/tmp") && elsewhere != socket_folder(&long, 21000).expect("another folder"));
     }
 }

@@ -46,6 +46,7 @@ mod replication;
 mod request;
 mod server;
 mod shared_memory;
+mod socket_folder;
 mod stale_lock_file;
 mod start;
 mod suite;

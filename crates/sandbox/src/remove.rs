@@ -172,8 +172,7 @@ impl Sandbox {
 
     /// Removes the files of the sandbox. To be called under its lock.
     pub(crate) fn clear(&self) -> Result<Vec<PathBuf>, Error> {
-        let socket_folder = &self.manifest.socket_folder;
-        if !socket_folder.starts_with(&self.folder) {
+        if let Some(socket_folder) = self.outer_socket_folder() {
             files::remove_manifested(socket_folder, &sockets_in(socket_folder))?;
         }
         let contents: Vec<PathBuf> = self.unfinished().into_iter().chain(self.manifest.contents.clone()).collect();

@@ -138,6 +138,7 @@ impl Sandbox {
     pub fn start(&self, run: &mut Run, options: &StartOptions) -> Result<RunningServer, Error> {
         self.check_before_start()?;
         options.wrapping.check()?;
+        self.prepare_socket_folder()?;
         self.remove_stale_lock_file()?;
         let mut tries = 0;
         loop {

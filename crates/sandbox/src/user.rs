@@ -3,6 +3,7 @@
 //! throw-away server must not have root's rights.
 
 use crate::Error;
+use host::files;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -52,6 +53,15 @@ impl ServerUser {
             }
         }
         Ok(())
+    }
+
+    /// Makes a new folder that belongs to this user, 0700.
+    ///
+    /// # Errors
+    /// The name is taken.
+    pub(crate) fn make_folder(&self, folder: &Path) -> Result<(), Error> {
+        files::new_private_dir(folder)?;
+        self.identity().map_or(Ok(()), |(uid, gid)| Ok(files::set_owner(folder, uid, gid)?))
     }
 
     fn may_pass(&self, mode: u32, uid: u32, gid: u32) -> bool {

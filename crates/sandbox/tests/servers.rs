@@ -393,6 +393,10 @@ fn a_path_too_long_for_a_socket_gets_a_short_one() {
         let mut run = lab.run(flavour.name());
         let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
         server.stop(&mut run).unwrap();
+        // as by a reboot that empties /tmp
+        fs::remove_dir_all(&sandbox.manifest.socket_folder).unwrap();
+        let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
+        server.stop(&mut run).unwrap();
         let _ = run.release().unwrap();
         Sandbox::delete(flavour.name(), &lab.places, false).unwrap();
         assert!(!sandbox.manifest.socket_folder.exists());

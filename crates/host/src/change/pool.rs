@@ -41,23 +41,39 @@ fn read_pool(path: &Path) -> Result<u64, Error> {
     text.parse().map_err(|_| Error::path("read", path, std::io::Error::other(format!("'{text}' is no number"))))
 }
 
-/// Asks for a pool of `after` pages, and repeats that while `again`, given the present size, returns true. Returns the size.
+/// Makes a pool of `after` pages, in several requests. `next` returns the number of further pages to ask for, and gets the number of pages that the
+/// kernel did not grant of the request before (at first 0); with 0 further pages the growth ends. Returns the size.
 ///
 /// # Errors
 /// [`Error::Conflict`] when the size is not `before` any more; nothing was written then.
-pub fn grow_pool(_permit: &Permit, before: u64, after: u64, again: &mut dyn FnMut(u64) -> bool) -> Result<u64, Error> {
+pub fn grow_pool(_permit: &Permit, before: u64, after: u64, next: &mut dyn FnMut(u64) -> u64) -> Result<u64, Error> {
     let path = Path::new(POOL);
     let found = read_pool(path)?;
     if found != before {
         return Err(Error::Conflict { path: path.into(), expected: before.to_string(), found: found.to_string() });
     }
-    loop {
-        write(path, &after.to_string())?;
-        let now = read_pool(path)?;
-        if now >= after || !again(now) {
-            return Ok(now);
+    let mut request = |pages: u64| write(path, &pages.to_string()).and_then(|()| read_pool(path));
+    grow(before, after, &mut request, next)
+}
+
+/// `request` asks for a pool of this size, and returns the size that the pool has then.
+fn grow(
+    before: u64,
+    after: u64,
+    request: &mut dyn FnMut(u64) -> Result<u64, Error>,
+    next: &mut dyn FnMut(u64) -> u64,
+) -> Result<u64, Error> {
+    let (mut now, mut refused) = (before, 0);
+    while now < after {
+        let pages = next(refused).min(after - now);
+        if pages == 0 {
+            break;
         }
+        let asked = now + pages;
+        now = request(asked)?;
+        refused = asked.saturating_sub(now);
     }
+    Ok(now)
 }
 
 /// How the pool was made smaller again.
@@ -135,6 +151,31 @@ mod tests {
         std::fs::write(file.path(), now).expect("writes");
         let shrunk = shrink_at(&Permit::issue(1), file.path(), 10, 100, observed, &[]).expect("looks");
         assert_eq!((shrunk, read_value(file.path()).expect("reads").as_str()), (expected, left));
+    }
+
+    #[test]
+    fn a_pool_grows_in_several_requests() {
+        let (mut asked, mut refused) = (Vec::new(), Vec::new());
+        let mut sizes = [110, 118, 125].into_iter();
+        let mut kernel = |pages| {
+            asked.push(pages);
+            Ok(sizes.next().expect("one request more"))
+        };
+        let mut next = |pages| {
+            refused.push(pages);
+            10
+        };
+        assert_eq!(grow(100, 125, &mut kernel, &mut next).expect("grows"), 125);
+        assert_eq!((asked, refused), (vec![110, 120, 125], vec![0, 0, 2]));
+    }
+
+    #[test]
+    fn a_pool_stays_as_it_is_when_no_more_pages_are_wanted() {
+        let mut sizes = [8, 4, 0].into_iter();
+        let mut next = |_| sizes.next().expect("was the last");
+        assert_eq!(grow(10, 100, &mut Ok, &mut next).expect("grows"), 22);
+        let mut never = |_| panic!("is large enough");
+        assert_eq!(grow(10, 10, &mut Ok, &mut never).expect("grows"), 10);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Copies a data directory into a sandbox's `data/`, except files of the original's running server, and files that would make the copy act on the
 //! original's surroundings. During the copy the folder belongs to us alone: nobody else can put a link into it.
 
-use super::{Origin, refusal};
+use super::{Origin, elsewhere, refusal};
 use crate::deploy::require_space;
 use crate::{Error, Flavour, Progress, Sandbox};
 use host::files::{self, Copied};
@@ -159,7 +159,7 @@ fn plan(origin: &Origin) -> Result<Plan, Error> {
                 }
                 plan.folders.push(target);
             } else if metadata.is_file() {
-                refuse_elsewhere(origin, &real)?;
+                elsewhere::refuse(origin, &real, &target)?;
                 plan.bytes += metadata.blocks() * 512;
                 plan.files.push((real, target));
             }
@@ -191,26 +191,66 @@ fn ends_with(name: &str, endings: &[&str]) -> bool {
     endings.iter().any(|ending| name.ends_with(ending))
 }
 
-/// The target of a link. PostgreSQL has links to tablespaces and to its WAL, which may be folders in the copy. Any other link leads to something
-/// outside of the origin.
+/// The target of a link. PostgreSQL has links to tablespaces and to its WAL, which may be folders in the copy; they belong to the owner of the data
+/// directory. Any other link leads to something outside of the origin.
 fn follow(origin: &Origin, link: &Path, name: &Path) -> Result<PathBuf, Error> {
     let real = link.canonicalize().map_err(|source| Error::path("follow the link", link, source))?;
     let top = name.components().next().map(|part| part.as_os_str().to_owned()).unwrap_or_default();
     let depth = name.components().count();
     let known = LINKED.iter().any(|known| top == *known && depth <= 2);
+    let mut why = format!("{} in it is a link to {}: that part is not copied", name.display(), real.display());
     if origin.flavour == Flavour::Postgresql && known && real.is_dir() {
-        return Ok(real);
+        let (owner, owner_of_all) = (owner(&real)?, owner(&origin.path)?);
+        if owner == owner_of_all {
+            return Ok(real);
+        }
+        why.push_str(&format!(
+            ", because it belongs to uid {owner}, and the data directory belongs to uid {owner_of_all}"
+        ));
     }
-    let why = format!("{} in it is a link to {}: that part is not copied", name.display(), real.display());
     Err(refusal(&origin.path, why, "put the file or folder in the link's place, in a copy; or use a backup or a dump"))
 }
 
-/// Refuses InnoDB tables with a DATA DIRECTORY: the copy would open, and change, the original's file.
-fn refuse_elsewhere(origin: &Origin, file: &Path) -> Result<(), Error> {
-    if file.extension().is_none_or(|ending| ending != "isl") {
-        return Ok(());
+fn owner(path: &Path) -> Result<u32, Error> {
+    let metadata = path.metadata().map_err(|source| Error::path("look at", path, source))?;
+    Ok(metadata.uid())
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // tests lay out folders of their own
+mod tests {
+    use super::*;
+    use crate::origin::Kind;
+    use std::os::unix::fs::{chown, symlink};
+
+    /// As root, the copy would give the files of any folder to the server's user.
+    #[test]
+    fn a_link_is_followed_to_folders_of_the_same_owner_alone() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (data, wal) = (home.path().join("data"), home.path().join("wal"));
+        fs::create_dir(&data).expect("makes");
+        fs::create_dir(&wal).expect("makes");
+        fs::write(wal.join("0001"), "x").expect("writes");
+        symlink(&wal, data.join("pg_wal")).expect("links");
+        let origin = Origin {
+            path: data.clone(),
+            kind: Kind::DataDirectory,
+            flavour: Flavour::Postgresql,
+            version: None,
+            why: String::new(),
+            recovers: false,
+        };
+        let followed = plan(&origin).expect("the same owner");
+        assert_eq!((followed.folders, followed.files.len()), (vec![PathBuf::from("pg_wal")], 1));
+        let foreign = if rustix::process::geteuid().is_root() {
+            chown(&wal, Some(4711), None).expect("changes the owner");
+            wal
+        } else {
+            PathBuf::from("/")
+        };
+        fs::remove_file(data.join("pg_wal")).expect("removes");
+        symlink(&foreign, data.join("pg_wal")).expect("links");
+        let error = plan(&origin).map(|plan| plan.files).expect_err("another owner");
+        assert!(error.is_missing() && error.to_string().contains("because it belongs to uid"), "{error}");
     }
-    let place = fs::read_to_string(file).unwrap_or_default();
-    let why = format!("{} says that a table is elsewhere: {}", file.display(), place.trim());
-    Err(refusal(&origin.path, why, "a sandbox must not touch the original's file: use a backup or a dump"))
 }

@@ -6,6 +6,7 @@
 //! - `import`: copies a folder, or loads a dump, and makes the sandbox's own account.
 
 mod copy;
+mod elsewhere;
 mod folder;
 mod import;
 mod live_server;

@@ -57,7 +57,26 @@ fn said_by_backup(data: &Path) -> Option<String> {
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     let value =
         pairs.map(|(key, value)| (key.trim(), value.trim())).find(|(key, _)| *key == "innodb_data_file_path")?.1;
-    Some(value.to_owned())
+    in_the_copy(data, value)
+}
+
+/// The setting with the copy's files: with the path of a system file, the copy would open, and change, the original's file. `None` when the copy has
+/// no file of that name.
+fn in_the_copy(data: &Path, setting: &str) -> Option<String> {
+    let part = |part: &str| {
+        let (file, rest) = part.split_at(part.find(':').unwrap_or(part.len()));
+        // in `x:/y` InnoDB takes the colon for a part of the name
+        if rest.contains('/') {
+            return None;
+        }
+        if !file.contains('/') {
+            return Some(part.to_owned());
+        }
+        let name = Path::new(file).file_name()?.to_str()?;
+        data.join(name).is_file().then(|| format!("{name}{rest}"))
+    };
+    let parts: Option<Vec<String>> = setting.split(';').map(part).collect();
+    Some(parts?.join(";"))
 }
 
 /// The option for several files `ibdata1`, `ibdata2`: each file but the last has a fixed size.
@@ -120,5 +139,24 @@ mod tests {
         std::fs::write(home.path().join("backup-my.cnf"), "[mysqld]\ninnodb_data_file_path=ibdata1:12M:autoextend\n")
             .expect("writes");
         assert_eq!(said_by_backup(home.path()).as_deref(), Some("ibdata1:12M:autoextend"));
+    }
+
+    #[test]
+    fn a_path_of_a_system_file_becomes_the_copys_file() {
+        let (home, original) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let of = |setting: &str| {
+            let text = format!("[mysqld]\ninnodb_data_file_path={setting}\n");
+            std::fs::write(home.path().join("backup-my.cnf"), text).expect("writes");
+            let words = innodb(home.path(), Flavour::Mysql);
+            words.first().map(|word| word.replace("innodb_data_file_path=", ""))
+        };
+        std::fs::write(home.path().join("ibdata1"), vec![0; 4096]).expect("writes");
+        std::fs::write(original.path().join("ibdata2"), "").expect("writes");
+        let elsewhere = original.path().display();
+        let setting = format!("{elsewhere}/ibdata1:12M;../x/ibdata1:4M;ibdata3:1M:autoextend:max:9M");
+        assert_eq!(of(&setting).as_deref(), Some("ibdata1:12M;ibdata1:4M;ibdata3:1M:autoextend:max:9M"));
+        for not_copied in [format!("ibdata1:12M;{elsewhere}/ibdata2:1M"), "/..:1M".into(), "x:/../y:1M".into()] {
+            assert_eq!(of(&not_copied), None, "{not_copied}");
+        }
     }
 }

@@ -45,8 +45,8 @@ pub struct Held {
 
 /// The pause after a failed call. Each call reserves one page, because a call that fails returns all its pages.
 const RETRY: Duration = Duration::from_millis(1);
-/// After how many pages the floor is checked.
-const LOOK_EVERY: u64 = 64;
+/// After how many bytes the floor is checked; at least after each page.
+const LOOK_EVERY_BYTES: u64 = 128 << 20;
 
 /// Returns when the process should end. Its reservation ends with the process.
 ///
@@ -81,14 +81,26 @@ fn lock_own_memory() {
 }
 
 fn reserve(options: &Options) -> Result<Held, Error> {
+    reserve_by(options, &mut || Ok(Meminfo::now()?.available_bytes), &mut || reserve_one(options.page_bytes))
+}
+
+/// `available` returns the available bytes; `reserve_one` returns whether it has reserved one page.
+fn reserve_by(
+    options: &Options,
+    available: &mut dyn FnMut() -> Result<u64, Error>,
+    reserve_one: &mut dyn FnMut() -> bool,
+) -> Result<Held, Error> {
     let started = Instant::now();
+    let look_every = (LOOK_EVERY_BYTES / options.page_bytes.max(1)).max(1);
     let mut held = Held::default();
     while held.reserved_pages < options.pages {
-        if held.reserved_pages.is_multiple_of(LOOK_EVERY) && Meminfo::now()?.available_bytes < options.floor_bytes {
-            held.stopped = Some(format!("floor: less than {} are available", Bytes(options.floor_bytes)));
+        let is_time = held.reserved_pages.is_multiple_of(look_every);
+        if is_time && available()? < options.floor_bytes.saturating_add(options.page_bytes) {
+            let floor = Bytes(options.floor_bytes);
+            held.stopped = Some(format!("floor: with another page, less than {floor} would be available"));
             break;
         }
-        if reserve_one(options.page_bytes) {
+        if reserve_one() {
             held.reserved_pages += 1;
             continue;
         }
@@ -126,5 +138,35 @@ pub(crate) fn wait_for_end(lifeline: Option<&rustix::fd::OwnedFd>) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// What is available in the end, with pages of this size, on a host with 8 GiB, when 16 GiB are asked for.
+    fn left(page_bytes: u64, floor_bytes: u64) -> (u64, Option<String>) {
+        let pages = 16 * Bytes::GIB / page_bytes;
+        let options = Options { pages, page_bytes, deadline: Duration::ZERO, floor_bytes, oom_score_adj: 1000 };
+        let available = Cell::new(8 * Bytes::GIB);
+        let mut take = || {
+            available.set(available.get().saturating_sub(page_bytes));
+            true
+        };
+        let held = reserve_by(&options, &mut || Ok(available.get()), &mut take).expect("reserves");
+        assert_eq!(available.get(), 8 * Bytes::GIB - held.reserved_pages * page_bytes);
+        (available.get(), held.stopped)
+    }
+
+    #[test]
+    fn the_floor_stays_available_with_pages_of_any_size() {
+        for page_bytes in [2 * Bytes::MIB, 512 * Bytes::MIB, Bytes::GIB] {
+            let (left, stopped) = left(page_bytes, Bytes::GIB);
+            assert_eq!(left, Bytes::GIB, "pages of {}", Bytes(page_bytes));
+            assert!(stopped.is_some_and(|why| why.starts_with("floor:")));
+        }
+        assert_eq!(left(Bytes::GIB, Bytes::GIB + 1).0, 2 * Bytes::GIB, "no part of the floor is taken");
     }
 }

@@ -2,7 +2,7 @@
 //! The pool of huge pages, as in article 1. No process holds it, so it stays when all of Wringer is killed, until it is undone or
 //! the machine boots. Any program may take its pages (PostgreSQL does, with `huge_pages = try`): then less is hidden.
 
-use crate::ram::plan::{Options, Plan};
+use crate::ram::plan::Plan;
 use crate::ram::taken::{Node, Taken};
 use crate::{Error, Meminfo};
 use host::change::{compact_memory, drop_page_cache, grow_pool, pool_of_nodes, pool_pages};
@@ -16,11 +16,14 @@ use units::Bytes;
 /// The pause between two requests: freed memory becomes contiguous only after a moment.
 const PAUSE: Duration = Duration::from_millis(300);
 
+/// About this much is asked for at a time: between two requests the available memory is looked at.
+const REQUEST_BYTES: u64 = Bytes::GIB;
+
 /// The growth of the pool.
 pub(crate) struct Grown {
     pub(crate) step: StepId,
     pub(crate) pages: u64,
-    /// The reason that `why_stop` gave. `None`: the kernel granted all pages.
+    /// Why no more was asked for. `None`: the kernel granted all pages.
     pub(crate) stopped: Option<String>,
 }
 
@@ -32,46 +35,72 @@ pub(crate) fn grow_by(
     drop_caches: bool,
     why_stop: &dyn Fn() -> Option<String>,
 ) -> Result<Grown, Error> {
+    let next = |refused| if refused == 0 { Ok(pages) } else { why_stop().map_or(Ok(pages), Err) };
+    grow_in_requests(run, pages, drop_caches, &next)
+}
+
+/// Grows the pool by `pages`. `next` returns the size of the next request, or why there is none, and gets the number of pages that the kernel refused
+/// of the request before.
+fn grow_in_requests(
+    run: &mut Run,
+    pages: u64,
+    drop_caches: bool,
+    next: &dyn Fn(u64) -> Result<u64, String>,
+) -> Result<Grown, Error> {
     let before = pool_pages()?;
     let after = before + pages;
     let mut stopped = None;
     let (step, now) = run.step(Step::HugePool { before, after, nodes: pool_of_nodes() }, |permit| {
-        grow_pool(permit, before, after, &mut |_| {
-            failpoint("between two requests for huge pages");
-            stopped = why_stop();
-            if stopped.is_some() {
-                return false;
+        grow_pool(permit, before, after, &mut |refused| {
+            failpoint("before a request for huge pages");
+            let pages = next(refused).unwrap_or_else(|why| {
+                stopped = Some(why);
+                0
+            });
+            if pages > 0 && refused > 0 {
+                // Neither is a change to undo, and a failure only costs one try.
+                if drop_caches {
+                    let _ = drop_page_cache(permit);
+                }
+                let _ = compact_memory(permit);
+                std::thread::sleep(PAUSE);
             }
-            // Neither is a change to undo, and a failure only costs one try.
-            if drop_caches {
-                let _ = drop_page_cache(permit);
-            }
-            let _ = compact_memory(permit);
-            std::thread::sleep(PAUSE);
-            true
+            pages
         })
     })?;
     Ok(Grown { step, pages: now.saturating_sub(before), stopped })
 }
 
-/// Grows the pool by the planned pages, until the deadline or the host's floor.
+/// Grows the pool by the planned pages, until the host's floor, or until the deadline when the kernel does not grant all that is asked for.
 pub(super) fn grow(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
     let (started, nodes_before) = (Instant::now(), nodes(plan.unit_bytes));
-    let grown = grow_by(run, plan.units, plan.options.drop_caches, &|| why_stop(plan, started))?;
+    let next = |refused| {
+        let available = Meminfo::now().map_or(u64::MAX, |now| now.available_bytes);
+        next_request(plan, available, refused > 0 && started.elapsed() >= plan.options.deadline)
+    };
+    let grown = grow_in_requests(run, plan.units, plan.options.drop_caches, &next)?;
     let by_node = shares(&nodes_before, &nodes(plan.unit_bytes));
     let stopped = grown.stopped.map(|why| format!("{why}{}", shortfall(&by_node, plan.units)));
     let taken = Taken::without_process(grown.step, grown.pages * plan.unit_bytes, started.elapsed());
     Ok(Taken { stopped, nodes: by_node, ..taken })
 }
 
-fn why_stop(plan: &Plan, started: Instant) -> Option<String> {
-    let Options { deadline, drop_caches, .. } = plan.options;
-    if Meminfo::now().is_ok_and(|now| now.available_bytes < plan.stop_bytes()) {
-        return Some(format!("floor: less than {} are available", Bytes(plan.stop_bytes())));
+/// The pages to ask for next: they leave the floor available.
+fn next_request(plan: &Plan, available_bytes: u64, is_over: bool) -> Result<u64, String> {
+    let (floor, page_bytes) = (plan.stop_bytes(), plan.unit_bytes.max(1));
+    let room = available_bytes.saturating_sub(floor) / page_bytes;
+    if room == 0 {
+        return Err(format!("floor: with another page, less than {} would be available", Bytes(floor)));
     }
-    let advice =
-        if drop_caches { "" } else { " (--drop-caches lets it drop the page cache, which is mostly in the way)" };
-    (started.elapsed() >= deadline).then(|| format!("the kernel found no more memory in one piece{advice}"))
+    if is_over {
+        let advice = if plan.options.drop_caches {
+            ""
+        } else {
+            " (--drop-caches lets it drop the page cache, which is mostly in the way)"
+        };
+        return Err(format!("the kernel found no more memory in one piece{advice}"));
+    }
+    Ok(room.min((REQUEST_BYTES / page_bytes).max(1)))
 }
 
 /// The pages of this size on each node, surplus pages included.
@@ -110,6 +139,41 @@ fn shortfall(by_node: &[Node], asked: u64) -> String {
 #[allow(clippy::disallowed_methods)]
 mod tests {
     use super::*;
+    use crate::ram::plan::Options;
+    use crate::ram::room::Room;
+    use evidence::{RamAmount, RamMechanism};
+
+    /// 24 GiB: the floor is 1.2 GiB, and hiding stops at 1.125 GiB.
+    fn plan(page_bytes: u64) -> Plan {
+        let before = Meminfo { total_bytes: 24 * Bytes::GIB, available_bytes: 20 * Bytes::GIB, ..Meminfo::default() };
+        let room = Room::of_host(&before);
+        Plan {
+            options: Options::new(RamAmount::Hide(Bytes::gib(8))),
+            mechanism: RamMechanism::Pool,
+            before,
+            room,
+            unit_bytes: page_bytes,
+            units: 8 * Bytes::GIB / page_bytes,
+            hide_bytes: 8 * Bytes::GIB,
+            floor_bytes: room.floor_bytes(),
+            overcommit_before: 0,
+            pool_before: 0,
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_request_leaves_the_floor() {
+        let (small, huge, floor) = (plan(2 * Bytes::MIB), plan(Bytes::GIB), plan(1).stop_bytes());
+        let next = |plan, above_floor| next_request(plan, floor + above_floor, false).ok();
+        assert_eq!((next(&small, 8 * Bytes::GIB), next(&huge, 8 * Bytes::GIB)), (Some(512), Some(1)));
+        assert_eq!((next(&small, 5 * Bytes::MIB), next(&huge, Bytes::GIB)), (Some(2), Some(1)));
+        assert_eq!((next(&small, 2 * Bytes::MIB - 1), next(&huge, Bytes::GIB - 1)), (None, None));
+        assert_eq!(next_request(&small, 0, false).expect_err("nothing is left").split(':').next(), Some("floor"));
+        let over = next_request(&small, 8 * Bytes::GIB, true).expect_err("the deadline has passed");
+        assert!(over.contains("in one piece"), "{over}");
+        assert_eq!(next(&plan(16 * Bytes::GIB), 32 * Bytes::GIB), Some(1), "at least one page");
+    }
 
     #[test]
     fn the_shortfall_is_told_node_by_node() {
