@@ -3,13 +3,13 @@
 
 use crate::advised::{Advised, Missing, Tail, Watch};
 use crate::counted::counters;
-use crate::load::{Known, loads};
+use crate::load::{Known, loads, stalls_a_second};
 use crate::pool::Pool;
 use crate::reading::Reading;
 use crate::rules::Case;
 use crate::server::Server;
-use crate::tail::{demand, tail};
-use crate::trades::trades;
+use crate::tail::{demand, is_active, tail};
+use crate::trades::{Writes, trades};
 use capability::{Algorithm, Flavour, FreeList, watches};
 
 /// Values that the caller knows better than the reading, and how much is simulated.
@@ -37,8 +37,9 @@ pub fn advise(reading: &Reading, asked: &Asked) -> Advised {
     let longest_sleep_us = pool.longest_sleep_us(row);
     let demand = demand(reading, &pool, longest_sleep_us);
     let per_second = demand.as_ref().map(|(per_second, _)| *per_second);
-    let tail = tail(reading, flavour, &server.version, per_second);
-    let counters = counters(reading, row, &server.version, pool.algorithm_or_legacy(), &mut missing);
+    let algorithm = pool.algorithm_or_legacy();
+    let tail = tail(reading, row, &server.version, algorithm, per_second);
+    let counters = counters(reading, row, &server.version, algorithm, &mut missing);
     if demand.is_none() {
         missing.push(Missing {
             what: "the page demand: Innodb_buffer_pool_reads in both readings, none of which is smaller".to_owned(),
@@ -49,9 +50,12 @@ pub fn advise(reading: &Reading, asked: &Asked) -> Advised {
         Case { reading, server: &server, row, pool: &pool, demand: demand.as_ref().map(|(_, it)| it), tail: &tail };
     let advice = case.advice();
     let known = Known { threads: asked.threads, service_us: asked.service_us };
-    let of_load = per_second.and_then(|it| loads(reading, it, pool.algorithm_or_legacy(), known));
+    let of_load = per_second.and_then(|it| loads(reading, it, stalls_a_second(row, algorithm), known));
     let (trades, trades_of) = match of_load.filter(|_| asked.starts > 0) {
-        Some(load) => trades(&pool, row, tail.simulated_share(), load, asked.starts),
+        Some(load) => {
+            let writes = Writes { dirty: tail.simulated_share(), active: is_active(reading, &pool, &tail, per_second) };
+            trades(&pool, row, writes, load, asked.starts)
+        }
         None => (Vec::new(), None),
     };
     if trades.is_empty() && asked.starts > 0 {

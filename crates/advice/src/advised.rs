@@ -78,7 +78,7 @@ pub struct Demand {
 /// Whether dirty pages reach the end of the LRU list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tail {
-    /// `clean`, `dirty`, or `not_known`.
+    /// `clean`, `dirty_now_and_then`, `dirty`, or `not_known`.
     pub verdict: &'static str,
     pub pages_flushed_per_second: Option<f64>,
     pub single_flush_scanned_per_second: Option<f64>,

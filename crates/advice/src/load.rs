@@ -2,7 +2,7 @@
 //! The load for the simulator, as far as a reading tells it.
 
 use crate::reading::Reading;
-use capability::{Algorithm, LADDER};
+use capability::{Algorithm, FreeList, LADDER};
 
 /// One possible load of a reading. A reading does not tell whether clients wait for an answer before they send the next query, nor how long one sleep is: so it has
 /// several possible loads.
@@ -28,12 +28,20 @@ const OVERHEADS_US: [u64; 2] = [60, 200];
 const STALLED_MOST: f64 = 0.98;
 const THREADS_MAX: f64 = 512.0;
 
+/// The most stalls that a client is taken to have in a second: one for each thread that makes pages free. 0: `wait_free` does not count the tries of stalls.
+pub(crate) fn stalls_a_second(row: &FreeList, algorithm: Algorithm) -> u32 {
+    match algorithm {
+        Algorithm::Backoff => u32::try_from(row.refillers.len()).unwrap_or(u32::MAX),
+        Algorithm::Legacy => 0,
+    }
+}
+
 /// The possible loads of a reading, sentences on what they have in common, and sentences on what is unknown. `None`: there were no queries, or no pages were
 /// asked for.
 pub(crate) fn loads(
     reading: &Reading,
     demand: f64,
-    algorithm: Algorithm,
+    stalls_a_second: u32,
     known: Known,
 ) -> Option<(Vec<Load>, Vec<String>, Vec<String>)> {
     let queries = reading.rate("Questions").filter(|rate| *rate >= 1.0)?;
@@ -46,17 +54,21 @@ pub(crate) fn loads(
     #[allow(clippy::cast_possible_truncation)] // below THREADS_MAX
     let threads = known.threads.unwrap_or(mean as u32);
     let pages_per_query = demand / queries;
-    let stalled = |overhead_us: u64| {
-        let counted = reading.rate("Innodb_buffer_pool_wait_free").filter(|_| algorithm == Algorithm::Backoff);
-        let tries = counted.unwrap_or(0.0) / f64::from(threads);
+    let counted = if stalls_a_second > 0 { reading.rate("Innodb_buffer_pool_wait_free") } else { None };
+    let tries = counted.unwrap_or(0.0) / f64::from(threads);
+    // many short stalls take less time than few long ones with the same number of tries
+    let stalled = |stalls: u32, overhead_us: u64| {
         #[allow(clippy::cast_possible_truncation)] // saturates
-        let us = LADDER.length_us((tries as u32).min(100_000), overhead_us) as f64;
+        let of_one = (tries / f64::from(stalls)) as u32;
+        let us = LADDER.length_us(of_one.min(100_000), overhead_us) as f64 * f64::from(stalls);
         (us / 1e6).min(STALLED_MOST)
     };
-    let service = |overhead_us| (1.0 - stalled(overhead_us)) * f64::from(threads) * 1e6 / queries;
-    let services = match known.service_us {
+    let service = |stalls, overhead_us| (1.0 - stalled(stalls, overhead_us)) * f64::from(threads) * 1e6 / queries;
+    let services: Vec<f64> = match known.service_us {
         Some(us) => vec![us],
-        None => OVERHEADS_US.map(service).to_vec(),
+        None => (1..=stalls_a_second.max(1))
+            .flat_map(|stalls| OVERHEADS_US.map(|overhead_us| service(stalls, overhead_us)))
+            .collect(),
     };
     let mut loads: Vec<Load> = services
         .iter()
@@ -69,6 +81,11 @@ pub(crate) fn loads(
             "how much longer than asked for a sleep of a query is (60 to 200 us), and so how long its own work is"
                 .to_owned(),
         );
+        if stalls_a_second > 1 {
+            unknown.push(format!(
+                "how many stalls a second the failed tries of a client are: 1 to {stalls_a_second}, as many as threads make pages free"
+            ));
+        }
     }
     if known.threads.is_none() {
         let shortest = services.iter().copied().fold(f64::INFINITY, f64::min);
@@ -85,4 +102,63 @@ pub(crate) fn loads(
         format!("{pages_per_query:.2} pages a query"),
     ];
     Some((loads, words, unknown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Known, loads, stalls_a_second};
+    use crate::reading::{Reading, Snapshot};
+    use capability::{Algorithm, Flavour, FreeList, free_list};
+
+    const QUERIES: f64 = 1000.0;
+    const CLIENTS: u32 = 4;
+    /// Failed tries of one client in a second.
+    const TRIES: f64 = 104.0;
+
+    fn row(flavour: Flavour, version: &str) -> &'static FreeList {
+        free_list(flavour, &version.parse().expect("a version")).expect("a known version")
+    }
+
+    fn reading() -> Reading {
+        let at = |at_seconds: f64| {
+            let status = [
+                ("Questions", QUERIES * at_seconds),
+                ("Innodb_buffer_pool_wait_free", TRIES * f64::from(CLIENTS) * at_seconds),
+            ];
+            let status = status.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
+            Snapshot { at_seconds, status, ..Snapshot::default() }
+        };
+        Reading { readings: vec![at(0.0), at(10.0)], ..Reading::default() }
+    }
+
+    /// The times of a query in us, and the sentences on what is unknown.
+    fn services(stalls_a_second: u32) -> (Vec<f64>, String) {
+        let known = Known { threads: Some(CLIENTS), service_us: None };
+        let (loads, _, unknown) = loads(&reading(), 500.0, stalls_a_second, known).expect("there is a load");
+        (loads.iter().map(|load| load.service_us.round()).collect(), unknown.join("\n"))
+    }
+
+    /// The lengths were added up by hand with the ladder of waits: with 60 us for each sleep 104 tries last 595.288 ms, and 52 tries 225.778 ms.
+    #[test]
+    fn the_tries_of_a_client_are_one_stall_or_as_many_as_there_are_refillers() {
+        let whole = f64::from(CLIENTS) * 1e6 / QUERIES;
+        let (one, two) = ((whole * (1.0 - 0.595_288)).round(), (whole * (1.0 - 2.0 * 0.225_778)).round());
+        let (of_two, unknown) = services(2);
+        assert!(of_two.contains(&one) && of_two.contains(&two), "{of_two:?}, not {one} and {two}");
+        assert!(unknown.contains("1 to 2, as many as threads"), "{unknown}");
+        let (of_one, unknown) = services(1);
+        assert!(
+            of_one.contains(&one) && !of_one.contains(&two) && !unknown.contains("as many as threads"),
+            "{of_one:?}"
+        );
+        assert_eq!(services(0).0, [whole], "tries are no stalls where the counter counts something else");
+    }
+
+    #[test]
+    fn xtradb_of_10_1_has_two_threads_that_end_stalls() {
+        let of = |flavour, version, algorithm| stalls_a_second(row(flavour, version), algorithm);
+        assert_eq!(of(Flavour::Mariadb, "10.1.23", Algorithm::Backoff), 2);
+        assert_eq!(of(Flavour::Percona, "8.0.32", Algorithm::Backoff), 1);
+        assert_eq!(of(Flavour::Mariadb, "10.1.23", Algorithm::Legacy), 0);
+    }
 }

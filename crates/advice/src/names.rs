@@ -20,6 +20,10 @@ pub const VARIABLES: &[&str] = &[
 
 /// Names in `SHOW GLOBAL STATUS`.
 pub const STATUS: &[&str] = &[
+    "Com_delete",
+    "Com_insert",
+    "Com_replace",
+    "Com_update",
     "Innodb_buffer_pool_pages_LRU_flushed",
     "Innodb_buffer_pool_pages_LRU_freed",
     "Innodb_buffer_pool_pages_free",
@@ -28,6 +32,9 @@ pub const STATUS: &[&str] = &[
     "Innodb_buffer_pool_reads",
     "Innodb_buffer_pool_wait_free",
     "Innodb_pages_created",
+    "Innodb_rows_deleted",
+    "Innodb_rows_inserted",
+    "Innodb_rows_updated",
     "Questions",
     "Threads_running",
     "Uptime",

@@ -18,7 +18,12 @@ pub(crate) struct Pool {
     pub depth: u64,
     /// `None`: there is no choice, or the server does not tell it.
     pub algorithm: Option<Algorithm>,
+    /// A page is written twice, and a query waits for an LRU batch that runs, where its version does that.
+    pub is_doublewrite: bool,
 }
+
+/// Values of `innodb_doublewrite` with which no page is written twice. DETECT_ONLY writes only which pages are being written.
+const WITHOUT_DOUBLEWRITE: [&str; 3] = ["OFF", "0", "DETECT_ONLY"];
 
 #[allow(clippy::cast_possible_truncation)] // saturates; a setting is a whole number
 fn whole(value: f64) -> u64 {
@@ -63,6 +68,9 @@ impl Pool {
             instances: whole(instances.unwrap_or(1.0)).max(1),
             depth,
             algorithm: word.filter(|_| has_choice).and_then(algorithm_named).or(default),
+            is_doublewrite: !reading
+                .variable("innodb_doublewrite")
+                .is_some_and(|word| WITHOUT_DOUBLEWRITE.iter().any(|it| it.eq_ignore_ascii_case(word))),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::change::{basis, change};
 use crate::pool::Pool;
 use crate::reading::Reading;
 use crate::server::Server;
+use crate::tail::rounds_without_a_page;
 use capability::{Algorithm, FreeList, OnEmpty, Refiller};
 
 /// The facts that the rules use.
@@ -32,8 +33,11 @@ impl Case<'_> {
             None => {}
         }
         // in other versions queries never write a page themselves
-        if self.tail.verdict == "dirty" && matches!(self.row.legacy, OnEmpty::Searches(_)) {
+        if self.tail.is_dirty() && matches!(self.row.legacy, OnEmpty::Searches(_)) {
             all.extend(self.write_earlier());
+        }
+        if rounds_without_a_page(self.reading, self.row, self.pool.algorithm_or_legacy()).is_some() {
+            all.extend(self.twice_the_depth());
         }
         if self.pool.free_ratio().is_some_and(|it| it.verdict == Share::Problem) {
             all.extend(self.smaller_depth());
@@ -54,7 +58,7 @@ impl Case<'_> {
                 "; where all pages at the end of the LRU list are dirty it writes one, and from the third round on sleeps {} ms",
                 search.sleep_us / 1000
             );
-            if search.waits_for_batch {
+            if search.waits_for_batch && self.pool.is_doublewrite {
                 price +=
                     "; with the doublewrite buffer on it waits for an LRU batch that runs, and no counter shows that";
             }
@@ -115,13 +119,38 @@ impl Case<'_> {
             dynamic: Some(statement.is_dynamic),
             why: format!("if backoff has to stay: {so_far}"),
             price: format!(
-                "{:.1} % of the buffer pool is kept free instead of {:.1} %; stalls are rarer, and those that remain no shorter, perhaps longer; a scan that needs more pages still stalls all",
-                self.pool.share(depth).unwrap_or(0.0) * 100.0,
-                self.pool.share(self.pool.depth).unwrap_or(0.0) * 100.0
+                "{}; stalls are rarer, and those that remain no shorter, perhaps longer; a scan that needs more pages still stalls all",
+                self.kept_free(depth)
             ),
             basis: basis(self.server),
             source: format!("{}; {}", statement.source, self.row.source),
         })
+    }
+
+    /// Advice for a server whose queries find neither a free page nor a clean one.
+    fn twice_the_depth(&self) -> Option<Advice> {
+        let depth = self.pool.depth.saturating_mul(2).min(self.pool.depth_of_share(LARGEST_SHARE)?);
+        if depth <= self.pool.depth {
+            return None;
+        }
+        let statement = change(self.server, "innodb_lru_scan_depth", &depth.to_string())?;
+        Some(Advice {
+            statement: Some(statement.statement),
+            dynamic: Some(statement.is_dynamic),
+            why: format!(
+                "{}; with a longer list the thread that makes pages free writes more of them before a query needs one",
+                self.tail.says
+            ),
+            price: format!("{}; and more writes each time that this thread works", self.kept_free(depth)),
+            basis: Basis::Assumed,
+            source: format!("{}; {}", statement.source, self.row.source),
+        })
+    }
+
+    /// The share of the pool that this depth keeps free, and that of now.
+    fn kept_free(&self, depth: u64) -> String {
+        let percent = |depth| self.pool.share(depth).unwrap_or(0.0) * 100.0;
+        format!("{:.1} % of the buffer pool is kept free instead of {:.1} %", percent(depth), percent(self.pool.depth))
     }
 
     fn stay_with_legacy(&self) -> Advice {

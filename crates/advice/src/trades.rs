@@ -31,14 +31,23 @@ struct Once {
     queries_per_second: f64,
 }
 
+/// What a reading tells about writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writes {
+    /// The share of dirty pages at the end of the LRU list. `None`: not known.
+    pub dirty: Option<f64>,
+    /// Whether clients write.
+    pub active: bool,
+}
+
 pub(crate) fn trades(
     pool: &Pool,
     row: &'static FreeList,
-    dirty: Option<f64>,
+    writes: Writes,
     (loads, load, mut unknown): (Vec<Load>, Vec<String>, Vec<String>),
     starts: u32,
 ) -> (Vec<Trade>, Option<Simulated>) {
-    let arm = |depth, algorithm| over_all(pool, row, dirty.unwrap_or(0.0), &loads, depth, algorithm, starts);
+    let arm = |depth, algorithm| over_all(pool, row, writes, &loads, depth, algorithm, starts);
     let now = arm(pool.depth, pool.algorithm_or_legacy()).unwrap_or_default();
     let mut rows = Vec::new();
     for depth in depths(pool, row) {
@@ -74,7 +83,7 @@ pub(crate) fn trades(
         "how much of its sleep the thread that makes pages free has left, and whether the server was quiet before"
             .to_owned(),
     );
-    if dirty.is_none() {
+    if writes.dirty.is_none() {
         unknown.push("how many pages are dirty at the end of the LRU list: none, in the simulation".to_owned());
     }
     (rows, Some(Simulated { basis: Basis::Simulated, load, unknown }))
@@ -91,7 +100,7 @@ fn range(values: impl Iterator<Item = f64>) -> Option<Range> {
 fn over_all(
     pool: &Pool,
     row: &'static FreeList,
-    dirty: f64,
+    writes: Writes,
     loads: &[Load],
     depth: u64,
     algorithm: Algorithm,
@@ -99,7 +108,7 @@ fn over_all(
 ) -> Option<Vec<Once>> {
     let mut all = Vec::new();
     for load in loads {
-        let settings = settings(pool, row, dirty, load, depth, algorithm)?;
+        let settings = settings(pool, row, writes, load, depth, algorithm)?;
         let seconds = settings.time_ns as f64 / 1e9;
         let others = starts(&settings, count).1;
         for settings in std::iter::once(settings).chain(others) {
@@ -119,7 +128,7 @@ fn over_all(
 fn settings(
     pool: &Pool,
     row: &'static FreeList,
-    dirty: f64,
+    writes: Writes,
     load: &Load,
     depth: u64,
     algorithm: Algorithm,
@@ -144,7 +153,8 @@ fn settings(
         // reads are part of the service time
         read_ns: 0,
         write_ns: 100_000,
-        dirty,
+        dirty: writes.dirty.unwrap_or(0.0),
+        active: writes.active,
         burst: None,
         sleep_overhead_ns: SLEEP_OVERHEAD_NS,
         loop_overhead_ns: 70_000,
@@ -153,6 +163,6 @@ fn settings(
         start: Start::default(),
         clock: None,
         seed: 1,
-        costs: Costs::default(),
+        costs: Costs { is_doublewrite: pool.is_doublewrite, ..Costs::default() },
     })
 }

@@ -327,10 +327,13 @@ mod tests {
 
     #[test]
     fn spans_in_use_are_no_blocks_in_use() {
-        let over = over_time([(10, inventory(50 * MIB, 5 * MIB, |inventory| {
-            let heap = inventory.processes[0].heap.as_mut().expect("a walk");
-            heap.layout = HeapWalk::PAGE_HEAP.to_owned();
-        }))]);
+        let over = over_time([(
+            10,
+            inventory(50 * MIB, 5 * MIB, |inventory| {
+                let heap = inventory.processes[0].heap.as_mut().expect("a walk");
+                heap.layout = HeapWalk::PAGE_HEAP.to_owned();
+            }),
+        )]);
         assert_eq!(resident(&over, "allocator/retained"), [Some(5 * MIB)]);
         assert_eq!(over.heap_used_bytes, [None]);
     }

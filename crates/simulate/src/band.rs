@@ -85,7 +85,7 @@ pub fn starts(settings: &Settings, count: u32) -> (Vec<&'static str>, Vec<Settin
     });
     let longest_ns = match (manager, refillers.first()) {
         (Some(_), _) => settings.initial_sleep_ms * 1_000_000,
-        (None, Some(Refiller::Cleaner { only_if_active: true, .. })) if !settings.is_active() => 0,
+        (None, Some(Refiller::Cleaner { only_if_active: true, .. })) if !settings.active => 0,
         (None, Some(Refiller::Cleaner { period_ms, .. })) => u64::from(*period_ms) * 1_000_000,
         (None, _) => 0,
     };

@@ -55,6 +55,7 @@ pub fn parameters(settings: &Settings, given: &[String]) -> Vec<Parameter> {
     add("read-time", us(settings.read_ns), "us", assumed("reads from the page cache are in the service time"));
     add("write-time", us(settings.write_ns), "us", assumed("one page to an SSD"));
     add("dirty", Some(settings.dirty.to_string()), "share of pages", assumed("nobody writes"));
+    add("active", Some(settings.active.to_string()), "", assumed("clients write where pages are dirty"));
     add("burst-pages", settings.burst.map(|it| it.pages.to_string()), "pages", assumed("no burst"));
     add("burst-every", settings.burst.and_then(|it| us(it.every_ns)), "us", assumed("no burst"));
     add(

@@ -41,8 +41,10 @@ pub struct Settings {
     /// The additional time of one read.
     pub read_ns: u64,
     pub write_ns: u64,
-    /// Chance that a page is dirty when it comes to the end of the LRU list, 0 to 1. Above 0 the server counts as active.
+    /// Chance that a page is dirty when it comes to the end of the LRU list, 0 to 1.
     pub dirty: f64,
+    /// Clients write, so that a page cleaner counts the server as active. The pages at the end of the LRU list may be clean all the same.
+    pub active: bool,
     pub burst: Option<Burst>,
     /// The time that a sleep takes beyond the time that was asked for.
     pub sleep_overhead_ns: u64,
@@ -186,10 +188,5 @@ impl Settings {
             within("the time between bursts in seconds", seconds(burst.every_ns), 1e-3, longest)?;
         }
         Ok(())
-    }
-
-    /// Whether clients write: then a page cleaner calls the server active.
-    pub(crate) fn is_active(&self) -> bool {
-        self.dirty > 0.0
     }
 }

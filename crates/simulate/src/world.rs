@@ -181,7 +181,7 @@ fn refillers(settings: &Settings, count: usize) -> Vec<Refiller> {
                 }
             }
             Known::Cleaner { period_ms, can_be_woken, only_if_active, keeps_half } => {
-                if !only_if_active || settings.is_active() {
+                if !only_if_active || settings.active {
                     let period_ns = u64::from(period_ms) * 1_000_000;
                     all.push(one(Kind::Cleaner { period_ns, can_be_woken, keeps_half }, 0..count));
                 }

@@ -136,7 +136,10 @@ fn mysql_has_no_backoff_and_other_things_to_look_at() {
     let dirty = quick("mysql-9.7-dirty");
     assert_eq!(
         (&dirty["dirty_tail"]["verdict"], statements(&dirty)),
-        (&Value::from("dirty"), vec!["SET GLOBAL innodb_io_capacity = 400;"])
+        (
+            &Value::from("dirty"),
+            vec!["SET GLOBAL innodb_io_capacity = 400;", "SET GLOBAL innodb_lru_scan_depth = 1536;"]
+        )
     );
     assert!(dirty["missing"].to_string().contains("innodb_monitor_enable = 'buffer_LRU%'"), "{dirty:#}");
 }

@@ -248,9 +248,9 @@ pub fn free_lists() -> impl Iterator<Item = &'static FreeList> {
 pub fn free_list(flavour: Flavour, version: &Version) -> Option<&'static FreeList> {
     let mut rows: Vec<&FreeList> = free_lists().filter(|row| row.flavour == flavour).collect();
     rows.sort_by_key(|row| row.since);
-    let covering = rows.iter().rev().find(|row| row.covers(version)).copied();
-    // 10.1 is less than 10.1.23, but means any 10.1.x
-    covering.or_else(|| rows.into_iter().rev().find(|row| Version::of(row.since).meets(version)))
+    // 8.0 is less than 8.0.32 and covered by an older row, but means any 8.0.x
+    let newest = rows.iter().rev().find(|row| version.count() < 3 && Version::of(row.since).meets(version));
+    newest.or_else(|| rows.iter().rev().find(|row| row.covers(version))).copied()
 }
 
 impl FreeList {

@@ -42,6 +42,9 @@ fn the_beginning_of_a_version_means_the_newest_that_is_known() {
     assert_eq!(row(Mariadb, "10.1").expect("known").since, [10, 1, 25]);
     assert_eq!(row(Percona, "5.6").expect("known").since, [5, 6, 36]);
     assert_eq!(row(Mariadb, "10.11").expect("known").since, [10, 11, 18]);
+    assert_eq!(row(Percona, "8.0").expect("known").since, [8, 0, 32]);
+    assert_eq!(row(Percona, "8.0.0").expect("known").since, [8, 0], "a whole version means itself");
+    assert_eq!(row(Percona, "8.4").expect("known").since, [8, 3]);
 }
 
 #[test]

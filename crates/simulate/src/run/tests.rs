@@ -65,6 +65,7 @@ fn drawn(number: u64) -> Settings {
         read_ns: pick(rng, 0, 1) * pick(rng, 1, 200) * US,
         write_ns: pick(rng, 1, 500) * US,
         dirty: if is_dirty { pick(rng, 1, 100) as f64 / 100.0 } else { 0.0 },
+        active: is_dirty || number % 4 == 1,
         burst: (pick(rng, 0, 2) == 0)
             .then(|| Burst { pages: pick(rng, 1, 2000), every_ns: 2 * pick(rng, 1_000, 20_000) * US }),
         sleep_overhead_ns: pick(rng, 0, 120) * US,
@@ -120,7 +121,7 @@ fn asked(of: &Settings) -> Asked {
                 let first = of.start.first_wake_ns.unwrap_or(0) / US;
                 let beside = (first + of.start.phase_ns.unwrap_or(0) / US) % 1_000_000;
                 let first = if managers.is_empty() { first } else { beside };
-                cleaner = (!only_if_active || of.dirty > 0.0).then_some((1_000_000, first, can_be_woken));
+                cleaner = (!only_if_active || of.active).then_some((1_000_000, first, can_be_woken));
             }
         }
     }

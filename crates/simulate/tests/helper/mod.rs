@@ -29,6 +29,7 @@ pub(crate) fn of(flavour: Flavour, version: &str, algorithm: Algorithm) -> Setti
         read_ns: 0,
         write_ns: 100 * US,
         dirty: 0.0,
+        active: false,
         burst: None,
         sleep_overhead_ns: 60 * US,
         loop_overhead_ns: 70 * US,

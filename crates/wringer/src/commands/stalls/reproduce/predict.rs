@@ -8,8 +8,10 @@ use capability::{Algorithm, Flavour, FreeList, free_list};
 use evidence::Arrivals;
 use experiment::{Arm, Experiment, FillSize, RowShape};
 use serde::Serialize;
-use simulate::{Band, Burst, Costs, Load, Parameter, Range, Settings, Start, parameters, simulate_with_band};
-use std::collections::BTreeMap;
+use simulate::{
+    Band, Burst, Costs, Error, Load, Parameter, Range, Settings, Stall, Start, parameters, simulate,
+    simulate_with_band, starts,
+};
 use units::{Bytes, Span};
 
 const PAGE_BYTES: u64 = 16 * 1024;
@@ -76,11 +78,11 @@ impl Host {
     /// The arm cannot be simulated.
     pub(super) fn predict(&self, experiment: &Experiment, arm: &Arm) -> Result<Prediction, Failure> {
         let settings = self.settings(experiment, arm);
-        let loads = simulate_with_band(&settings, STARTS).map_err(|error| Failure::new(Exit::Usage, error))?;
-        let mut figures = figures(&loads);
-        if let (Some((load, _)), Some(burst)) = (loads.first(), settings.burst) {
-            figures.later_max_us = after_the_first(load, burst);
-        }
+        let figures = match settings.burst {
+            Some(burst) => emptied(&settings, burst),
+            None => simulate_with_band(&settings, STARTS).map(|loads| figures(&loads)),
+        };
+        let figures = figures.map_err(|error| Failure::new(Exit::Usage, error))?;
         let mut parameters = parameters(&settings, &[]);
         if let Some(from) = self.service_from {
             parameters.iter_mut().filter(|it| it.name == "service-time").for_each(|it| from.clone_into(&mut it.source));
@@ -120,6 +122,7 @@ impl Host {
             read_ns: 0,
             write_ns: 100_000,
             dirty: 0.0,
+            active: false,
             burst: burst(experiment, arm).map(|burst| Burst { pages: larger(burst.pages), ..burst }),
             sleep_overhead_ns: self.sleep_overhead.as_ns(),
             loop_overhead_ns: self.sleep_overhead.as_ns() + 10_000,
@@ -179,18 +182,37 @@ fn burst(experiment: &Experiment, arm: &Arm) -> Option<Burst> {
     Some(Burst { pages: rows.div_ceil(u64::from(per_page)).max(1), every_ns: every.as_ns() })
 }
 
-/// The longest statement of the load at each emptying except the first. If the start is unknown, the loads were simulated with an assumed start. Each
-/// emptying comes in the middle of its period.
-fn after_the_first(load: &Load, burst: Burst) -> Option<Range> {
-    let every_us = burst.every_ns as f64 / 1000.0;
-    let mut longest: BTreeMap<u64, f64> = BTreeMap::new();
-    for event in load.events.iter().filter(|event| !event.is_burst) {
-        #[allow(clippy::cast_possible_truncation)] // a number of bursts, which is small
-        let number = (event.started_us / every_us) as u64;
-        let most = longest.entry(number).or_default();
-        *most = most.max(event.length_us);
+/// The figures of a load in which a query empties the list, over the plain start and all others.
+fn emptied(settings: &Settings, burst: Burst) -> Result<Figures, Error> {
+    let mut figures = Figures::default();
+    for settings in std::iter::once(settings.clone()).chain(starts(settings, STARTS).1) {
+        for load in simulate(&settings)? {
+            let longest = by_emptying(&load, burst, settings.time_ns);
+            match longest.split_first() {
+                Some((first, later)) if !later.is_empty() => {
+                    figures.first_max_us = both(figures.first_max_us, exact(*first));
+                    figures.later_max_us = later.iter().fold(figures.later_max_us, |all, it| both(all, exact(*it)));
+                }
+                _ => figures.first_max_us = both(figures.first_max_us, exact(load.max_us)),
+            }
+            figures.queries_per_second = both(figures.queries_per_second, exact(load.queries_per_second));
+            figures.stalled = both(figures.stalled, exact(load.stalls as f64));
+            figures.wait_free = both(figures.wait_free, exact(load.wait_free as f64));
+        }
     }
-    longest.range(1..).fold(None, |all, (_, length)| both(all, exact(*length)))
+    Ok(figures)
+}
+
+/// For each emptying: the longest stall of the load around it, in microseconds, or 0 if there was none. Each emptying comes in the middle of its period.
+fn by_emptying(load: &Load, burst: Burst, time_ns: u64) -> Vec<f64> {
+    let every_us = burst.every_ns as f64 / 1000.0;
+    let number = |event: &Stall| (event.started_us / every_us).floor();
+    let count = (time_ns * 2).saturating_sub(burst.every_ns).div_ceil((burst.every_ns * 2).max(1));
+    let longest = |emptying: u64| {
+        let around = load.events.iter().filter(|event| !event.is_burst && number(event) == emptying as f64);
+        around.map(|event| event.length_us).fold(0.0, f64::max)
+    };
+    (0..count).map(longest).collect()
 }
 
 fn exact(value: f64) -> Range {
@@ -221,4 +243,51 @@ fn figures(loads: &[(Load, Option<Band>)]) -> Figures {
         figures.wait_free = both(figures.wait_free, of(|load| load.wait_free as f64, |band| band.wait_free));
     }
     figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::{Annex, read};
+    use super::{Burst, Host, by_emptying};
+    use simulate::{Settings, simulate};
+
+    const EVERY_TWO_MINUTES: &str = "backoff, emptied every two minutes";
+
+    fn settings(name: &str) -> Settings {
+        let (_, experiment) = read(Annex::Five, None, false).unwrap();
+        let arm = experiment.arms.iter().find(|arm| arm.name == name).unwrap();
+        Host::of_the_article().unwrap().settings(&experiment, arm)
+    }
+
+    #[test]
+    fn each_emptying_has_the_longest_stall_around_it() {
+        let settings = settings(EVERY_TWO_MINUTES);
+        let burst = settings.burst.unwrap();
+        let load = simulate(&settings).unwrap().remove(0);
+        let longest = by_emptying(&load, burst, settings.time_ns);
+        let of = |from_us: f64, to_us: f64| {
+            let clients =
+                load.events.iter().filter(|it| !it.is_burst && it.started_us >= from_us && it.started_us < to_us);
+            clients.map(|it| it.length_us).fold(0.0, f64::max)
+        };
+        assert_eq!(longest, [of(59e6, 70e6), of(179e6, 190e6)], "emptied after one minute and after three");
+        assert!(longest.iter().all(|it| *it > 100_000.0), "{longest:?}");
+        // in shorter loads fewer queries come
+        let shorter = |minutes: u64| by_emptying(&load, burst, minutes * 60_000_000_000).len();
+        assert_eq!([shorter(1), shorter(2), shorter(3), shorter(4), shorter(6)], [0, 1, 1, 2, 3]);
+        let rare = Burst { every_ns: burst.every_ns * 10, ..burst };
+        assert!(by_emptying(&load, rare, settings.time_ns).is_empty());
+    }
+
+    /// The plain start alone would be one number.
+    #[test]
+    fn first_and_later_emptyings_have_a_band_each_over_all_starts() {
+        let (_, experiment) = read(Annex::Five, None, false).unwrap();
+        let arm = experiment.arms.iter().find(|arm| arm.name == EVERY_TWO_MINUTES).unwrap();
+        let figures = Host::of_the_article().unwrap().predict(&experiment, arm).unwrap().figures;
+        let (first, later) = (figures.first_max_us.unwrap(), figures.later_max_us.unwrap());
+        assert!(first.low < first.high && later.low < later.high, "{figures:?}");
+        // the longest of a whole load is never below its later ones
+        assert!(first.low < later.low, "{figures:?}");
+    }
 }

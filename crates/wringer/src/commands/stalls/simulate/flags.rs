@@ -152,6 +152,7 @@ impl Flags {
             read_ns: self.read_time.as_ns(),
             write_ns: self.write_time.as_ns(),
             dirty: self.dirty,
+            active: self.dirty > 0.0,
             burst,
             sleep_overhead_ns: self.sleep_overhead.as_ns(),
             loop_overhead_ns: self.loop_overhead.as_ns(),
