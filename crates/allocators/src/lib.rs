@@ -9,7 +9,8 @@
 //! | `study` | the cycle of a cell as arms of an experiment, and what varies |
 //! | `cell` | the figures of one cell, from its recording |
 //! | `compare` | compares every malloc with the first one, by crate `verdict` |
-//! | `lines` | how a server is told to take a malloc |
+//! | `start` | what makes a server take a malloc, as the cells were started |
+//! | `lines` | the same as lines for the server's unit |
 //! | `recommend` | the rule that recommends one malloc, or none |
 //!
 //! What it is not: it runs nothing and draws no random order. It does not know how a malloc is put into a server.
@@ -18,6 +19,7 @@ mod cell;
 mod compare;
 mod lines;
 mod recommend;
+mod start;
 mod study;
 
 pub use cell::{Cell, Load, Longest, Marked, cell};

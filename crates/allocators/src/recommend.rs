@@ -11,7 +11,7 @@
 
 use crate::cell::Cell;
 use crate::compare::{Comparison, IDLE_RSS, idle_rss};
-use crate::lines;
+use crate::start;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use verdict::Verdict;
@@ -75,7 +75,7 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
     let best = candidates.iter().min_by(|one, other| own(one.1.0).total_cmp(&own(other.1.0)));
     match best {
         None => {
-            because.extend(lines::is_a_change(base, cells));
+            because.extend(start::is_a_change(base, cells));
             Recommendation { take: KEEP.into(), because, price_bytes: None, scope }
         }
         Some((malloc, (idle, better))) => {

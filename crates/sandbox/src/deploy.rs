@@ -7,12 +7,11 @@ use crate::pooler::{self, PoolerSpec};
 use crate::port::{self, Reserved};
 use crate::replication::{self, replica_name};
 use crate::socket_folder::socket_folder;
-use crate::{Error, Installation, Origin, Progress, ServerOption, ServerUser, init, origin};
+use crate::{Error, Installation, Origin, Progress, ServerOption, ServerUser, init, origin, random};
 use host::files;
 use host::places::Places;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -360,16 +359,7 @@ fn require_space_in(setting: &'static str, what: &'static str, path: &Path, need
 
 /// 128 random bits: letters and digits only, so that no quoting is ever needed.
 fn new_password() -> Result<String, Error> {
-    random_hex()
-}
-
-pub(crate) fn random_hex() -> Result<String, Error> {
-    let mut bytes = [0_u8; 16];
-    let path = "/dev/urandom";
-    fs::File::open(path)
-        .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|source| Error::path("read", path, source))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    random::hex()
 }
 
 #[cfg(test)]

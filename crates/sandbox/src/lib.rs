@@ -40,6 +40,7 @@ mod origin;
 mod pooler;
 mod port;
 mod progress;
+mod random;
 mod refused_options;
 mod remove;
 mod replication;

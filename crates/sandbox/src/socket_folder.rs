@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The folder for a server's socket: `run` in the sandbox, or a short one below `/tmp`, which a reboot removes.
 
-use crate::deploy::random_hex;
-use crate::{Error, Sandbox, ServerUser};
+use crate::{Error, Sandbox, ServerUser, random};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,7 @@ pub(crate) fn socket_folder(folder: &Path, port: u16) -> Result<PathBuf, Error> 
     if longest.as_os_str().len() <= SOCKET_PATH_MAX_BYTES {
         return Ok(inside);
     }
-    Ok(PathBuf::from("/tmp").join(format!("wringer-{}", &random_hex()?[..16])))
+    Ok(PathBuf::from("/tmp").join(format!("wringer-{}", &random::hex()?[..16])))
 }
 
 impl Sandbox {

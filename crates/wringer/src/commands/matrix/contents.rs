@@ -107,7 +107,7 @@ mod tests {
     }
 
     fn parsed(more: &str) -> Experiment {
-        let text = "schema = 1\n[server]\nflavour = \"mariadb\"\nMORE\n[fill]\nrows = 10\n[load]\nworkload = \"oltp_point_select\"\ntime = \"1s\"\n";
+        let text = "schema = 1\nname = \"x\"\n[server]\nflavour = \"mariadb\"\nMORE\n[fill]\nrows = 10\n[load]\nworkload = \"oltp_point_select\"\ntime = \"1s\"\n";
         Experiment::parse(&text.replace("MORE", more)).unwrap()
     }
 
