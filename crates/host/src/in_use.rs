@@ -10,11 +10,13 @@ pub use file::{file, open_or_mapped};
 use crate::Error;
 use crate::mounts::{Everywhere, MountEntry, mounts_of, unescape};
 use crate::process::{Identity, Sight, Unseen, look_at, look_into};
+use rustix::fs::{Mode, OFlags, open};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use units::MapsLine;
@@ -249,9 +251,7 @@ impl Place {
                 Some(mount) => self
                     .is_through(mount, &link)
                     .or_else(|| self.is_through_a_threads(pid, mount, &link))
-                    .unwrap_or_else(|| {
-                        look_at(&entry.path()).is_some_and(|it| self.is_device(it.stx_dev_major, it.stx_dev_minor))
-                    }),
+                    .unwrap_or_else(|| self.is_of_unknown_mount(&entry.path())),
             };
             if is_it {
                 return Ok(Some((How::Open, link)));
@@ -267,6 +267,20 @@ impl Place {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the file of a descriptor, whose mount was in no table, is of this file system. By now the number of the descriptor may belong to another file:
+    /// so the file is held while it is looked at, and where its mount is in a table, the mount decides.
+    fn is_of_unknown_mount(&self, descriptor: &Path) -> bool {
+        let is_here = |path: &Path| look_at(path).is_some_and(|it| self.is_device(it.stx_dev_major, it.stx_dev_minor));
+        let Ok(held) = open(descriptor, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else {
+            return is_here(descriptor);
+        };
+        let number = held.as_raw_fd().to_string();
+        let file = Path::new("/proc/self/fd").join(&number);
+        let mount = mount_of(std::process::id(), &number);
+        let through = fs::read_link(&file).ok().zip(mount).and_then(|(link, mount)| self.is_through(mount, &link));
+        through.unwrap_or_else(|| is_here(&file))
     }
 
     /// The first mapped file there.
@@ -368,7 +382,8 @@ mod tests {
     use rustix::mount::{MountPropagationFlags, mount_change};
     use rustix::thread::{UnshareFlags, unshare_unsafe};
     use std::fs::File;
-    use std::os::fd::AsRawFd as _;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
 
     #[test]
     #[allow(clippy::expect_used)]
@@ -399,5 +414,39 @@ mod tests {
             assert_ne!(ours(&other), Some(link), "{opened:?} lies in another folder of the same file system");
         });
         in_thread.join().expect("no panic");
+    }
+
+    /// A browser opens and closes files all the time: its descriptor was of shared memory when its mount was looked up, and of a file on the disk afterwards.
+    #[test]
+    #[allow(clippy::expect_used)]
+    fn a_descriptor_whose_number_belongs_to_another_file_meanwhile_uses_nothing() {
+        const NAME: &str = "wringer-in-use";
+        let home = tempfile::tempdir().expect("a folder");
+        let used = home.path().join("used");
+        crate::files::private_dir(&used, 0o700).expect("makes");
+        let file = home.path().join("elsewhere");
+        crate::files::write_atomic(&file, b"1", 0o600).expect("writes");
+        let on_disk = File::open(&file).expect("opens");
+        let memory = rustix::fs::memfd_create(NAME, rustix::fs::MemfdFlags::CLOEXEC).expect("memory");
+        let mut slot = rustix::io::dup(&memory).expect("a descriptor");
+        let place = Place::of(&used).expect("looks");
+        let end = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !end.load(Ordering::Relaxed) {
+                    rustix::io::dup2(&on_disk, &mut slot).expect("the file");
+                    rustix::io::dup2(&memory, &mut slot).expect("the memory");
+                }
+            });
+            let began = Instant::now();
+            let is_ours = |path: &Path| path.to_string_lossy().contains(NAME) || path == file;
+            let mut found = None;
+            while found.is_none() && began.elapsed() < Duration::from_millis(700) {
+                let used = place.used_by(std::process::id()).expect("our own");
+                found = used.filter(|(_, path)| is_ours(path));
+            }
+            end.store(true, Ordering::Relaxed);
+            assert_eq!(found.map(|(_, path)| path), None, "neither of them is in the folder");
+        });
     }
 }
