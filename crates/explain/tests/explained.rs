@@ -6,8 +6,8 @@ mod common;
 
 use common::{Random, figures};
 use evidence::{
-    Arm, Arrivals, Conditions, Delay, DelayMode, Evidence, LatencyHistogram, LoadResult, Measured, Phase, Point,
-    Quantity, Series, TimelinePoint, Witness,
+    Arm, Arrivals, Delay, DelayMode, Evidence, LatencyHistogram, LoadResult, Measured, Phase, Point, Quantity, Series,
+    TimelinePoint, Witness,
 };
 use explain::{Finding, explain};
 
@@ -73,15 +73,7 @@ fn arm(name: &str, read_us: u64, counted: f64) -> Arm {
 }
 
 fn run(flavour: &str, arms: Vec<Arm>) -> Evidence {
-    let mut conditions: Conditions = serde_json::from_value(serde_json::json!({
-        "tool": {"version": "0", "command": [], "as_root": true},
-        "host": {"kernel": "", "distribution": "", "cpu_model": "", "cpus": 2, "mem_total_bytes": 0, "swap_total_bytes": 0,
-            "page_size_bytes": 4096, "huge_page_size_bytes": 0, "hz": 250, "virtualisation": "", "cgroup": "", "storage": "", "clock_source": ""},
-        "server": {"flavour": "", "version": "", "binary": "", "source": "", "variables": {}},
-        "mechanisms": {}, "caveats": []
-    }))
-    .unwrap();
-    conditions.server.flavour = flavour.into();
+    let conditions = common::conditions(flavour);
     Evidence {
         run_id: "w-1".into(),
         started: "2026-01-01T00:00:00Z".into(),

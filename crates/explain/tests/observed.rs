@@ -5,23 +5,15 @@
 mod common;
 
 use common::figures;
-use evidence::{Arm, Arrivals, Conditions, Evidence, LatencyHistogram, LoadResult, Phase, Point, Series, Witness};
+use evidence::{Arm, Arrivals, Evidence, LatencyHistogram, LoadResult, Phase, Point, Series, Witness};
 use explain::{Finding, explain};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const SECOND: u64 = 1_000_000;
 
 /// An observed server, and a load of another host that was measured from second 1 to second 11.
 fn observed(flavour: &str) -> Evidence {
-    let mut conditions: Conditions = serde_json::from_value(json!({
-        "tool": {"version": "0", "command": [], "as_root": true},
-        "host": {"kernel": "", "distribution": "", "cpu_model": "", "cpus": 2, "mem_total_bytes": 0, "swap_total_bytes": 0,
-            "page_size_bytes": 4096, "huge_page_size_bytes": 0, "hz": 250, "virtualisation": "", "cgroup": "", "storage": "", "clock_source": ""},
-        "server": {"flavour": "", "version": "", "binary": "", "source": "", "variables": {}},
-        "mechanisms": {}, "caveats": []
-    }))
-    .unwrap();
-    conditions.server.flavour = flavour.into();
+    let conditions = common::conditions(flavour);
     let measured =
         Phase { started_us: SECOND, elapsed_us: 10 * SECOND, transactions: 1000, reads: 1000, ..Phase::default() };
     let load = LoadResult {

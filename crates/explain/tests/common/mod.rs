@@ -2,11 +2,25 @@
 //! Random latencies with known humps, and the bins different tools put them in. Fixed seeds: every run sees the same cases.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, dead_code, unreachable_pub)] // a test
 
-use evidence::LatencyHistogram;
+use evidence::{Conditions, LatencyHistogram};
 use explain::Finding;
 use explain::modes::{Bin, bins_of};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+/// A host of two CPUs with nothing special, and a server of this flavour.
+pub fn conditions(flavour: &str) -> Conditions {
+    let mut conditions: Conditions = serde_json::from_value(json!({
+        "tool": {"version": "0", "command": [], "as_root": true},
+        "host": {"kernel": "", "distribution": "", "cpu_model": "", "cpus": 2, "mem_total_bytes": 0, "swap_total_bytes": 0,
+            "page_size_bytes": 4096, "huge_page_size_bytes": 0, "hz": 250, "virtualisation": "", "cgroup": "", "storage": "", "clock_source": ""},
+        "server": {"flavour": "", "version": "", "binary": "", "source": "", "variables": {}},
+        "mechanisms": {}, "caveats": []
+    }))
+    .unwrap();
+    conditions.server.flavour = flavour.into();
+    conditions
+}
 
 /// SplitMix64: a generator of a few lines, so that no release of a library changes the cases.
 pub struct Random(pub u64);
