@@ -6,8 +6,7 @@ mod common;
 
 use common::{Random, figures};
 use evidence::{
-    Arm, Arrivals, Delay, DelayMode, Evidence, LatencyHistogram, LoadResult, Measured, Phase, Point, Quantity, Series,
-    TimelinePoint, Witness,
+    Arm, Delay, DelayMode, Evidence, LatencyHistogram, Measured, Phase, Point, Quantity, Series, TimelinePoint, Witness,
 };
 use explain::{Finding, explain};
 
@@ -53,19 +52,7 @@ fn arm(name: &str, read_us: u64, counted: f64) -> Arm {
     };
     Arm {
         delay: Some(Delay { read_us, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false }),
-        load: Some(LoadResult {
-            workload: "oltp_point_select".into(),
-            driver: "mysql".into(),
-            connections: 1,
-            workers: 1,
-            arrivals: Arrivals::Closed,
-            seed: 1,
-            distribution: "uniform".into(),
-            prepared_statements: true,
-            connect: LatencyHistogram::new(),
-            warmup: None,
-            measured,
-        }),
+        load: Some(common::load("mysql", 1, measured)),
         witnesses: vec![witness("server", "Innodb_buffer_pool_reads"), witness("layer", "slow layer reads")],
         ended_us: 10_000_000,
         ..Arm::begun(name, 0)

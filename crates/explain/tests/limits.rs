@@ -57,19 +57,7 @@ fn evidence(case: &Case) -> Evidence {
     };
     measured.transaction.response = service.clone();
     measured.transaction.service = service;
-    let load = LoadResult {
-        workload: "oltp_point_select".into(),
-        driver: "mysql".into(),
-        connections: 4,
-        workers: 1,
-        arrivals: case.arrivals,
-        seed: 1,
-        distribution: "uniform".into(),
-        prepared_statements: true,
-        connect: LatencyHistogram::new(),
-        warmup: None,
-        measured,
-    };
+    let load = LoadResult { arrivals: case.arrivals, ..common::load("mysql", 4, measured) };
     let witness = |of: &str, (counter, grown): (&str, u64)| Witness {
         of: of.into(),
         counter: counter.into(),

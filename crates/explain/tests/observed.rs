@@ -5,7 +5,7 @@
 mod common;
 
 use common::figures;
-use evidence::{Arm, Arrivals, Evidence, LatencyHistogram, LoadResult, Phase, Point, Series, Witness};
+use evidence::{Arm, Evidence, Phase, Point, Series, Witness};
 use explain::{Finding, explain};
 use serde_json::Value;
 
@@ -16,19 +16,7 @@ fn observed(flavour: &str) -> Evidence {
     let conditions = common::conditions(flavour);
     let measured =
         Phase { started_us: SECOND, elapsed_us: 10 * SECOND, transactions: 1000, reads: 1000, ..Phase::default() };
-    let load = LoadResult {
-        workload: "oltp_point_select".into(),
-        driver: "postgresql".into(),
-        connections: 4,
-        workers: 1,
-        arrivals: Arrivals::Closed,
-        seed: 1,
-        distribution: "uniform".into(),
-        prepared_statements: true,
-        connect: LatencyHistogram::new(),
-        warmup: None,
-        measured,
-    };
+    let load = common::load("postgresql", 4, measured);
     let mut joined = Arm { load: Some(load), ended_us: 11 * SECOND, ..Arm::begun("load", SECOND) };
     joined.settings.insert("load.host".into(), "within 1 ms".into());
     Evidence {

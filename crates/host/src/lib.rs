@@ -22,6 +22,7 @@
 //! | [`named_cgroups`] | a look at cgroups by their name | no |
 //! | [`meminfo`] | lines of `/proc/meminfo` | no |
 //! | [`mounts`] | a look at what is mounted, in every mount namespace | no |
+//! | [`open_files`] | the limit of open files of this process | no |
 //! | [`shared_memory`] | a look at segments that have a name; removal of those that nobody uses and that the caller has proven to be a dead sandbox's | no |
 //! | [`uprobe`] | a look at the calls of a function in running processes; the kernel removes the probes with this process | no |
 //! | [`clock`] | the run's monotonic clock, wall time | no |
@@ -39,6 +40,7 @@ pub mod meminfo;
 pub mod mounts;
 pub mod named_cgroups;
 pub mod namespace;
+pub mod open_files;
 pub mod permit;
 pub mod places;
 pub mod process;

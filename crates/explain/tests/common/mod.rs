@@ -2,7 +2,7 @@
 //! Random latencies with known humps, and the bins different tools put them in. Fixed seeds: every run sees the same cases.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, dead_code, unreachable_pub)] // a test
 
-use evidence::{Conditions, LatencyHistogram};
+use evidence::{Arrivals, Conditions, LatencyHistogram, LoadResult, Phase};
 use explain::Finding;
 use explain::modes::{Bin, bins_of};
 use serde_json::{Value, json};
@@ -20,6 +20,23 @@ pub fn conditions(flavour: &str) -> Conditions {
     .unwrap();
     conditions.server.flavour = flavour.into();
     conditions
+}
+
+/// A closed loop of point selects, from one worker.
+pub fn load(driver: &str, connections: u32, measured: Phase) -> LoadResult {
+    LoadResult {
+        workload: "oltp_point_select".into(),
+        driver: driver.into(),
+        connections,
+        workers: 1,
+        arrivals: Arrivals::Closed,
+        seed: 1,
+        distribution: "uniform".into(),
+        prepared_statements: true,
+        connect: LatencyHistogram::new(),
+        warmup: None,
+        measured,
+    }
 }
 
 /// SplitMix64: a generator of a few lines, so that no release of a library changes the cases.
