@@ -2,8 +2,8 @@
 //! Waits of one thread, from samples: a wait is an uninterrupted run of samples in which the thread waits in the same way.
 //!
 //! Samples do not show the time between them. A thread that is found in the same kind of wait again and again may have been in many short waits;
-//! the kernel's count of turns on a CPU tells the difference ([`Sched::turns`]). A wait under `backoff` consists of many short sleeps: there, turns are
-//! not counted.
+//! the kernel's count of turns on a CPU tells the difference ([`Sched::turns`]). A wait under `backoff` consists of many short sleeps: there, many turns
+//! with much time on a CPU tell that the thread ran statements meanwhile.
 
 use super::sample::{Doing, Sample, Sched};
 
@@ -69,6 +69,17 @@ fn turns_at_once(way: Way, since_us: u64) -> u64 {
         Way::Reading => 1 + since_us / QUICK_READ_US,
         _ => u64::MAX,
     }
+}
+
+/// Whether a thread that was asleep in two samples, and perhaps awake between them, can have been in one wait all the time.
+///
+/// Whoever waits under `backoff` wakes up some 25 times in the shortest sleeps, then every 10 ms, and looks at the list in some microseconds. A thread that ran
+/// short statements meanwhile had a turn for each of them, and a part of a CPU. Either alone shows nothing: a search of a long LRU list takes
+/// time on a CPU, and sleeps of a tenth of a millisecond take turns.
+fn has_slept_on(last: Sched, now: Sched, since_us: u64) -> bool {
+    let turns = now.turns.saturating_sub(last.turns);
+    let ran_us = now.cpu_ns.saturating_sub(last.cpu_ns) / 1000;
+    turns <= 40 + since_us / 2_000 || ran_us.saturating_mul(20) <= since_us
 }
 
 /// Each part of so many microseconds has its own allowed turns, so that a long wait cannot collect them.
@@ -232,10 +243,11 @@ impl Run {
         let (Some(first), Some(now)) = (first, seen.sched) else { return true };
         let way = self.wait.way;
         let allowed = turns_allowed(way, seen.at_us.saturating_sub(part_us)).unwrap_or(u64::MAX);
-        let last = self.last.sched.map_or(now.turns, |last| last.turns);
-        let at_once = now.turns.saturating_sub(last);
+        let last = self.last.sched.unwrap_or(now);
+        let since_us = seen.at_us.saturating_sub(self.last.at_us);
         now.turns.saturating_sub(first) <= allowed
-            && at_once <= turns_at_once(way, seen.at_us.saturating_sub(self.last.at_us))
+            && now.turns.saturating_sub(last.turns) <= turns_at_once(way, since_us)
+            && (way != Way::Asleep || has_slept_on(last, now, since_us))
     }
 
     fn so_far(&self, to_us: u64) -> Wait {

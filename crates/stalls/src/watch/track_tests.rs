@@ -186,3 +186,26 @@ fn a_sleeper_that_gets_no_cpu_for_long_is_in_one_wait_as_far_as_it_sleeps_again(
     assert_eq!(ended(15, false).first(), Some(&(Way::Asleep, 78)), "it did not sleep again");
     assert_eq!(ended(15, false).get(1), Some(&(Way::Queued, 60)));
 }
+
+/// Looks 20 ms apart; two of them find the thread awake. Each case: turns, and microseconds on a CPU, within these 60 ms.
+#[test]
+fn statements_between_two_waits_of_a_sleeper_part_them() {
+    let ended = |turns: u64, ran_us: u64| {
+        let mut tracker = Tracker::new(7);
+        let mut waits = Vec::new();
+        let mut sched = Sched::default();
+        for nth in 0..30_u64 {
+            let is_between = (11..14).contains(&nth);
+            sched.turns += if is_between { turns / 3 } else { 2 };
+            sched.cpu_ns += if is_between { ran_us * 1000 / 3 } else { 20_000 };
+            let doing = if nth == 11 || nth == 12 { Doing::Running } else { Doing::Asleep };
+            waits.extend(tracker.sample(nth * 20_000, &sample(doing, Some(sched))));
+        }
+        waits.extend(tracker.close(600_000));
+        waits.iter().filter(|wait| wait.way == Way::Asleep).count()
+    };
+    assert_eq!(ended(300, 15_000), 2, "300 statements, one after another");
+    assert_eq!(ended(6, 15_000), 1, "it searched a long list");
+    assert_eq!(ended(300, 1_500), 1, "it slept for a tenth of a millisecond each time");
+    assert_eq!(ended(30, 100), 1, "the sleeps began at 1 us again");
+}
