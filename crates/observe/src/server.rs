@@ -9,13 +9,21 @@ use evidence::Witness;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The connections of clients in MySQL's `performance_schema`, for a statement that may add conditions. Threads of replication and of events are in this
-/// table like clients, with the user who started them, or with none: they are told by their names. Sessions of the X protocol and of thread pools stay.
-pub(crate) const CLIENT_THREADS: &str = "performance_schema.threads WHERE type = 'FOREGROUND' AND processlist_id IS NOT NULL \
-                                         AND name NOT LIKE 'thread/sql/slave|_%' ESCAPE '|' \
-                                         AND name NOT LIKE 'thread/sql/replica|_%' ESCAPE '|' \
-                                         AND name NOT LIKE 'thread/sql/event|_%' ESCAPE '|' \
-                                         AND name NOT LIKE 'thread/group|_rpl/%' ESCAPE '|'";
+/// The condition for threads of clients in MySQL's `performance_schema.threads`. Threads of replication and of events are in this table like clients, with the
+/// user who started them, or with none, and some with the command `Query`: they are told by their names. Sessions of the X protocol and of thread pools stay.
+macro_rules! serves_a_client {
+    () => {
+        "type = 'FOREGROUND' AND name NOT LIKE 'thread/sql/slave|_%' ESCAPE '|' \
+         AND name NOT LIKE 'thread/sql/replica|_%' ESCAPE '|' \
+         AND name NOT LIKE 'thread/sql/event|_%' ESCAPE '|' \
+         AND name NOT LIKE 'thread/group|_rpl/%' ESCAPE '|'"
+    };
+}
+pub(crate) use serves_a_client;
+
+/// The connections of clients there, for a statement that may add conditions.
+pub(crate) const CLIENT_THREADS: &str =
+    concat!("performance_schema.threads WHERE processlist_id IS NOT NULL AND ", serves_a_client!());
 
 /// The host of a client in a row of `information_schema.PROCESSLIST`, without its port: there the host of every client over TCP is `host:port`, also with
 /// IPv6 addresses. In performance_schema it is only the host, and the last part of an IPv6 address would be taken for a port.

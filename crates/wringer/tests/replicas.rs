@@ -81,6 +81,10 @@ fn from_the_first_command_to_the_last(of: &Flavour) {
         lab.run(["sandbox", "use", "p-r1", "INSERT INTO pears VALUES (9)"]).expect_code(4).expect_said(&[words]);
     }
 
+    // what replicates waits for its primary most of the time, and is nobody's client
+    let watched = json(&lab, &["stalls", "watch", "--sandbox", "p-r1", "--for", "2s", "-o", "json"]);
+    assert_eq!((&watched["kind"], &watched["stalls"]), (&"summary".into(), &Value::Array(Vec::new())), "{watched:#}");
+
     if of.options.contains(&"--pgbouncer") {
         a_pooler_stands_in_front_of_the_primary(&lab);
     }
@@ -151,7 +155,7 @@ fn mariadb_by_gtid() {
 fn mysql_by_gtid() {
     from_the_first_command_to_the_last(&Flavour {
         server: "mysql@9",
-        options: &["-c", "innodb_buffer_pool_size=24M", "-c", "performance_schema=off"],
+        options: &["-c", "innodb_buffer_pool_size=24M"],
         pause: "STOP REPLICA SQL_THREAD",
         resume: "START REPLICA SQL_THREAD",
         lacks: "behind_transactions",

@@ -5,6 +5,7 @@
 //! `performance_schema.threads.THREAD_OS_ID` in MySQL from 5.7 on. The server itself is asked which one it has.
 
 use super::asking::{Asking, Row, Source};
+use crate::server::serves_a_client;
 use ::stalls::watch::{Counters, Says, Session};
 use std::time::{Duration, Instant};
 
@@ -15,8 +16,12 @@ const SESSIONS: [Source; 3] = [
         is_enough: true,
     },
     Source {
-        sql: "SELECT PROCESSLIST_ID, THREAD_OS_ID, PROCESSLIST_COMMAND, PROCESSLIST_STATE, LEFT(PROCESSLIST_INFO, 1024), CONNECTION_ID() \
-              FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL",
+        sql: concat!(
+            "SELECT PROCESSLIST_ID, THREAD_OS_ID, IF(",
+            serves_a_client!(),
+            ", PROCESSLIST_COMMAND, 'Daemon'), PROCESSLIST_STATE, LEFT(PROCESSLIST_INFO, 1024), CONNECTION_ID() \
+             FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL"
+        ),
         is_enough: true,
     },
     Source {
