@@ -78,7 +78,7 @@ pub fn join_private(pid: u32) -> Result<PrivateNamespace, Error> {
 }
 
 /// Mounts the file system that `device`, an open `/dev/fuse`, serves over `target`. The kernel checks permissions by mode and
-/// owner (`default_permissions`); every user of the namespace may pass (`allow_other`).
+/// owner (`default_permissions`); every user of the namespace may pass (`allow_other`). Where programs may not be started below `target`, they may not be there, either.
 ///
 /// # Errors
 /// mount(2): EPERM without the right, EINVAL when `device` was opened in another user namespace, ENOENT, ENOTDIR.
@@ -91,6 +91,10 @@ pub fn mount_fuse(reach: Reach<'_>, device: BorrowedFd<'_>, target: &Path, sourc
     let mut flags = libc::MS_NOSUID | libc::MS_NODEV;
     if let Reach::Private(_) = reach {
         flags |= libc::MS_NOATIME;
+    }
+    let below = rustix::fs::statvfs(target).map_err(|errno| Error::path("statvfs", target, io::Error::from(errno)))?;
+    if below.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC) {
+        flags |= libc::MS_NOEXEC;
     }
     let text =
         |text: &[u8]| CString::new(text).map_err(|_| Error::path("mount fuse", target, io::ErrorKind::InvalidInput));

@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use standing::*;
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,6 +72,32 @@ fn slow_then_slower_under_an_open_file_then_as_before() {
     std::fs::write(folder.join("new"), "written after").unwrap();
     expect_as_before(&before);
     lab.run(["disk", "release", path]).expect_code(3).expect_said(&["is not slowed down"]);
+}
+
+#[test]
+fn a_directory_from_which_no_program_may_be_started_stays_so() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let disk = lab.home().join("disk");
+    let folder = disk.join("data");
+    std::fs::create_dir(&disk).unwrap();
+    let mount = |args: &[&str]| assert!(Command::new(args[0]).args(&args[1..]).arg(&disk).status().unwrap().success());
+    let refuses = || {
+        std::fs::copy("/bin/true", folder.join("true")).unwrap();
+        Command::new(folder.join("true")).status().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+    };
+    for (options, is_refused) in [("noexec", true), ("exec", false)] {
+        mount(&["mount", "-t", "tmpfs", "-o", options, "tmpfs"]);
+        std::fs::create_dir(&folder).unwrap();
+        assert_eq!(refuses(), is_refused, "as it is mounted");
+        lab.run(["disk", "delay", folder.to_str().unwrap(), "--read", "1ms"]).expect_code(0);
+        assert_eq!(refuses(), is_refused, "below the layer of {options}");
+        lab.run(["disk", "release", folder.to_str().unwrap()]).expect_code(0);
+        mount(&["umount"]);
+    }
+    expect_as_before(&before);
 }
 
 #[test]
