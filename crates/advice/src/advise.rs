@@ -10,7 +10,7 @@ use crate::rules::Case;
 use crate::server::Server;
 use crate::tail::{demand, is_active, tail};
 use crate::trades::{Writes, trades};
-use capability::{Algorithm, Flavour, FreeList, watches};
+use capability::{Algorithm, Flavour, FreeList, SCAN_DEPTH_MIN, watches};
 
 /// Values that the caller knows better than the reading, and how much is simulated.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +30,12 @@ pub fn advise(reading: &Reading, asked: &Asked) -> Advised {
     let mut notes = reading.notes.clone();
     if reading.basis.as_deref() == Some("assumed") {
         notes.push("the reading was put together by hand: no server said this".to_owned());
+    }
+    if let Some(most) = pool.most_free_pages().filter(|most| *most < pool.depth) {
+        notes.push(format!(
+            "innodb_lru_scan_depth is {}, but of the pages of an instance only {most} can be free: {} stay in use",
+            pool.depth, pool.least_in_use
+        ));
     }
     let (Some(row), Some(flavour)) = (server.row, server.flavour) else {
         return unknown(reading, &server, &pool, missing, notes);
@@ -51,6 +57,7 @@ pub fn advise(reading: &Reading, asked: &Asked) -> Advised {
     let advice = case.advice();
     let known = Known { threads: asked.threads, service_us: asked.service_us };
     let of_load = per_second.and_then(|it| loads(reading, it, stalls_a_second(row, algorithm), known));
+    let has_load = of_load.is_some() && pool.bytes.is_some();
     let (trades, trades_of) = match of_load.filter(|_| asked.starts > 0) {
         Some(load) => {
             let writes = Writes { dirty: tail.simulated_share(), active: is_active(reading, &pool, &tail, per_second) };
@@ -59,7 +66,7 @@ pub fn advise(reading: &Reading, asked: &Asked) -> Advised {
         None => (Vec::new(), None),
     };
     if trades.is_empty() && asked.starts > 0 {
-        notes.push("nothing is simulated: without queries that ask for pages between the readings, or without the size of the pool, there is no load".to_owned());
+        notes.push(not_simulated(&pool, has_load));
     }
     let (applicable, applicable_why) = applicable(row, flavour);
     Advised {
@@ -84,6 +91,17 @@ pub fn advise(reading: &Reading, asked: &Asked) -> Advised {
         trades_of,
         missing,
         notes,
+    }
+}
+
+fn not_simulated(pool: &Pool, has_load: bool) -> String {
+    match pool.most_free_pages().filter(|_| has_load) {
+        Some(most) => format!(
+            "nothing is simulated: of the {} pages of an instance {most} can be free, and none of half the depth, the depth, twice and four times as much is from \
+             {SCAN_DEPTH_MIN} to {most}",
+            most + pool.least_in_use
+        ),
+        None => "nothing is simulated: without queries that ask for pages between the readings, or without the size of the pool, there is no load".to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::advised::{ARTICLE, FreeRatio, Missing, Share, algorithm_named};
 use crate::reading::Reading;
 use crate::server::Server;
-use capability::{Algorithm, FreeList, Refiller};
+use capability::{Algorithm, FreeList, Refiller, instances};
 
 /// The size of InnoDB's page where the reading does not tell it.
 const PAGE_BYTES: f64 = 16_384.0;
@@ -16,6 +16,8 @@ pub(crate) struct Pool {
     pub bytes: Option<u64>,
     pub instances: u64,
     pub depth: u64,
+    /// Pages of an instance that no refill takes away; 0 where it is not known.
+    pub least_in_use: u64,
     /// `None`: there is no choice, or the server does not tell it.
     pub algorithm: Option<Algorithm>,
     /// A page is written twice, and a query waits for an LRU batch that runs, where its version does that.
@@ -48,11 +50,14 @@ impl Pool {
         let page_bytes = whole(number("innodb_page_size").unwrap_or(PAGE_BYTES)).max(1);
         // from 10.5 on MariaDB has one instance and no variable for it; the variable is only asked for where there may be several
         let has_many = row.is_some_and(|row| row.instances_max > 1);
-        let instances = match row {
+        let told = match row {
+            _ if reading.instances.is_some() => None,
             Some(_) if has_many => number("innodb_buffer_pool_instances"),
             Some(_) => None,
             None => reading.number("innodb_buffer_pool_instances"),
         };
+        let by_variable =
+            server.flavour.and_then(|it| instances(it, &server.version, told.map(whole), bytes)).or(told.map(whole));
         let has_choice = row.is_some_and(|row| row.algorithms.len() > 1);
         let word = reading.variable("innodb_empty_free_list_algorithm");
         if has_choice && word.is_none() {
@@ -65,8 +70,9 @@ impl Pool {
         Self {
             page_bytes,
             bytes,
-            instances: whole(instances.unwrap_or(1.0)).max(1),
+            instances: reading.instances.or(by_variable).unwrap_or(1).max(1),
             depth,
+            least_in_use: row.map_or(0, |row| u64::from(row.least_in_use)),
             algorithm: word.filter(|_| has_choice).and_then(algorithm_named).or(default),
             is_doublewrite: !reading
                 .variable("innodb_doublewrite")
@@ -79,8 +85,15 @@ impl Pool {
         self.algorithm.unwrap_or(Algorithm::Legacy)
     }
 
+    /// What this depth keeps free: never more than the pages that a refill may take.
     pub(crate) fn free_bytes(&self, depth: u64) -> u64 {
-        depth.saturating_mul(self.instances).saturating_mul(self.page_bytes)
+        let pages = self.most_free_pages().map_or(depth, |most| depth.min(most));
+        pages.saturating_mul(self.instances).saturating_mul(self.page_bytes)
+    }
+
+    /// Pages of one instance that can be free while it is in use.
+    pub(crate) fn most_free_pages(&self) -> Option<u64> {
+        Some(self.instance_pages()?.saturating_sub(self.least_in_use))
     }
 
     /// Pages of one instance.

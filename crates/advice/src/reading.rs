@@ -12,6 +12,9 @@ pub struct Reading {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<String>,
     pub variables: BTreeMap<String, String>,
+    /// The rows of INNODB_BUFFER_POOL_STATS: one for each instance of the buffer pool. `None`: it was not read; the variable may tell another number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instances: Option<u64>,
     /// Two or more, in the order of time.
     pub readings: Vec<Snapshot>,
     /// Parts of the file that were ignored, in words.

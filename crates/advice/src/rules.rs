@@ -182,7 +182,7 @@ impl Case<'_> {
 
     fn smaller_depth(&self) -> Option<Advice> {
         let depth = self.pool.depth_of_share(LARGEST_SHARE)?.max(u64::from(capability::SCAN_DEPTH_MIN));
-        if depth >= self.pool.depth {
+        if depth >= self.pool.depth || self.is_too_short_under_backoff(depth) {
             return None;
         }
         let statement = change(self.server, "innodb_lru_scan_depth", &depth.to_string())?;
@@ -200,6 +200,12 @@ impl Case<'_> {
             basis: Basis::Assumed,
             source: format!("{}; {ARTICLE}", statement.source),
         })
+    }
+
+    /// Whether a list of this length may be empty before the longest sleep is over: then all queries stall. Without the demand it is not known that it lasts.
+    fn is_too_short_under_backoff(&self, depth: u64) -> bool {
+        let is_backoff = self.pool.algorithm == Some(Algorithm::Backoff) && !self.row.backoff_wakes;
+        is_backoff && self.demand.and_then(|it| it.lru_scan_depth_needed).is_none_or(|needed| needed > depth)
     }
 
     fn lru_threads(&self) -> Option<Advice> {

@@ -15,9 +15,8 @@ const SECONDS: (f64, f64) = (3.0, 30.0);
 const SLEEP_OVERHEAD_NS: u64 = 60_000;
 
 /// The depths: half of the depth now, the depth now, twice and four times as much, as far as the pool has room for them.
-fn depths(pool: &Pool, row: &FreeList) -> Vec<u64> {
-    let Some(pages) = pool.instance_pages() else { return Vec::new() };
-    let most = pages.saturating_sub(u64::from(row.least_in_use));
+fn depths(pool: &Pool) -> Vec<u64> {
+    let Some(most) = pool.most_free_pages() else { return Vec::new() };
     let wanted = [pool.depth / 2, pool.depth, pool.depth * 2, pool.depth * 4];
     wanted.into_iter().filter(|depth| (u64::from(SCAN_DEPTH_MIN)..=most).contains(depth)).collect()
 }
@@ -50,7 +49,7 @@ pub(crate) fn trades(
     let arm = |depth, algorithm| over_all(pool, row, writes, &loads, depth, algorithm, starts);
     let now = arm(pool.depth, pool.algorithm_or_legacy()).unwrap_or_default();
     let mut rows = Vec::new();
-    for depth in depths(pool, row) {
+    for depth in depths(pool) {
         for algorithm in row.algorithms {
             let is_current = depth == pool.depth && *algorithm == pool.algorithm_or_legacy();
             let all = if is_current { Some(now.clone()) } else { arm(depth, *algorithm) };

@@ -39,9 +39,25 @@ impl Attached {
     /// Connects once, where there is a server to connect to, and finds its process on this host.
     ///
     /// # Errors
-    /// [`Wanted::target`]'s; [`Error::Connect`]; [`Error::NoProcess`].
+    /// [`Wanted::target`]'s; [`Error::Connect`]; [`Error::NoProcess`]; [`Error::OtherServer`].
     pub fn find(wanted: &Wanted, around: Surroundings<'_>) -> Result<Self, Error> {
-        let server = wanted.names_a_server(around).then(|| Server::reach(wanted.target(around)?)).transpose()?;
+        Self::find_telling(wanted, around, &mut |_| {})
+    }
+
+    /// The same; `listens` is told the process that listens at the server's Unix socket, before the login: the server may die during it, or never answer.
+    ///
+    /// # Errors
+    /// As for [`Self::find`].
+    pub fn find_telling(
+        wanted: &Wanted,
+        around: Surroundings<'_>,
+        listens: &mut dyn FnMut(u32),
+    ) -> Result<Self, Error> {
+        let mut reach = || Server::reach(wanted.target(around)?, listens);
+        let server = wanted.names_a_server(around).then(&mut reach).transpose()?;
+        if let (Some(pid), Some(server)) = (wanted.pid, &server) {
+            server.check(pid)?;
+        }
         let (pid, unseen) = match (wanted.pid, &server) {
             (Some(pid), _) => (Some(pid), None),
             (None, Some(server)) => match server.find_process(around.places) {
@@ -152,12 +168,13 @@ impl Attached {
 }
 
 impl Server {
-    fn reach(mut target: Target) -> Result<Self, Error> {
+    fn reach(mut target: Target, listens: &mut dyn FnMut(u32)) -> Result<Self, Error> {
         if target.protocol == load::Protocol::Mysql {
             // its counters are those of the whole server: no database is needed
             target.database = None;
         }
-        let mut connection = Connection::open_within(&target, PATIENCE).map_err(Error::Connect)?;
+        let mut connected = |peer: Option<u32>| peer.into_iter().for_each(&mut *listens);
+        let mut connection = Connection::open_telling(&target, PATIENCE, &mut connected).map_err(Error::Connect)?;
         let version = connection.server_version().to_owned();
         let mut kind = ServerKind::of(target.protocol, &version);
         if kind.flavour == Flavour::Mysql {
@@ -167,6 +184,24 @@ impl Server {
         }
         let peer = connection.peer_process();
         Ok(Self { kind, version, peer, connection: Reopening::new(target.clone()), target })
+    }
+
+    /// Refuses a process that is certainly not this server's: the rows of one server would be put into the memory of another. At the socket there may also
+    /// be a proxy in front of the process.
+    fn check(&self, pid: u32) -> Result<(), Error> {
+        let listening = self.peer.filter(|peer| *peer != pid && process::is_server(*peer));
+        let is_other_kind = || {
+            let is_postgresql = self.kind.flavour == Flavour::Postgresql;
+            process::is_server(pid) && process::is_postgresql(pid) != is_postgresql
+        };
+        if listening.is_none() && !is_other_kind() {
+            return Ok(());
+        }
+        let serves = match listening {
+            Some(peer) => format!("process {peer} ({})", process::name(peer)),
+            None => format!("a {}", self.kind.flavour),
+        };
+        Err(Error::OtherServer { pid, name: process::name(pid), serves, endpoint: self.target.endpoint.clone() })
     }
 
     /// Finds the process by its socket; for a sandbox, also by its port.

@@ -42,6 +42,9 @@ pub enum Error {
     NoProcess { pid: u32 },
     #[error("process {pid} ({name}) listens at {endpoint}, and is not known to be a server")]
     NoServer { pid: u32, name: String, endpoint: Endpoint },
+    /// `serves`: the server that does, in words.
+    #[error("--pid names process {pid} ({name}), and {serves} serves {endpoint}")]
+    OtherServer { pid: u32, name: String, serves: String, endpoint: Endpoint },
     #[error("which process serves {endpoint} is not to be seen over this connection")]
     Unseen { endpoint: Endpoint },
 }
@@ -69,7 +72,7 @@ impl Error {
         match self {
             Self::Sandbox(error) => error.is_usage(),
             Self::Read { .. } | Self::NoService { .. } | Self::Connect(_) => false,
-            Self::NoProcess { .. } | Self::NoServer { .. } | Self::Unseen { .. } => false,
+            Self::NoProcess { .. } | Self::NoServer { .. } | Self::Unseen { .. } | Self::OtherServer { .. } => false,
             _ => true,
         }
     }
@@ -87,6 +90,7 @@ impl Error {
             Self::NoAuthority { flag } => format!("{flag}=FILE, or sslrootcert=FILE in the connection string"),
             Self::NoService { .. } => "PGSERVICEFILE names another file".into(),
             Self::NoProcess { .. } | Self::NoServer { .. } | Self::Unseen { .. } => HOW_TO_NAME.into(),
+            Self::OtherServer { .. } => "leave out --pid, or name the server of that process".into(),
             Self::Sandbox(error) => return error.hint(),
             _ => return None,
         })

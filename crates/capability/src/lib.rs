@@ -29,8 +29,8 @@ pub use error::Error;
 pub use flavour::Flavour;
 pub use free_list::{
     Adapt, Algorithm, BACKOFF_PAGES_MIN, BatchLimit, Bug, Clock, Counter, Evidence, FreeList, Function, LADDER, Ladder,
-    OnEmpty, Progress, Refiller, SCAN_DEPTH_MIN, Search, Setting, SleepCall, Target, Watch, bugs, free_list,
-    free_lists, setting, waiting_function, watches,
+    ONE_INSTANCE_BELOW, OnEmpty, Progress, Refiller, SCAN_DEPTH_MIN, Search, Setting, SleepCall, Target, Watch, bugs,
+    free_list, free_lists, instances, setting, waiting_function, watches,
 };
 pub use gauges::Gauges;
 pub use kept::is_kept;

@@ -35,7 +35,8 @@ pub enum Capability {
     AccountTable,
     /// Options that every sandbox has, unless its own options name them: `key=value`, or a key alone.
     DefaultOption,
-    /// Options that are decided when the data directory is made: `key=argument of the init program`.
+    /// Options that are decided when the data directory is made, and that no later start can change: `key=value:argument of the init program`; a key
+    /// alone where the server itself makes the directory, and is given the same option at each start.
     InitOption,
     /// The number of the signal that asks for a clean and fast end.
     StopSignal,

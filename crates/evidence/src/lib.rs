@@ -31,7 +31,7 @@ pub use load::{
 pub use measured::{Looks, Measured, Quantity, Unit};
 pub use run::{Arm, ArmOutcome, Delay, DelayMode, ENDED_EARLY, Event, Evidence, Witness};
 pub use samples::{Point, SampleSink, Series, SinkError};
-pub use secret::{MASK, addresses_masked, is_password_word, is_secret_name};
+pub use secret::{MASK, is_password_word, is_secret_name, secrets_masked};
 pub use seen::{
     CANARY, Format, INVENTORY, LOGGED, PLANTED, SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED, Snapshot, Span,
 };

@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which words of a command line, and which settings of a server, hold a secret. Recordings, reports and bundles show a mask in its place.
 
+mod statements;
+
 /// Stands where a secret was.
 pub const MASK: &str = "***";
 /// An option or variable whose name contains one of these words holds a secret, or the path of one.
-const SECRET: [&str; 10] =
-    ["password", "passwd", "passphrase", "pwd", "secret", "token", "_key", "filekey", "keyfile", "conninfo"];
+const SECRET: [&str; 11] = [
+    "sst_auth",
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secret",
+    "token",
+    "_key",
+    "filekey",
+    "keyfile",
+    "conninfo",
+];
 /// Names that contain such a word and hold none: sizes of key caches, and switches.
 const HARMLESS: [&str; 5] = ["key_buffer", "key_cache", "foreign_key", "rotate_key", "for_key"];
 
@@ -20,8 +33,13 @@ pub fn is_password_word(word: &str) -> bool {
     word.strip_prefix("-p").is_some_and(|rest| !rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// The text with a mask in place of each password in an address, in a connection string, or in a statement.
+pub fn secrets_masked(whole: &str) -> String {
+    statements::masked(&addresses_masked(whole))
+}
+
 /// `scheme://user:***@host` for each address with a password in the text.
-pub fn addresses_masked(whole: &str) -> String {
+fn addresses_masked(whole: &str) -> String {
     let mut masked = String::with_capacity(whole.len());
     let mut rest = whole;
     while let Some(start) = rest.find("://") {
@@ -45,8 +63,14 @@ mod tests {
 
     #[test]
     fn names_of_secrets_are_told_from_names_of_sizes_and_switches() {
-        for name in ["root_password", "--mysql-password", "file-key-management-filekey", "primary_conninfo", "ssl_key"]
-        {
+        for name in [
+            "root_password",
+            "--mysql-password",
+            "file-key-management-filekey",
+            "primary_conninfo",
+            "ssl_key",
+            "--wsrep-sst-auth",
+        ] {
             assert!(is_secret_name(name), "{name}");
         }
         for name in

@@ -17,6 +17,12 @@ const ARM: &str = "arm";
 /// Two sizes of a host's memory that differ by less are equal: at each start a kernel takes a little more or less of it.
 const SAME_SIZE: f64 = 0.01;
 
+/// Whoever allows another version allows what always comes with it: the source, variables that tell the version, and variables that only one side has.
+const VERSION: &str = "server.version";
+const VARIABLES: &str = "server.variables.";
+/// The beginnings of the names of variables that tell a version.
+const VERSIONS: [&str; 4] = ["innodb_version", "protocol_version", "server_version", "version"];
+
 /// How two sides are compared.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
@@ -71,10 +77,12 @@ pub enum SidesError {
     Unpaired(usize, usize),
     #[error("no run has a condition {0:?}")]
     NoCondition(String),
+    #[error("no run has an arm {0:?}; there are {1}")]
+    NoArm(String, String),
 }
 
 /// # Errors
-/// A run is given twice, the runs do not form pairs, or no run has a condition that may differ.
+/// A run is given twice, the runs do not form pairs, or no run has the wanted arm or a condition that may differ.
 pub fn compare(a: &[Evidence], b: &[Evidence], wanted: &Wanted) -> Result<Sides, SidesError> {
     let mut seen = BTreeSet::new();
     if let Some(twice) = a.iter().chain(b).find(|run| !seen.insert(run.run_id.as_str())) {
@@ -82,6 +90,11 @@ pub fn compare(a: &[Evidence], b: &[Evidence], wanted: &Wanted) -> Result<Sides,
     }
     if wanted.paired && a.len() != b.len() {
         return Err(SidesError::Unpaired(a.len(), b.len()));
+    }
+    let all: BTreeSet<&str> = a.iter().chain(b).flat_map(|run| &run.arms).map(|arm| arm.cell.as_str()).collect();
+    if let Some(arm) = wanted.arm.as_ref().filter(|arm| !all.is_empty() && !all.contains(arm.as_str())) {
+        let all: Vec<String> = all.iter().map(|arm| format!("{arm:?}")).collect();
+        return Err(SidesError::NoArm(arm.clone(), all.join(", ")));
     }
     let arms = matched(a, b, wanted.arm.as_deref());
     let (of_a, of_b) = (told(a, &arms, |pair| &pair.0), told(b, &arms, |pair| &pair.1));
@@ -179,7 +192,10 @@ fn differing(
         ([a], [b]) => is_same(key, a, b),
         _ => false,
     };
-    let allowed = TOLD_ONLY.contains(&key.as_str()) || across.iter().any(|across| covers(across, key, arms));
+    let is_of_one_side = [&a, &b].iter().any(|values| **values == [Value::Null]);
+    let allowed = TOLD_ONLY.contains(&key.as_str())
+        || across.iter().any(|across| covers(across, key, arms))
+        || (across.contains(&VERSION) && key.starts_with(VARIABLES) && is_of_one_side);
     (!is_one).then(|| Differs { key: key.clone(), a, b, allowed })
 }
 
@@ -197,8 +213,12 @@ fn covers(across: &str, key: &str, arms: &[Pair]) -> bool {
         let rest = key.strip_prefix(&prefix_of(pair)).filter(|rest| rest.starts_with('.'));
         rest.is_some_and(|rest| is_within(&format!("{ARM}{rest}")))
     };
+    let variable = key.strip_prefix(VARIABLES);
+    let tells_version =
+        || key == "server.source" || variable.is_some_and(|name| VERSIONS.iter().any(|it| name.starts_with(it)));
     is_within(key)
-        || key.strip_prefix("server.variables.").is_some_and(|name| name == across)
+        || variable.is_some_and(|name| name == across)
+        || (across == VERSION && tells_version())
         || arms.iter().any(of_any_arm)
 }
 

@@ -350,6 +350,12 @@ fn what_is_out_of_tolerance_late_or_costly_is_said() {
     assert!(one(&explained.findings, "load.errors").statement.starts_with("7 statements failed"));
     let cost = one(&explained.findings, "observe.cost");
     assert_eq!((cost.statement.as_str(), doubts(cost)), ("Observing took 2.0 % of one CPU.", vec!["observe.costly"]));
+    let remedy = |evidence: &evidence::Evidence| {
+        one(&explain(evidence).findings, "observe.cost").doubts[0].hint.clone().expect("a remedy")
+    };
+    assert!(remedy(&evidence).contains("observe.interval"), "a key of the experiment file");
+    evidence.arms = vec![Arm::observed(0)];
+    assert!(remedy(&evidence).contains("`--interval 5s`"), "`wringer observe` has no experiment file");
 }
 
 #[test]

@@ -52,3 +52,34 @@ fn what_the_caller_knows_to_be_missing_hinders() {
     let sides = compare(&[one], &[other], &wanted).unwrap();
     assert_eq!((sides.not_comparable, sides.comparisons.len()), (wanted.unmeasured, 0));
 }
+
+#[test]
+fn another_version_comes_with_its_own_variables_and_not_with_other_settings() {
+    let one = stored();
+    let mut other = one.clone();
+    other.run_id = "another".into();
+    let server = &mut other.conditions.server;
+    server.version = "11.4.5".into();
+    server.source = "another package".into();
+    for (name, value) in [("version_source_revision", "abc"), ("new_in_this_version", "1"), ("sync_binlog", "7")] {
+        server.variables.insert(name.into(), value.into());
+    }
+    let mut one = one;
+    one.conditions.server.variables.insert("sync_binlog".into(), "0".into());
+    let forbidden = |across: &str| -> Vec<String> {
+        let wanted = Wanted { across: vec![across.to_owned()], ..Wanted::default() };
+        let sides = compare(&[one.clone()], &[other.clone()], &wanted).unwrap();
+        sides.differs.into_iter().filter(|it| !it.allowed).map(|it| it.key).collect()
+    };
+    assert_eq!(forbidden("server.version"), ["server.variables.sync_binlog"], "a setting is a setting");
+    assert_eq!(forbidden("server"), Vec::<String>::new());
+}
+
+#[test]
+fn an_arm_that_no_run_has_is_told_with_those_there_are() {
+    let mut one = stored();
+    let other = other(&mut one, "a");
+    let wanted = Wanted { arm: Some("nope".into()), unmeasured: vec!["block 1".into()], ..Wanted::default() };
+    let told = compare(&[one], &[other], &wanted).unwrap_err().to_string();
+    assert_eq!(told, "no run has an arm \"nope\"; there are \"10 ms\", \"a\"");
+}

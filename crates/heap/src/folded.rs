@@ -35,9 +35,9 @@ fn close(path: &mut Vec<(String, u64)>, depth: usize, output: &mut impl Write) -
     Ok(())
 }
 
-/// The label without the characters that separate words in this format.
+/// The label without the characters that separate words and lines in this format, and without those that steer a terminal.
 fn word(label: &Label) -> String {
-    flame::word(label).replace(';', ":")
+    flame::word(label).replace(';', ":").replace(char::is_control, "\u{fffd}")
 }
 
 #[cfg(test)]

@@ -18,6 +18,9 @@ pub enum Format {
     Dhat,
 }
 
+/// Of UTF-8: some editors put it ahead of a text.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// The number of first bytes that are enough to tell a format.
 pub(crate) const BEGINNING: usize = 1024;
 
@@ -30,7 +33,7 @@ const NO_COMMAND: (&str, &str) = ("command", "a file of this format does not say
 impl Format {
     /// The format of a file with this beginning. `None`: the format is not known.
     pub fn of(beginning: &[u8]) -> Option<Self> {
-        let text = beginning.trim_ascii_start();
+        let text = beginning.strip_prefix(BYTE_ORDER_MARK).unwrap_or(beginning).trim_ascii_start();
         let holds = |word: &[u8]| memchr::memmem::find(text, word).is_some();
         if [b"desc:".as_slice(), b"cmd:", b"#---"].iter().any(|it| text.starts_with(it)) {
             return Some(Self::Massif);

@@ -5,6 +5,7 @@ use crate::addresses::Symbols;
 use crate::damage::{Damage, Error, of_input};
 use crate::format::{BEGINNING, Format};
 use crate::outline::Outline;
+use crate::plain::packed_by;
 use crate::tree::Tree;
 use crate::{dhat, heaptrack, massif, sampled};
 use std::io::{Cursor, ErrorKind, Read};
@@ -17,12 +18,7 @@ impl Outline {
     pub fn read(mut input: impl Read) -> Result<Self, Error> {
         let beginning = beginning(&mut input)?;
         let Some(format) = Format::of(&beginning) else {
-            let what = if beginning.trim_ascii().is_empty() {
-                "it is empty".to_owned()
-            } else {
-                let words: String = String::from_utf8_lossy(&beginning).chars().take(40).collect();
-                format!("it begins as no heap profile does: {:?}", words.lines().next().unwrap_or_default())
-            };
+            let what = unknown(&beginning);
             return Err(Damage { at_byte: 0, line: 1, what, is_end: beginning.is_empty() }.into());
         };
         let input = Cursor::new(beginning).chain(input);
@@ -33,6 +29,22 @@ impl Outline {
             Format::Dhat => dhat::outline(input),
         }
     }
+}
+
+/// Why a file with this beginning is none that can be read. Of what is no text nothing is repeated.
+fn unknown(beginning: &[u8]) -> String {
+    if beginning.trim_ascii().is_empty() {
+        return "it is empty".to_owned();
+    }
+    if let Some(why) = packed_by(beginning) {
+        return why.to_owned();
+    }
+    let words: String = String::from_utf8_lossy(beginning).chars().take(40).collect();
+    let line = words.lines().next().unwrap_or_default();
+    if line.contains(|it: char| it.is_control() && it != '\t' || it == char::REPLACEMENT_CHARACTER) {
+        return "it begins as no heap profile does, and as no text does".to_owned();
+    }
+    format!("it begins as no heap profile does: {line:?}")
 }
 
 /// The first bytes, as far as they could be read. A later error shows when the rest is read.

@@ -75,6 +75,35 @@ fn a_name_with_a_number_sign_is_whole() {
     assert_eq!(holdings.functions[0].function, "grow(char const*, int#1)");
 }
 
+/// What editors and transfers add: the same profile, but for `ms_print`, which prints what Valgrind's program would.
+#[test]
+fn other_line_ends_are_no_damage() {
+    let text = String::from_utf8(whole()).unwrap();
+    let expected = Outline::read(text.as_bytes()).unwrap();
+    let same = trees(text.as_bytes(), &[1]).unwrap();
+    for other in [
+        text.replace('\n', "\r\n"),
+        text.replace('\n', " \t\n"),
+        format!("\u{feff}{text}"),
+        format!("\u{feff}#---\n{text}").replace('\n', "\r\n"),
+    ] {
+        assert_eq!(Outline::read(other.as_bytes()).unwrap(), expected, "{other:?}");
+        assert_eq!(trees(other.as_bytes(), &[1]).unwrap(), same, "{other:?}");
+    }
+    let seconds = text.replace("time_unit: B\n", "time_unit: s\r\n");
+    assert_eq!(Outline::read(seconds.as_bytes()).unwrap().snapshots[1].time, 1_000_000);
+    assert!(Outline::read(text.replace("cmd:", "\u{feff}cmd:").as_bytes()).is_err(), "a mark stands first");
+}
+
+#[test]
+fn folded_lines_hold_no_control_characters() {
+    let text = String::from_utf8(whole()).unwrap().replace("my_malloc (my", "my\x1b]0;own\x07\u{9b}2J (my");
+    let mut written = Vec::new();
+    heap::folded::write(&trees(text.as_bytes(), &[1]).unwrap()[0], &mut written).unwrap();
+    let written = String::from_utf8(written).unwrap();
+    assert!(written.contains("my\u{fffd}]0:own\u{fffd}\u{fffd}2J;malloc 800\n"), "{written}");
+}
+
 /// `hash_create` is a function of both servers.
 #[test]
 fn memory_of_postgresql_is_not_innodbs() {
@@ -155,6 +184,18 @@ fn a_line_without_an_end_is_damage() {
 fn what_is_no_profile_is_told() {
     for text in ["", "\n\n", "MZ\0\0", "desc: a\n", "desc: a\ncmd: b\ntime_unit: fortnights\n"] {
         assert!(matches!(Outline::read(text.as_bytes()), Err(Error::Damage(_))), "{text:?}");
+    }
+}
+
+#[test]
+fn of_what_is_no_text_nothing_is_repeated() {
+    let said = |bytes: &[u8]| Outline::read(bytes).unwrap_err().to_string();
+    assert!(said(b"[1]\nmore\n").contains("it begins as no heap profile does: \"[1]\""), "{}", said(b"[1]\n"));
+    for bytes in [&b"MZ\x90\0\x03"[..], b"\x1b]0;own\x07\n", b"\xff\xfed\0e\0", "\u{9b}2J".as_bytes()] {
+        assert!(said(bytes).ends_with("it begins as no heap profile does, and as no text does"), "{}", said(bytes));
+    }
+    for magic in [[4, 0x22, 0x4d, 0x18], [2, 0x21, 0x4c, 0x18]] {
+        assert!(said(&magic).ends_with("it is compressed by lz4: `lz4 -d` it first"), "{}", said(&magic));
     }
 }
 

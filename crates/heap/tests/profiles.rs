@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use heap::{Damage, Error, Format, Frame, Growth, Holdings, Kind, Mapping, NoSymbols, Outline, Symbols, TimeUnit};
 use proptest::prelude::*;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
 fn fixture(name: &str) -> Vec<u8> {
@@ -29,6 +29,8 @@ const ALL: [&str; 6] = [
     "jemalloc.sampled.heap",
 ];
 
+const PACKED: [&str; 2] = ["gperftools.2.heap.xz", "gperftools.2.heap.bz2"];
+
 /// Asks for everything that a file can tell.
 fn read_all(bytes: &[u8]) -> Result<(Outline, Vec<Holdings>), Error> {
     let outline = Outline::read(heap::plain(bytes)?)?;
@@ -41,11 +43,6 @@ fn read_all(bytes: &[u8]) -> Result<(Outline, Vec<Holdings>), Error> {
     })?;
     holdings.windows(2).for_each(|pair| drop(heap::growth(&pair[0], &pair[1])));
     Ok((outline, holdings))
-}
-
-fn last_growth(bytes: &[u8]) -> Vec<Growth> {
-    let (_, holdings) = read_all(bytes).unwrap();
-    heap::growth(&holdings[0], holdings.last().unwrap())
 }
 
 #[test]
@@ -82,9 +79,33 @@ fn heaptrack_tells_all_times() {
         let sum: u64 = held.functions.iter().map(|it| it.bytes).sum();
         assert_eq!((snapshot.heap_bytes, held.hidden_bytes), (sum, 0), "snapshot {}", snapshot.number);
     }
-    let grown = last_growth(&bytes);
-    assert_eq!((grown[0].function.as_str(), grown[0].growth_bytes), ("Log_event::read_log_event(char const*)", 40_960));
-    assert!(grown[1..].iter().all(|it| it.growth_bytes <= 100), "{grown:#?}");
+    // a program that was launched held nothing at its start
+    let first = &outline.snapshots[0];
+    assert_eq!((first.time, first.heap_bytes, holdings[0].functions.len()), (0, 0, 0));
+    let of = |grown: &[Growth], name: &str| {
+        grown.iter().find(|it| it.function.starts_with(name)).map_or(0, |it| it.growth_bytes)
+    };
+    let all = heap::growth(&holdings[0], holdings.last().unwrap());
+    assert_eq!((of(&all, "hold7"), of(&all, "Log_event::read_log_event")), (65_536, 40_960));
+    let later = heap::growth(&holdings[1], holdings.last().unwrap());
+    assert_eq!(later[0].function, "Log_event::read_log_event(char const*)");
+    assert!(later[1..].iter().all(|it| it.growth_bytes <= 100), "{later:#?}");
+}
+
+/// Growth counts what was allocated before the first note of the time, unless heaptrack came later.
+#[test]
+fn only_a_launched_program_of_heaptrack_begins_with_nothing() {
+    let text = "v 10400 3\nX ./a\ns 1 f\ni 10 0 1 0 0\nt 1 0\na 100000 1\na 10 1\n+ 0\nc 1\n+ 1\nc 2\n";
+    let held = |text: &str| {
+        let (outline, holdings) = read_all(text.as_bytes()).unwrap();
+        let sizes: Vec<u64> = outline.snapshots.iter().map(|it| it.heap_bytes).collect();
+        assert_eq!(sizes, holdings.iter().map(|it| it.total_bytes).collect::<Vec<_>>());
+        sizes
+    };
+    // two notes of the time, and the end
+    assert_eq!(held(text), [0, 0x10_0000, 0x10_0010, 0x10_0010]);
+    assert_eq!(held(&text.replace("a 10 1\n", "a 10 1\nA\n")), [0x10_0000, 0x10_0010, 0x10_0010]);
+    assert_eq!(held(&format!("\n\n{text}")).len(), 4, "blank lines ahead of the version");
 }
 
 #[test]
@@ -171,11 +192,55 @@ fn compressed_files_are_the_same() {
             Err(error) => assert!(matches!(error, Error::Damage(Damage { is_end: true, .. })), "{name}: {error}"),
         }
     }
+    for name in PACKED {
+        let packed = fixture(name);
+        assert_eq!(unpacked(&packed), fixture("gperftools.2.heap"), "{name}");
+        let twice = [packed.clone(), packed.clone()].concat();
+        assert_eq!(unpacked(&twice).len(), 2 * unpacked(&packed).len(), "{name}");
+    }
     let zstd = fixture("heaptrack.growing.zst");
     let twice = [zstd.clone(), zstd.clone()].concat();
     assert_eq!(unpacked(&twice).len(), 2 * unpacked(&zstd).len(), "frame after frame");
     let half = Outline::read(heap::plain(&zstd[..zstd.len() / 2]).unwrap());
     assert!(matches!(half, Err(Error::Damage(_))) || half.unwrap().damage.is_some());
+}
+
+/// Wherever a compressed file is cut or changed, what can be read comes first, and then always the same error.
+#[test]
+fn damage_of_compressed_data_comes_after_what_can_be_read() {
+    for name in PACKED {
+        let (packed, whole) = (fixture(name), fixture("gperftools.2.heap"));
+        let failed = |bytes: &[u8]| {
+            let (mut got, mut input) = (Vec::new(), heap::plain(bytes).unwrap());
+            let error = input.read_to_end(&mut got).expect_err("damaged");
+            assert_eq!(input.read(&mut [0; 16]).expect_err("still").kind(), error.kind(), "{name}");
+            assert!(whole.starts_with(&got), "{name}");
+            (error.kind(), got.len())
+        };
+        let kinds: Vec<_> = (8..packed.len()).map(|end| failed(&packed[..end])).collect();
+        assert!(kinds.iter().all(|(kind, _)| *kind == ErrorKind::UnexpectedEof), "{name}: {kinds:?}");
+        let mut changed = packed.clone();
+        changed[packed.len() / 2] ^= 0x55;
+        assert_eq!(failed(&changed).0, ErrorKind::InvalidData, "{name}");
+        if name.ends_with("xz") {
+            let (_, half) = failed(&packed[..packed.len() / 2]);
+            assert!(half > whole.len() / 5, "{half} of {}", whole.len());
+        }
+    }
+}
+
+/// A window of 1.5 GiB, which a small file may ask for.
+#[test]
+fn a_window_that_is_too_large_is_damage() {
+    let mut packed = fixture("gperftools.2.heap.xz");
+    let header = &mut packed[12..24];
+    assert_eq!(header[..4], [2, 0, 0x21, 1], "one filter, LZMA2, with one byte of properties");
+    header[4] = 37;
+    let mut crc = flate2::Crc::new();
+    crc.update(&header[..8]);
+    header[8..].copy_from_slice(&crc.sum().to_le_bytes());
+    let error = heap::plain(packed.as_slice()).unwrap().read_to_end(&mut Vec::new()).unwrap_err();
+    assert!(error.kind() == ErrorKind::InvalidData && error.to_string().contains("memory"), "{error}");
 }
 
 #[test]
@@ -331,11 +396,11 @@ proptest! {
 
     #[test]
     fn no_damage_makes_it_panic(
-        file in 0..ALL.len(),
+        file in 0..ALL.len() + PACKED.len(),
         as_it_is in any::<bool>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), any::<u8>()), 1..8),
     ) {
-        let bytes = fixture(ALL[file]);
+        let bytes = fixture([&ALL[..], &PACKED].concat()[file]);
         let bytes = if as_it_is { bytes } else { unpacked(&bytes) };
         match read_all(&damaged(&bytes, &changes)) {
             Ok(_) | Err(Error::Damage(_)) => {}
@@ -344,10 +409,10 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), begun in 0_usize..8) {
-        let beginnings: [&[u8]; 8] = [
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), begun in 0_usize..10) {
+        let beginnings: [&[u8]; 10] = [
             b"", b"v 10400 3\n", b"heap_v2/1\n", b"heap profile: 1: 2 [3: 4] @ heap_v2/5\n", b"{\"dhatFileVersion\":2,",
-            &[0x28, 0xb5, 0x2f, 0xfd], &[0x1f, 0x8b, 8, 0], b"desc: a\ncmd: b\ntime_unit: s\n",
+            &[0x28, 0xb5, 0x2f, 0xfd], &[0x1f, 0x8b, 8, 0], b"BZh91AY&SY", &[0xfd, b'7', b'z', b'X', b'Z', 0, 0, 4, 0xe6, 0xd6, 0xb4, 0x46], b"desc: a\ncmd: b\ntime_unit: s\n",
         ];
         let _ = read_all(&[beginnings[begun], &bytes].concat());
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::meaning::{Kind, Meaning, of_station};
+use sandbox::ServerOption;
 use std::io;
 use std::iter::successors;
 use units::CpuList;
@@ -60,6 +61,13 @@ pub enum Error {
         transactions: u64,
         #[source]
         source: load::Error,
+    },
+    /// The server's own program made no data directory with these options, which are decided then.
+    #[error("no data directory can be made with {}", options.join(", "))]
+    NotMade {
+        options: Vec<String>,
+        #[source]
+        source: Box<sandbox::Error>,
     },
     #[error("no server runs")]
     NoServer,
@@ -147,10 +155,21 @@ impl Error {
         }
     }
 
+    /// The error of a deployment with these options: of its own kind where the program that makes the data directory ended by itself, and was not killed.
+    pub(crate) fn not_deployed(error: sandbox::Error, options: &[ServerOption]) -> Self {
+        match &error {
+            sandbox::Error::Program { status, .. } if !options.is_empty() && !status.contains("signal: 9") => {
+                Self::NotMade { options: options.iter().map(ToString::to_string).collect(), source: error.into() }
+            }
+            _ => error.into(),
+        }
+    }
+
     /// Whether the server did not become ready with its settings; none of its processes runs. A full disk is no setting.
     pub fn is_no_start(&self) -> bool {
         use sandbox::Error::{Died, NotAsAsked, NotReady};
         match self {
+            Self::NotMade { source, .. } => !source.is_full_disk(),
             Self::Sandbox(error) => {
                 matches!(**error, Died { .. } | NotReady { .. } | NotAsAsked { .. }) && !error.is_full_disk()
             }
@@ -242,6 +261,23 @@ mod tests {
         ] {
             assert!(!died(full).is_no_start(), "{full}");
         }
+    }
+
+    #[test]
+    fn options_with_which_no_data_directory_is_made_are_a_result() {
+        let ended = |status: &str, line: &str| sandbox::Error::Program {
+            program: "mariadbd".into(),
+            doing: "making the system tables",
+            status: status.into(),
+            log: vec![line.into()],
+        };
+        let asked: Vec<ServerOption> = vec!["innodb_page_size=7k".parse().unwrap()];
+        let of = |error, options: &[ServerOption]| Error::not_deployed(error, options).is_no_start();
+        let refused = || ended("exit status: 1", "InnoDB: Invalid page size=7168");
+        assert_eq!((of(refused(), &asked), of(refused(), &[])), (true, false), "without an option, it is no setting");
+        assert!(!of(ended("exit status: 1", "Errcode: 28 \"No space left on device\""), &asked), "a full disk");
+        assert!(!of(ended("signal: 9 (SIGKILL)", ""), &asked), "somebody killed it");
+        assert!(!of(sandbox::Error::Interrupted, &asked));
     }
 
     #[test]

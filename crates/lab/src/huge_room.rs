@@ -64,7 +64,8 @@ impl Lab<'_> {
     /// A version that does not tell its need before its start is started without huge pages, and its shared memory is measured.
     fn seen_without(&mut self, phase: &Phase) -> Result<u64, Error> {
         let Some(sandbox) = &self.sandbox else { return Ok(0) };
-        let start = StartOptions { extra_options: phase.server_options.clone(), ..StartOptions::default() };
+        let extra_options = sandbox.manifest.installation.start_options(&phase.server_options);
+        let start = StartOptions { extra_options, ..StartOptions::default() };
         let serving = Serving::start(sandbox, &mut self.run, &start, &self.notes)?;
         let bytes = sandbox::shared_memory_bytes(serving.running.pid);
         serving.stop(&mut self.run, &self.notes)?;

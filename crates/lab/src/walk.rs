@@ -274,6 +274,8 @@ impl<'a> Walk<'a> {
         let source = installation.describe();
         let mut spec = Spec::new(installation);
         spec.name = self.sandbox_name.clone();
+        // the arms do not differ in these: `wringer plan` refuses that
+        spec.options = spec.installation.init_options(&self.lab.cell.phases[0].server_options);
         spec.run = (!self.lab.cell.keep).then(|| self.lab.run.id().to_string());
         spec.origin = self.lab.cell.origin.clone();
         spec.held = true;
@@ -284,7 +286,9 @@ impl<'a> Walk<'a> {
             let program = sandbox::locate_pooler(&self.places, &mut progress)?;
             spec.pooler = Some(PoolerSpec { program, settings: pool_settings(pgbouncer)? });
         }
-        let sandbox = Sandbox::deploy(spec, &self.places, &mut progress)?;
+        let asked = spec.options.clone();
+        let deployed = Sandbox::deploy(spec, &self.places, &mut progress);
+        let sandbox = deployed.map_err(|error| Error::not_deployed(error, &asked))?;
         drop(spinner);
         self.database = own_data::database(&self.lab.cell.fill, &sandbox)?;
         if let Some(imported) = &sandbox.manifest.origin {
@@ -426,7 +430,7 @@ impl<'a> Walk<'a> {
             asking: asking.as_ref().map(|asking| asking.preload.clone()),
             cgroups: limits.map(|limits| limits.folders().to_vec()).unwrap_or_default(),
             affinity: limits.and_then(squeeze::limits::Limits::affinity),
-            extra_options: phase.server_options.clone(),
+            extra_options: sandbox.manifest.installation.start_options(&phase.server_options),
             ..start
         };
         let began = self.lab.notes.clock.now_us();

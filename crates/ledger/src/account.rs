@@ -27,14 +27,16 @@ pub fn account(inventory: &Inventory) -> Account {
     let partition = partition(inventory, &figures);
     let segments = huge::segments(inventory);
     let mut claims = settle::claims(inventory, &partition, &rows);
-    claims.extend(huge::claims(&segments, &figures, &rows));
+    claims.extend(huge::claims(&segments, inventory.segment.as_ref(), &figures, &rows));
     claims.extend(page_tables(inventory, &rows));
     let in_huge_pages: u64 = segments.iter().map(|segment| segment.resident).sum();
     let huge_apart: u64 = segments.iter().map(|segment| segment.apart).sum();
     let total = partition.pss.iter().sum::<u64>() + page_tables_bytes(inventory) + in_huge_pages;
     let uncertainty = partition.estimates.uncertainty_bytes + partition.apart + huge_apart;
     let leaves = settle::merged(claims);
-    finish(inventory, partition, leaves, total, uncertainty)
+    let mut account = finish(inventory, partition, leaves, total, uncertainty);
+    account.missing.extend(huge::missing(&segments));
+    account
 }
 
 fn finish(inventory: &Inventory, partition: Partition, leaves: Vec<Leaf>, total: u64, uncertainty: u64) -> Account {
@@ -52,7 +54,7 @@ fn finish(inventory: &Inventory, partition: Partition, leaves: Vec<Leaf>, total:
         processes: processes(inventory, &partition),
         beside: beside::of(inventory),
         probes: inventory.probes.clone(),
-        missing: inventory.missing.clone(),
+        missing: inventory.missing.iter().cloned().chain(beside::untold(inventory)).collect(),
         interval: inventory.interval.clone(),
         estimates: partition.estimates,
     }

@@ -87,7 +87,7 @@ fn what_nobody_knows_is_unexplained_and_changes_no_leaf() {
     planted.processes[0].mappings.get_or_insert_default().push(block);
     let found = crate::difference(&before, &account(&planted));
     assert_eq!(found.unexplained_bytes, signed(64 * MIB));
-    assert!(found.leaves.iter().all(|leaf| leaf.resident_bytes == 0));
+    assert!(found.leaves.iter().all(|leaf| leaf.resident_bytes == Some(0)));
 }
 
 #[test]
@@ -166,6 +166,7 @@ fn postgresql() -> Inventory {
         offset: None,
         size,
         allocated_size: size,
+        touched: None,
     };
     let shared_allocations = vec![
         allocation(Some("Buffer Blocks"), 72 * MIB),

@@ -3,7 +3,7 @@
 
 use crate::entries::Beside;
 use crate::share::sane;
-use crate::{CgroupSeen, HostSeen, Inventory};
+use crate::{CgroupSeen, HostSeen, Inventory, Missing};
 
 /// The kernel's stack of one thread, on x86-64: THREAD_SIZE of arch/x86/include/asm/page_64_types.h.
 const KERNEL_STACK: u64 = 16 << 10;
@@ -13,6 +13,23 @@ pub(crate) fn of(inventory: &Inventory) -> Vec<Beside> {
     beside.extend(inventory.cgroup.iter().flat_map(of_cgroup));
     beside.extend(of_host(&inventory.host));
     beside
+}
+
+pub(crate) const UNTOLD: &str = "memory beside the sum";
+
+/// The memory of the server's cgroup that its kernel does not count: a cgroup of version 1 has neither slab nor sockets, and only one page cache for all of
+/// its processes.
+pub(crate) fn untold(inventory: &Inventory) -> Option<Missing> {
+    let cgroup = inventory.cgroup.as_ref()?;
+    let is_told = |name: &str| cgroup.stat.contains_key(name);
+    let lacks = [("slab", "slab"), ("sock", "sockets")].iter().filter(|(name, _)| !is_told(name));
+    let lacks: Vec<&str> = lacks.map(|(_, words)| *words).collect();
+    let all_files = "the page cache of all files in it stands for that of the server's files";
+    (!lacks.is_empty()).then(|| Missing {
+        what: UNTOLD.into(),
+        why: format!("memory.stat of cgroup {} has no {}; {all_files}", cgroup.path, lacks.join(", no ")),
+        remedy: (cgroup.version == 1).then(|| "a kernel with cgroups of version 2 (cgroup_no_v1=memory)".into()),
+    })
 }
 
 fn of_processes(inventory: &Inventory) -> Vec<Beside> {
@@ -64,4 +81,25 @@ fn of_host(host: &HostSeen) -> Vec<Beside> {
 
 fn one(name: &str, bytes: u64, source: String) -> Beside {
     Beside { name: name.to_owned(), bytes: sane(bytes), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_version_1_does_not_count_is_named() {
+        let seen = |version, names: &[&str]| {
+            let stat = names.iter().map(|name| ((*name).to_owned(), 4096)).collect();
+            let cgroup = CgroupSeen { path: "/x".into(), version, stat, ..CgroupSeen::default() };
+            Inventory { cgroup: Some(cgroup), ..Inventory::default() }
+        };
+        let first = seen(1, &["total_cache", "total_rss"]);
+        let cache = of(&first).into_iter().find(|it| it.name == "cgroup_page_cache");
+        assert!(cache.is_some_and(|it| it.bytes == 4096 && it.source.ends_with("memory.stat, total_cache")));
+        let told = untold(&first).expect("it lacks both");
+        assert!(told.why.contains("no slab, no sockets") && told.remedy.is_some(), "{told:?}");
+        assert_eq!(untold(&seen(2, &["file", "slab", "sock"])), None);
+        assert_eq!(untold(&Inventory::default()), None);
+    }
 }

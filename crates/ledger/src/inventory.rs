@@ -23,6 +23,9 @@ pub struct Inventory {
     pub processes: Vec<ProcessSeen>,
     /// `None`: without SQL.
     pub server: Option<ServerSeen>,
+    /// The memory that all processes of a PostgreSQL share. `None`: not read.
+    #[serde(default)]
+    pub segment: Option<SegmentSeen>,
     pub host: HostSeen,
     pub cgroup: Option<CgroupSeen>,
     /// The cost of reading for the server.
@@ -204,6 +207,24 @@ pub struct SharedAllocation {
     pub offset: Option<u64>,
     pub size: u64,
     pub allocated_size: u64,
+    /// Bytes of it in pages that a process has touched. `None`: not read, or its offset is not known.
+    #[serde(default)]
+    pub touched: Option<u64>,
+}
+
+/// PostgreSQL's one piece of shared memory, by its pages. All sizes are in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentSeen {
+    /// As in [`Mapping`].
+    pub device: String,
+    pub inode: u64,
+    pub mapped: u64,
+    /// Pages that one of the processes has touched, each once.
+    pub touched: u64,
+    /// Whether all processes were looked at.
+    pub is_whole: bool,
+    /// All its pages, also those that only processes have touched that have ended, and those in swap. `None`: not for this user.
+    pub blocks: Option<u64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -218,6 +239,9 @@ pub struct HostSeen {
     /// What the OOM killer wrote to the kernel's log, oldest first; only the last lines.
     #[serde(default)]
     pub kernel_log: Vec<KernelLine>,
+    /// The huge pages of all processes that are not the server's, in bytes. `None`: not asked, or not all processes can be seen.
+    #[serde(default)]
+    pub huge_pages_of_others: Option<u64>,
 }
 
 /// A line of the kernel's log.

@@ -13,6 +13,7 @@
 mod account;
 mod advice;
 mod alike;
+mod allocations;
 mod amount;
 mod aria_cache;
 mod beside;

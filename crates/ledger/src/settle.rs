@@ -9,7 +9,7 @@ use crate::leaf;
 use crate::pieces::Partition;
 use crate::row::{Row, Rule};
 use crate::share::sane;
-use crate::{Inventory, Mapping, alike, private};
+use crate::{Inventory, Mapping, SegmentSeen, alike, allocations, private};
 use std::collections::BTreeMap;
 
 /// All leaves but page tables.
@@ -21,6 +21,7 @@ pub(crate) fn claims(inventory: &Inventory, partition: &Partition, rows: &[&'sta
         partition.of_class(Class::MainShared),
         &figures,
         rows,
+        inventory.segment.as_ref(),
         at_us(inventory, Class::MainShared, partition),
     ));
     let processes = 0..inventory.processes.len();
@@ -150,35 +151,23 @@ fn mapped(inventory: &Inventory, partition: &Partition, class: Class) -> u64 {
     of_class.map(|(mapping, _): (&Mapping, _)| sane(class::length(mapping))).fold(0, u64::saturating_add)
 }
 
-/// Leaves by allocation: each has the same resident share as the whole segment. Memory that the server's rows do not name has the kernel as its basis: it is
-/// shared memory in any case.
-pub(crate) fn shared(resident: u64, figures: &Figures<'_>, rows: &[&'static Row], at_us: u64) -> Vec<Claim> {
+/// Leaves by allocation. Memory that the server's rows do not name has the kernel as its basis: it is shared memory in any case.
+pub(crate) fn shared(
+    resident: u64,
+    figures: &Figures<'_>,
+    rows: &[&'static Row],
+    segment: Option<&SegmentSeen>,
+    at_us: u64,
+) -> Vec<Claim> {
     if resident == 0 {
         return Vec::new();
     }
-    let mut claims: Vec<Claim> =
-        if rows.iter().any(|row| matches!(row.rule, Rule::Allocations)) { allocations(figures) } else { Vec::new() };
+    let has_rows = rows.iter().any(|row| matches!(row.rule, Rule::Allocations));
+    let mut claims = if has_rows { allocations::claims(resident, figures, segment) } else { Vec::new() };
     private::cap(&mut claims, resident);
     let named: u64 = claims.iter().map(|claim| claim.resident).sum();
     if let Some(row) = leaf::of_class(Class::MainShared).filter(|_| named < resident) {
         claims.push(of_row(row, resident - named, None, at_us));
     }
     claims
-}
-
-fn allocations(figures: &Figures<'_>) -> Vec<Claim> {
-    let rows = figures.server().into_iter().flat_map(|server| &server.shared_allocations);
-    let claim = |row: &crate::SharedAllocation| {
-        let name = row.name.as_deref().unwrap_or("unused").replace('/', "_");
-        let bytes = sane(row.allocated_size.max(row.size));
-        Claim {
-            path: format!("shared_memory/{}", name.trim_matches(['<', '>'])),
-            resident: bytes,
-            allocated: Some(bytes),
-            basis: Basis::Server,
-            source: "pg_shmem_allocations, as resident as the whole segment is".into(),
-            at_us: figures.at_us(),
-        }
-    };
-    rows.map(claim).collect()
 }

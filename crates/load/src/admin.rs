@@ -63,8 +63,20 @@ impl Connection {
     /// # Errors
     /// As for [`Self::open`]; [`Error::Connect`] and [`Error::Lost`] also after `limit`.
     pub fn open_within(target: &Target, limit: Duration) -> Result<Self, Error> {
-        let mut connection =
-            Self { link: Link::open_within(target, limit)?, protocol: target.protocol, hung_up: false };
+        Self::open_telling(target, limit, &mut |_| {})
+    }
+
+    /// The same; `connected` is told [`Self::peer_process`] before the login: a server that never answers, or dies meanwhile, is known by it.
+    ///
+    /// # Errors
+    /// As for [`Self::open_within`].
+    pub fn open_telling(
+        target: &Target,
+        limit: Duration,
+        connected: &mut dyn FnMut(Option<u32>),
+    ) -> Result<Self, Error> {
+        let link = Link::open_telling(target, limit, connected)?;
+        let mut connection = Self { link, protocol: target.protocol, hung_up: false };
         connection.set_read_limit(Some(limit))?;
         Ok(connection)
     }

@@ -62,7 +62,7 @@ pub fn apply(
     is_over: &dyn Fn() -> bool,
 ) -> Result<Applied, NotBegun> {
     let mut connection = open(target).map_err(NotBegun::Connect)?;
-    host::files::write_atomic(file, text(all, head).as_bytes(), 0o600).map_err(NotBegun::File)?;
+    host::files::write_atomic(file, text(all, head, target.protocol).as_bytes(), 0o600).map_err(NotBegun::File)?;
     for (done, one) in all.iter().enumerate() {
         if is_over() {
             return Ok(undo(target, Some(connection), &all[..done], done, None));
@@ -80,10 +80,15 @@ pub fn apply(
     Ok(Applied::All)
 }
 
-/// The text of the file: all undoing statements. A user can also run this file by hand.
-fn text(all: &[Reversible], head: &str) -> String {
+/// The text of the file: all undoing statements. A user can also run this file by hand, with a client of any character set: the file names its own.
+fn text(all: &[Reversible], head: &str, protocol: Protocol) -> String {
     let comments = head.lines().map(|line| format!("-- {}\n", line.replace(char::is_control, " ")));
-    comments.chain(all.iter().map(|one| format!("{};\n", one.undo))).collect()
+    let encoding = match protocol {
+        Protocol::Mysql => "SET NAMES utf8mb4;\n",
+        Protocol::Postgresql => "SET client_encoding = 'UTF8';\n",
+    };
+    let undo = all.iter().map(|one| format!("{};\n", one.undo));
+    comments.chain([encoding.to_owned()]).chain(undo).collect()
 }
 
 fn open(target: &Target) -> Result<Connection, Error> {
@@ -149,6 +154,7 @@ mod tests {
     #[test]
     fn a_head_cannot_leave_its_comment() {
         let one = [Reversible { statement: "a".into(), undo: "b".into() }];
-        assert_eq!(text(&one, "of x\u{b}\ny"), "-- of x \n-- y\nb;\n");
+        assert_eq!(text(&one, "of x\u{b}\ny", Protocol::Mysql), "-- of x \n-- y\nSET NAMES utf8mb4;\nb;\n");
+        assert_eq!(text(&one, "", Protocol::Postgresql), "SET client_encoding = 'UTF8';\nb;\n");
     }
 }

@@ -130,7 +130,17 @@ impl Link {
 
     /// The same; waits at most this long for each answer of the server.
     pub(crate) fn open_within(target: &Target, limit: Duration) -> Result<Self, Error> {
+        Self::open_telling(target, limit, &mut |_| {})
+    }
+
+    /// The same; `connected` is told [`Transport::peer_process`] before the login.
+    pub(crate) fn open_telling(
+        target: &Target,
+        limit: Duration,
+        connected: &mut dyn FnMut(Option<u32>),
+    ) -> Result<Self, Error> {
         let transport = Transport::connect(&target.endpoint, limit)?;
+        connected(transport.peer_process());
         let lost = |source| Error::Lost { during: "logging in", source };
         transport.set_read_limit(Some(limit)).map_err(lost)?;
         let mut outbox = Vec::with_capacity(512);

@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | `read` | the section: which keys vary, by which values |
 //! | `axis` | keys and their values, crossed and paired |
+//! | `alone` | the problems of each key and value, where others prevent the settings |
 //! | `sample` | values that are drawn |
 //! | `exclude` | rules by which settings are left out |
 //! | `follow` | keys that are computed from others |
@@ -19,6 +20,7 @@
 //!
 //! Invariants: a `Matrix` has at least one setting; no two are the same; the text of each is read by `Experiment::parse`.
 
+mod alone;
 mod axis;
 mod budget;
 mod draw;

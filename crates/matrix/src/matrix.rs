@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A whole matrix: from the text of a file to its settings.
 
+use crate::alone;
 use crate::axis::{self, Choices, Set};
 use crate::budget::Budget;
 use crate::exclude;
@@ -64,9 +65,12 @@ impl Matrix {
         if !problems.is_empty() {
             return Err(problems.into_sorted());
         }
-        match build(&table, &problems) {
+        let mut base = table.clone();
+        base.0.remove("matrix");
+        let Some(section) = read::section(&table, &base, &problems) else { return Err(problems.into_sorted()) };
+        match build(&section, &base, &problems) {
             Some(matrix) if problems.is_empty() => Ok(matrix),
-            _ => Err(problems.into_sorted()),
+            _ => Err(alone::merged(problems.into_sorted(), alone::problems(&section, &base, text))),
         }
     }
 
@@ -90,14 +94,11 @@ impl Setting {
 }
 
 /// `None` only with a problem reported.
-fn build(table: &Table, problems: &Problems) -> Option<Matrix> {
-    let mut base = table.clone();
-    base.0.remove("matrix");
-    let section = read::section(table, &base, problems)?;
+fn build(section: &Section, base: &Table, problems: &Problems) -> Option<Matrix> {
     if !problems.is_empty() {
         return None;
     }
-    let all = settings(&section, &base, problems)?;
+    let all = settings(section, base, problems)?;
     let count = all.len();
     let left = exclude::apply(&section.rules, all, problems);
     if left.is_empty() {
@@ -110,8 +111,7 @@ fn build(table: &Table, problems: &Problems) -> Option<Matrix> {
     let excluded = count - left.len();
     let mut keys: Vec<String> = left.first()?.iter().map(|set| set.path.clone()).collect();
     keys.extend(section.follows.iter().map(|follow| follow.path.clone()));
-    let settings: Vec<Setting> =
-        left.iter().filter_map(|sets| setting(sets, &section, &base, &keys, problems)).collect();
+    let settings: Vec<Setting> = left.iter().filter_map(|sets| setting(sets, section, base, &keys, problems)).collect();
     same_twice(&settings, &left, &keys, problems);
     let first = &settings.first()?.experiment;
     Some(Matrix {

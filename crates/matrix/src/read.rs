@@ -20,6 +20,10 @@ const FIXED: [(&str, &str); 4] = [
     ("arm", "vary a key of the sections: it holds in every arm"),
 ];
 
+pub(crate) fn is_fixed(path: &str) -> bool {
+    FIXED.iter().any(|(key, _)| path::overlap(path, key))
+}
+
 pub(crate) struct Section {
     /// The place for problems of the whole section.
     pub(crate) at: At,

@@ -117,6 +117,15 @@ fn shuffled(path: &str, count: u32, seed: u64) -> Vec<u32> {
 }
 
 impl Drawn {
+    /// Each value of the list, or both ends of the range.
+    pub(crate) fn each(&self, file: &Table) -> Choices {
+        let count = match &self.from {
+            From::Values(values) => values.len(),
+            From::Range { .. } => 2,
+        };
+        (0..count).map(|index| vec![self.at(index as f64 / (count - 1).max(1) as f64, file)]).collect()
+    }
+
     /// The value at a place between 0 and 1 of the key's list or range.
     fn at(&self, place: f64, file: &Table) -> Set {
         let node = match &self.from {

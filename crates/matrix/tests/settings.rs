@@ -357,6 +357,50 @@ fn everything_wrong_is_told_at_once() {
     );
 }
 
+/// The lines of all problems, and their words.
+fn all_problems(section: &str) -> Vec<(String, String)> {
+    let text = format!("{BASE}{section}");
+    let problems = Matrix::parse(&text).expect_err(section);
+    problems.iter().map(|it| (text.lines().nth(it.line - 1).unwrap().to_owned(), it.to_string())).collect()
+}
+
+#[test]
+fn what_is_wrong_with_each_key_and_value_is_told_though_the_settings_cannot_be_made() {
+    let told = all_problems(
+        "[matrix.cross]\n\"name\" = [\"a\", \"b\"]\n\"load.thraeds\" = [1]\n\"nope.key\" = [1]\n\
+         \"load.threads\" = [\n1,\n\"two\",\n0,\n]\n[matrix.pair]\n\"load.seed\" = [1, 2]\n\"load.events\" = [1,\n2,\n\"three\"]\n",
+    );
+    let lines: Vec<&str> = told.iter().map(|(line, _)| line.split(" =").next().unwrap()).collect();
+    let expected = ["\"name\"", "\"load.thraeds\"", "\"nope.key\"", "\"two\",", "0,", "\"load.events\"", "\"three\"]"];
+    assert_eq!(lines, expected, "{told:#?}");
+    // a drawn key, beside a range that is none; too many settings
+    let told = all_problems(
+        "[matrix.sample]\nsettings = 3\n\"load.threads\" = { from = 8, to = 1 }\n\"load.time\" = [\"1s\", \"soon\"]\n\"fill.rows\" = { from = 0, to = 9 }\n",
+    );
+    let words: Vec<bool> =
+        ["not below to", "soon", "fill.rows"].map(|word| told.iter().any(|(_, it)| it.contains(word))).into();
+    assert_eq!((words, told.len()), (vec![true; 3], 3), "{told:#?}");
+    let many: Vec<String> = (1..=200).map(|n| n.to_string()).collect();
+    let told =
+        all_problems(&format!("[matrix.cross]\n\"load.seed\" = [{0}]\n\"load.thraeds\" = [{0}]\n", many.join(",")));
+    assert!(told.len() == 2 && told[0].1.contains("too many cells") && told[1].1.contains("did you mean"), "{told:#?}");
+}
+
+/// What another key of the matrix would give, or what a rule leaves out, is no problem.
+#[test]
+fn a_key_that_is_right_only_beside_another_one_is_not_told() {
+    let told = all_problems(
+        "[matrix]\nblocks = 0\n[matrix.cross]\n\"squeeze.server_ram\" = [\"512M\", \"64M\"]\n[matrix.follow]\n\
+         \"server.options.innodb_buffer_pool_size\" = \"0.5x server_ram\"\n",
+    );
+    assert!(told.len() == 1 && told[0].1.contains("it goes from 1 to 1000"), "{told:#?}");
+    let told = all_problems(
+        "[matrix]\nblocks = 0\n[matrix.cross]\n\"squeeze.server_ram\" = [\"512M\", \"64M\"]\n[[matrix.exclude]]\n\
+         \"squeeze.server_ram\" = \"64M\"\n",
+    );
+    assert_eq!(told.len(), 1, "{told:#?}");
+}
+
 #[test]
 fn every_ready_file_with_a_matrix_is_read() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");

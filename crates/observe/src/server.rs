@@ -5,7 +5,7 @@
 
 use crate::{Collector, Error, Kind, Reader};
 use capability::{Capability, Flavour, Gauges, Version, gauges, words};
-use evidence::Witness;
+use evidence::{MASK, Witness, secrets_masked};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -258,7 +258,7 @@ pub fn innodb_status(connection: &mut dyn Query, server: &ServerKind) -> Result<
     Ok(row.and_then(|row| row.into_iter().nth(2)).flatten())
 }
 
-/// The server's settings by name: `SHOW GLOBAL VARIABLES`, or `pg_settings`. They include paths, and no secrets.
+/// The server's settings by name: `SHOW GLOBAL VARIABLES`, or `pg_settings`. They include paths. Passwords in them (`init_connect`, `primary_conninfo`) are masked.
 ///
 /// # Errors
 /// [`Error::Server`].
@@ -272,7 +272,10 @@ pub fn variables(connection: &mut dyn Query, flavour: Flavour) -> Result<BTreeMa
         .into_iter()
         .filter_map(|row| {
             let mut row = row.into_iter();
-            Some((row.next()??, row.next()?.unwrap_or_default()))
+            let (name, value) = (row.next()??, row.next()?.unwrap_or_default());
+            let is_secret = name.contains("conninfo") && !value.is_empty();
+            let value = if is_secret { MASK.to_owned() } else { secrets_masked(&value) };
+            Some((name, value))
         })
         .collect())
 }
@@ -296,6 +299,20 @@ pub fn numbers(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn passwords_in_settings_are_masked() {
+        let row = |name: &str, value: &str| vec![Some(name.to_owned()), Some(value.to_owned())];
+        let rows = vec![
+            row("init_connect", "SET PASSWORD = PASSWORD('hush')"),
+            row("primary_conninfo", "host=h password=hush"),
+            row("port", "3306"),
+        ];
+        let mut asked = |_: &str| -> Result<_, String> { Ok(rows.clone()) };
+        let found = variables(&mut asked, Flavour::Postgresql).expect("it answers");
+        let values: Vec<&str> = found.values().map(String::as_str).collect();
+        assert_eq!(values, ["SET PASSWORD = PASSWORD('***')", "3306", MASK]);
+    }
 
     #[test]
     fn a_client_loses_its_port_and_no_part_of_its_address() {

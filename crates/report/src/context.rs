@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one context from which every output is written.
 
-use crate::redact;
+use crate::{redact, text};
 use evidence::{
     Arm, Conditions, Event, Evidence, LOGGED, LatencyHistogram, Phase, SLOW_STATEMENT, STALL, STALL_VICTIM,
     STALLS_WATCHED, Snapshot, Span,
@@ -35,6 +35,8 @@ pub struct Context<'a> {
     /// The memory ledger over time; empty where no arm has inventories.
     pub memory: &'a [ArmMemory],
     pub findings: &'a [Finding],
+    /// The columns of a text.
+    pub width: usize,
 }
 
 /// An arm as it was recorded, and its summary.
@@ -73,6 +75,13 @@ impl<'a> ArmView<'a> {
 }
 
 impl<'a> Context<'a> {
+    /// For a reader whose window has so many columns; `None`: no window.
+    #[must_use]
+    pub fn within(self, columns: Option<usize>) -> Self {
+        let width = columns.unwrap_or(text::WIDTH).clamp(text::NARROWEST, text::WIDTH);
+        Self { width, ..self }
+    }
+
     /// From a recording, and the result of [`explain::explain`]: it has a summary of each arm, in the same order.
     pub fn new(evidence: &'a Evidence, explained: &'a Explained) -> Self {
         let arms = evidence.arms.iter().zip(&explained.arms).map(|(arm, summary)| ArmView { arm, summary });
@@ -100,6 +109,7 @@ impl<'a> Context<'a> {
             arms: arms.collect(),
             memory: &explained.memory,
             findings: &explained.findings,
+            width: text::WIDTH,
         }
     }
 }

@@ -46,5 +46,6 @@ pub use junit::junit;
 pub use markdown::markdown;
 pub use pretty::{pretty, write_pretty};
 pub use series::needs;
+pub use show::ratio;
 pub use sweep::{SweepCell, SweepFigure, SweepSetting, SweepVerdict, SweepView, write_sweep_html};
 pub use text::{findings_text, text, together_text};

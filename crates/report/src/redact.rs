@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Masks texts that look like a secret. The stages before keep secrets out already; this is the second protection.
 
-pub(crate) use evidence::addresses_masked as text;
+pub(crate) use evidence::secrets_masked as text;
 use evidence::{Conditions, MASK, Server, Tool, is_password_word, is_secret_name};
 use std::collections::BTreeMap;
 
@@ -84,10 +84,16 @@ mod tests {
 
     #[test]
     fn harmless_variables_stay() {
-        let given = [("strict_password_validation", "ON"), ("secret", "abc"), ("password_reuse", "5"), ("port", "1")];
+        let given = [
+            ("strict_password_validation", "ON"),
+            ("secret", "abc"),
+            ("password_reuse", "5"),
+            ("port", "1"),
+            ("init_connect", "SET PASSWORD = 'x'"),
+        ];
         let masked = values(&given.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
         let shown: Vec<_> = masked.values().map(String::as_str).collect();
-        assert_eq!(shown, ["5", "1", "***", "ON"]);
+        assert_eq!(shown, ["SET PASSWORD = '***'", "5", "1", "***", "ON"]);
     }
 
     #[test]

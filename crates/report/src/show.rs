@@ -69,6 +69,12 @@ pub(crate) fn driven(driven: &Driven) -> String {
     )
 }
 
+/// A ratio of two figures. An interval from few repeats can reach to a number of many digits that says nothing more than "very large".
+pub fn ratio(ratio: f64) -> String {
+    const LARGEST: f64 = 1000.0;
+    if ratio > LARGEST { format!("> {LARGEST:.0}") } else { format!("{ratio:.3}") }
+}
+
 pub(crate) fn count(value: u64) -> String {
     commas(&value.to_string())
 }

@@ -52,6 +52,25 @@ fn keys(prefix: &str, value: &serde_json::Value, into: &mut std::collections::BT
     }
 }
 
+/// Sentences and bars fit into the window; a table is as wide as its cells.
+#[test]
+fn text_for_a_window_is_as_wide_as_the_window() {
+    let sample = sample();
+    let (piped, window) = (sample.context(), sample.context().within(Some(70)));
+    assert_eq!(report::text(&sample.context().within(Some(500))), report::text(&piped), "long lines are hard to read");
+    let longest = |text: String| text.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(longest(report::findings_text(&piped)) > 100);
+    assert!(longest(report::findings_text(&window)) <= 70, "{}", report::findings_text(&window));
+    let is_bar = |line: &&str| line.contains('│') || line.starts_with("» ") || line.starts_with("doubt: ");
+    let text = report::text(&window);
+    let too_long: Vec<&str> = text.lines().filter(is_bar).filter(|line| line.chars().count() > 70).collect();
+    assert!(text.lines().filter(is_bar).count() > 5 && too_long.is_empty(), "{too_long:#?}");
+    assert!(
+        longest(report::findings_text(&sample.context().within(Some(1)))) < 70,
+        "no panic in a window of one column"
+    );
+}
+
 #[test]
 fn keys_of_the_result() {
     let mut found = std::collections::BTreeSet::new();

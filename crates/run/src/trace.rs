@@ -190,6 +190,11 @@ impl Lost {
         matches!(self.condition, Condition::CutOff | Condition::Held(_))
     }
 
+    /// Whether the run belongs to another `WRINGER_HOME` or user: no undo with these places would remove its traces.
+    pub fn is_of_others(&self) -> bool {
+        matches!(self.condition, Condition::LiveElsewhere | Condition::HotElsewhere | Condition::Foreign(_))
+    }
+
     /// Whether a process is left that ends by itself when the run ends. Slow layers do not count: they wait for their users.
     fn may_be_ending(&self) -> bool {
         let is_layer = |role: &str| ["slowfs", "slowdisk", "preload"].contains(&role);

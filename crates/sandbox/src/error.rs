@@ -229,11 +229,12 @@ impl Error {
         ) || matches!(self, Self::Fills(error) if error.is_usage())
     }
 
-    /// Whether the server did not become ready because its disk is full, by what it wrote. Shared memory that does not fit is told with the same words.
+    /// Whether the server did not become ready, or its data directory was not made, because its disk is full, by what it wrote. Shared memory that does
+    /// not fit is told with the same words.
     pub fn is_full_disk(&self) -> bool {
         const FULL: [&str; 3] = ["No space left on device", "failed with error 28", "Errcode: 28"];
         let says = |line: &String| FULL.iter().any(|it| line.contains(it)) && !line.contains("shared memory");
-        matches!(self, Self::Died { log, .. } | Self::NotReady { log, .. } if log.iter().any(says))
+        matches!(self, Self::Died { log, .. } | Self::NotReady { log, .. } | Self::Program { log, .. } if log.iter().any(says))
     }
 
     /// Advice, in one line.

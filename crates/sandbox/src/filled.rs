@@ -6,6 +6,7 @@
 //! timeouts) a filled directory is the same. An option that is in doubt is in the list: then data are filled once more than necessary, but never used
 //! for another setting.
 
+use crate::init_options::init_keys;
 use crate::options::overlay;
 use crate::{Error, Flavour, Installation, Progress, Sandbox, ServerOption};
 use capability::{Capability, words};
@@ -136,12 +137,12 @@ fn shapes_files(installation: &Installation, key: &str) -> bool {
         let key = key.strip_prefix("skip_").unwrap_or(key);
         names.iter().any(|name| key.starts_with(name))
     };
+    if init_keys(installation.flavour, Some(&installation.version)).contains(&key) {
+        return true;
+    }
     match installation.flavour {
         Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => begins(&MYSQL_FAMILY),
-        Flavour::Postgresql => {
-            let of_init = words(Capability::InitOption, installation.flavour, &installation.version);
-            begins(&POSTGRESQL) || of_init.iter().any(|word| word.starts_with(&format!("{key}=")))
-        }
+        Flavour::Postgresql => begins(&POSTGRESQL),
     }
 }
 

@@ -20,7 +20,7 @@ impl Sandbox {
         let known = words(Capability::HugePagesNeeded, installation.flavour, &installation.version);
         let Some(variable) = known.first() else { return Ok(None) };
         let mut command = self.program(&["-C", variable]);
-        for option in options {
+        for option in installation.start_options(options) {
             command.args(option.to_arguments(installation.flavour)?);
         }
         let said = client::output(command, "saying how many huge pages it needs")?;

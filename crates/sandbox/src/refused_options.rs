@@ -13,6 +13,8 @@ const NO_FOLDER: &str = "/nonexistent/wringer";
 pub struct Refused {
     pub option: ServerOption,
     pub why: String,
+    /// It is the init program that would refuse it, which was not asked: its values are known.
+    pub is_by_init: bool,
 }
 
 impl Installation {
@@ -21,16 +23,27 @@ impl Installation {
     /// # Errors
     /// The program cannot be run, or is too old for this question; or an option cannot be written for it.
     pub fn refuses(&self, options: &[ServerOption]) -> Result<Vec<Refused>, Error> {
+        let mut refused: Vec<Refused> = options.iter().filter_map(|option| self.refused_by_init(option)).collect();
+        let options = &self.start_options(options);
         if options.is_empty() || self.complaint(options)?.is_none() {
-            return Ok(Vec::new());
+            return Ok(refused);
         }
-        let mut refused = Vec::new();
         for option in options {
             if let Some(why) = self.complaint(std::slice::from_ref(option))? {
-                refused.push(Refused { option: option.clone(), why });
+                refused.push(Refused { option: option.clone(), why, is_by_init: false });
             }
         }
         Ok(refused)
+    }
+
+    /// An option of the init program, which the server itself would refuse with any value.
+    fn refused_by_init(&self, option: &ServerOption) -> Option<Refused> {
+        match self.init_argument(option) {
+            Err(Error::ServerOption { why, .. }) => {
+                Some(Refused { option: option.clone(), why: why.to_owned(), is_by_init: true })
+            }
+            _ => None,
+        }
     }
 
     fn complaint(&self, options: &[ServerOption]) -> Result<Option<String>, Error> {

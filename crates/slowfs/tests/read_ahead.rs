@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads that somebody waits for, and read-ahead, told apart on the real kernel.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // tests make their own files
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)] // tests make their own files
 
 mod common;
 
@@ -53,9 +53,9 @@ fn mounted() -> Mounted {
     mounted
 }
 
-/// Of the reads of one kind, so many may be taken for read-ahead: a thread that loses its processor between its request and its sleep looks like
-/// one that has its data, and on a busy machine that happens.
-const MISTAKEN: u64 = STRIDES / 4;
+/// Of so many reads that are waited for, one may be taken for read-ahead: a thread that loses its processor between its request and its sleep looks like
+/// one that has its data. On a busy machine that happens to several reads of one moment, so the mistakes of all trials are counted together.
+const ONE_MISTAKE_IN: u64 = 4;
 
 /// Every way to ask for a block in the middle of nowhere: one request each, and the asker waits.
 #[test]
@@ -64,13 +64,16 @@ fn scattered_reads_are_waited_for() {
         testkit::skip!("{why}");
     }
     let mounted = mounted();
+    let (mut reads, mut mistakes) = (0, Vec::new());
     for read_us in [0, 2_000] {
         mounted.client().set(delay(read_us, 0, 0)).unwrap();
-        let all = |read: fn(&mut File, &mut [u8], u64)| {
+        let mut all = |read: fn(&mut File, &mut [u8], u64)| {
             let counted = counted(&mounted, STRIDES, |file| {
                 (1..=STRIDES).for_each(|stride| read(file, &mut [0; 2 * PAGE], stride * STRIDE));
             });
-            assert!(counted.0 == STRIDES && counted.1 <= MISTAKEN, "{counted:?} with {read_us} us");
+            assert!(counted.0 == STRIDES && counted.1 <= STRIDES * 3 / 4, "{counted:?} with {read_us} us");
+            reads += counted.0;
+            mistakes.push(counted.1);
         };
         all(|file, into, at| assert_eq!(pread(&*file, into, at).unwrap(), 2 * PAGE));
         all(|file, into, at| {
@@ -87,6 +90,8 @@ fn scattered_reads_are_waited_for() {
             assert_eq!(preadv2(&*file, &mut buffers, at, ReadWriteFlags::empty()).unwrap(), 2 * PAGE);
         });
     }
+    println!("{mistakes:?} of {reads} reads are taken for read-ahead");
+    assert!(mistakes.iter().sum::<u64>() * ONE_MISTAKE_IN <= reads, "{mistakes:?} of {reads}");
 }
 
 /// The asker has what it wants and does something else while the kernel fetches what may be wanted next.
@@ -116,15 +121,21 @@ fn gaps_behind_a_missing_block_are_read_ahead() {
     }
     let mounted = mounted();
     mounted.client().set(delay(20_000, 0, 0)).unwrap();
-    let block = |file: &File, number: u64| {
-        let mut block = [0; 2 * PAGE];
-        pread(file, &mut block, STRIDE + number * 2 * PAGE as u64).unwrap();
-    };
-    let (reads, ahead) = counted(&mounted, 6, |file| {
-        // backwards and with gaps, so that no sequence shows: 6, 4, 2 and 1 are cached then
-        [6, 4, 2, 1].into_iter().for_each(|number| block(file, number));
-        block(file, 3);
+    let scenes = [1, 5, 9, 13].map(|stride| {
+        let block = |file: &File, number: u64| {
+            let mut block = [0; 2 * PAGE];
+            pread(file, &mut block, stride * STRIDE + number * 2 * PAGE as u64).unwrap();
+        };
+        let (reads, ahead) = counted(&mounted, 6, |file| {
+            // backwards and with gaps, so that no sequence shows: 6, 4, 2 and 1 are cached then
+            [6, 4, 2, 1].into_iter().for_each(|number| block(file, number));
+            block(file, 3);
+        });
+        assert!(ahead >= 1 && reads >= 6 && reads - ahead <= 5, "{reads} reads, {ahead} ahead");
+        (reads, ahead)
     });
-    // five are waited for, of which two may be mistaken
-    assert!(ahead >= 1 && reads >= 6 && (3..=5).contains(&(reads - ahead)), "{reads} reads, {ahead} ahead");
+    // five of each scene are waited for
+    let mistakes: u64 = scenes.iter().map(|(reads, ahead)| 5 - (reads - ahead)).sum();
+    println!("{mistakes} of {} reads are taken for read-ahead: {scenes:?}", 5 * scenes.len());
+    assert!(mistakes * ONE_MISTAKE_IN <= 5 * scenes.len() as u64, "{scenes:?}");
 }

@@ -2,13 +2,16 @@
 //! Bursts: victims whose stalls ended together. Connections that wait for the same thing are released by the same event.
 
 use crate::needs::Most;
-use crate::victim::Stalled;
+use crate::victim::{Candidate, Stalled};
 use std::collections::{BTreeMap, HashSet};
 
 /// Ends within this time are together. Under `backoff` each victim ends at its own next try, at most 10 ms and a sleep's overhead after the release.
 const TOGETHER_US: i64 = 15_000;
 /// So many victims that say nothing alone are a burst when they end together.
 const COMPANY: usize = 3;
+/// The coarsest step of a clock that tells which statements ended together.
+const FINE_US: u64 = 1000;
+const SECOND_US: i64 = 1_000_000;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Burst {
@@ -25,7 +28,15 @@ impl Burst {
         self.victims.iter().map(|victim| victim.candidate.ended_us).max().unwrap_or(0)
     }
 
+    fn first_end_us(&self) -> i64 {
+        self.victims.iter().map(|victim| victim.candidate.ended_us).min().unwrap_or(0)
+    }
+
+    /// From the first begin to the last end. A clock of whole seconds does not tell these moments: then it is the longest time of a victim.
     pub(crate) fn length_us(&self) -> u64 {
+        if self.step_us() > FINE_US {
+            return self.victims.iter().map(|victim| victim.candidate.took_us).max().unwrap_or(0);
+        }
         u64::try_from(self.ended_us().saturating_sub(self.began_us())).unwrap_or(0)
     }
 
@@ -35,8 +46,7 @@ impl Burst {
 
     /// From the first end to the last one.
     pub(crate) fn ends_within_us(&self) -> u64 {
-        let first = self.victims.iter().map(|victim| victim.candidate.ended_us).min().unwrap_or(0);
-        u64::try_from(self.ended_us().saturating_sub(first)).unwrap_or(0)
+        u64::try_from(self.ended_us().saturating_sub(self.first_end_us())).unwrap_or(0)
     }
 
     /// Whether the log says when it was.
@@ -55,7 +65,7 @@ impl Burst {
         let named: HashSet<&str> = self.victims.iter().map(|it| it.candidate.connection.as_str()).collect();
         let connections = if named.contains("") { self.victims.len() } else { named.len() };
         connections > 1
-            && self.step_us() <= 1000
+            && self.step_us() <= FINE_US
             && self.ends_within_us() <= TOGETHER_US.unsigned_abs() + self.step_us()
     }
 }
@@ -64,47 +74,61 @@ impl Burst {
 ///
 /// A clock of whole seconds cannot separate ends within one second: with such a clock, victims that waited for different things are in different bursts.
 pub(crate) fn bursts(victims: Vec<Stalled>) -> Vec<Burst> {
-    let mut apart: BTreeMap<Option<Most>, Vec<Stalled>> = BTreeMap::new();
+    let mut fine = Vec::new();
+    let mut coarse: BTreeMap<Most, Vec<Stalled>> = BTreeMap::new();
     for victim in victims {
-        let is_coarse = victim.candidate.figures.step_us > 1000;
-        apart.entry(is_coarse.then(|| victim.parts.most())).or_default().push(victim);
+        if victim.candidate.figures.step_us > FINE_US {
+            coarse.entry(victim.parts.most()).or_default().push(victim);
+        } else {
+            fine.push(victim);
+        }
     }
-    let mut found: Vec<Burst> = apart.into_values().flat_map(by_their_ends).collect();
+    fine.sort_by_key(|victim| (victim.candidate.ended_us, victim.candidate.took_us));
+    let mut found = grouped(fine, ended_together);
+    // a log has its entries in the order in which their statements ended
+    found.extend(coarse.into_values().flat_map(|victims| grouped(victims, may_have_ended_together)));
     found.sort_by_key(Burst::ended_us);
     found.retain(|burst| burst.victims.len() >= COMPANY || burst.victims.iter().any(|it| !it.needs_company()));
     without_the_usual(found)
 }
 
-fn by_their_ends(mut victims: Vec<Stalled>) -> Vec<Burst> {
-    victims.sort_by_key(|victim| (victim.candidate.ended_us, victim.candidate.took_us));
+/// `is_of`: whether a victim belongs to the burst before it.
+fn grouped(victims: Vec<Stalled>, is_of: fn(&Burst, &Stalled) -> bool) -> Vec<Burst> {
     let mut found: Vec<Burst> = Vec::new();
     for victim in victims {
-        let gap = TOGETHER_US.saturating_add_unsigned(victim.candidate.figures.step_us.min(1_000_000));
         match found.last_mut() {
-            Some(burst)
-                if victim.is_dated()
-                    && burst.is_dated()
-                    && victim.candidate.ended_us.saturating_sub(burst.ended_us()) <= gap
-                    && overlaps(burst, &victim) =>
-            {
-                burst.victims.push(victim);
-            }
+            Some(burst) if victim.is_dated() && burst.is_dated() && is_of(burst, &victim) => burst.victims.push(victim),
             _ => found.push(Burst { victims: vec![victim] }),
         }
     }
     found
 }
 
-/// Whether the victim began before the first victim of the burst had ended, as far as the clock tells.
-fn overlaps(burst: &Burst, victim: &Stalled) -> bool {
-    burst.victims.first().is_some_and(|first| {
-        victim.began_us() <= first.candidate.ended_us.saturating_add_unsigned(victim.candidate.figures.step_us)
-    })
+/// By a clock that tells the moment: the victim ended soon after the burst, and began before the first victim of the burst had ended.
+fn ended_together(burst: &Burst, victim: &Stalled) -> bool {
+    let step_us = victim.candidate.figures.step_us;
+    let gap = TOGETHER_US.saturating_add_unsigned(step_us);
+    let overlaps = burst
+        .victims
+        .first()
+        .is_some_and(|first| victim.began_us() <= first.candidate.ended_us.saturating_add_unsigned(step_us));
+    victim.candidate.ended_us.saturating_sub(burst.ended_us()) <= gap && overlaps
+}
+
+/// By a clock of whole seconds: one moment may be the end of all of them. A connection waits once at a time: its next statement is in another burst.
+fn may_have_ended_together(burst: &Burst, victim: &Stalled) -> bool {
+    let Candidate { connection, ended_us, figures, .. } = &victim.candidate;
+    let is_again = !connection.is_empty() && burst.victims.iter().any(|it| it.candidate.connection == *connection);
+    let spread = burst.ended_us().max(*ended_us).saturating_sub(burst.first_end_us().min(*ended_us));
+    // where the log tells the second of the end, only ends in the same second; where it tells the second of the begin, the end is known to a second
+    let is_second = |us: i64| us.rem_euclid(SECOND_US) == 0;
+    let allowed = if is_second(*ended_us) && is_second(burst.ended_us()) { 0 } else { TOGETHER_US };
+    !is_again && spread < allowed.saturating_add_unsigned(figures.step_us)
 }
 
 /// Removes victims of classes that are slow most of the time and have no quick statement: their statements are slow, and not stalled.
 fn without_the_usual(mut bursts: Vec<Burst>) -> Vec<Burst> {
-    let unknown = |burst: &Burst| burst.victims.iter().all(|victim| !victim.has_usual);
+    let unknown = |burst: &Burst| burst.victims.iter().all(|victim| !victim.has_usual && !victim.waited_for_locks());
     let (first, last) = (bursts.iter().map(Burst::began_us).min(), bursts.iter().map(Burst::ended_us).max());
     let span = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
     let busy: u64 = bursts.iter().filter(|burst| unknown(burst)).map(Burst::length_us).fold(0, u64::saturating_add);

@@ -6,7 +6,7 @@ use crate::burst::Burst;
 use crate::class::Kind;
 use crate::fit::Fit;
 use crate::needs::{Parts, is_said};
-use crate::server::Backoff;
+use crate::server::{Backoff, Server};
 use serde::{Deserialize, Serialize};
 
 /// The causes, with the names that all of Wringer uses. A log can show only the first ones.
@@ -95,6 +95,8 @@ const LONGEST_BACKOFF_US: u64 = 1_150_000;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) backoff: Backoff,
+    /// `None`: nothing says which server it was.
+    pub(crate) server: Option<&'a Server>,
     pub(crate) fit: Option<&'a Fit>,
     pub(crate) clock: Option<Clock>,
 }
@@ -104,7 +106,7 @@ pub(crate) struct Known<'a> {
 pub(crate) struct Clock {
     /// By how much the counter rose over all stalls.
     pub(crate) rose: u64,
-    /// How many sleeps stalls of these lengths take, if all of them were waits for a free page.
+    /// How many sleeps stalls of these lengths take, for those that may have been waits for a free page.
     pub(crate) by_lengths: u64,
 }
 
@@ -112,7 +114,7 @@ impl Clock {
     /// Smaller numbers are not compared: so few sleeps end within 18 ms.
     const LEAST: u64 = 19;
 
-    fn agrees(self) -> bool {
+    pub(crate) fn agrees(self) -> bool {
         self.rose >= Self::LEAST && self.rose.abs_diff(self.by_lengths) <= self.rose / 10
     }
 
@@ -123,21 +125,39 @@ impl Clock {
 }
 
 pub(crate) fn judge(burst: &Burst, known: Known<'_>) -> Verdict {
+    let parts = parts(burst);
+    by_fields(burst, &parts, known.server).unwrap_or_else(|| left_over(burst, known, &parts))
+}
+
+/// Whether the log's fields leave it open what the victims waited for, so that it may have been a free page.
+pub(crate) fn is_left_over(burst: &Burst) -> bool {
+    by_fields(burst, &parts(burst), None).is_none() && !are_commits(burst)
+}
+
+fn are_commits(burst: &Burst) -> bool {
+    burst.victims.iter().all(|victim| victim.kind == Kind::Commit)
+}
+
+fn parts(burst: &Burst) -> Parts {
     let mut parts = Parts::default();
     burst.victims.iter().for_each(|victim| parts.add(&victim.parts));
+    parts
+}
+
+/// The verdict by the log's own fields. `None`: they leave most of the time unexplained.
+fn by_fields(burst: &Burst, parts: &Parts, server: Option<&Server>) -> Option<Verdict> {
     let lost = burst.lost_us().max(1);
     let is_most = |us: u64| us >= lost / 2;
     let said = |what: &str, us: u64| format!("{what}: {} of {}", ms(us), ms(lost));
-    let verdict = |cause, confidence, speaks_for: Vec<String>| Verdict {
-        cause,
-        confidence,
-        evidence: Evidence { speaks_for, against: Vec::new() },
+    let verdict = |cause, confidence, speaks_for: Vec<String>| {
+        let evidence = Evidence { speaks_for, against: Vec::new() };
+        Some(Verdict { cause, confidence, evidence })
     };
     if is_most(parts.row_locks) {
         return verdict(Cause::RowLock, 0.95, vec![said("waited for locks of rows", parts.row_locks)]);
     }
     if is_most(parts.row_locks + parts.locks) {
-        return lock(burst, said("waited for locks", parts.row_locks + parts.locks));
+        return Some(lock(burst, server, said("waited for locks", parts.row_locks + parts.locks)));
     }
     if is_most(parts.reads) {
         return verdict(Cause::DiskReads, 0.9, vec![said("waited for reads from disk", parts.reads)]);
@@ -155,16 +175,17 @@ pub(crate) fn judge(burst: &Burst, known: Known<'_>) -> Verdict {
         );
         return verdict(Cause::Unknown, 0.0, vec![mixed]);
     }
-    left_over(burst, known, &parts)
+    None
 }
 
 /// The verdict on waits for locks, where the log does not say which locks. A statement that takes no locks of rows has not waited for one.
-fn lock(burst: &Burst, said: String) -> Verdict {
+fn lock(burst: &Burst, server: Option<&Server>, said: String) -> Verdict {
     let all = |of: &dyn Fn(Kind) -> bool| burst.victims.iter().all(|victim| of(victim.kind));
     let tells_apart = burst.victims.iter().all(|victim| victim.candidate.figures.row_lock_us.is_some());
     let is_mariadbs = burst.victims.iter().all(|victim| victim.candidate.figures.is_mariadbs);
-    let (cause, confidence, why) = if is_mariadbs {
-        (Cause::MetadataLock, 0.85, "MariaDB's Lock_time has no waits for locks of rows")
+    let has_rows = server.is_some_and(Server::counts_row_locks);
+    let (cause, confidence, why) = if is_mariadbs && !has_rows {
+        (Cause::MetadataLock, 0.85, "MariaDB's Lock_time has no waits for locks of rows, from 10.6 on")
     } else if tells_apart {
         (Cause::MetadataLock, 0.85, "none of that was for locks of rows")
     } else if all(&|kind| matches!(kind, Kind::Read | Kind::Counting)) {
@@ -197,7 +218,7 @@ impl Scales {
 }
 
 fn left_over(burst: &Burst, known: Known<'_>, parts: &Parts) -> Verdict {
-    let Known { backoff, fit, clock } = known;
+    let Known { backoff, server, fit, clock } = known;
     let mut scales = Scales { doubt: 1.0, evidence: Evidence::default() };
     let victims = &burst.victims;
     let is_all_said = victims.iter().all(|victim| is_said(&victim.candidate.figures));
@@ -217,7 +238,7 @@ fn left_over(burst: &Burst, known: Known<'_>, parts: &Parts) -> Verdict {
         let what = format!("{} connections ended within {}", victims.len(), ms(burst.ends_within_us()));
         scales.speaks_for(0.25, what);
     }
-    if victims.iter().all(|victim| victim.kind == Kind::Commit) {
+    if are_commits(burst) {
         return named(Cause::Sync, scales, "all victims are commits");
     }
     let not_there = match backoff {
@@ -231,7 +252,10 @@ fn left_over(burst: &Burst, known: Known<'_>, parts: &Parts) -> Verdict {
             None
         }
         Backoff::NotKnown => {
-            scales.evidence.against.push("nothing says which server it was".to_owned());
+            scales.evidence.against.push(match server {
+                Some(server) => format!("nobody has looked at what {server} does about an empty free list"),
+                None => "nothing says which server it was".to_owned(),
+            });
             None
         }
     };

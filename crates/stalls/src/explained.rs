@@ -41,7 +41,7 @@ pub struct Source {
 pub struct Stall {
     /// Since the beginning of 1970, by the log's own clock and in its own time zone; where the log has times without a day, since midnight.
     pub started_us: Option<i64>,
-    /// From the first victim's begin to the last one's end.
+    /// From the first victim's begin to the last one's end. Where the log has whole seconds: the longest time of a victim.
     pub length_us: u64,
     pub cause: Cause,
     /// How sure the cause is, from 0 to 1; 0 for `unknown`.
@@ -114,7 +114,8 @@ pub struct Account {
     /// By how much one sleep of the ladder was longer than the server asked for, computed from the lengths of stalls; where it could not be computed, the usual
     /// value.
     pub sleep_overhead_us: Option<f64>,
-    /// Time beyond a class's median that is explained by the statement's own work. It belongs to no stall.
+    /// Time beyond a class's median that is explained by the statement's own work; of a statement that asked to wait, all of it where its class has no quick
+    /// one. It belongs to no stall.
     pub own_work_query_us: u64,
 }
 

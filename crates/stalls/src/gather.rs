@@ -7,7 +7,7 @@ use crate::explained::{Account, ClassOf, Cost, Explained, SkippedPart, Source, S
 use crate::ladder::Lattice;
 use crate::needs::Parts;
 use crate::server::{Backoff, Server};
-use crate::settle::Settled;
+use crate::settle::{Around, Settled};
 use crate::victim::Candidate;
 use capability::Algorithm;
 use logs::{Entry, Format, Log, cut};
@@ -58,7 +58,8 @@ pub fn explain<R: BufRead>(log: &mut Log<R>, asked: &Asked) -> io::Result<Explai
     let backoff = gathering.backoff(asked, server.as_ref(), log.format());
     let candidates = std::mem::take(&mut gathering.candidates);
     let wait_free = asked.wait_free.filter(|_| !gathering.settled_early);
-    gathering.settled.settle(candidates, &mut gathering.classes, asked.least_us, backoff, wait_free);
+    let around = Around { least_us: asked.least_us, backoff, server: server.as_ref(), wait_free };
+    gathering.settled.settle(candidates, &mut gathering.classes, around);
     Ok(gathering.explained(log, asked, server, broken))
 }
 
@@ -70,14 +71,16 @@ struct Gathering {
     /// Some candidates were judged before the end. The counter covers all stalls, so it cannot be compared with a part of them.
     settled_early: bool,
     is_perconas: bool,
+    is_mariadbs: bool,
+    /// MariaDB's figures of its engine.
+    has_engine: bool,
+    /// MySQL's further figures: `log_slow_extra`.
+    has_extra: bool,
     has_rows: bool,
     is_coarse: bool,
     entries: u64,
     untimed: u64,
     shortest_us: Option<u64>,
-    /// The time of all candidates, and where it went by the log's own fields.
-    slow_us: u64,
-    waited: Parts,
 }
 
 impl Gathering {
@@ -89,6 +92,10 @@ impl Gathering {
             return;
         };
         self.is_perconas |= figures.is_perconas;
+        self.is_mariadbs |= figures.is_mariadbs;
+        self.has_engine |= figures.engine_us.is_some();
+        // Percona Server and MariaDB write bytes beside the changed rows
+        self.has_extra |= figures.bytes_sent.is_some() && figures.rows_affected.is_none();
         self.has_rows |= figures.rows_examined.is_some();
         self.is_coarse |= figures.step_us > 1000;
         self.shortest_us = Some(self.shortest_us.map_or(took_us, |shortest| shortest.min(took_us)));
@@ -96,8 +103,6 @@ impl Gathering {
         if took_us < asked.least_us {
             return;
         }
-        self.slow_us = self.slow_us.saturating_add(took_us);
-        self.waited.add(&Parts::of(&figures, took_us));
         let statement = asked.with_values.then(|| cut(&entry.sql, MOST_VALUES_BYTES).to_owned());
         let mut connection = entry.session;
         let end = cut(&connection, MOST_NAME_BYTES).len();
@@ -107,11 +112,12 @@ impl Gathering {
         if self.candidates.len() >= MOST_CANDIDATES {
             let server = self.server(asked, header);
             let backoff = self.backoff(asked, server.as_ref(), format);
-            self.settle_early(asked.least_us, backoff);
+            let around = Around { least_us: asked.least_us, backoff, server: server.as_ref(), wait_free: None };
+            self.settle_early(around);
         }
     }
 
-    fn settle_early(&mut self, least_us: u64, backoff: Backoff) {
+    fn settle_early(&mut self, around: Around<'_>) {
         let last = self.candidates.iter().map(|it| it.ended_us).max().unwrap_or(0);
         let all = std::mem::take(&mut self.candidates);
         let (mut early, late): (Vec<Candidate>, Vec<Candidate>) =
@@ -122,7 +128,7 @@ impl Gathering {
         } else {
             self.candidates = late;
         }
-        self.settled.settle(early, &mut self.classes, least_us, backoff, None);
+        self.settled.settle(early, &mut self.classes, around);
         self.settled_early = true;
     }
 
@@ -190,16 +196,13 @@ impl Gathering {
             is_of_slow,
             "the log has only slow statements: it does not tell how long their classes usually take, so the whole time of each victim counts as lost",
         );
-        let waited = self.waited();
-        note(is_of_slow && waited.is_some(), waited.as_deref().unwrap_or_default());
+        let waited = self.waited(is_of_slow);
+        note(waited.is_some(), waited.as_deref().unwrap_or_default());
         note(
             format == Format::MysqlSlow && !self.has_rows && self.entries > 0,
             "the log does not say how many rows a statement looked at",
         );
-        note(
-            format == Format::MysqlSlow && self.has_rows && !self.is_perconas,
-            "this log has no waits of InnoDB: log_slow_verbosity=innodb (Percona Server), log_slow_verbosity=innodb,query_plan,engine (MariaDB) or log_slow_extra (MySQL) tells more",
-        );
+        note(format == Format::MysqlSlow && self.has_rows && !self.is_perconas, self.waits_told());
         note(self.is_coarse, "the log's clock shows seconds: which stalls ended together cannot be seen");
         note(
             self.untimed > 0,
@@ -208,10 +211,33 @@ impl Gathering {
         notes
     }
 
-    /// What the log's fields tell of the slow statements, where that is more than a tenth of their time. In a log of slow statements alone such a statement is
-    /// no stall: its waits may be as usual.
-    fn waited(&self) -> Option<String> {
-        let Parts { row_locks, locks, reads, queue, .. } = self.waited;
+    /// Which waits of InnoDB a slow log without Percona Server's fields tells, and what would tell more.
+    fn waits_told(&self) -> &'static str {
+        match (self.is_mariadbs, self.has_engine, self.has_extra) {
+            (true, true, _) => {
+                "of the waits of InnoDB, this log has those for reads from disk (Pages_read_time); those for locks of rows are a part of Engine_time, with the \
+                 engine's work, or of Lock_time (before 10.6), and MariaDB has no setting that tells them apart"
+            }
+            (true, false, _) => {
+                "this log has no waits of InnoDB beside Lock_time: log_slow_verbosity=innodb,query_plan,engine, in versions that have it (10.11 has, 10.2 does \
+                 not), adds the time of reads from disk and the time in the engine"
+            }
+            (false, _, true) => {
+                "this log has no waits of InnoDB beside Lock_time: log_slow_extra, which was on, adds counts of rows, bytes and sorts, and no waits; MySQL has no \
+                 setting that tells more"
+            }
+            (false, _, false) => {
+                "this log has no waits of InnoDB beside Lock_time: log_slow_verbosity=innodb adds them in Percona Server; log_slow_extra in MySQL adds counts \
+                 alone, and no waits"
+            }
+        }
+    }
+
+    /// What the log's fields tell of the slow statements that are in no stall because their class has no quick one, where that is more than a tenth of their
+    /// time.
+    fn waited(&self, is_of_slow: bool) -> Option<String> {
+        let slow_us = self.settled.no_stall.usual_us;
+        let Parts { row_locks, locks, reads, queue, .. } = self.settled.no_stall.usual;
         let parts = [
             (row_locks.saturating_add(locks), "waits for locks"),
             (reads, "reads from disk"),
@@ -219,15 +245,18 @@ impl Gathering {
         ];
         let parts: Vec<String> = parts
             .iter()
-            .filter(|(us, _)| *us >= self.slow_us / 10 && *us > 0)
+            .filter(|(us, _)| *us >= slow_us / 10 && *us > 0)
             .map(|(us, what)| format!("{} of {what}", ms(*us)))
             .collect();
-        let slow = ms(self.slow_us);
+        let (slow, what) = (ms(slow_us), parts.join(", "));
+        let why = if is_of_slow {
+            "A statement of which they tell a tenth or more is in no stall here, because this log does not show whether that is usual for it"
+        } else {
+            "They are in no stall here, because no quick statement of their class shows whether that is usual for them"
+        };
         (!parts.is_empty()).then(|| {
             format!(
-                "of {slow} in slow statements, the log's own fields tell {}. A statement of which they tell a tenth or more is in no stall here, because this \
-                 log does not show whether that is usual for it",
-                parts.join(", ")
+                "of {slow} in slow statements whose class has no quick one, the log's own fields tell {what}. {why}"
             )
         })
     }

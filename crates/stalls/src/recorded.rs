@@ -5,7 +5,7 @@ use crate::class::{Classes, Kind};
 use crate::explained::{Cost, Explained, Source};
 use crate::gather::{Asked, by_time, close};
 use crate::server::Backoff;
-use crate::settle::Settled;
+use crate::settle::{Around, Settled};
 use crate::victim::Candidate;
 use logs::Figures;
 use sql::Dialect;
@@ -76,7 +76,8 @@ pub fn explain(recorded: &Recorded, dialect: Dialect, asked: &Asked) -> Explaine
         _ => Backoff::of(asked.server.as_ref(), asked.algorithm, false),
     };
     let mut settled = Settled::default();
-    settled.settle(candidates, &mut classes, least_us, backoff, asked.wait_free);
+    let around = Around { least_us, backoff, server: asked.server.as_ref(), wait_free: asked.wait_free };
+    settled.settle(candidates, &mut classes, around);
     let dropped =
         || format!("{} slow statements found no room in the recording: they are in no stall", recorded.dropped);
     let (stalls, stalls_left_out, account) = close(settled, asked);

@@ -44,6 +44,12 @@ impl Server {
         row.and_then(|row| row.algorithms.first()).is_some_and(|first| *first == Algorithm::Backoff)
     }
 
+    /// Whether this is a MariaDB whose `Lock_time` has the waits for locks of rows, as those for locks of tables. Measured: 10.1.23 and 10.2.11 have them,
+    /// 10.11.5, 10.11.19 and 11.4.5 do not. From 10.6 on `lock_sys_t::wait_resume` (lock/lock0wait.cc) adds them in milliseconds to a sum of microseconds.
+    pub(crate) fn counts_row_locks(&self) -> bool {
+        self.flavour == Flavour::Mariadb && self.version < Version::of(&[10, 6])
+    }
+
     /// How a query waits for a free page, if `backoff` is in force. `None`: the server does not have `backoff`, or Wringer's authors
     /// have not read this version's source.
     pub fn ladder(&self) -> Option<Ladder> {
@@ -64,7 +70,7 @@ pub(crate) enum Backoff {
     InForce,
     /// The server has it; the log does not say which algorithm was in force.
     Possible,
-    /// Nothing says which server it was.
+    /// Nothing says which server it was, or nobody has looked at what its version does.
     NotKnown,
     /// The server does not have it, or the caller says that it was not in force.
     NotThere,

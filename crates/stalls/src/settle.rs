@@ -2,14 +2,14 @@
 //! Judges candidates: which of them stalled, which stalled together, for which cause; and makes the account.
 
 use crate::burst::{Burst, bursts};
-use crate::cause::{Cause, Clock, Known, judge};
+use crate::cause::{Cause, Clock, Known, is_left_over, judge};
 use crate::class::Classes;
 use crate::dearest::Dearest;
 use crate::explained::{Account, Stall, Victim};
 use crate::fit::fit;
 use crate::ladder::Lattice;
-use crate::server::Backoff;
-use crate::victim::{Candidate, Stalled, stalled};
+use crate::server::{Backoff, Server};
+use crate::victim::{Candidate, NoStall, Stalled, stalled};
 use capability::LADDER;
 
 /// The most victims of one stall that are listed.
@@ -22,28 +22,35 @@ pub(crate) struct Settled {
     pub(crate) account: Account,
     /// Tries that the stalls under `backoff` took together.
     tries: u64,
+    /// Slow statements that are in no stall.
+    pub(crate) no_stall: NoStall,
+}
+
+/// What is known beside the candidates.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Around<'a> {
+    pub(crate) least_us: u64,
+    pub(crate) backoff: Backoff,
+    pub(crate) server: Option<&'a Server>,
+    /// By how much the counter rose, where the candidates are all there are.
+    pub(crate) wait_free: Option<u64>,
 }
 
 impl Settled {
-    /// Judges these candidates. `wait_free`: by how much the counter rose, where these are all the candidates.
-    pub(crate) fn settle(
-        &mut self,
-        candidates: Vec<Candidate>,
-        classes: &mut Classes,
-        least_us: u64,
-        backoff: Backoff,
-        wait_free: Option<u64>,
-    ) {
-        let (victims, own_work_us) = stalled(candidates, classes, least_us);
-        self.account.own_work_query_us = self.account.own_work_query_us.saturating_add(own_work_us);
+    /// Judges these candidates.
+    pub(crate) fn settle(&mut self, candidates: Vec<Candidate>, classes: &mut Classes, around: Around<'_>) {
+        let Around { least_us, backoff, server, wait_free } = around;
+        let (victims, no_stall) = stalled(candidates, classes, least_us);
+        self.no_stall.add(&no_stall);
+        self.account.own_work_query_us = self.no_stall.own_work_us;
         let bursts = bursts(victims);
         let fitted = if backoff == Backoff::NotThere { None } else { fit(&bursts, &LADDER) };
         let usual = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
         let lattice = fitted.as_ref().map_or(&usual, |fit| &fit.lattice);
-        let clock = wait_free.map(|rose| Clock { rose, by_lengths: tries(&bursts, lattice) });
-        let known = Known { backoff, fit: fitted.as_ref(), clock };
-        for burst in bursts {
-            self.burst(burst, classes, known, lattice);
+        let known = Known { backoff, server, fit: fitted.as_ref(), clock: None };
+        let clocks = clocks(&bursts, known, wait_free, lattice);
+        for (burst, clock) in bursts.into_iter().zip(clocks) {
+            self.burst(burst, classes, Known { clock, ..known }, lattice);
         }
     }
 
@@ -51,7 +58,7 @@ impl Settled {
         let verdict = judge(&burst, known);
         let (lost, count) = (burst.lost_us(), burst.victims.len() as u64);
         if verdict.cause == Cause::FreeListBackoff {
-            self.tries += tries(std::slice::from_ref(&burst), lattice);
+            self.tries += tries(&burst, lattice);
             self.account.wait_free_by_stalls = Some(self.tries);
             self.account.sleep_overhead_us = Some(lattice.overhead_us());
         }
@@ -81,10 +88,24 @@ impl Settled {
     }
 }
 
+/// For each burst, the counter beside the tries of all bursts that may be waits for a free page. `None` for the others: the log's fields name what they
+/// waited for. Where all that the fields leave open is not what the counter says, and those are that look like `backoff` without it, it is those.
+fn clocks(bursts: &[Burst], known: Known<'_>, wait_free: Option<u64>, lattice: &Lattice) -> Vec<Option<Clock>> {
+    let Some(rose) = wait_free else { return vec![None; bursts.len()] };
+    let clock = |are: &[bool]| {
+        let of = bursts.iter().zip(are).filter(|(_, is)| **is);
+        Clock { rose, by_lengths: of.map(|(burst, _)| tries(burst, lattice)).sum() }
+    };
+    let left_over: Vec<bool> = bursts.iter().map(is_left_over).collect();
+    let alike: Vec<bool> = bursts.iter().map(|burst| judge(burst, known).cause == Cause::FreeListBackoff).collect();
+    let are = if !clock(&left_over).agrees() && clock(&alike).agrees() { alike } else { left_over };
+    let clock = clock(&are);
+    are.into_iter().map(|is| is.then_some(clock)).collect()
+}
+
 /// How many sleeps waits of these lengths take. Time that the log's fields explain is left out.
-fn tries(bursts: &[Burst], lattice: &Lattice) -> u64 {
-    let victims = bursts.iter().flat_map(|burst| &burst.victims);
-    victims.map(|victim| lattice.nearest(victim.parts.rest as f64).0 as u64).sum()
+fn tries(burst: &Burst, lattice: &Lattice) -> u64 {
+    burst.victims.iter().map(|victim| lattice.nearest(victim.parts.rest as f64).0 as u64).sum()
 }
 
 fn listed(victim: Stalled, classes: &Classes) -> Victim {

@@ -3,7 +3,7 @@
 //! that took long.
 
 use crate::class::{Classes, Kind};
-use crate::needs::{Parts, is_little, is_said, work_us};
+use crate::needs::{Most, Parts, is_little, is_said, work_us};
 use logs::Figures;
 use std::collections::HashMap;
 
@@ -42,39 +42,68 @@ impl Stalled {
 
     /// Whether it says nothing alone: neither its class nor its entry tells how much work it had.
     pub(crate) fn needs_company(&self) -> bool {
-        !self.has_usual && !is_said(&self.candidate.figures)
+        !self.has_usual && !is_said(&self.candidate.figures) && !self.waited_for_locks()
+    }
+
+    pub(crate) fn waited_for_locks(&self) -> bool {
+        self.parts.most() == Most::Locks
     }
 }
 
 /// A statement that took this many times the median of its class, and exceeded the median by the shortest stall that is looked for, has stalled.
 const FAR_ABOVE: u64 = 4;
 
-/// The candidates that stalled, and the time that the other candidates took beyond their class's median for their own work.
-pub(crate) fn stalled(candidates: Vec<Candidate>, classes: &Classes, least_us: u64) -> (Vec<Stalled>, u64) {
+/// The candidates that stalled, and the others.
+pub(crate) fn stalled(candidates: Vec<Candidate>, classes: &Classes, least_us: u64) -> (Vec<Stalled>, NoStall) {
+    // a log that has no quick statement at all does not show whether waits are usual
+    let has_quick = classes.iter().any(|class| class.min_us < least_us);
     let medians = medians(&candidates, classes, least_us);
-    let mut own_work_us = 0_u64;
+    let mut no_stall = NoStall::default();
     let mut found = Vec::new();
     for candidate in candidates {
         let Some(class) = classes.get(candidate.class) else { continue };
-        let took = candidate.took_us;
         // the class has no quick statement: only the entry itself tells how much work the statement had
         let is_unknown = class.min_us >= least_us;
-        let judged = if is_unknown && is_small(class.kind, &candidate.figures, took) {
-            Judged::Stalled(took)
+        let judged = if is_unknown {
+            alone(class.kind, &candidate, has_quick)
         } else {
             let median = medians.get(&candidate.class).copied().unwrap_or(0);
             against_class(class.kind, &candidate, median, class.rows_each(), least_us)
         };
         match judged {
+            Judged::Usual if is_unknown => no_stall.usual(&candidate),
             Judged::Usual => {}
-            Judged::OwnWork(us) => own_work_us = own_work_us.saturating_add(us),
+            Judged::OwnWork(us) => no_stall.own_work_us = no_stall.own_work_us.saturating_add(us),
             Judged::Stalled(lost_us) => {
                 let parts = Parts::of(&candidate.figures, lost_us);
                 found.push(Stalled { candidate, lost_us, parts, kind: class.kind, has_usual: !is_unknown });
             }
         }
     }
-    (found, own_work_us)
+    (found, no_stall)
+}
+
+/// Slow statements that are in no stall, in microseconds.
+#[derive(Debug, Default)]
+pub(crate) struct NoStall {
+    /// Of statements that took long because of their own work, or because they asked to wait.
+    pub(crate) own_work_us: u64,
+    /// Of statements whose class has no quick one, and that count as usual; and where it went, by the log's own fields.
+    pub(crate) usual_us: u64,
+    pub(crate) usual: Parts,
+}
+
+impl NoStall {
+    fn usual(&mut self, candidate: &Candidate) {
+        self.usual_us = self.usual_us.saturating_add(candidate.took_us);
+        self.usual.add(&Parts::of(&candidate.figures, candidate.took_us));
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.own_work_us = self.own_work_us.saturating_add(other.own_work_us);
+        self.usual_us = self.usual_us.saturating_add(other.usual_us);
+        self.usual.add(&other.usual);
+    }
 }
 
 enum Judged {
@@ -85,15 +114,35 @@ enum Judged {
     Stalled(u64),
 }
 
+/// A statement whose class has no quick one.
+fn alone(kind: Kind, candidate: &Candidate, has_quick: bool) -> Judged {
+    let (figures, took) = (&candidate.figures, candidate.took_us);
+    if is_small(kind, figures, took) || (has_quick && waited_for_locks(kind, figures, took)) {
+        Judged::Stalled(took)
+    } else if kind == Kind::AskedToWait {
+        Judged::OwnWork(took)
+    } else {
+        Judged::Usual
+    }
+}
+
 fn against_class(kind: Kind, candidate: &Candidate, median: u64, rows_each: u64, least_us: u64) -> Judged {
     let lost = candidate.took_us.saturating_sub(median);
-    if !is_far_above(candidate.took_us, median, least_us) {
+    let waited = waited_for_locks(kind, &candidate.figures, candidate.took_us);
+    let is_long = is_far_above(candidate.took_us, median, least_us) || (waited && lost >= least_us);
+    if !is_long {
         return Judged::Usual;
     }
     let mut beyond = candidate.figures;
     beyond.rows_examined = beyond.rows_examined.map(|rows| rows.saturating_sub(rows_each));
     let is_own = matches!(kind, Kind::AskedToWait | Kind::Other) || work_us(&beyond) >= lost / 2;
-    if is_own { Judged::OwnWork(lost) } else { Judged::Stalled(lost) }
+    if is_own && !waited { Judged::OwnWork(lost) } else { Judged::Stalled(lost) }
+}
+
+/// Whether waits for locks, by the log's own fields or messages, are nearly all of its time. Who asks for a lock by a function asked to wait.
+fn waited_for_locks(kind: Kind, figures: &Figures, took_us: u64) -> bool {
+    let Parts { row_locks, locks, .. } = Parts::of(figures, took_us);
+    kind != Kind::AskedToWait && row_locks.saturating_add(locks) >= took_us - took_us / 10
 }
 
 fn is_far_above(took_us: u64, median_us: u64, least_us: u64) -> bool {
@@ -110,19 +159,25 @@ fn is_small(kind: Kind, figures: &Figures, took_us: u64) -> bool {
     is_known && is_little(figures, took_us)
 }
 
-/// The median of each class outside stalls. Statements far above the median are left out, and the median is computed again, until it does not change.
+/// The median of each class outside stalls. Statements that waited for locks, and those far above the median, are left out, and the median is computed
+/// again, until it does not change.
 fn medians(candidates: &[Candidate], classes: &Classes, least_us: u64) -> HashMap<usize, u64> {
     const ROUNDS: usize = 8;
-    let mut lengths: HashMap<usize, Vec<u64>> = HashMap::new();
+    let mut lengths: HashMap<usize, Vec<(u64, bool)>> = HashMap::new();
     for candidate in candidates {
-        lengths.entry(candidate.class).or_default().push(candidate.took_us);
+        let Some(class) = classes.get(candidate.class) else { continue };
+        let waited = waited_for_locks(class.kind, &candidate.figures, candidate.took_us);
+        lengths.entry(candidate.class).or_default().push((candidate.took_us, waited));
     }
-    let median = |(id, lengths): (usize, Vec<u64>)| {
+    let median = |(id, lengths): (usize, Vec<(u64, bool)>)| {
         let class = classes.get(id)?;
-        let mut median = class.median_without_us(class.stalled);
+        let without = |is_out: &dyn Fn(u64, bool) -> bool| {
+            let stalled = lengths.iter().filter(|(took, waited)| is_out(*took, *waited)).count() as u64;
+            class.median_without_us(class.stalled + stalled)
+        };
+        let mut median = without(&|_, waited| waited);
         for _ in 0..ROUNDS {
-            let stalled = lengths.iter().filter(|took| is_far_above(**took, median, least_us)).count() as u64;
-            let next = class.median_without_us(class.stalled + stalled);
+            let next = without(&|took, waited| waited || is_far_above(took, median, least_us));
             if next == median {
                 break;
             }
@@ -161,8 +216,8 @@ mod tests {
 
     fn losses(entries: &[(&str, u64, Figures)]) -> (Vec<u64>, u64) {
         let (candidates, classes) = log(entries);
-        let (found, own) = stalled(candidates, &classes, 20_000);
-        (found.iter().map(|it| it.lost_us).collect(), own)
+        let (found, no_stall) = stalled(candidates, &classes, 20_000);
+        (found.iter().map(|it| it.lost_us).collect(), no_stall.own_work_us)
     }
 
     const QUICK: (&str, u64, Figures) = ("select 1", 100, NOTHING);

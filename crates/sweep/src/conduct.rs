@@ -258,10 +258,14 @@ impl<'a> Sweep<'a> {
         if let Some(time_us) = self.plan.budget.time_us {
             #[allow(clippy::cast_possible_truncation)] // some hours
             let next_us = remaining::one(&self.state, cell).unwrap_or_default().max(0.0) as u64;
-            if self.state.spent_us >= time_us || self.state.spent_us.saturating_add(next_us) > time_us {
+            let [budget, spent, next] =
+                [time_us, self.state.spent_us, next_us].map(|us| Span(Duration::from_micros(us)));
+            if spent >= budget {
+                return Some(format!("the budget of time is used up ({budget}): {spent} are spent; {done}"));
+            }
+            if self.state.spent_us.saturating_add(next_us) > time_us {
                 return Some(format!(
-                    "the budget of time is used up ({}): {done}",
-                    Span(Duration::from_micros(time_us))
+                    "the budget of time ({budget}) is too short for the next cell: {spent} are spent, and it is expected to take {next}; {done}"
                 ));
             }
         }

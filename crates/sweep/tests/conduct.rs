@@ -337,7 +337,22 @@ fn budgets_end_it_and_a_larger_one_goes_on() {
     let mut bench = Told::default();
     let (ended, _) = home.run(&mut bench);
     let Ended::Budget(which) = ended.unwrap() else { panic!("it ends by its budget") };
-    assert!(which.contains("time") && which.contains("1 of 4 cells are done"), "{which}");
+    assert!(
+        which.contains("time is used up (1 us): ") && which.contains(" are spent; 1 of 4 cells are done"),
+        "{which}"
+    );
+    // half of it is left, and the next cell would take more than that
+    let mut half = State { spent_us: 2_000_000, ..read(&home.results()).unwrap().unwrap() };
+    half.cells
+        .iter_mut()
+        .flat_map(|cell| &mut cell.attempts)
+        .for_each(|it| (it.elapsed_us, it.waited_us) = (2_300_000, 0));
+    std::fs::write(home.results().join("sweep.json"), serde_json::to_vec(&half).unwrap()).unwrap();
+    home.plan.budget = Budget { time_us: Some(4_000_000), disk_bytes: None };
+    let Ended::Budget(which) = home.run(&mut bench).0.unwrap() else { panic!("it ends by its budget") };
+    for words in ["(4 s) is too short for the next cell", "2 s are spent", "to take 2.3", "1 of 4 cells are done"] {
+        assert!(which.contains(words), "{words}: {which}");
+    }
     home.plan.budget = Budget { time_us: None, disk_bytes: Some(1000) };
     let (ended, _) = home.run(&mut bench);
     assert!(matches!(ended.unwrap(), Ended::Budget(which) if which.contains("disk")));

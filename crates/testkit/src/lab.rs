@@ -99,6 +99,29 @@ impl Lab {
             .concat()
     }
 
+    /// `wringer undo`, after which nothing of this home is left to undo; fails the test otherwise.
+    #[track_caller]
+    pub fn undo_own(&self) {
+        if let Err(why) = self.try_undo_own() {
+            panic!("{why}");
+        }
+    }
+
+    /// The same for a caller that collects what is wrong.
+    ///
+    /// # Errors
+    /// What the undo said, if something of this home is left.
+    pub fn try_undo_own(&self) -> Result<(), String> {
+        let undone = self.run(["undo"]);
+        if !undone.has_undone(self.home()) {
+            return Err(format!("undo: {undone:?}"));
+        }
+        let left = self.run(["undo", "--dry-run", "-o", "json"]);
+        let words: String = left.stdout.split_whitespace().collect();
+        let is_nothing = left.code == Some(0) && words.contains("\"runs\":[]");
+        if is_nothing { Ok(()) } else { Err(format!("undo: {undone:?}, and then {left:?}")) }
+    }
+
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.home.path().join(name);
         fs::write(&path, text).expect("write a test file");
@@ -134,6 +157,15 @@ impl Ran {
     pub fn expect_code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
+    }
+
+    /// Whether an `undo` has put back what is of this home. At the same moment a run of another test, which has another home, may be cut off: then undo
+    /// tells of that run, and of nothing of this home, and ends with exit code 5.
+    pub fn has_undone(&self, home: &Path) -> bool {
+        let told =
+            self.stderr.lines().find(|line| line.contains("the host is not restored: of another WRINGER_HOME: "));
+        let only_others = told.is_some_and(|line| !line.contains(&*home.to_string_lossy()));
+        self.code == Some(0) || self.code == Some(5) && only_others
     }
 
     /// Fails the test unless stderr has each of these words.
@@ -217,6 +249,12 @@ pub fn alone() -> Alone {
     let machine = File::options().create(true).truncate(false).write(true).open(&path).expect("opens the lock");
     machine.lock().expect("locks");
     Alone { _program: program, _machine: machine }
+}
+
+/// A lock for the tests of one program, of which two at a time would disturb each other: each of them has a server under load, or measures.
+pub fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The lock that [`alone`] takes; dropping it releases the lock.

@@ -14,7 +14,8 @@ pub use counting::{Counting, allocations, most_bytes};
 pub use experiment::small_experiment;
 pub use generated::Generated;
 pub use lab::{
-    Alone, Lab, Ran, alone, begin_cache, copy_program, is_root, own_uid, shared_cache, wait_until, waiting_program,
+    Alone, Lab, Ran, alone, begin_cache, copy_program, is_root, one_at_a_time, own_uid, shared_cache, wait_until,
+    waiting_program,
 };
 pub use loop_device::{LoopDevice, ReadAhead};
 pub use snapshot::Snapshot;

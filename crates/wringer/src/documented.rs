@@ -193,6 +193,29 @@ fn every_example_of_help_parses() {
     all_parse(&shown, 60);
 }
 
+/// The examples stand behind the colon of the help text, up to the bracket.
+#[test]
+fn every_disk_named_in_help_is_there() {
+    fn of(command: &clap::Command, shown: &mut Vec<String>) {
+        for argument in command.get_arguments() {
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            if argument.get_long() == Some("disk") || help.contains("`wringer disk profiles`") {
+                let examples = help.split_once(": ").map_or("", |(_, rest)| rest);
+                let examples = examples.split(['(', ';']).next().unwrap_or_default().trim();
+                shown.extend(examples.split(", ").map(str::to_owned));
+            }
+        }
+        command.get_subcommands().for_each(|inner| of(inner, shown));
+    }
+    let mut shown = Vec::new();
+    of(&super::Cli::command(), &mut shown);
+    assert!(shown.len() >= 8, "{shown:?}");
+    for disk in shown {
+        let words = disk.strip_prefix("PATH=").unwrap_or(&disk);
+        assert!(super::commands::squeeze::parse_disk(words).is_ok(), "{disk} does not exist");
+    }
+}
+
 #[test]
 fn a_wrong_line_is_found() {
     let of = |line: &str| wrong(&Shown { place: "here".to_owned(), line: line.to_owned() });

@@ -111,6 +111,12 @@ pub fn line(text: impl Display) -> bool {
     is_read
 }
 
+/// The columns of the window, for text that wraps. `None`: standard output is no terminal, or the terminal does not tell.
+pub fn columns() -> Option<usize> {
+    let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok()).flatten()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
 /// A picture that is drawn again and again in the same place of the terminal.
 #[derive(Debug)]
 pub struct Screen {

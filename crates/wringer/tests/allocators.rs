@@ -78,7 +78,9 @@ fn what_cannot_be_meant_is_refused_before_anything_starts() {
     run(&["--malloc", "jmalloc"]).expect_code(2).expect_said(&["jemalloc-background"]);
     run(&["--malloc", "glibc,glibc"]).expect_code(2).expect_said(&["twice"]);
     run(&["--malloc", "glibc", "--cpus", "4096"]).expect_code(3).expect_said(&["the load needs one of its own"]);
-    run(&["--malloc", "mine=/no/such/library.so"]).expect_code(3).expect_said(&["/no/such/library.so"]);
+    run(&["--malloc", "mine=/no/such/library.so"])
+        .expect_code(3)
+        .expect_said(&["error: --malloc mine: /no/such/library.so"]);
     run(&["--malloc", "glibc", "--threads", "9000"]).expect_code(2).expect_said(&["4096"]);
     let mut command = lab.command(["allocators", file, "--to", "out", "--malloc", "glibc"]);
     Ran::of(command.env("WRINGER_CACHE", lab.home().join("a b"))).expect_code(3).expect_said(&["/a b: no library"]);

@@ -88,6 +88,8 @@ fn too_few_repeats_have_no_verdict_and_say_what_to_do() {
         ran.stdout
     );
     lab.run(["compare", &a, &b, "--fail-if", "p99>1.05x"]).expect_code(3).expect_said(&["3 repeats of each side"]);
+    let help = lab.run(["compare", "--help"]).expect_code(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("without --fail-if also when there is no verdict"), "{help}");
 }
 
 #[test]
@@ -175,8 +177,9 @@ fn unlike_workloads_and_broken_arms_are_not_comparable() {
     let broken = side(&lab, "broken", &STEADY, |run| run.arms[0].broke_off = Some("the server ended by itself".into()));
     let text = compare(&lab, &a, &broken, &[]).expect_code(0).stdout;
     assert!(text.contains("broke off: the server ended by itself"), "{text}");
-    let text = compare(&lab, &a, &other, &["--arm", "none such"]).expect_code(0).stdout;
-    assert!(text.contains("no arm \"none such\""), "{text}");
+    compare(&lab, &a, &other, &["--arm", "none such"])
+        .expect_code(2)
+        .expect_said(&["an arm \"none such\"", "there are"]);
 }
 
 #[test]

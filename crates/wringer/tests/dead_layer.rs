@@ -54,7 +54,7 @@ fn whose_layer_is_dead_is_given_no_long_grace() {
     alive.0.wait().unwrap();
     assert_eq!(control.join().unwrap(), Stopped::Cleanly);
     drop(dead);
-    lab.run(["undo"]).expect_code(0);
+    lab.undo_own();
     expect_as_before(&before);
 }
 
@@ -79,7 +79,7 @@ fn a_sandbox_whose_layer_was_killed_is_stopped_soon() {
     let mut stopped = lab.start("stop", ["sandbox", "stop", "cut"]);
     assert!(wait_until(GRACE / 2, || stopped.try_wait().unwrap().is_some()), "{}", lab.said("stop"));
     assert_eq!(stopped.wait().unwrap().code(), Some(0), "{}", lab.said("stop"));
-    lab.run(["undo"]).expect_code(0);
+    lab.undo_own();
     expect_as_before(&before);
     // it recovers
     lab.run(["sandbox", "start", "cut"]).expect_code(0);

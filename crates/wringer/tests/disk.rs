@@ -241,7 +241,7 @@ fn a_busy_directory_is_fast_at_once_and_released_when_it_is_free() {
     assert!(!ran.stderr.contains(&format!("process {layer})")), "the layer itself is in nobody's way: {}", ran.stderr);
     expect_undelayed(&lab, &file);
     drop(file);
-    lab.run(["undo"]).expect_code(0);
+    lab.undo_own();
     assert!(!is_mounted(&folder));
     expect_as_before(&before);
 }
@@ -280,7 +280,7 @@ fn with_supervisor_and_watchdog_dead_it_is_fast_and_undo_unmounts() {
     let shown = json(&lab.run(["disk", "status", "-o", "json"]).expect_code(0));
     assert_eq!(shown["directories"][0]["condition"], "hot", "{shown:#}");
     lab.run(["disk", "delay", path, "--read", "1ms"]).expect_code(3).expect_said(&["wringer undo"]);
-    lab.run(["undo"]).expect_code(0);
+    lab.undo_own();
     assert!(!is_mounted(&folder));
     expect_as_before(&before);
 }

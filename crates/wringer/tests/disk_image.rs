@@ -231,7 +231,7 @@ fn a_killed_keeper_is_no_error_and_ends_the_squeeze() {
     let supervisor = said["pid"].as_u64().unwrap();
     assert!(wait_until(PATIENCE, || !is_alive(supervisor)), "nothing stands unguarded");
     bench.umount();
-    bench.lab.run(["undo"]).expect_code(0);
+    bench.lab.undo_own();
     expect_as_before(&bench.before);
     tool("e2fsck", &["-fn", bench.image().to_str().unwrap()]);
 }
@@ -277,7 +277,7 @@ fn a_mounted_disk_is_fast_at_once_and_released_when_it_is_free() {
     bench.expect_undelayed(device_of(&said));
     fs::write(mnt.join("file"), "written after").unwrap();
     bench.umount();
-    bench.lab.run(["undo"]).expect_code(0);
+    bench.lab.undo_own();
     expect_as_before(&bench.before);
     assert_eq!(bench.content("file"), b"written after");
 }
@@ -294,7 +294,7 @@ fn with_supervisor_and_watchdog_dead_everything_goes_with_the_mount() {
     let sys = format!("/sys/block/{}/loop", device.trim_start_matches("/dev/"));
     assert!(wait_until(PATIENCE, || !Path::new(&sys).exists()), "it detaches by itself");
     // all but the device's read-ahead, which the kernel leaves as the slow file had it
-    bench.lab.run(["undo"]).expect_code(0);
+    bench.lab.undo_own();
     expect_as_before(&bench.before);
 }
 
@@ -332,7 +332,7 @@ fn the_read_ahead_of_the_loop_device_comes_back() {
     let after_release = read_ahead.now();
     let said = bench.delay(&["--write", "1ms"]);
     bench.kill_both(&said);
-    bench.lab.run(["undo"]).expect_code(0);
+    bench.lab.undo_own();
     let after_undo = read_ahead.now();
     drop(read_ahead);
     assert_eq!(Path::new(device_of(&released.0)), free);

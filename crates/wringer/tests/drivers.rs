@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Other programs as the load of an arm: the real sysbench, the real pgbench, and commands.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use serde_json::Value;
 use std::path::Path;
@@ -81,7 +81,20 @@ fn check_slots(arm: &Value, told: &str) {
     assert!(!slots.is_empty(), "{measured:#}");
     let sum: u64 = slots.iter().map(|slot| number(slot, "transactions")).sum();
     let all = number(measured, "transactions");
-    assert!(sum > 0 && sum <= all + all / 10, "{sum} of {all}: {slots:#?}");
+    // they print a rate for the time since their last line, and the end of that time rounded: sysbench to a second, pgbench to a tenth; of a log it is exact
+    let rounded_by = match told {
+        "p95_us" => 0.5,
+        "mean_us" => 0.05,
+        _ => 0.0,
+    };
+    let rates: Vec<f64> = slots
+        .iter()
+        .map(|slot| number(slot, "transactions") as f64 * 1e6 / number(slot, "length_us") as f64)
+        .chain([0.0])
+        .collect();
+    let by_rounding = rates.windows(2).map(|pair| (pair[0] - pair[1]).abs()).sum::<f64>() * rounded_by;
+    println!("{sum} of {all} in slots, and {by_rounding:.0} by rounding");
+    assert!(sum > 0 && sum as f64 <= all as f64 * 1.1 + by_rounding, "{sum} of {all}: {slots:#?}");
     let (from, to) = (number(measured, "started_us"), number(arm, "ended_us"));
     assert!(from >= number(arm, "started_us"), "{arm:#}");
     for slot in slots {
@@ -107,7 +120,7 @@ fn sysbench_and_commands_run_beside_our_load() {
         "[[arm]]\nname = \"ours\"\nload = {{ workload = \"oltp_read_only\", threads = 2, time = \"1s\" }}\n\
          assert = [\"point_select service max<1ns\", \"errors=0\"]\n\
          [[arm]]\nname = \"sysbench\"\nassert = [\"max<1h\", \"transactions/s>0\"]\n\
-         load = {{ driver = \"sysbench\", arguments = [\"oltp_read_only\"], threads = 2, time = \"2s\", warmup = \"1s\" }}\n\
+         load = {{ driver = \"sysbench\", arguments = [\"oltp_read_only\"], threads = 2, time = \"4s\", warmup = \"1s\" }}\n\
          [[arm]]\nname = \"script\"\nload = {{ driver = \"sysbench\", arguments = [\"./mine.lua\", \"--events=50\"] }}\n\
          [[arm]]\nname = \"command\"\nload = {{ driver = \"command\", command = [\"sh\", \"-c\", \"{shell}\"], cpuset = \"0\" }}\n\
          [[arm]]\nname = \"fails\"\nload = {{ driver = \"command\", command = [\"sh\", \"-c\", \"echo working; echo no such table >&2; exit 3\"] }}\n"
@@ -124,10 +137,10 @@ fn sysbench_and_commands_run_beside_our_load() {
     check_sysbench(sysbench);
     assert!(sysbench["assertions"].as_array().unwrap().iter().all(|it| it["passed"] == true), "{sysbench:#}");
     let warmup = &sysbench["load"]["warmup"];
-    assert!(
-        warmup["transactions"].as_u64().unwrap() > 0 && warmup["elapsed_us"].as_u64().unwrap() < 2_000_000,
-        "{warmup:#}"
-    );
+    let elapsed_us = |phase: &Value| phase["elapsed_us"].as_u64().unwrap();
+    let (warm_us, measured_us) = (elapsed_us(warmup), elapsed_us(&sysbench["load"]["measured"]));
+    println!("the warm-up took {warm_us} us, the load {measured_us} us");
+    assert!(warmup["transactions"].as_u64().unwrap() > 0 && warm_us < measured_us, "{measured_us} us, and {warmup:#}");
     let names: Vec<_> = sysbench["driven"]["outputs"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
     assert_eq!(names, ["sysbench.stdout", "sysbench.stderr", "sysbench.warmup.stdout", "sysbench.warmup.stderr"]);
     let queries = sysbench["load"]["measured"]["queries"].as_u64().unwrap();
@@ -210,7 +223,7 @@ fn a_driver_ends_with_a_run_that_is_killed() {
     run.wait().unwrap();
     assert!(runs, "{}", lab.said("run"));
     assert!(wait_until(Duration::from_secs(120), || left(&lab).is_empty()), "{:?}", left(&lab));
-    lab.run(["undo"]).expect_code(0);
+    lab.undo_own();
 }
 
 /// Not asserted by the programs' tests: what a workload of ours does not have is known before anything is made, with its line.

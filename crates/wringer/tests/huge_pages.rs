@@ -83,6 +83,45 @@ fn postgresql_starts_with_as_many_and_not_with_one_less() {
     expect_as_before(&before);
 }
 
+/// Sessions that each touch other pages: the account has as many as the kernel says are in use, also those of sessions that have ended.
+#[test]
+fn the_account_has_all_huge_pages_of_a_postgresql() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, before) = (alone(), Snapshot::take());
+    let lab = deployed("postgresql", &["shared_buffers=64MB", "max_connections=50"]);
+    apply(&lab, advise(&lab)["pages_needed"].as_u64().unwrap());
+    lab.run(["sandbox", "start", "h", "--huge-pages", "on"]).expect_code(0);
+    let dsn = lab.run(["sandbox", "export", "h", "dsn"]).expect_code(0).stdout.trim().to_owned();
+    let target: load::Target = dsn.parse().unwrap();
+    let mut sessions: Vec<_> = (0..3).map(|_| load::admin::Connection::open(&target).unwrap()).collect();
+    for (nth, session) in sessions.iter_mut().enumerate() {
+        let make = format!("CREATE TABLE t{nth} AS SELECT i, repeat('x', 1000) FROM generate_series(1, 8000) AS s(i)");
+        session.query(&make).unwrap();
+    }
+    sessions.pop();
+    let page = 2 * MIB;
+    let in_use = || {
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
+        let of = |name: &str| meminfo.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+        (of("HugePages_Total:").unwrap() - of("HugePages_Free:").unwrap()) * page
+    };
+    let least = in_use();
+    let account = json(&lab.run(["memory", "account", "--sandbox", "h", "-o", "json"]).expect_code(0));
+    let most = in_use();
+    let leaves = account["leaves"].as_array().unwrap().iter();
+    let huge = leaves.filter(|leaf| leaf["path"].as_str().unwrap().starts_with("huge_pages/"));
+    let told: u64 = huge.map(|leaf| leaf["resident_bytes"].as_u64().unwrap()).sum();
+    assert!(least >= 12 * page && (least..=most).contains(&told), "{least} to {most}: {account:#}");
+    assert!(account["uncertainty_bytes"].as_u64().unwrap() < 2 * page, "{account:#}");
+    drop(sessions);
+    stop(&lab);
+    release(&lab);
+    lab.run(["sandbox", "delete", "h", "--force"]).expect_code(0);
+    expect_as_before(&before);
+}
+
 /// It says nothing when it does without.
 #[test]
 fn mariadb_that_does_without_is_found() {

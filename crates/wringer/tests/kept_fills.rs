@@ -226,6 +226,31 @@ fn a_sandbox_begins_with_filled_tables_and_shares_them_with_runs() {
     home.delete(&run);
 }
 
+/// Options that are decided when the data directory is made: the fill's own sandbox is made with them, and so is the one that has the clone.
+#[test]
+fn data_are_filled_in_a_directory_that_is_made_with_the_options() {
+    let home = Home::new();
+    let options = ["-c", "innodb_page_size=8k", "-c", "innodb_data_file_path=ibdata1:24M:autoextend"];
+    let deploy = [&["sandbox", "deploy", "mariadb", "--name", "a", "--filled", "rows=500"], &options[..]].concat();
+    home.wringer(&deploy).expect_code(0);
+    home.wringer(&["sandbox", "start", "a", "--for", "5m"]).expect_code(0);
+    let asked = home.rows("a", "SELECT @@innodb_page_size, count(*) FROM sbtest1");
+    assert_eq!(asked, serde_json::json!([["8192", "500"]]));
+    home.wringer(&["sandbox", "delete", "a", "--force"]).expect_code(0);
+
+    let text = "schema = 1\nname = \"made\"\n[server]\nflavour = \"postgresql\"\n[server.options]\nwal_segment_size = \"32MB\"\n\
+        data_checksums = true\n[fill]\nrows = 600\n[load]\nworkload = \"oltp_point_select\"\ntime = \"200ms\"\n";
+    let file = home.lab.write("made.toml", text).into_os_string().into_string().unwrap();
+    let filled = home.run(&file, &[]);
+    let key = expect_filled(&filled);
+    let cloned = home.run(&file, &[]);
+    expect_cloned(&cloned, &key);
+    home.delete(&filled);
+    let ask = "SELECT current_setting('wal_segment_size'), current_setting('data_checksums')";
+    // the sandbox that is kept starts by itself
+    assert_eq!(home.asked(&cloned, &[ask]), [serde_json::json!([["32MB", "on"]])]);
+}
+
 /// The program is Wringer itself, as somebody else's would be: it gets the server's connection in its environment.
 #[test]
 fn a_program_fills_the_tables_of_a_sandbox_once() {

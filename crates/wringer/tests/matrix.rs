@@ -228,6 +228,40 @@ fn what_a_setting_came_to_is_its_result_and_what_the_tool_could_not_do_is_not() 
     assert!(text.contains(": all arms ended with cannot_start"), "{text}");
 }
 
+/// What is decided when the data directory is made is a setting like others: each cell's directory is made with it.
+#[test]
+fn a_cell_has_a_data_directory_that_is_made_with_its_settings() {
+    let home = Home::new();
+    let matrix = "[matrix]\nblocks = 1\n[matrix.cross]\n\"server.options.innodb-page-size\" = [\"8k\", \"7k\"]\n";
+    home.run(&home.file(POINT_SELECT, matrix)).expect_code(0);
+    let state = home.state();
+    let of = |size: &str| {
+        let is_it = |cell: &&Value| cell["settings"]["server.options.innodb_page_size"] == size;
+        state["cells"].as_array().unwrap().iter().find(is_it).unwrap().clone()
+    };
+    assert_eq!((&of("8k")["state"], &of("8k")["outcomes"]["baseline"]), (&"done".into(), &"measured".into()));
+    let none = of("7k");
+    assert_eq!((&none["state"], &none["outcomes"]["all arms"]), (&"done".into(), &"cannot_start".into()));
+    let told = none["told"][0].as_str().unwrap();
+    assert!(told.contains("no data directory can be made with innodb_page_size=7k"), "{told}");
+    assert_eq!(home.left(), Vec::<String>::new());
+}
+
+#[test]
+fn a_folder_that_takes_no_results_is_in_the_way() {
+    let home = Home::new();
+    let file = home.file(POINT_SELECT, "[matrix]\nblocks = 1\n[matrix.cross]\n\"load.threads\" = [1]\n");
+    let one = home.lab.write("one.toml", &testkit::small_experiment("1s", "")).into_os_string().into_string().unwrap();
+    home.lab.write("taken", "mine");
+    for folder in ["taken", "taken/below", "/proc/x"] {
+        for command in [vec!["matrix", "run", &file], vec!["run", &one]] {
+            let ran = home.wringer(&[&command[..], &["--to", folder]].concat()).expect_code(3);
+            ran.expect_said(&[&format!("no results can be written into {folder}: "), "that you may write with --to"]);
+        }
+    }
+    assert_eq!((home.attempts(), home.left()), (BTreeMap::new(), Vec::new()));
+}
+
 #[test]
 fn notes_beside_a_sweep_do_not_stop_it_and_files_without_one_do() {
     let home = Home::new();

@@ -10,7 +10,7 @@ use load::{Endpoint, Target};
 use serde_json::Value;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -159,6 +159,52 @@ fn postgresql_knows_a_backends_sort() {
     expect_near("as the backend says", told["allocated_bytes"].as_i64().unwrap_or(sort), own, 0.05);
 }
 
+/// Which parts of shared memory are resident, counted by this test from the page tables of all processes.
+#[test]
+fn postgresql_knows_which_of_its_allocations_are_resident() {
+    let _one = one_at_a_time();
+    let server = Server::start("postgresql", &["shared_buffers=128MB"], &[]);
+    let mut connection = server.connect();
+    connection.query("CREATE TABLE t AS SELECT i, repeat('x', 1000) FROM generate_series(1, 20000) AS s(i)").unwrap();
+    let rows = connection
+        .query("SELECT name, off, allocated_size FROM pg_shmem_allocations WHERE off IS NOT NULL AND name IS NOT NULL")
+        .unwrap();
+    let account = server.account();
+    let pages = touched_pages(&server);
+    let number = |row: usize, column: usize| rows.text(row, column).unwrap().parse::<usize>().unwrap();
+    let resident = |at: usize, size: usize| {
+        let of = |page: usize| (at + size).min((page + 1) * 4096) - at.max(page * 4096);
+        (at / 4096..(at + size).div_ceil(4096)).filter(|page| pages[*page]).map(of).sum::<usize>()
+    };
+    for wanted in ["XLOG Ctl", "Buffer Descriptors", "Buffer Blocks"] {
+        let row = (0..rows.len()).find(|row| rows.text(*row, 0).as_deref() == Some(wanted)).unwrap();
+        let counted = i64::try_from(resident(number(row, 1), number(row, 2))).unwrap();
+        let path = format!("shared_memory/{wanted}");
+        let told = account["leaves"].as_array().unwrap().iter().find(|leaf| leaf["path"] == path).unwrap();
+        assert!((leaf(&account, &path) - counted).abs() < 256 << 10, "{wanted}: {counted} by its pages, {told}");
+        assert_eq!(told["basis"], "server", "{told}");
+    }
+    let blocks = leaf(&account, "shared_memory/Buffer Blocks");
+    assert!((10 * MIB..60 * MIB).contains(&blocks), "a part of the table and little else: {blocks}");
+}
+
+/// Whether each page of the largest piece of shared memory is in the page tables of one of the server's processes.
+fn touched_pages(server: &Server) -> Vec<bool> {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", server.pid)).unwrap();
+    let segment = maps.lines().find(|line| line.contains(" rw-s ") && line.contains("/dev/zero")).unwrap();
+    let (start, end) = segment.split_once(' ').unwrap().0.split_once('-').unwrap();
+    let address = |text: &str| usize::from_str_radix(text, 16).unwrap();
+    let mut pages = vec![false; (address(end) - address(start)) / 4096];
+    for pid in server.processes() {
+        let mut words = vec![0; pages.len() * 8];
+        let Ok(file) = fs::File::open(format!("/proc/{pid}/pagemap")) else { continue };
+        file.read_exact_at(&mut words, address(start) as u64 / 4096 * 8).unwrap();
+        let entries = words.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
+        pages.iter_mut().zip(entries).for_each(|(page, entry)| *page |= entry >> 63 == 1);
+    }
+    pages
+}
+
 /// Without a word from the server, the kernel's part is the same, and the rest is unexplained.
 #[test]
 fn a_process_is_enough() {
@@ -168,6 +214,16 @@ fn a_process_is_enough() {
     let account = server.account_as_the_kernel_says(&["--pid", &pid]);
     assert!(leaf(&account, "program/text") > MIB && account["unexplained_bytes"].as_i64().unwrap() > 10 * MIB);
     assert_eq!(leaf(&account, "sessions"), 0);
+    // that the server was not asked is said, and what lies beside its pool is not guessed
+    let advice = json(&server.lab.run(["hugepages", "advise", "--pid", &pid, "-o", "json"]).expect_code(0));
+    for of in [&account, &advice] {
+        let missing = of["missing"].as_array().unwrap();
+        let unasked = missing.iter().find(|it| it["what"] == "what the server says of itself");
+        assert!(unasked.is_some_and(|it| it["remedy"].is_string()), "{of:#}");
+    }
+    assert!(advice["pages_needed"].is_null(), "{advice:#}");
+    let asked = json(&server.lab.run(["hugepages", "advise", "--sandbox", "s", "-o", "json"]).expect_code(0));
+    assert!(asked["pages_needed"].as_u64() > Some(64), "{asked:#}");
     let shown = server.lab.run(["memory", "account", "--pid", &pid]).expect_code(0).stdout;
     assert!(shown.contains("unexplained") && shown.contains("held the server's address space"), "{shown}");
     // a server that is reached over a relay, as on another host: its memory is not to be seen from here
@@ -203,7 +259,17 @@ fn a_server_that_stands_still() {
     signal("-STOP");
     let ran = server.lab.run(["memory", "account", "--sandbox", "s", "-o", "json"]);
     let audit = server.lab.run(["connections", "audit", "--sandbox", "s"]);
+    // its process is also known by its socket
+    let by_socket = |user: &str| {
+        let socket = server.socket();
+        let [socket, user] = [format!("--mysql-socket={socket}"), format!("--mysql-user={user}")];
+        server.lab.run(["memory", "account", &socket, &user, "-o", "json"])
+    };
+    let silent = by_socket("nobody");
     signal("-CONT");
+    assert!(leaf(&json(&silent.expect_code(0)), "program/text") > MIB);
+    // a wrong account is to be corrected
+    by_socket("nobody").expect_code(3).expect_said(&["1045", &format!("--pid {}", server.pid)]);
     // without an answer nothing is known of its connections
     audit.expect_code(3).expect_said(&["it has said nothing for 5 s"]);
     let account = json(&ran.expect_code(0));
@@ -291,5 +357,41 @@ fn what_cannot_be_looked_at() {
             account["missing"].as_array().unwrap().iter().any(|missing| missing["remedy"].is_string()),
             "{account:#}"
         );
+    }
+}
+
+/// `connections plan --apply`: the file that restores the limits works with a client of any character set.
+#[test]
+fn a_restore_file_names_its_character_set() {
+    let _one = one_at_a_time();
+    let of_mariadb = [
+        "CREATE USER 'größe'@'%'",
+        "größe@%=3",
+        "SET NAMES latin1",
+        "SELECT max_user_connections FROM mysql.user WHERE User LIKE 'gr%e'",
+    ];
+    let of_postgresql = [
+        "CREATE ROLE \"größe\" LOGIN CONNECTION LIMIT 0",
+        "größe=3",
+        "SET client_encoding = 'LATIN1'",
+        "SELECT rolconnlimit FROM pg_roles WHERE rolname LIKE 'gr%e'",
+    ];
+    for (flavour, [create, limit, other, stored]) in [(MARIADB, of_mariadb), ("postgresql", of_postgresql)] {
+        let server = Server::start(flavour, &[], &[]);
+        let mut connection = server.connect();
+        connection.execute(create).unwrap();
+        let file = server.lab.home().join("restore.sql");
+        let to = file.to_str().unwrap();
+        let plan = ["connections", "plan", "--sandbox=s", "--limit", limit, "--apply", "--restore-file", to];
+        server.lab.run(plan).expect_code(0);
+        let mut stored = || connection.query(stored).unwrap().text(0, 0).unwrap();
+        assert_eq!(stored(), "3");
+        let mut client = server.connect();
+        client.execute(other).unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        for statement in text.lines().filter(|line| !line.starts_with("--")) {
+            client.execute(statement).unwrap_or_else(|error| panic!("{error}: {text}"));
+        }
+        assert_eq!(stored(), "0", "{text}");
     }
 }

@@ -219,7 +219,7 @@ fn expect_refusals(lab: &Lab, archive: &Path, folder: &Path) {
 fn a_mariadb_at_work() {
     let options = ["innodb_buffer_pool_size=32M", "performance_schema=ON", "max_connections=12"];
     let server = Server::start("mariadb@10.11", &options);
-    another_process_is_told(&server);
+    another_process_is_refused(&server);
     let part = "(SELECT seq AS n, REPEAT('x', 100) AS pad FROM seq_1_to_10000 GROUP BY n, pad ORDER BY REVERSE(n) LIMIT 10000)";
     let seen = under_load(&server, &format!("SELECT COUNT(*), MAX(a.pad) FROM {part} a JOIN {part} b ON a.n = b.n"));
     expect_bounds(&seen);
@@ -237,25 +237,25 @@ fn a_mariadb_at_work() {
     expect_bundle(&server, &wanted);
 }
 
-/// The rows of a server are not joined with the memory of another process without a word.
-fn another_process_is_told(server: &Server) {
-    let account = |pid: u32| {
-        let ran = server.lab.run(["memory", "account", "--sandbox", "s", "--pid", &pid.to_string(), "-o", "json"]);
-        json(&ran.expect_code(0))
-    };
-    let odd = |account: &Value| {
-        let missing = account["missing"].as_array().unwrap();
-        let of = missing.iter().find(|it| it["what"] == "whether the server and the process are the same");
-        of.map(|it| it["why"].as_str().unwrap().to_owned())
-    };
-    assert_eq!(odd(&account(server.pid)), None);
-    let (own, told) = (std::process::id(), odd(&account(std::process::id())));
-    assert!(told.is_some_and(|why| why.contains(&server.pid.to_string()) && why.contains(&own.to_string())));
+/// The rows of a server are not joined with the memory of another process.
+fn another_process_is_refused(server: &Server) {
+    let account =
+        |pid: u32| server.lab.run(["memory", "account", "--sandbox", "s", "--pid", &pid.to_string(), "-o", "json"]);
+    account(server.pid).expect_code(0);
+    let own = std::process::id();
+    let said = [format!("--pid names process {own}"), format!("process {} (mariadbd) serves", server.pid)];
+    account(own).expect_code(3).expect_said(&[&said[0], &said[1], "leave out --pid"]);
 }
 
 #[test]
 fn a_postgresql_at_work() {
     let server = Server::start("postgresql", &["shared_buffers=32MB", "max_connections=12", "work_mem=8MB"]);
+    let mut other = Connection::open(&server.target).unwrap();
+    let backend = other.query("SELECT pg_backend_pid()").unwrap().text(0, 0).unwrap();
+    // the rows of one server are not put into the memory of another
+    let account = ["memory", "account", "--sandbox", "s", "--pid", &backend];
+    server.lab.run(account).expect_code(3).expect_said(&["--pid names process", "leave out --pid"]);
+    drop(other);
     let part =
         "(SELECT i, repeat('x', 100) AS pad FROM generate_series(1, 15000) AS s(i) ORDER BY md5(i::text) OFFSET 0)";
     let seen = under_load(&server, &format!("SELECT count(*), max(a.pad) FROM {part} a JOIN {part} b ON a.i = b.i"));
@@ -274,6 +274,11 @@ fn without_a_server() {
     lab.run(["memory", "worst-case", "--from", "/nowhere"]).expect_code(3).expect_said(&["/nowhere"]);
     lab.run(["memory", "worst-case", "--from", "y", "--sandbox", "s"]).expect_code(2);
     lab.run(["memory", "account", "--from", "-", "--at", "5m"]).expect_code(2).expect_said(&["is no recording"]);
+    // the times are not left out without a word
+    for words in [["--at", "5m"], ["--since", "1m"]] {
+        let account = [&["memory", "account", "--sandbox", "s"], &words[..]].concat();
+        lab.run(account).expect_code(2).expect_said(&["--from names none"]);
+    }
     // of a process alone there is no bound, and that is said
     let pid = std::process::id().to_string();
     let worst = json(&lab.run(["memory", "worst-case", "--pid", &pid, "-o", "json"]).expect_code(0));

@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use standing::signal;
 use std::fs;
 use std::process::{Output, Stdio};
+use std::time::Duration;
 use testkit::{Ran, wait_until};
 
 /// The state of a process, as in `/proc/PID/stat`; `None`: it is gone.
@@ -64,6 +65,41 @@ fn a_server_that_dies_while_it_is_read() {
             let told = printed["error"]["message"].as_str().unwrap();
             assert!(told.contains(&said) && printed["kernel_total_bytes"].is_null(), "{place}: {printed:#}");
         }
+    }
+}
+
+/// A server that stands still when it is asked, and dies then: exit code 4 and its name, by whatever it was named.
+#[test]
+fn a_server_that_dies_while_it_is_asked() {
+    let server = Server::start(MARIADB, &[], &[]);
+    let (pid, socket) = (server.pid, format!("--mysql-socket={}", server.socket()));
+    let pid_flag = format!("--pid={pid}");
+    let bundle = server.lab.home().join("bundle");
+    let bundle = format!("--to={}", bundle.display());
+    let mut looking = server.lab.start("audit", ["connections", "audit", "--sandbox=s", "--for=60s"]);
+    std::thread::sleep(Duration::from_secs(2));
+    signal(pid.into(), Signal::STOP);
+    let of_stopped: [&[&str]; 8] = [
+        &["memory", "account", "--sandbox=s"],
+        &["memory", "oom", "--sandbox=s"],
+        &["memory", "bundle", "--sandbox=s", &bundle],
+        &["memory", "worst-case", "--sandbox=s", &pid_flag],
+        &["memory", "account", &socket, "--mysql-user=nobody"],
+        &["hugepages", "check", "--sandbox=s"],
+        &["connections", "audit", "--sandbox=s"],
+        &["connections", "audit", &socket, "--mysql-user=nobody"],
+    ];
+    let names: Vec<String> = (0..of_stopped.len()).map(|nth| format!("asked{nth}")).collect();
+    let asking: Vec<_> = names.iter().zip(of_stopped).map(|(name, words)| server.lab.start(name, words)).collect();
+    std::thread::sleep(Duration::from_secs(2));
+    signal(pid.into(), Signal::KILL);
+    let of_audit = looking.wait().unwrap().code();
+    assert_eq!(of_audit, Some(4), "{}", server.lab.said("audit"));
+    for ((name, words), mut child) in names.iter().zip(of_stopped).zip(asking) {
+        let code = child.wait().unwrap().code();
+        let said = server.lab.said(name);
+        assert_eq!(code, Some(4), "{words:?}: {said}");
+        assert!(said.contains(&format!("process {pid} (mariadbd) ended while")), "{words:?}: {said}");
     }
 }
 

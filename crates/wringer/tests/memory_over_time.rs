@@ -14,7 +14,7 @@ use serde_json::Value;
 use standing::{Killed, json, signal};
 use std::path::Path;
 use std::time::Duration;
-use testkit::{Lab, wait_until};
+use testkit::{Lab, Ran, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 const MIB: i64 = 1 << 20;
@@ -162,6 +162,7 @@ fn accounts_come_from(lab: &Lab, taken: &[(&Snapshot, Inventory)]) {
     ] {
         account(args).expect_code(code).expect_said(&[said]);
     }
+    the_times_that_a_hint_names(lab, account(&["--at=9h"]));
     lab.run(["memory", "account", "--sandbox=s", "--keep=kept"]).expect_code(0);
     lab.run(["memory", "oom", "--from=out"]).expect_code(3).expect_said(&["is a recording", "memory account --from"]);
     lab.run(["memory", "account", "--from=kept", "--at=1"]).expect_code(2).expect_said(&["is no recording"]);
@@ -169,6 +170,69 @@ fn accounts_come_from(lab: &Lab, taken: &[(&Snapshot, Inventory)]) {
     lab.run(["observe", "--time=100ms", "--to=host"]).expect_code(0);
     lab.run(["memory", "account", "--from=host"]).expect_code(3).expect_said(&["has no inventory", "observe.memory"]);
     lab.run(["observe", "--memory", "--time=100ms", "--to=no"]).expect_code(2).expect_said(&["whose memory?"]);
+}
+
+/// `--at first is 300 ms after the start (14:05:30Z), --at last 5.1 s after the start (14:05:35Z)`: each of them is the inventory that it stands for.
+fn the_times_that_a_hint_names(lab: &Lab, refused: Ran) {
+    let text = refused.stderr;
+    for (name, before) in [("first", "--at first is "), ("last", "--at last ")] {
+        let named = text.split_once(before).unwrap().1;
+        let (offset, rest) = named.split_once(" after the start (").unwrap();
+        let clock = rest.split_once(')').unwrap().0;
+        let taken = |at: &str| {
+            let at = format!("--at={at}");
+            let ran = lab.run(["memory", "account", "--from=out", &at, "-o", "json"]);
+            json(&ran.expect_code(0))["at_unix_us"].clone()
+        };
+        assert_eq!(taken(offset), taken(name), "{offset}: {text}");
+        // the last one of the same second
+        assert!(taken(clock).as_u64() >= taken(name).as_u64(), "{clock}: {text}");
+    }
+}
+
+/// A server that stands still is not asked with success: its leaves are not known then, and have not been freed.
+#[test]
+fn a_server_that_stands_still_has_freed_nothing() {
+    let server = Server::start();
+    let lab = &server.lab;
+    let recording = lab.home().join("still/recording.sqlite");
+    let mut recorder = Killed(lab.start("record", ["memory", "record", "--sandbox=s", "--interval=1s", "--to=still"]));
+    let mut watch = Killed(lab.start("watch", ["memory", "watch", "--sandbox=s", "--interval=1s"]));
+    let is_begun = || count(&recording) >= 1 && lab.said("watch").contains("  total ");
+    assert!(wait_until(PATIENCE, is_begun), "{}{}", lab.said("record"), lab.said("watch"));
+    signal(server.pid, Signal::STOP);
+    let silent = || {
+        let seen = Recording::read(&recording).ok()?;
+        let found = inventories(&seen).into_iter().find(|(_, it)| is_silent(it));
+        found.map(|(snapshot, _)| snapshot.at_us)
+    };
+    let marked = "not comparable, not read: the server's own rows (after)";
+    let is_seen = wait_until(PATIENCE, || silent().is_some() && lab.said("watch").contains(marked));
+    signal(server.pid, Signal::CONT);
+    assert!(is_seen, "{}{}", lab.said("record"), lab.said("watch"));
+    for one in [&mut recorder, &mut watch] {
+        signal(one.0.id().into(), Signal::INT);
+        assert_eq!(one.0.wait().unwrap().code(), Some(0));
+    }
+    let at = format!("--at={}us", silent().unwrap());
+    let account = |more: &[&str]| {
+        let words = ["memory", "account", "--from=still", "--since=first", &at];
+        lab.run([&words[..], more].concat()).expect_code(0)
+    };
+    let change = json(&account(&["-o", "json"]));
+    let all = change["leaves"].as_array().unwrap();
+    let unknown: Vec<&Value> = all.iter().filter(|it| it["resident_bytes"].is_null()).collect();
+    assert!(unknown.iter().any(|it| it["path"] == "log/redo_buffer"), "{change:#}");
+    let freed = |it: &&Value| it["resident_bytes"].as_i64().is_some_and(|bytes| bytes < -MIB);
+    assert!(!all.iter().any(|it| freed(&it) && it["path"] != "program/text"), "{change:#}");
+    let missing = change["missing_after"].as_array().unwrap();
+    assert!(missing.iter().any(|it| it["what"] == "the server's own rows"), "{change:#}");
+    let text = account(&[]).stdout;
+    assert!(text.contains("not known") && text.contains("after: not read: the server's own rows"), "{text}");
+}
+
+fn is_silent(inventory: &Inventory) -> bool {
+    inventory.missing.iter().any(|it| it.what == "the server's own rows")
 }
 
 /// Resident bytes of the program's file. Servers of other tests share these pages: when one begins or ends, this server's part of them changes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer memory profile`: real servers under Valgrind's Massif, and with other profilers.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,12 @@ fn mariadb_has_named_functions_and_files_that_outlive_it() {
     let marks = told["marks"].as_array().unwrap();
     assert_eq!(marks.len(), 4, "start, connected, after, end: {told:#}");
     assert!(marks.iter().all(|it| it["heap_bytes"].as_u64().unwrap() > 10 << 20), "{marks:#?}");
-    assert!(told["slow_down"]["times"].as_f64().unwrap() > 1.0, "{:#}", told["slow_down"]);
+    let slow = &told["slow_down"];
+    println!("slowed down: {slow}");
+    let ratio = |name: &str| slow["profiled"][name].as_f64().unwrap() / slow["native"][name].as_f64().unwrap();
+    assert!((slow["times"].as_f64().unwrap() / ratio("query_us") - 1.0).abs() < 0.01, "{slow:#}");
+    // on a busy machine half a second of small queries may be as slow without the profiler; a start is then slower by far with it
+    assert!(ratio("query_us") > 1.0 || ratio("start_ms") > 2.0, "{slow:#}");
     let symbols = &told["symbols"];
     let (named, all) = (symbols["named"].as_f64().unwrap(), symbols["functions"].as_f64().unwrap());
     assert!(all > 10_000.0 && named / all > 0.2 && named <= all, "{symbols:#}");
@@ -235,7 +240,7 @@ fn assert_left(lab: &Lab) {
     assert!(wait_until(Duration::from_secs(180), is_over), "{:?}", in_valgrind(lab.home()));
     let folder = lab.home().join("sandboxes/w/valgrind");
     assert!(wait_until(Duration::from_secs(60), || pipes(&folder).is_empty()), "{:?}", pipes(&folder));
-    lab.run(["undo"]).expect_code(0);
+    lab.undo_own();
 }
 
 #[test]
@@ -348,7 +353,7 @@ fn heaptrack_tells_who_grew_also_of_a_server_that_is_killed() {
     assert_eq!(command.wait().unwrap().code(), Some(4), "{}", lab.said("profile"));
     assert!(lab.said("profile").contains("what was taken until then"), "{}", lab.said("profile"));
     lab.run(["heap", "show", "out/heap.massif", "--assert", "init_key_cache<1G"]).expect_code(0);
-    lab.run(["undo"]).expect_code(0);
+    lab.undo_own();
 }
 
 /// heaptrack's file of addresses stays in the sandbox's folder, and heaptrack's own program makes a profile of it.
@@ -371,7 +376,7 @@ fn a_killed_command_leaves_no_server_with_heaptrack_and_a_file_that_can_be_read(
     let profile = lab.home().join("heaptrack.profile");
     std::fs::write(&profile, &whole.stdout).unwrap();
     lab.run(["heap", "show", profile.to_str().unwrap(), "--assert", "growth<10G"]).expect_code(0);
-    lab.run(["undo"]).expect_code(0);
+    lab.undo_own();
 }
 
 /// Processes of a server's program whose files are below this folder.
@@ -396,7 +401,7 @@ fn a_killed_command_leaves_no_server_with_a_profiler() {
     command.kill().unwrap();
     command.wait().unwrap();
     assert!(wait_until(Duration::from_secs(60), || servers(lab.home()).is_empty()), "{:?}", servers(lab.home()));
-    lab.run(["undo"]).expect_code(0);
+    lab.undo_own();
     lab.run(["heap", "show", "out/heap.massif"]).expect_code(0);
     lab.run(["sandbox", "start", "w"]).expect_code(0);
     lab.run(["sandbox", "delete", "w", "--force"]).expect_code(0);

@@ -263,7 +263,7 @@ fn what_cannot_be_observed_is_refused_before_anything_is_made() {
     refused(&["--pid=4000000000"], 3, &["there is no process 4000000000", "pidof"]);
     refused(&["--mysql-socket=/nowhere.sock"], 3, &["/nowhere.sock", "is the server up"]);
     refused(&["--mysql-host=h", "--pgsql-host=h"], 2, &["name two servers"]);
-    refused(&["--interval=1ms"], 2, &["at least 10 ms"]);
+    refused(&["--interval=1ms"], 2, &["the shortest is 10 ms"]);
     refused(&["--pid=0"], 2, &["--pid"]);
     let folder: PathBuf = lab.home().join("mine");
     std::fs::create_dir(&folder).unwrap();

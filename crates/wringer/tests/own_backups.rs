@@ -59,8 +59,8 @@ fn a_backup_of_mariadb_under_writes() {
     let (last, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let (before, after) = std::thread::scope(|scope| {
         scope.spawn(|| write(&target, &last, &stop));
-        let has_rows = || last.load(SeqCst) > 500;
-        let begun = wait_until(Duration::from_secs(60), has_rows).then(|| last.load(SeqCst));
+        let has_rows = || last.load(SeqCst) > 50;
+        let begun = wait_until(Duration::from_secs(300), has_rows).then(|| last.load(SeqCst));
         if begun.is_some() {
             backup(&option_file, &["--backup", &folder_option]);
         }

@@ -81,7 +81,7 @@ fn a_pool_from_the_first_command_to_the_last() {
     let lab = Lab::new(WRINGER);
     let deploy = ["sandbox", "deploy", "postgresql", "--name", "p", "--start", "-c", "max_connections=20"];
     let pool = ["--pgbouncer", "--pool-mode", "transaction", "--pool-size", "8", "--max-user-connections", "2"];
-    let more = ["--pool-option", "query_wait_timeout=3"];
+    let more = ["--pool-option", "query_wait_timeout=15"];
     let deployed = lab.run(deploy.iter().chain(&pool).chain(&more)).expect_code(0);
     deployed.expect_said(&["transaction pooling, 8 server connections a pool, 2 a user", "pooler  pgBouncer, port"]);
     let (pooled, direct) = (exported(&lab, &["p", "dsn"]), exported(&lab, &["p", "dsn", "--direct"]));

@@ -78,6 +78,42 @@ fn an_option_that_the_server_does_not_know_is_found_before_it_is_started() {
     }
 }
 
+/// One data directory serves all arms; and initdb's options are none of the server's, whose program is not asked about them.
+#[test]
+fn what_is_decided_with_the_data_directory_is_the_same_in_all_arms() {
+    let lab = Lab::new(WRINGER);
+    let mariadb = small_experiment("1s", "");
+    let postgresql = mariadb.replace("\"mariadb\"", "\"postgresql\"").replace("innodb_buffer_pool_size = \"16M\"", "");
+    for (text, key, values, ours) in [
+        (&mariadb, "innodb_page_size", ["\"8k\"", "\"4k\""], "another innodb_page_size than arm \"one\""),
+        (&mariadb, "innodb-page-size", ["\"8k\"", ""], "another innodb_page_size than arm \"one\""),
+        (&postgresql, "wal_segment_size", ["\"32MB\"", "\"64MB\""], "another wal_segment_size than arm \"one\""),
+    ] {
+        let arms = |values: [&str; 2]| {
+            let arm = |(name, value): (&str, &str)| match value {
+                "" => format!("[[arm]]\nname = \"{name}\"\n"),
+                value => format!("[[arm]]\nname = \"{name}\"\nserver.options.{key} = {value}\n"),
+            };
+            format!("{text}{}", ["one", "two"].into_iter().zip(values).map(arm).collect::<String>())
+        };
+        let differ = arms(values);
+        let line =
+            1 + differ.lines().collect::<Vec<_>>().iter().rposition(|it| it.starts_with("server.options.")).unwrap();
+        for ran in each(&lab, &lab.write("differ.toml", &differ), &[]) {
+            ran.expect_code(3).expect_said(&[&format!(":{line}:"), ours, "in a [matrix]"]);
+        }
+        let same = lab.write("same.toml", &arms([values[0]; 2]));
+        lab.run(["plan", same.to_str().unwrap()]).expect_code(0);
+    }
+    if fetched(&lab, "postgresql") {
+        let wrong = format!("{postgresql}[[arm]]\nname = \"one\"\nserver.options.wal_segment_size = \"3MB\"\n");
+        for ran in each(&lab, &lab.write("wrong.toml", &wrong), &[]) {
+            ran.expect_code(3).expect_said(&["wal_segment_size=3MB", "initdb takes a power of two"]);
+        }
+    }
+    expect_nothing_made(&lab);
+}
+
 #[test]
 fn what_cannot_be_asked_yet_is_named() {
     let lab = Lab::new(WRINGER);

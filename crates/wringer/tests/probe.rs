@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer probe` on a real file: held to fincore, fio and ioping, and seen to leave nothing behind.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
 mod standing;
 
@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
-use testkit::{Lab, Ran, is_root, wait_until};
+use testkit::{Lab, Ran, is_root, one_at_a_time, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 const MIB: u64 = 1 << 20;
@@ -70,6 +70,7 @@ fn fincore(path: &Path) -> u64 {
 
 #[test]
 fn as_many_cached_pages_as_fincore_counts() {
+    let _one = one_at_a_time();
     if !found("fincore") {
         testkit::skip!("needs fincore");
     }
@@ -101,6 +102,7 @@ fn expect_alike(ours: f64, theirs: f64, what: &str) {
 
 #[test]
 fn direct_reads_take_what_fio_says() {
+    let _one = one_at_a_time();
     if !found("fio") {
         testkit::skip!("needs fio");
     }
@@ -108,23 +110,34 @@ fn direct_reads_take_what_fio_says() {
     let path = file(folder.path(), 64);
     let name = format!("--filename={}", text(&path));
     let fixed = ["--name=r", "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=psync", "--readonly"];
-    let ran =
-        Ran::of(Command::new("fio").args(fixed).args([&name, "--time_based", "--runtime=1", "--output-format=json"]));
-    let theirs: Value = serde_json::from_str(&ran.expect_code(0).stdout).unwrap();
+    let fio = || {
+        let more = [&name, "--time_based", "--runtime=1", "--output-format=json"];
+        let ran = Ran::of(Command::new("fio").args(fixed).args(more)).expect_code(0);
+        let said: Value = serde_json::from_str(&ran.stdout).unwrap();
+        number(&said["jobs"][0]["read"]["clat_ns"]["percentile"]["50.000000"]) / 1e3
+    };
     let lab = Lab::new(WRINGER);
-    let ours = [(); 3].map(|()| json(lab.run(["probe", "read", text(&path), "--time", "300ms", "-o", "json"])));
-    let median = number(&theirs["jobs"][0]["read"]["clat_ns"]["percentile"]["50.000000"]) / 1e3;
-    expect_alike(number(&ours[0]["p50_us"]), median, "median");
+    let probe = || json(lab.run(["probe", "read", text(&path), "--time", "300ms", "-o", "json"]));
+    // in turn, and the least of each: others use the disk for some seconds, and that only adds
+    let (first, one, second, two, third) = (probe(), fio(), probe(), fio(), probe());
+    let (ours, theirs) = ([first, second, third], [one, two]);
+    let least = |them: &[f64]| them.iter().copied().fold(f64::INFINITY, f64::min);
+    let medians = ours.each_ref().map(|it| number(&it["p50_us"]));
+    println!("medians: {medians:?} us here, {theirs:?} us there");
+    expect_alike(least(&medians), least(&theirs), "median");
     let count: f64 = ours.iter().map(|it| number(&it["count"])).sum();
     let iops = ours.iter().map(|it| number(&it["iops"])).fold(0.0, f64::max);
     assert!(count > 100.0 && iops > 100.0, "{ours:#?}");
-    // the least of three: a process that is stopped between two reads only adds
-    let costs = ours.each_ref().map(|it| number(&it["own_cost"]["between_us_per_operation"]));
-    assert!(costs.into_iter().fold(f64::INFINITY, f64::min) < 50.0, "{costs:?} us between two reads");
+    // by CPU time: others that run between two reads are not in it. They are in the whole time, which shows a probe that waits.
+    let of = |name: &str| ours.each_ref().map(|it| number(&it["own_cost"][name]));
+    let (own, between) = (of("cpu_user_us_per_operation"), of("between_us_per_operation"));
+    println!("own cost: {own:?} us of CPU, {between:?} us between two reads");
+    assert!(least(&own) < 50.0 && least(&between) < 1000.0, "{own:?} us of CPU, {between:?} us between two reads");
 }
 
 #[test]
 fn cached_reads_take_what_ioping_says() {
+    let _one = one_at_a_time();
     if !found("ioping") {
         testkit::skip!("needs ioping");
     }
@@ -144,6 +157,7 @@ fn cached_reads_take_what_ioping_says() {
 
 #[test]
 fn a_scan_is_cold_and_then_warm_and_changes_nothing() {
+    let _one = one_at_a_time();
     let folder = folder();
     let path = file(folder.path(), 48);
     let (content, before) = (fs::read(&path).unwrap(), fs::metadata(&path).unwrap());
@@ -163,6 +177,7 @@ fn a_scan_is_cold_and_then_warm_and_changes_nothing() {
 
 #[test]
 fn a_file_larger_than_the_ram_that_is_left_is_told() {
+    let _one = one_at_a_time();
     let Some(group) = cgroup(24 * MIB) else { testkit::skip!("no right to make a cgroup") };
     let folder = folder();
     let path = file(folder.path(), 96);
@@ -178,6 +193,7 @@ fn a_file_larger_than_the_ram_that_is_left_is_told() {
 
 #[test]
 fn the_histogram_is_read_by_others() {
+    let _one = one_at_a_time();
     let folder = folder();
     let path = file(folder.path(), 16);
     let lab = Lab::new(WRINGER);
@@ -201,6 +217,7 @@ fn the_histogram_is_read_by_others() {
 /// cut off while it is probed: a read there would fail.
 #[test]
 fn a_working_set_is_all_that_is_read() {
+    let _one = one_at_a_time();
     let (folder, lab) = (folder(), Lab::new(WRINGER));
     let path = file(folder.path(), 16);
     let args = ["read", text(&path), "--cached", "--working-set", "1M", "--interval", "1ms", "--time", "60s"];
@@ -219,6 +236,7 @@ fn a_working_set_is_all_that_is_read() {
 
 #[test]
 fn a_file_of_its_own_is_written_and_gone() {
+    let _one = one_at_a_time();
     let folder = folder();
     let path = text(folder.path());
     for operation in ["--write", "--sync"] {
@@ -256,6 +274,7 @@ fn cut(signal: Signal) -> (Option<i32>, String, tempfile::TempDir) {
 
 #[test]
 fn a_file_of_its_own_is_gone_however_it_ends() {
+    let _one = one_at_a_time();
     let (code, said, folder) = cut(Signal::INT);
     assert_eq!((code, fs::read_dir(folder.path()).unwrap().count()), (Some(130), 0), "{said}");
     assert!(said.contains("a second") && said.contains("interrupted"), "what was measured is printed: {said}");
@@ -265,6 +284,7 @@ fn a_file_of_its_own_is_gone_however_it_ends() {
 
 #[test]
 fn refusals_say_what_to_do() {
+    let _one = one_at_a_time();
     let folder = folder();
     let path = file(folder.path(), 1);
     let (file, dir) = (text(&path), text(folder.path()));
@@ -284,6 +304,7 @@ fn refusals_say_what_to_do() {
 
 #[test]
 fn what_the_kernel_does_not_tell_is_said() {
+    let _one = one_at_a_time();
     if !is_root() {
         testkit::skip!("needs root");
     }

@@ -6,6 +6,7 @@ mod standing;
 
 use rustix::process::Signal;
 use standing::*;
+use std::path::Path;
 use testkit::{Lab, Snapshot, alone, is_root, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
@@ -60,6 +61,23 @@ fn hidden_measured_and_given_back() {
     lab.run(["ram", "release"]).expect_code(0).expect_said(&["no RAM is hidden"]);
 }
 
+/// What another home hides is there for everybody on the host: a look from this one says so, and where.
+fn assert_told_of(lab: &Lab, run: &str, home: &Path) {
+    for command in ["status", "ram status"] {
+        let words = command.split(' ').collect::<Vec<_>>();
+        let said = lab.run(&words).expect_code(0).stdout;
+        assert!(said.contains("by this WRINGER_HOME") && said.contains(run), "{said}");
+        assert!(said.contains(&format!("`WRINGER_HOME={} wringer {command}`", home.display())), "{said}");
+        let said = json(&lab.run(words.iter().chain(&["-o", "json"])).expect_code(0));
+        assert_eq!(said["hidden_bytes"], 0, "{said:#}");
+        let other = said["hidden_by_others"].as_array().unwrap().iter().find(|it| it["run"] == run).unwrap();
+        assert_eq!(other["hidden_bytes"], HIDE_PAGES * (2 << 20), "{said:#}");
+        assert_eq!(other["home"].as_str().map(Path::new), Some(home), "{said:#}");
+    }
+    let said = lab.run(["ram", "release"]).expect_code(0).stderr;
+    assert!(said.contains(run), "{said}");
+}
+
 #[test]
 fn a_second_home_is_refused_with_the_run_that_holds_the_ram() {
     if !is_root() {
@@ -70,6 +88,7 @@ fn a_second_home_is_refused_with_the_run_that_holds_the_ram() {
     let home = format!("WRINGER_HOME={}", lab.home().display());
     other.run(["ram", "hide", "64M", "--yes"]).expect_code(3).expect_said(&["held by run", &run, &home]);
     assert_eq!(status(&other)["runs"].as_array().unwrap().len(), 0);
+    assert_told_of(&other, &run, lab.home());
     assert_eq!(meminfo("HugePages_Rsvd"), HIDE_PAGES, "the first is untouched");
     lab.run(["ram", "release"]).expect_code(0);
     other.run(["ram", "hide", "64M", "--yes"]).expect_code(0);
@@ -129,7 +148,7 @@ fn refusals_say_what_to_do() {
     lab.run(["ram", "hide", "512T", "--yes"]).expect_code(3).expect_said(&["below the floor", "can be hidden"]);
     lab.run(["ram", "leave", "100M", "--yes"]).expect_code(3).expect_said(&["below the floor", "cgroup"]);
     let database = fake_database(&lab, lab.home());
-    lab.run(["ram", "hide", HIDE]).expect_code(3).expect_said(&["not Wringer's", "mariadbd", "--yes"]);
+    lab.run(["ram", "hide", HIDE]).expect_code(3).expect_said(&["did not start", "mariadbd", "--yes"]);
     drop(database);
     expect_as_before(&before);
 }

@@ -87,3 +87,26 @@ fn every_file_is_an_experiment_that_is_planned_or_statements_that_are_known() {
     }
     assert!(experiments >= 2, "{experiments}");
 }
+
+/// A load that could not be measured says nothing about the smaller machine.
+#[test]
+fn the_smaller_machine_is_judged_by_the_exit_code() {
+    let script = script(&project().join("docs/recipes/smaller-machine.md"));
+    for (code, answer) in [
+        (0, "it will do"),
+        (1, "it will not do"),
+        (3, "it was not measured (exit code 3)"),
+        (4, "it was not measured (exit code 4)"),
+    ] {
+        let lab = Lab::new(WRINGER);
+        fs::create_dir(lab.home().join("bin")).unwrap();
+        let stand_in = format!("#!/bin/sh\ncase \"$*\" in *--assert*) exit {code};; esac\n");
+        let stand_in = lab.write("bin/wringer", &stand_in);
+        fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = std::env::join_paths([stand_in.parent().unwrap(), "/usr/bin".as_ref(), "/bin".as_ref()]).unwrap();
+        let mut shell = Command::new("bash");
+        let output = shell.arg("-c").arg(&script).current_dir(lab.home()).env("PATH", path).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && said.lines().any(|line| line == answer), "{code}: {said}");
+    }
+}

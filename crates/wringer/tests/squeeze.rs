@@ -69,6 +69,19 @@ fn input_output_folder_environment_and_exit_code_are_the_commands() {
     }
 }
 
+/// By the filled file a script tells whose the exit code is; so a code of the command must not come with an empty one.
+#[test]
+fn a_summary_that_cannot_be_written_is_a_failure_that_says_the_commands_exit_code() {
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    for (options, code) in [(&["--cpuset", "0"][..], 7), (&["--cpuset", "0"], 0), (&["--cpuset", "0", "--quiet"], 7)] {
+        let ran = lab.run(sh(&[options, &["--summary", "/dev/full"]].concat(), &format!("exit {code}"))).expect_code(4);
+        let told = format!("/dev/full was not written; the command ended with exit code {code}");
+        assert!(ran.stderr.contains(&told) && ran.stderr.contains("No space left"), "{}", ran.stderr);
+        assert_eq!(ran.stderr.contains("squeeze: sh ended with exit code"), options.len() == 2, "{}", ran.stderr);
+    }
+    assert_eq!(status(&lab)["runs"], serde_json::json!([]));
+}
+
 #[test]
 fn a_command_that_a_signal_kills_returns_128_and_its_number() {
     let _alone = alone();

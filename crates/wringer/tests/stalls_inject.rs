@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer stalls inject` on real servers: a victim of the test's own sees each stall with the length that was asked for, the witness says
 //! that it bit, and a kill in the middle leaves nothing.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
 mod accounted;
 mod injected;
@@ -15,21 +15,24 @@ use own_cache::{missing_client, need_maven, run};
 use serde_json::Value;
 use std::fs;
 use std::sync::atomic::AtomicU64;
-use testkit::{Lab, wait_until};
+use testkit::{Lab, one_at_a_time, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 /// One stall, which a victim that runs `sql` sees for as long as was asked for, and of which the witness says that it bit.
 #[track_caller]
 fn expect_seen(server: &Server, cause: &str, sql: &str, more: &[&str]) -> Value {
-    let asked_us = 400_000;
-    let inject = |_: &AtomicU64| json(&server.lab.run(words(cause, "400ms", more)).expect_code(0));
+    // the CPU quota of a second has a gap at its end, so a stall of this kind is shorter than a second
+    let (length, asked_us, most_us) =
+        if cause == "cpu" { ("800ms", 800_000, 1_800_000) } else { ("1500ms", 1_500_000, 2_500_000) };
+    let inject = |_: &AtomicU64| json(&server.lab.run(words(cause, length, more)).expect_code(0));
     let (seen_us, found) = longest(server, sql, inject);
     let injected = &found["injections"][0];
     assert_eq!((&injected["cause"], &injected["bit"]), (&cause.into(), &true.into()), "{found:#}");
     assert_eq!(injected["asked_us"], asked_us);
     let measured_us = injected["length_us"].as_u64().unwrap();
-    // on a machine that other tests keep busy, who ends it and who waited for it are given a CPU later
-    let near = |us: u64| (asked_us - asked_us / 10..asked_us + 150_000).contains(&us);
+    println!("{cause}: asked {asked_us} us, took {measured_us} us, the victim saw {seen_us} us");
+    // on a busy machine, who ends it and who waited for it are given a CPU later, and the disk takes its time for a commit
+    let near = |us: u64| (asked_us - asked_us / 10..most_us).contains(&us);
     assert!(near(measured_us) && near(seen_us), "the victim saw {seen_us} us: {found:#}");
     found
 }
@@ -50,6 +53,7 @@ fn said(server: &Server) -> Value {
 
 #[test]
 fn locks_of_postgresql_hold_up_a_victim_for_as_long_as_was_asked_for() {
+    // beside another test of this program: a second of slack is enough for both, and one after another they would take twice the time
     let server = Server::start("postgresql", &[], &[]);
     // without a table of a fill, its own is held, and dropped
     let ran = server.lab.run(words("row_lock", "50ms", &[])).expect_code(0).expect_said(&["wringer_inject"]);
@@ -74,7 +78,7 @@ fn locks_of_postgresql_hold_up_a_victim_for_as_long_as_was_asked_for() {
     let injected = said(&server)["injections"][0].clone();
     assert!(code == Some(130) && injected["length_us"].as_u64() < Some(30_000_000), "{code:?}: {injected:#}");
     assert!(injected["why"].to_string().contains("cut short"), "{injected:#}");
-    server.lab.run(["undo"]).expect_code(0);
+    server.lab.undo_own();
     assert!(server.connect().execute("SELECT 1").is_ok(), "an undo ends no server without a squeeze");
     the_server_ends_meanwhile(&server);
 }
@@ -96,7 +100,7 @@ fn the_server_ends_meanwhile(server: &Server) {
 
 fn a_random_plan_happens_as_it_was_printed(server: &Server) {
     let words = |more: &[&'static str]| {
-        let plan = ["--plan", "random", "--seed", "7", "--count", "8", "--length", "20ms..300ms", "--for", "6s"];
+        let plan = ["--plan", "random", "--seed", "7", "--count", "8", "--length", "150ms..600ms", "--for", "12s"];
         let causes = ["--causes", "row_lock,metadata_lock", "-o", "json", "--sandbox", "s"];
         [&["stalls", "inject"], &plan[..], &causes, more].concat()
     };
@@ -111,11 +115,13 @@ fn a_random_plan_happens_as_it_was_printed(server: &Server) {
         for (key, of) in [("cause", "cause"), ("length_us", "asked_us"), ("at_us", "asked_at_us")] {
             assert_eq!(asked[key], injected[of], "{injected:#}");
         }
-        late_us.push(injected["started_us"].as_u64().unwrap() - zero - asked["at_us"].as_u64().unwrap());
+        let due_us = zero + asked["at_us"].as_u64().unwrap();
+        late_us.push(injected["started_us"].as_u64().unwrap().abs_diff(due_us));
     }
     // a busy machine delays some of them
     late_us.sort_unstable();
-    assert!(late_us[late_us.len() / 2] < 200_000, "late by {late_us:?} us: {found:#}");
+    println!("a plan's stalls began {late_us:?} us from their times");
+    assert!(late_us[late_us.len() / 2] < 400_000, "{late_us:?} us: {found:#}");
 }
 
 fn refusals(server: &Server) {
@@ -151,6 +157,7 @@ fn refusals(server: &Server) {
 
 #[test]
 fn mariadb_is_held_up_by_locks_by_its_disk_and_by_its_cpu() {
+    let _one = one_at_a_time();
     let pool = ["innodb_buffer_pool_size=6M"];
     let server = Server::start(MARIADB, &pool, &["--disk", "read=0", "--cpus", "2"]);
     let dsn = format!("--dsn={}", server.lab.run(["sandbox", "export", "s", "dsn"]).expect_code(0).stdout.trim());
@@ -173,6 +180,7 @@ fn mariadb_is_held_up_by_locks_by_its_disk_and_by_its_cpu() {
 #[test]
 fn pages_are_demanded_faster_than_xtradb_makes_them_free() {
     need_maven!();
+    let _one = one_at_a_time();
     let lab = Lab::new(WRINGER);
     // a list of 128 free pages: a reader that gets a CPU only now and then takes more of them, too, before the refiller wakes
     let small = "innodb_buffer_pool_size=20M;innodb_lru_scan_depth=128";

@@ -174,8 +174,10 @@ fn mariadb_tells_whose_lock_it_was_and_what_was_asked_for_is_no_stall() {
     expect_own_work(&told, &slept, &locked);
     let summary = &told.summary;
     assert!(summary["account"]["wait_free_by_stalls"].is_null(), "{summary:#}");
-    let [off] = summary["missing"].as_array().unwrap().as_slice() else { panic!("the slow log alone: {summary:#}") };
-    assert!(off["remedy"].as_str().unwrap().starts_with("SET GLOBAL slow_query_log = ON"), "{off}");
+    let off = summary["missing"].as_array().unwrap();
+    assert!(remedy(off, "slow log").starts_with("SET GLOBAL slow_query_log = ON"), "{off:#?}");
+    assert!(remedy(off, "hold the locks of tables").contains("wait/lock/metadata/sql/mdl"), "{off:#?}");
+    assert_eq!(off.len(), 2, "{off:#?}");
     rights_that_are_missing(&server);
     if testkit::is_root() {
         another_user_sees_no_threads(&server);

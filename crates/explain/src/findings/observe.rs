@@ -2,7 +2,7 @@
 //! `observe.cost`: the CPU time of the observers.
 
 use super::{Finding, FindingEvidence, doubt, percent};
-use evidence::{Evidence, Series};
+use evidence::{Arm, Evidence, Series};
 use serde::{Deserialize, Serialize};
 
 /// The cost of all observers together.
@@ -25,7 +25,7 @@ pub(super) fn finding(evidence: &Evidence) -> Option<Finding> {
     let costly = doubt(
         "observe.costly",
         format!("more than {} of a CPU: it competed with the server", percent(BUDGET)),
-        Some("a longer observe.interval, or observe.process = false, costs less"),
+        Some(remedy(evidence)),
     );
     Some(Finding {
         arm: None,
@@ -37,6 +37,15 @@ pub(super) fn finding(evidence: &Evidence) -> Option<Finding> {
         }),
         doubts: if share > BUDGET { vec![costly] } else { Vec::new() },
     })
+}
+
+/// An observed server has no experiment file: its observer is told by flags.
+fn remedy(evidence: &Evidence) -> &'static str {
+    if evidence.arms.iter().any(Arm::is_observed) {
+        "a longer time between the readings costs less, for example `--interval 5s`"
+    } else {
+        "a longer observe.interval, or observe.process = false, costs less"
+    }
 }
 
 /// The growth of a counter that starts again at 0 with each start of its observer.

@@ -12,6 +12,7 @@
 //! + 0                    one such allocation
 //! - 0                    one was freed
 //! c 12c                  milliseconds since the start
+//! A                      heaptrack was attached to a program that ran already; a program without this line was launched, and held nothing at its start
 //! ```
 
 mod events;
@@ -36,7 +37,7 @@ const MOST_SNAPSHOTS: usize = 100;
 pub(crate) fn outline(input: impl Read) -> Result<Outline, Error> {
     let mut events = Events::new(input, Tables::sizes_only())?;
     let mut outline = Outline::of(Format::Heaptrack);
-    let (mut times, mut held) = (Thinned::default(), Held::default());
+    let (mut times, mut held, mut is_attached) = (Thinned::default(), Held::default(), false);
     let (mut peak, mut now) = (Moment::default(), Moment::default());
     outline.damage = loop {
         match events.next_event() {
@@ -44,7 +45,7 @@ pub(crate) fn outline(input: impl Read) -> Result<Outline, Error> {
                 match event {
                     Event::Allocated(place) => held.add(place, events.tables()),
                     Event::Freed(place) => held.take(place, events.tables()),
-                    Event::Attached => held = Held::default(),
+                    Event::Attached => (held, is_attached) = (Held::default(), true),
                     Event::Time(ms) => {
                         times.push(now);
                         now.time_ms = ms;
@@ -64,7 +65,8 @@ pub(crate) fn outline(input: impl Read) -> Result<Outline, Error> {
     outline.time_unit = Some(TimeUnit::Milliseconds);
     if now.line > 0 {
         let moments = times.with(peak, now);
-        for (number, moment) in (0..).zip(moments) {
+        let start = (!is_attached).then_some(Moment::START);
+        for (number, moment) in (0..).zip(start.into_iter().chain(moments)) {
             let kind = if moment == peak { Kind::Peak } else { Kind::Detailed };
             outline.snapshots.push(Snapshot::with_tree(number, moment.time_ms, moment.bytes, kind));
             outline.lines.push(moment.line);
@@ -88,6 +90,13 @@ pub(crate) fn trees(
     let lines = outline.lines.iter().enumerate().filter(|(place, _)| places.contains(place));
     let mut wanted = lines.map(|(place, line)| (place, *line)).peekable();
     loop {
+        while let Some((place, _)) = wanted.next_if(|(_, line)| *line <= events.line()) {
+            let Some(snapshot) = outline.snapshots.get(place) else { continue };
+            each(place, tree(*snapshot, &held, events.tables()));
+        }
+        if wanted.peek().is_none() {
+            return Ok(());
+        }
         let event = match events.next_event() {
             Ok(event) => event,
             Err(Error::Damage(_)) => None,
@@ -99,13 +108,6 @@ pub(crate) fn trees(
             Some(Event::Attached) => held = Held::default(),
             Some(Event::Time(_)) => {}
             None => return Ok(()),
-        }
-        while let Some((place, _)) = wanted.next_if(|(_, line)| *line <= events.line()) {
-            let Some(snapshot) = outline.snapshots.get(place) else { continue };
-            each(place, tree(*snapshot, &held, events.tables()));
-        }
-        if wanted.peek().is_none() {
-            return Ok(());
         }
     }
 }
@@ -161,6 +163,11 @@ struct Moment {
     line: u64,
     time_ms: u64,
     bytes: u64,
+}
+
+impl Moment {
+    /// Of a program that was launched: ahead of all events, which follow the line with the version.
+    const START: Self = Self { line: 1, time_ms: 0, bytes: 0 };
 }
 
 /// The memory that is allocated now.

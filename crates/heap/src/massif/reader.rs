@@ -4,6 +4,7 @@
 use super::{Event, Header, Kind, Node, Snapshot, TimeUnit};
 use crate::budget::Budget;
 use crate::damage::Error;
+use crate::format::BYTE_ORDER_MARK;
 use crate::frame::Frame;
 use crate::lines::Lines;
 use crate::tree::TreeNode;
@@ -12,7 +13,8 @@ use std::io::Read;
 /// Which text a `#` makes a remark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remarks {
-    /// A line that begins with `#` is a remark, such as Massif's separators. Names of functions may contain a `#`.
+    /// A line that begins with `#` is a remark, such as Massif's separators. Names of functions may contain a `#`. What editors and transfers add is left
+    /// out: a byte order mark, and blanks and a carriage return at the end of a line.
     Lines,
     /// Everything from a `#` to the end of the line is a remark. `ms_print` reads so, and cuts off names of functions that contain a `#`.
     Anywhere,
@@ -29,8 +31,9 @@ pub struct Reader<R> {
     header: Header,
     /// `time_unit: s`, with decimals: as `heaptrack_print --print-massif` writes it.
     is_in_seconds: bool,
-    /// The length of the line without a remark at its end.
-    length: usize,
+    /// Where the line begins behind a byte order mark, and where it ends without a remark.
+    begin: usize,
+    end: usize,
     /// For each node on the path from the root: how many of its children have not been read yet.
     awaited: Vec<u64>,
     /// For the header and the snapshots.
@@ -52,7 +55,8 @@ impl<R: Read> Reader<R> {
             remarks,
             header,
             is_in_seconds: false,
-            length: 0,
+            begin: 0,
+            end: 0,
             awaited: Vec::new(),
             for_all: Budget::default(),
             for_tree: Budget::default(),
@@ -155,16 +159,18 @@ impl<R: Read> Reader<R> {
     fn advance(&mut self) -> Result<bool, Error> {
         while self.lines.advance()? {
             let line = self.lines.text();
-            let remark = match self.remarks {
-                Remarks::Lines => line.starts_with(b"#").then_some(0),
-                Remarks::Anywhere => memchr::memchr(b'#', line),
+            let is_marked = self.remarks == Remarks::Lines && self.lines.number() == 1;
+            self.begin = if is_marked && line.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+            self.end = match self.remarks {
+                Remarks::Lines if line.get(self.begin..).is_some_and(|it| it.starts_with(b"#")) => 0,
+                Remarks::Lines => line.trim_ascii_end().len(),
+                Remarks::Anywhere => memchr::memchr(b'#', line).unwrap_or(line.len()),
             };
-            self.length = remark.unwrap_or(line.len());
             if self.text().iter().any(|byte| !byte.is_ascii_whitespace()) {
                 return Ok(true);
             }
         }
-        self.length = 0;
+        (self.begin, self.end) = (0, 0);
         Ok(false)
     }
 
@@ -173,7 +179,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn text(&self) -> &[u8] {
-        self.lines.text().get(..self.length).unwrap_or_default()
+        self.lines.text().get(self.begin..self.end).unwrap_or_default()
     }
 
     fn behind(&self, name: &str) -> Result<Vec<u8>, Error> {

@@ -178,7 +178,8 @@ fn is_in_user_namespace() -> bool {
 }
 
 impl Unlisted {
-    pub(super) fn now() -> Option<Self> {
+    /// `None`: all processes of the machine are listed.
+    pub fn now() -> Option<Self> {
         let own = fs::read_link("/proc/self").ok().and_then(|link| link.to_str()?.parse::<u32>().ok());
         match own {
             None => return Some(Self::NoProc),

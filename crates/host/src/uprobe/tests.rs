@@ -33,7 +33,7 @@ fn calls_of_a_function_are_seen_with_their_threads_and_lengths_until_the_probe_i
         }
         Err(error) => panic!("{}", crate::chain(&error)),
     };
-    let threads: Vec<_> = [20, 40]
+    let threads: Vec<_> = [200, 400]
         .map(|ms| {
             std::thread::spawn(move || {
                 let began = Instant::now();

@@ -191,6 +191,21 @@ mod tests {
         assert_eq!(advice.pages_needed, Some(128), "an allocation below one page stays in ordinary ones");
     }
 
+    /// Of a process alone only the pool is seen; the caches beside it are not guessed.
+    #[test]
+    fn mariadb_without_its_settings_is_not_known() {
+        let pool = mapping(1 << 40, 64 * MIB, "rw-p", "");
+        let mut alone = seen(Flavour::Mariadb, "10.11.19-MariaDB", &[], vec![pool]);
+        let named = |seen: &HugeSeen| {
+            let advice = advise(seen);
+            (advice.pages_needed, advice.missing.into_iter().map(|it| it.what).collect::<Vec<_>>())
+        };
+        let not_known = (None, vec!["how many huge pages it needs".to_owned()]);
+        assert_eq!(named(&alone), not_known);
+        alone.inventory.server = None;
+        assert_eq!(named(&alone), not_known);
+    }
+
     /// Two chunks of 128 MiB with descriptors, which the kernel has merged: 66 pages each, and not 131 for both.
     #[test]
     fn mysql_rounds_up_each_chunk() {

@@ -114,7 +114,10 @@ fn of_others(seen: &HugeSeen) -> Option<Need> {
     let alignment = parts::alignment(seen);
     // without a process, the pool of MySQL has descriptors that the settings do not tell
     let is_known = mapped.iter().chain(&by_settings).any(|part| part.what == "buffer pool");
-    let is_told = seen.inventory.flavour == Some(Flavour::Mariadb) || mapped.iter().any(|it| it.what == "buffer pool");
+    // without the settings, what lies beside the pool is not known: the log's buffers, MariaDB's caches of keys and of Aria
+    let is_asked = seen.inventory.server.as_ref().is_some_and(|server| !server.variables.is_empty());
+    let is_mariadb = seen.inventory.flavour == Some(Flavour::Mariadb);
+    let is_told = is_asked && (is_mariadb || mapped.iter().any(|it| it.what == "buffer pool"));
     let is_all_huge = !mapped.is_empty() && mapped.iter().all(|part| part.in_huge_pages);
     (is_known && is_told || is_all_huge).then_some(())?;
     let (basis, source) = match (mapped.is_empty(), by_settings.is_empty()) {

@@ -277,6 +277,7 @@ fn postgresql() -> Inventory {
                 offset: Some(0),
                 size: 64 * MIB,
                 allocated_size: 64 * MIB,
+                touched: None,
             }],
             ..ServerSeen::default()
         }),

@@ -5,7 +5,8 @@ use super::cgroup_seen::memory_cgroup;
 use super::kernel_log;
 use super::processes::{comm, lossy, number};
 use super::reading::Reading;
-use ledger::{Candidate, HostSeen};
+use host::process::Unlisted;
+use ledger::{Candidate, HostSeen, ProcessSeen};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -40,7 +41,21 @@ pub(super) fn read(reading: &mut Reading) -> HostSeen {
         settings: settings(),
         candidates: if with_candidates { candidates() } else { Vec::new() },
         kernel_log: if with_candidates { kernel_log::read(reading) } else { Vec::new() },
+        huge_pages_of_others: None,
     }
+}
+
+/// Whether one of several processes has huge pages: one alone has all of its own.
+pub(super) fn has_huge_pages(processes: &[ProcessSeen]) -> bool {
+    processes.len() > 1 && processes.iter().any(|it| it.status.get("HugetlbPages").is_some_and(|bytes| *bytes > 0))
+}
+
+/// The huge pages of all other processes, in bytes; those that several of them share count for each. `None`: not all processes can be seen.
+pub(super) fn huge_pages_of_others(server: &[u32]) -> Option<u64> {
+    Unlisted::now().is_none().then_some(())?;
+    let others = host::process::pids().filter(|pid| !server.contains(pid));
+    let statuses = others.filter_map(|pid| lossy(&format!("/proc/{pid}/status")));
+    Some(statuses.filter_map(|text| ledger::mapping::sizes(&text).get("HugetlbPages").copied()).sum())
 }
 
 fn settings() -> BTreeMap<String, String> {

@@ -23,8 +23,9 @@ pub fn huge_pages(
     deep: bool,
 ) -> HugeSeen {
     let mut reading = Reading::begin(Options { deep, lightly: true, ..Options::default() });
-    let mut processes =
-        first_pid.map(|pid| processes::read(pid, flavour, &mut Known::default(), &mut reading)).unwrap_or_default();
+    let mut processes = first_pid
+        .map(|pid| processes::read(pid, flavour, &mut Known::default(), &mut reading).processes)
+        .unwrap_or_default();
     let count = processes.len();
     if let Some(first) = processes.first_mut() {
         let target = Target::open(first, &mut reading);

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `processes` | the processes of the server; their role, status, OOM score |
 //! | `mappings` | each mapping, and its resident memory: `smaps` up to the first large one, `pagemap` from there on |
+//! | `segment`, `touched` | PostgreSQL's shared memory: the pages that any of its processes has touched, by `pagemap` |
 //! | `glibc` | the chunks of glibc's arenas, through `/proc/PID/mem` |
 //! | `tcmalloc` | the free spans of tcmalloc's page heap, through `/proc/PID/mem` |
 //! | `words` | nothing by itself: words of the process's memory, from resident pages only |
@@ -40,10 +41,12 @@ mod pages;
 mod processes;
 mod reading;
 mod repeated;
+mod segment;
 mod server_rows;
 mod smaps;
 mod target;
 mod tcmalloc;
+mod touched;
 mod words;
 
 pub use collected::collected;
@@ -97,13 +100,18 @@ fn inventory_of_known(
     known: &mut Known,
 ) -> Inventory {
     let mut reading = Reading::begin(*options);
-    let processes = first_pid.map(|pid| processes::read(pid, flavour, known, &mut reading)).unwrap_or_default();
+    let seen = first_pid.map(|pid| processes::read(pid, flavour, known, &mut reading)).unwrap_or_default();
+    let (processes, segment) = (seen.processes, seen.segment);
     pause_point("all processes were read");
-    let server = connection.filter(|_| !options.lightly).map(|connection| ask(connection, flavour, &mut reading));
+    let mut server = connection.filter(|_| !options.lightly).map(|connection| ask(connection, flavour, &mut reading));
     pause_point("the server's rows were read");
+    let segment = segment.map(|segment| segment.told(server.as_mut()));
     let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
     let cgroup = first_pid.and_then(|pid| cgroup_seen::read(pid, &pids, &mut reading));
-    let host = host_seen::read(&mut reading);
+    let mut host = host_seen::read(&mut reading);
+    if segment.as_ref().is_none_or(|it| it.blocks.is_none()) && host_seen::has_huge_pages(&processes) {
+        host.huge_pages_of_others = host_seen::huge_pages_of_others(&pids);
+    }
     let version = first_pid.filter(|_| flavour == Some(Flavour::Postgresql)).and_then(processes::version_of_data);
     let at_unix_us = reading.began_unix_us();
     let (took_us, probes, missing) = reading.end();
@@ -117,6 +125,7 @@ fn inventory_of_known(
         page_bytes,
         processes,
         server,
+        segment,
         host,
         cgroup,
         probes,

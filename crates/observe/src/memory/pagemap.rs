@@ -144,6 +144,34 @@ fn each_slice(file: &File, start: u64, end: u64, sparse: bool, reading: &mut Rea
 
 const SLICE_BYTES: u64 = 2 << 20;
 
+/// The ranges of resident pages; of huge pages, only the first word of each is read. `None`: as above.
+pub(super) fn present(
+    file: &File,
+    (start, end): (u64, u64),
+    page_bytes: u64,
+    reading: &mut Reading,
+) -> Option<Vec<(u64, u64)>> {
+    scan::ranges(file, start, end, reading).or_else(|| words(file, (start, end), page_bytes, reading))
+}
+
+/// Without the ioctl.
+fn words(file: &File, (start, end): (u64, u64), page_bytes: u64, reading: &mut Reading) -> Option<Vec<(u64, u64)>> {
+    let (mut ranges, page) = (Vec::new(), super::page_bytes());
+    if page_bytes >= SLICE_BYTES {
+        for at in (start..end).step_by(usize::try_from(page_bytes).ok()?) {
+            let mut entry = [0; SLICE];
+            let is_present = slice(file, at, at + page, &mut entry, reading)?[0] & PRESENT != 0;
+            ranges.extend(is_present.then_some((at, at + page_bytes)));
+        }
+        return reading.admits(0).then_some(ranges);
+    }
+    each_slice(file, start, end, false, reading, &mut |entries, at, _| {
+        let present = (0..).zip(entries).filter(|(_, entry)| **entry & PRESENT != 0);
+        ranges.extend(present.map(|(nth, _)| (at + nth * page, at + (nth + 1) * page)));
+    })?;
+    Some(ranges)
+}
+
 fn slice<'a>(file: &File, at: u64, until: u64, into: &'a mut [u64], reading: &mut Reading) -> Option<&'a [u64]> {
     let page = super::page_bytes();
     let length = usize::try_from((until - at) / page).ok()?;

@@ -3,6 +3,7 @@
 //! process of each role, then of the others in turn.
 
 use super::reading::Reading;
+use super::segment::{self, Segment};
 use super::target::Target;
 use super::{collations, contexts, elf, glibc, mappings, tcmalloc};
 use crate::process::title_role;
@@ -37,15 +38,18 @@ impl Known {
     }
 }
 
-pub(super) fn read(
-    first_pid: u32,
-    flavour: Option<Flavour>,
-    known: &mut Known,
-    reading: &mut Reading,
-) -> Vec<ProcessSeen> {
+/// What was read of the processes of one server.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) processes: Vec<ProcessSeen>,
+    /// Of a server with a process for each connection: the memory that they share.
+    pub(super) segment: Option<Segment>,
+}
+
+pub(super) fn read(first_pid: u32, flavour: Option<Flavour>, known: &mut Known, reading: &mut Reading) -> Seen {
     let Some(first) = Identity::of(first_pid) else {
         reading.missing(format!("process {first_pid}"), "it has ended", None);
-        return Vec::new();
+        return Seen::default();
     };
     let has_family = flavour.is_some_and(Flavour::has_process_per_connection);
     let others = if has_family { descendants(&[first]) } else { BTreeSet::new() };
@@ -53,14 +57,16 @@ pub(super) fn read(
     let mut seen: Vec<ProcessSeen> =
         [first].into_iter().chain(others).filter_map(|it| look(it, first, flavour, reading)).collect();
     pause_point("the status of all processes was read");
+    let mut segment = None;
     if !reading.options.lightly {
+        segment = if has_family { segment::read(&seen, reading) } else { None };
         deepen(&mut seen, flavour, known.of(first), reading);
         leave_out_the_ended(&mut seen, first, reading);
     }
     if !first.is_alive() {
         reading.missing(format!("process {first_pid}"), "it has ended while it was read", None);
     }
-    seen
+    Seen { processes: seen, segment }
 }
 
 /// The data of a process that can be read without holding it. `None`: it has ended.

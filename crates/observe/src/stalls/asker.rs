@@ -2,7 +2,7 @@
 //! Asks the server during the sampling, on a thread of its own: a server that stalls must not stall its watcher.
 
 use super::asking::{Asking, Memory};
-use super::{mysql, postgresql, waits};
+use super::{mysql, postgresql, rights, waits};
 use crate::{Error, Reopening};
 use ::stalls::watch::{Answer, Missing};
 use capability::Protocol;
@@ -97,11 +97,16 @@ fn work(
 ) {
     let mut memory = Memory::default();
     let mut own = None;
+    let mut are_rights_known = protocol != Protocol::Mysql;
     while let Ok(question) = asked.recv() {
         let asked_us = clock.now_us();
         let mut asking = Asking { connection: &mut connection, memory: &mut memory, lost: None };
         let mut answers = Vec::new();
         own = own.or_else(|| own_number(&mut asking, protocol));
+        if !are_rights_known {
+            are_rights_known = true;
+            rights::look(&mut asking);
+        }
         if question.counters && protocol == Protocol::Mysql {
             let counters = mysql::counters(&mut asking);
             let backoff = scope.has_algorithm.then(|| mysql::backoff(&mut asking)).flatten();

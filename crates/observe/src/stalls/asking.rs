@@ -2,7 +2,7 @@
 //! Questions, some of which a server may refuse: each refusal is kept once, with what would help.
 
 use crate::server::Query;
-use ::stalls::watch::Missing;
+use ::stalls::watch::{Missing, Session};
 use load::Error as Refused;
 use std::collections::HashMap;
 
@@ -37,6 +37,8 @@ pub(super) struct Memory {
     pub(super) statements: u64,
     /// Whether wait events of performance_schema are on. `None`: not asked yet.
     pub(super) waits_are_on: Option<bool>,
+    /// Whether the server was asked why it names nobody who holds the locks of tables.
+    pub(super) has_asked_for_instrument: bool,
     /// How often in a row the question for the free pages of each instance was expensive.
     pub(super) dear_instances: u32,
 }
@@ -132,6 +134,16 @@ fn right_for(refusal: &str) -> Option<&'static str> {
         Some("GRANT SELECT ON performance_schema.*")
     } else {
         None
+    }
+}
+
+/// Passes each session that waits, and the connection that holds what it waits for, to `tell`. `waits`: rows of these two numbers.
+pub(super) fn told_of(waits: Option<Vec<Row>>, sessions: &mut [Session], tell: impl Fn(&mut Session, Option<u64>)) {
+    for wait in waits.unwrap_or_default() {
+        let waiter = sessions.iter_mut().find(|it| Some(it.connection) == wait.number(0));
+        if let Some(session) = waiter {
+            tell(session, wait.number(1));
+        }
     }
 }
 

@@ -14,9 +14,11 @@ mod mysql;
 mod pace;
 mod postgresql;
 mod probe;
+mod rights;
 mod slow_log;
 mod surroundings;
 mod syscall;
+mod table_locks;
 mod threads;
 mod waits;
 

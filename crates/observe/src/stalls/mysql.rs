@@ -4,7 +4,8 @@
 //! The table with a connection's thread differs: `information_schema.PROCESSLIST.TID` in MariaDB and in Percona Server 5.6,
 //! `performance_schema.threads.THREAD_OS_ID` in MySQL from 5.7 on. The server itself is asked which one it has.
 
-use super::asking::{Asking, Row, Source};
+use super::asking::{Asking, Row, Source, told_of};
+use super::{rights, table_locks};
 use crate::server::serves_a_client;
 use ::stalls::watch::{Counters, Says, Session};
 use std::time::{Duration, Instant};
@@ -50,20 +51,6 @@ const LOCKS: [Source; 3] = [
     },
 ];
 
-/// The session that waits for a metadata lock, and a session that has one on the same object which does not go with it: of table locks, the shared ones
-/// go with each other (sql/mdl.cc, `MDL_object_lock::m_granted_incompatible`, of MySQL 5.7 to 9.7). With MariaDB, the instrument
-/// `wait/lock/metadata/sql/mdl` is off by default, and there are no rows.
-const METADATA_LOCKS: [Source; 1] = [Source {
-    sql: "SELECT rt.PROCESSLIST_ID, bt.PROCESSLIST_ID FROM performance_schema.metadata_locks r \
-          JOIN performance_schema.metadata_locks b ON b.OBJECT_TYPE = r.OBJECT_TYPE AND b.OBJECT_SCHEMA <=> r.OBJECT_SCHEMA \
-          AND b.OBJECT_NAME <=> r.OBJECT_NAME AND b.LOCK_STATUS = 'GRANTED' AND b.OWNER_THREAD_ID <> r.OWNER_THREAD_ID \
-          AND NOT (r.LOCK_TYPE IN ('SHARED_HIGH_PRIO', 'SHARED_READ', 'SHARED_WRITE', 'SHARED_WRITE_LOW_PRIO', 'SHARED_UPGRADABLE', 'INTENTION_EXCLUSIVE') \
-          AND b.LOCK_TYPE IN ('SHARED_HIGH_PRIO', 'SHARED_READ', 'SHARED_WRITE', 'SHARED_WRITE_LOW_PRIO', 'SHARED_UPGRADABLE', 'INTENTION_EXCLUSIVE')) \
-          JOIN performance_schema.threads rt ON rt.THREAD_ID = r.OWNER_THREAD_ID \
-          JOIN performance_schema.threads bt ON bt.THREAD_ID = b.OWNER_THREAD_ID WHERE r.LOCK_STATUS = 'PENDING'",
-    is_enough: true,
-}];
-
 const COUNTERS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN \
                         ('Innodb_buffer_pool_wait_free', 'Innodb_buffer_pool_pages_free', 'Innodb_buffer_pool_pages_LRU_flushed')";
 const INSTANCES: &str =
@@ -76,35 +63,17 @@ pub(super) fn sessions(asking: &mut Asking<'_>, with_locks: bool) -> Option<Vec<
     let rows =
         asking.first_of("sessions", &SESSIONS, "PROCESS on the whole server shows the connections of all accounts")?;
     let mut sessions: Vec<Session> = rows.iter().filter_map(session).collect();
-    if with_locks && sessions.iter().any(|it| it.says == Says::MetadataLock) {
-        let what = "which connections hold the locks of tables that others wait for";
-        let remedy = "performance_schema.metadata_locks of MySQL 5.7 and of MariaDB 10.5, or later";
-        told_of(asking.first_of(what, &METADATA_LOCKS, remedy), &mut sessions, |session, holder| {
-            if session.says == Says::MetadataLock {
-                session.blocked_by.extend(holder);
-            }
-        });
+    if with_locks {
+        table_locks::tell(asking, &mut sessions);
     }
     if with_locks {
-        let what = "locks of rows, and what the connections of other accounts do";
-        let remedy = "GRANT PROCESS ON *.* lets an account see InnoDB's transactions and all connections";
-        told_of(asking.first_of(what, &LOCKS, remedy), &mut sessions, |session, holder| {
+        told_of(asking.first_of(rights::WHAT, &LOCKS, rights::REMEDY), &mut sessions, |session, holder| {
             session.says = Says::RowLock;
             "LOCK WAIT".clone_into(&mut session.words);
             session.blocked_by.extend(holder);
         });
     }
     Some(sessions)
-}
-
-/// Passes each session that waits, and the connection that holds what it waits for, to `tell`. `waits`: rows of these two numbers.
-fn told_of(waits: Option<Vec<Row>>, sessions: &mut [Session], tell: impl Fn(&mut Session, Option<u64>)) {
-    for wait in waits.unwrap_or_default() {
-        let waiter = sessions.iter_mut().find(|it| Some(it.connection) == wait.number(0));
-        if let Some(session) = waiter {
-            tell(session, wait.number(1));
-        }
-    }
 }
 
 fn session(row: &Row) -> Option<Session> {
@@ -114,7 +83,8 @@ fn session(row: &Row) -> Option<Session> {
     let thread = row.number(1).and_then(|thread| u32::try_from(thread).ok()).filter(|thread| *thread > 0);
     let statement = Some(row.text(4)).filter(|text| !text.is_empty()).map(str::to_owned);
     let age_us = row.text(6).parse::<f64>().ok().map(micros);
-    Some(Session { connection, thread, says, words: state.to_owned(), statement, age_us, blocked_by: Vec::new() })
+    let (words, blocked_by, perhaps_blocked_by) = (state.to_owned(), Vec::new(), Vec::new());
+    Some(Session { connection, thread, says, words, statement, age_us, blocked_by, perhaps_blocked_by })
 }
 
 /// Microseconds from `TIME_MS`, which has fractions.

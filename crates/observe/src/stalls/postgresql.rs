@@ -47,6 +47,7 @@ fn session(row: &Row) -> Option<Session> {
         statement,
         age_us: row.number(6),
         blocked_by,
+        perhaps_blocked_by: Vec::new(),
     })
 }
 

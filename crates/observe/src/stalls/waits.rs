@@ -96,8 +96,9 @@ mod tests {
     #[test]
     fn the_innermost_wait_is_told_of_who_is_busy_and_what_is_off_stays_off() {
         let session = |connection, says| {
-            let (thread, words, blocked_by) = (Some(1), String::new(), Vec::new());
-            Session { connection, thread, says, words, statement: None, age_us: None, blocked_by }
+            let (thread, words, age_us, blocked_by) = (Some(1), String::new(), None, Vec::new());
+            let perhaps_blocked_by = Vec::new();
+            Session { connection, thread, says, words, statement: None, age_us, blocked_by, perhaps_blocked_by }
         };
         let told = |enabled: &'static str| {
             let mut memory = Memory::default();

@@ -72,9 +72,9 @@ pub(super) fn verdicts(view: &SweepView, out: &mut dyn Write) -> io::Result<()> 
     )?;
     let several = arms(view).len() > 1;
     for one in of_first {
-        let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"));
+        let ratio = |it: Option<f64>| it.map_or_else(|| "–".to_owned(), ratio);
         let interval = match (one.low, one.high) {
-            (Some(low), Some(high)) => format!("{low:.3} to {high:.3}"),
+            (Some(low), Some(high)) => format!("{} to {}", self::ratio(low), self::ratio(high)),
             _ => "–".to_owned(),
         };
         let figure = if several { format!("{}, {}", one.figure, one.arm) } else { one.figure.clone() };
@@ -92,6 +92,10 @@ pub(super) fn verdicts(view: &SweepView, out: &mut dyn Write) -> io::Result<()> 
         )?;
     }
     writeln!(out, "</tbody></table></section>")
+}
+
+fn ratio(ratio: f64) -> String {
+    show::ratio(ratio).replace('>', "&gt;")
 }
 
 pub(super) fn cells(view: &SweepView, out: &mut dyn Write) -> io::Result<()> {

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For the terminal: the verdict first, then its figures, in at most 110 columns.
+//! For the terminal: the verdict first, then its figures. Sentences and histograms are no wider than the context says; tables are as wide as their
+//! cells.
 
 mod histogram;
 mod table;
+mod wrapped;
 
 use crate::{ArmView, Context, memory as ledger, show, verdict};
 use explain::{Finding, FindingEvidence, Reads};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use table::{Align, Table};
+use wrapped::Part;
 
-const WIDTH: usize = 108;
+/// The columns of a text, where its reader has no narrower window.
+pub(crate) const WIDTH: usize = 108;
+/// The fewest columns: in a narrower window the terminal breaks the lines, which then are at least sentences.
+pub(crate) const NARROWEST: usize = 40;
 
 /// The summary of a run.
 pub fn text(context: &Context<'_>) -> String {
     let mut parts = vec![title(context), verdict_part(context), arms(context), drivers(context), assertions(context)];
-    parts.extend(context.arms.iter().map(histogram::of));
+    parts.extend(context.arms.iter().map(|view| histogram::of(view, context.width)));
     parts.push(memory(context));
     parts.push(measured(context));
     parts.push(doubts(context));
@@ -28,7 +33,7 @@ pub fn findings_text(context: &Context<'_>) -> String {
     if context.findings.is_empty() {
         return "No findings.\n".to_owned();
     }
-    joined(verdict::ranked(context).into_iter().map(finding).collect())
+    joined(verdict::ranked(context).into_iter().map(|it| finding(it, context.width)).collect())
 }
 
 /// The findings of several runs together, then the findings of each run. `contexts` is in the order in which the findings count the runs.
@@ -38,9 +43,10 @@ pub fn together_text(contexts: &[Context<'_>], together: &[Finding]) -> String {
     };
     let titles: Vec<String> = (1..).zip(contexts).map(titled).collect();
     let mut parts = vec![titles.join("\n")];
-    parts.extend(together.iter().map(finding));
+    let width = contexts.first().map_or(WIDTH, |context| context.width);
+    parts.extend(together.iter().map(|it| finding(it, width)));
     for (title, context) in titles.into_iter().zip(contexts) {
-        parts.push(format!("{title}\n{}", "=".repeat(title.chars().count().min(WIDTH))));
+        parts.push(format!("{title}\n{}", "=".repeat(title.chars().count().min(width))));
         parts.push(findings_text(context));
     }
     joined(parts)
@@ -60,14 +66,14 @@ fn title(context: &Context<'_>) -> String {
 }
 
 fn verdict_part(context: &Context<'_>) -> String {
-    let mut part = String::new();
+    let mut part = Part::of(context.width);
     for sentence in verdict::sentences(context) {
-        push_wrapped(&mut part, "» ", &sentence);
+        part.wrap("» ", &sentence);
     }
     for warning in verdict::warnings(context) {
-        push_wrapped(&mut part, "! ", &warning);
+        part.wrap("! ", &warning);
     }
-    part
+    part.into_text()
 }
 
 fn arms(context: &Context<'_>) -> String {
@@ -90,12 +96,12 @@ fn arms(context: &Context<'_>) -> String {
 
 /// Names the programs whose figures stand in the table where the figures are not Wringer's own.
 fn drivers(context: &Context<'_>) -> String {
-    let mut part = String::new();
+    let mut part = Part::of(context.width);
     for view in &context.arms {
         let Some(driven) = &view.arm.driven else { continue };
-        push_wrapped(&mut part, &format!("{}: ", view.arm.name), &show::driven(driven));
+        part.wrap(&format!("{}: ", view.arm.name), &show::driven(driven));
     }
-    part
+    part.into_text()
 }
 
 fn assertions(context: &Context<'_>) -> String {
@@ -176,57 +182,58 @@ fn measured(context: &Context<'_>) -> String {
 
 fn doubts(context: &Context<'_>) -> String {
     let mut seen = Vec::new();
-    let mut part = String::new();
+    let mut part = Part::of(context.width);
     for doubt in verdict::doubts(context) {
         if seen.contains(&doubt) {
             continue;
         }
         seen.push(doubt);
-        push_wrapped(&mut part, "doubt: ", &doubt.text);
+        part.wrap("doubt: ", &doubt.text);
         if let Some(hint) = &doubt.hint {
-            push_wrapped(&mut part, "     → ", hint);
+            part.wrap("     → ", hint);
         }
     }
-    part
+    part.into_text()
 }
 
 fn conditions(context: &Context<'_>) -> String {
     let host = &context.conditions.host;
     let memory = show::bytes(host.mem_total_bytes as f64);
-    let mut part = String::new();
+    let mut part = Part::of(context.width);
     let line = format!("{} CPUs, {memory}, Linux {}, {}", host.cpus, host.kernel, host.distribution);
     if host.cpus > 0 {
-        push_wrapped(&mut part, "host: ", line.trim_end_matches([',', ' '])); // otherwise the run ended before it had read the host
+        part.wrap("host: ", line.trim_end_matches([',', ' '])); // otherwise the run ended before it had read the host
     }
     if let Some(busy) = show::busiest(context) {
-        push_wrapped(&mut part, "busy: ", &busy);
+        part.wrap("busy: ", &busy);
     }
     if let Some(data) = context.conditions.data.as_ref().and_then(show::data) {
-        push_wrapped(&mut part, "data: ", &data);
+        part.wrap("data: ", &data);
     }
     for (squeeze, mechanism) in &context.conditions.mechanisms {
-        push_wrapped(&mut part, &format!("{squeeze}: "), mechanism);
+        part.wrap(&format!("{squeeze}: "), mechanism);
     }
     for caveat in &context.conditions.caveats {
-        push_wrapped(&mut part, "caveat: ", caveat);
+        part.wrap("caveat: ", caveat);
     }
-    part
+    part.into_text()
 }
 
-fn finding(finding: &Finding) -> String {
+fn finding(finding: &Finding, width: usize) -> String {
     let arm = finding.arm.as_ref().map_or_else(String::new, |arm| format!(" · {arm}"));
-    let mut part = format!("{}{arm}\n", finding.id());
-    push_wrapped(&mut part, "  ", &finding.statement);
+    let mut part = Part::of(width);
+    part.line(&format!("{}{arm}", finding.id()));
+    part.wrap("  ", &finding.statement);
     for (key, value) in facts(&finding.evidence) {
-        push_wrapped(&mut part, &format!("    {key}: "), &value);
+        part.wrap(&format!("    {key}: "), &value);
     }
     for doubt in &finding.doubts {
-        push_wrapped(&mut part, "  doubt: ", &format!("{} ({})", doubt.text, doubt.id));
+        part.wrap("  doubt: ", &format!("{} ({})", doubt.text, doubt.id));
         if let Some(hint) = &doubt.hint {
-            push_wrapped(&mut part, "       → ", hint);
+            part.wrap("       → ", hint);
         }
     }
-    part
+    part.into_text()
 }
 
 /// Evidence as key and value, flat: `modes.0.share`.
@@ -260,27 +267,4 @@ fn plain(value: &Value) -> String {
         },
         other => other.to_string(),
     }
-}
-
-/// Wraps at [`WIDTH`]; later lines are indented by the length of the lead.
-fn push_wrapped(part: &mut String, lead: &str, text: &str) {
-    let indent = " ".repeat(lead.chars().count());
-    let mut line = lead.to_owned();
-    let mut length = indent.len();
-    let start = length;
-    for word in text.split_whitespace() {
-        let word_length = word.chars().count();
-        if length > start && length + 1 + word_length > WIDTH {
-            let _ = writeln!(part, "{}", line.trim_end());
-            line.clone_from(&indent);
-            length = start;
-        }
-        if length > start {
-            line.push(' ');
-            length += 1;
-        }
-        line.push_str(word);
-        length += word_length;
-    }
-    let _ = writeln!(part, "{}", line.trim_end());
 }

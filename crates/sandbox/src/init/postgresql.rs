@@ -5,8 +5,8 @@
 use super::run_as_server_user;
 use crate::account::{DATABASE, USER};
 use crate::options::{overlay, quote_postgresql};
-use crate::{Error, Sandbox, ServerOption};
-use capability::{Capability, words};
+use crate::{Error, Sandbox};
+use capability::Capability;
 use std::path::Path;
 
 /// `initdb` adapts its own file to the machine (shared memory type, time zone, locale): our file includes that file, and its own settings come after
@@ -23,7 +23,7 @@ pub(super) fn configuration(sandbox: &Sandbox) -> Result<String, Error> {
         "listen_addresses = '127.0.0.1'".to_owned(),
         super::port_line(manifest.port),
     ];
-    for option in overlay(&super::defaults(sandbox)?, &server_options(sandbox)) {
+    for option in overlay(&super::defaults(sandbox)?, &manifest.installation.start_options(&manifest.options)) {
         lines.push(option.to_line(sandbox.flavour())?);
     }
     Ok(lines.join("\n") + "\n")
@@ -50,8 +50,8 @@ fn make_cluster(sandbox: &Sandbox, password_file: &Path) -> Result<(), Error> {
         .arg(sandbox.data())
         .args(["-U", USER, "--auth=scram-sha-256", "--locale=C", "--encoding=UTF8"])
         .arg(format!("--pwfile={}", password_file.display()));
-    for option in init_options(sandbox) {
-        command.args(init_argument(sandbox, option)?);
+    for option in &sandbox.manifest.options {
+        command.args(installation.init_argument(option)?);
     }
     run_as_server_user(sandbox, command, "making the cluster", b"")
 }
@@ -62,39 +62,4 @@ fn make_database(sandbox: &Sandbox) -> Result<(), Error> {
     command.arg("--single").args(server_arguments(sandbox)).arg("postgres");
     let sql = format!("CREATE DATABASE {DATABASE}\n");
     run_as_server_user(sandbox, command, "making the database", sql.as_bytes())
-}
-
-/// The options that the server itself takes.
-fn server_options(sandbox: &Sandbox) -> Vec<ServerOption> {
-    sandbox.manifest.options.iter().filter(|option| !is_init_option(sandbox, option)).cloned().collect()
-}
-
-fn init_options(sandbox: &Sandbox) -> impl Iterator<Item = &ServerOption> {
-    sandbox.manifest.options.iter().filter(|option| is_init_option(sandbox, option))
-}
-
-fn is_init_option(sandbox: &Sandbox, option: &ServerOption) -> bool {
-    init_words(sandbox).any(|(key, _, _)| key == option.key())
-}
-
-/// The argument for `key=value`; `None` if the value is the default anyway.
-fn init_argument(sandbox: &Sandbox, option: &ServerOption) -> Result<Option<String>, Error> {
-    let value = option.value().unwrap_or("on");
-    let found =
-        init_words(sandbox).find(|(key, known, _)| *key == option.key() && (known.is_empty() || *known == value));
-    match found {
-        Some((_, _, argument)) => Ok(Some(argument.replace("{value}", value)).filter(|argument| !argument.is_empty())),
-        None => Err(Error::ServerOption { option: option.to_string(), why: "initdb knows no such value" }),
-    }
-}
-
-/// The options of initdb: key, value (empty: any value), and argument.
-fn init_words(sandbox: &Sandbox) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    let installation = &sandbox.manifest.installation;
-    let words = words(Capability::InitOption, installation.flavour, &installation.version);
-    words.iter().filter_map(|word| {
-        let (assignment, argument) = word.split_once(':')?;
-        let (key, value) = assignment.split_once('=')?;
-        Some((key, value, argument))
-    })
 }

@@ -93,6 +93,7 @@ fn a_lock_is_ours_if_nobody_else_holds_it() {
         statement: None,
         age_us: None,
         blocked_by,
+        perhaps_blocked_by: Vec::new(),
     };
     assert!(beside.is_ours(&[session(vec![5]), session(Vec::new())]));
     assert!(!beside.is_ours(&[session(vec![5, 6])]) && !beside.is_ours(&[session(Vec::new())]));

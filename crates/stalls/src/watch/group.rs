@@ -19,6 +19,8 @@ pub(super) struct Judged {
     pub(super) connection: Option<u64>,
     /// The connections that the server named as those that it waited for: holders of the lock, and waiters before it in the queue.
     pub(super) waited_for: BTreeSet<u64>,
+    /// The connections of which it is only a guess that it waited for them.
+    pub(super) perhaps_for: BTreeSet<u64>,
 }
 
 /// What a wait was.
@@ -84,11 +86,40 @@ impl Group {
         self.members.push(judged);
     }
 
-    /// Those who were waited for and did not wait themselves. In a deadlock each of them waits: then all of them.
-    fn holders(&self) -> Vec<String> {
+    /// Those who were waited for and did not wait themselves. In a deadlock, those who waited for each other.
+    fn holders(&self) -> Vec<u64> {
         let alone: Vec<u64> = self.waited_for.difference(&self.waiters).copied().collect();
-        let holders = if alone.is_empty() { self.waited_for.iter().copied().collect() } else { alone };
-        holders.iter().map(u64::to_string).collect()
+        if alone.is_empty() { self.in_a_circle() } else { alone }
+    }
+
+    /// Those who waited for one another. Whoever waited for somebody whom the server did not name is not among them, nor is whoever only waited for them.
+    fn in_a_circle(&self) -> Vec<u64> {
+        let mut left = self.waited_for.clone();
+        loop {
+            let members = || self.members.iter().filter(|it| it.connection.is_some_and(|own| left.contains(&own)));
+            let waited_for: BTreeSet<u64> = members().flat_map(|it| &it.waited_for).copied().collect();
+            let waits = |it: &&Judged| it.waited_for.iter().any(|holder| left.contains(holder));
+            let waiting = members().filter(waits).filter_map(|it| it.connection);
+            let still: BTreeSet<u64> = waiting.filter(|own| waited_for.contains(own)).collect();
+            if still.len() == left.len() {
+                return left.into_iter().collect();
+            }
+            left = still;
+        }
+    }
+
+    /// What is to be said of those who held what the others waited for.
+    fn said_of(&self, holders: &[u64]) -> Option<String> {
+        if !holders.is_empty() {
+            return Some(format!("held by connection {}", list(holders)));
+        }
+        let perhaps = self.members.iter().flat_map(|it| &it.perhaps_for).filter(|it| !self.waiters.contains(it));
+        let perhaps: BTreeSet<u64> = perhaps.copied().collect();
+        let perhaps: Vec<u64> = perhaps.into_iter().collect();
+        (!perhaps.is_empty()).then(|| {
+            let who = list(&perhaps);
+            format!("the server names no holder; a guess: connection {who}, whose statement is the oldest that runs, and began before")
+        })
     }
 
     fn with(&self, judged: &Judged) -> (u64, u64) {
@@ -103,9 +134,7 @@ impl Group {
         let surest = self.members.iter().max_by(|a, b| a.confidence.total_cmp(&b.confidence));
         let mut evidence = surest.map(|it| it.evidence.clone()).unwrap_or_default();
         let held_by = self.holders();
-        if !held_by.is_empty() {
-            evidence.speaks_for.push(format!("held by connection {}", held_by.join(", ")));
-        }
+        evidence.speaks_for.extend(self.said_of(&held_by));
         let sum: f64 = self.members.iter().map(|it| it.confidence).sum();
         let count = self.members.len();
         if count > 1 {
@@ -124,9 +153,13 @@ impl Group {
             lost_query_us,
             ends_within_us: self.to_us.saturating_sub(first_end),
             evidence,
-            held_by,
+            held_by: held_by.iter().map(u64::to_string).collect(),
             victim_count: count as u64,
             victims: self.members.into_iter().map(|it| it.victim).collect(),
         }
     }
+}
+
+fn list(connections: &[u64]) -> String {
+    connections.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -214,6 +214,25 @@ impl Known {
         within.filter(tells).filter_map(begun).min()
     }
 
+    /// Whether two waits of a thread, one right after the other, are one wait: before and after, the server names the same kind of wait of one connection, and the
+    /// statement after began before the first wait was half over. `None`: no answer has named the second wait yet.
+    pub(super) fn is_one(&self, first: &Wait, next: &Wait) -> Option<bool> {
+        let Some(said) = self.said.get(&first.thread) else { return Some(false) };
+        let of = |wait: &Wait| {
+            let (from_us, to_us) = (wait.from_us, wait.to_us);
+            let is_within = move |it: &&Said| it.asked_us >= from_us && it.answered_us <= to_us;
+            said.iter()
+                .filter(is_within)
+                .filter(|it| !matches!(it.session.says, Says::Idle | Says::Busy | Says::Background))
+        };
+        let Some(before) = of(first).next_back() else { return Some(false) };
+        let after = of(next).next()?;
+        let half_us = first.from_us + first.length_us() / 2;
+        let is_old = after.session.age_us.is_some_and(|age| after.answered_us.saturating_sub(age) <= half_us);
+        let (before, after) = (&before.session, &after.session);
+        Some(is_old && before.connection == after.connection && before.says == after.says)
+    }
+
     /// By how much a counter rose between the last reading before the wait and the first one after it.
     pub(super) fn rose(&self, wait: &Wait, counter: impl Fn(&Counters) -> Option<u64>) -> Option<u64> {
         let before = self.counted.iter().rev().find(|it| it.answered_us <= wait.from_us).or(self.counted.front())?;
@@ -347,7 +366,8 @@ mod tests {
 
     fn session(connection: u64, says: Says) -> Session {
         let (thread, words, blocked_by) = (Some(7), String::new(), Vec::new());
-        Session { connection, thread, says, words, statement: None, age_us: None, blocked_by }
+        let perhaps_blocked_by = Vec::new();
+        Session { connection, thread, says, words, statement: None, age_us: None, blocked_by, perhaps_blocked_by }
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod beside;
 mod books;
 mod free_page;
 mod group;
+mod joining;
 mod known;
 mod meanwhile;
 mod parts;

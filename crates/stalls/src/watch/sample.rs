@@ -86,6 +86,8 @@ pub struct Session {
     pub age_us: Option<u64>,
     /// Connections that hold what this connection waits for, where the server names them.
     pub blocked_by: Vec<u64>,
+    /// Connections of which it is only a guess that they hold it, where the server names none.
+    pub perhaps_blocked_by: Vec<u64>,
 }
 
 /// What a server has answered.

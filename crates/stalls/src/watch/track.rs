@@ -42,6 +42,13 @@ impl Wait {
     pub fn length_us(&self) -> u64 {
         self.to_us.saturating_sub(self.from_us)
     }
+
+    /// This wait, and the wait that it goes on in.
+    pub(super) fn and(&self, next: &Self) -> Self {
+        let turns = self.turns.zip(next.turns).map(|(before, after)| before.saturating_add(after));
+        let (to_us, samples) = (next.to_us, self.samples.saturating_add(next.samples));
+        Self { to_us, samples, turns, ..*self }
+    }
 }
 
 /// The most samples of something else that may lie between two samples of a wait: a thread that sleeps is awake now and then.
@@ -148,6 +155,13 @@ impl Tracker {
     pub fn open(&self) -> Option<Wait> {
         let run = self.run.as_ref()?;
         Some(run.so_far(run.last.at_us))
+    }
+
+    /// The wait that goes on is the rest of `first`.
+    pub(super) fn began_with(&mut self, first: &Wait) {
+        let Some(run) = &mut self.run else { return };
+        run.first_turns = run.first_turns.zip(first.turns).map(|(now, before)| now.saturating_sub(before));
+        run.wait = first.and(&run.wait);
     }
 
     /// The thread has ended, or watching has ended: returns the wait that goes on.

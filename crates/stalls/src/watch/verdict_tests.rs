@@ -28,7 +28,17 @@ fn row(flavour: Flavour, version: &str) -> Option<&'static FreeList> {
 
 fn said(says: Says) -> Session {
     let words = format!("{says:?}");
-    Session { connection: 12, thread: Some(7), says, words, statement: None, age_us: None, blocked_by: vec![9] }
+    let (blocked_by, perhaps_blocked_by) = (vec![9], Vec::new());
+    Session {
+        connection: 12,
+        thread: Some(7),
+        says,
+        words,
+        statement: None,
+        age_us: None,
+        blocked_by,
+        perhaps_blocked_by,
+    }
 }
 
 #[track_caller]

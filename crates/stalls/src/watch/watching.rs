@@ -8,6 +8,7 @@ use super::around::{Around, Verdict};
 use super::beside::{Beside, Canary, Logged};
 use super::books::Books;
 use super::group::{Group, Judged, Judgement};
+use super::joining::{Rests, join};
 use super::known::Known;
 use super::meanwhile::{HostReading, Readings};
 use super::probed::{Calls, Hit, Probe};
@@ -238,10 +239,12 @@ impl Watching {
 
     /// The stalls that are settled by now, in the order of their begins.
     pub fn settled(&mut self, now_us: u64) -> Vec<Stall> {
+        join(&mut self.pending, &mut self.trackers, &self.known);
         let pending = std::mem::take(&mut self.pending);
-        let (ready, pending) = pending.into_iter().partition(|wait| {
+        let rests = Rests::of(pending.iter().filter(|it| !self.is_listed(it)), &self.trackers, &self.known);
+        let (ready, pending): (Vec<Wait>, _) = pending.iter().copied().partition(|wait| {
             let is_counted = !self.is_counted(wait) || self.known.counted_since(wait.to_us);
-            (is_counted && self.is_listed(wait)) || now_us >= wait.to_us + PATIENCE_US
+            (is_counted && self.is_listed(wait) && !rests.may_have(wait)) || now_us >= wait.to_us + PATIENCE_US
         });
         self.pending = pending;
         self.judge_all(ready);
@@ -346,7 +349,9 @@ impl Watching {
             lost_query_us: wait.length_us(),
         };
         let waited_for = said.iter().flat_map(|session| &session.blocked_by).copied().collect();
-        Judgement::Victim(Box::new(Judged { wait, cause, confidence, evidence, victim, connection, waited_for }))
+        let perhaps_for = said.iter().flat_map(|session| &session.perhaps_blocked_by).copied().collect();
+        let judged = Judged { wait, cause, confidence, evidence, victim, connection, waited_for, perhaps_for };
+        Judgement::Victim(Box::new(judged))
     }
 
     /// Watching ends: waits that go on end now. Answers of the server that come after this are still used for the verdicts.
@@ -366,6 +371,7 @@ impl Watching {
         missing: Vec<Missing>,
     ) -> (Vec<Stall>, Watched) {
         self.stop(cost.elapsed_us);
+        join(&mut self.pending, &mut self.trackers, &self.known);
         let pending = std::mem::take(&mut self.pending);
         self.judge_all(pending);
         let groups = std::mem::take(&mut self.groups);

@@ -20,9 +20,10 @@ fn watching(backoff: bool) -> Watching {
 }
 
 fn session(thread: u32, says: Says) -> Session {
-    let (connection, blocked_by) = (u64::from(thread) + 100, Vec::new());
-    let statement = Some(format!("SELECT c FROM t WHERE id = {thread}"));
-    Session { connection, thread: Some(thread), says, words: String::new(), statement, age_us: None, blocked_by }
+    let (connection, thread, words) = (u64::from(thread) + 100, Some(thread), String::new());
+    let (age_us, blocked_by, perhaps_blocked_by) = (None, Vec::new(), Vec::new());
+    let statement = Some(format!("SELECT c FROM t WHERE id = {connection}"));
+    Session { connection, thread, says, words, statement, age_us, blocked_by, perhaps_blocked_by }
 }
 
 fn answer(at_us: u64, sessions: Vec<Session>, wait_free: u64) -> Answer {
@@ -202,6 +203,48 @@ fn who_waits_in_the_queue_is_no_holder() {
     let [stall] = stalls.as_slice() else { panic!("{stalls:#?}") };
     assert_eq!((stall.victim_count, stall.held_by.as_slice()), (4, ["7".to_owned()].as_slice()));
     assert!(stall.evidence.speaks_for.contains(&"held by connection 7".to_owned()), "{stall:#?}");
+}
+
+/// The connection 101 is waited for, and waits for somebody whom the server does not name.
+#[test]
+fn who_waits_is_no_holder_even_where_the_server_names_nobody_else() {
+    let stalls = queued(|thread| if thread == 1 { Vec::new() } else { vec![101] });
+    let [stall] = stalls.as_slice() else { panic!("{stalls:#?}") };
+    assert_eq!((stall.victim_count, stall.held_by.len()), (4, 0), "{stall:#?}");
+    assert!(!stall.evidence.speaks_for.iter().any(|it| it.starts_with("held by")), "{stall:#?}");
+}
+
+#[test]
+fn in_a_deadlock_those_who_wait_for_each_other_are_the_holders() {
+    let stalls = queued(|thread| vec![[102, 101, 101, 103][thread as usize - 1]]);
+    let [stall] = stalls.as_slice() else { panic!("{stalls:#?}") };
+    assert_eq!((stall.victim_count, stall.held_by.join(" ")), (4, "101 102".to_owned()), "{stall:#?}");
+}
+
+#[test]
+fn a_guess_is_in_the_evidence_and_names_no_holder() {
+    let mut it = watching(false);
+    let list = |at_us: u64, says: Says| {
+        let perhaps_blocked_by = vec![102, 107];
+        answer(
+            at_us,
+            [1, 2].map(|nth| Session { perhaps_blocked_by: perhaps_blocked_by.clone(), ..session(nth, says) }).into(),
+            0,
+        )
+    };
+    it.answer(list(0, Says::Idle));
+    for at_us in (1000..800_000).step_by(10_000) {
+        let (doing, says) =
+            if at_us > 300_000 { (Doing::Blocked, Says::MetadataLock) } else { (Doing::Idle, Says::Idle) };
+        it.sample(at_us, &[1, 2].map(|thread| Sample { thread, doing, sched: None }));
+        if it.wants(at_us).sessions {
+            it.answer(list(at_us, says));
+        }
+    }
+    let (last, _) = finish(it, 800_000);
+    let [stall] = last.as_slice() else { panic!("{last:#?}") };
+    let said = stall.evidence.speaks_for.join("; ");
+    assert!(stall.held_by.is_empty() && said.contains("a guess: connection 107, whose"), "{stall:#?}");
 }
 
 #[test]

@@ -3,10 +3,11 @@
 
 mod cells;
 mod cpus;
+mod flags;
 mod show;
 
 use super::examples::text;
-use super::experiment_file::{of_text, read, refused};
+use super::experiment_file::{of_text, read};
 use super::matrix::{failure, open, run_cells};
 use super::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
@@ -18,6 +19,7 @@ use experiment::{Experiment, Flavour};
 use host::places::Places;
 use matrix::Matrix;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use sweep::{Budget, Ended, Planned, Sweep, Wish};
 use units::Span;
@@ -104,7 +106,8 @@ pub fn main(args: Args) -> Outcome {
     let places = Places::from_environment();
     refuse_cache(experiment.server.flavour, &places)?;
     let made = study.matrix(&text, &experiment);
-    let matrix = Matrix::parse(&made).map_err(|problems| refused(&file, &made, &problems))?;
+    let matrix =
+        Matrix::parse(&made).map_err(|problems| flags::refused(Exit::Usage, &file, &problems, &BTreeMap::new()))?;
     let cells = cells::of(&file, &matrix, &places)?;
     if cells.iter().any(lab::Cell::changes_host) {
         ask_consent(&places, args.yes)?;

@@ -27,8 +27,9 @@ use verdict::{Held, Limit};
       wringer compare --a old-* --b new-* --paired --across server.version --fail-if 'p99>1.05x'\n  \
       # compare two settings of a matrix, paired within blocks\n  \
       wringer compare --sweep out --a threads=1 --b threads=8\n\n\
-    Exit codes: 0 compared, and no --fail-if is shown; 1 a --fail-if is shown; 2 wrong usage; 3 there is no verdict (not comparable, too few \
-    repeats), or a recording is missing or is something else; 4 a recording cannot be read."
+    Exit codes: 0 compared, and no --fail-if is shown; without --fail-if also when there is no verdict (not comparable, too few repeats); \
+    1 a --fail-if is shown; 2 wrong usage; 3 there is no verdict for a --fail-if, or a recording is missing or is something else; \
+    4 a recording cannot be read."
 )]
 pub struct Args {
     /// The recording of the first side, or its folder
@@ -49,7 +50,8 @@ pub struct Args {
     /// The first run of one side ran beside the first run of the other, the second beside the second, and so on
     #[arg(long)]
     paired: bool,
-    /// A condition that may differ: a key of the list (server.version), the beginning of several (host), or a variable's name
+    /// A condition that may differ between the sides. KEY is a key of the printed list (server.version), the first part of several keys (host), or
+    /// the name of a variable
     #[arg(long, value_name = "KEY")]
     across: Vec<String>,
     /// Compare this arm only

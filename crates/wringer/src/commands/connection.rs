@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The connection flags that all commands with a server share. They have sysbench's names and meaning. [`attach`] makes the connection.
+//! The connection flags that all commands with a server share. They have sysbench's names and meaning. `process` makes the connection.
 
 mod failure;
+mod process;
 
 use crate::exit::{Exit, Failure};
 use crate::terminal;
-use attach::{Attached, Parts, Surroundings, Wanted};
+use attach::{Parts, Surroundings, Wanted};
 use clap::ValueEnum;
 pub use failure::{hint_for, server_failure};
 use host::places::Places;
-use ledger::Missing;
 use load::{Password, Protocol, Target, Tls};
 use sandbox::Sandbox;
 use std::path::PathBuf;
@@ -130,32 +130,6 @@ impl Connection {
         Ok(wanted.target(surroundings(&places))?)
     }
 
-    /// The server of these flags, with its process on this host. `pid` may name the process; else the process is searched.
-    ///
-    /// # Errors
-    /// The same as for [`Self::target`]; 3: the server cannot be reached, there is no such process, or its process cannot be found.
-    pub fn attach(&self, pid: Option<u32>, places: &Places) -> Result<Attached, Failure> {
-        let wanted = Wanted { pid, ..self.wanted()? };
-        let attached = Attached::find(&wanted, surroundings(places)).and_then(Attached::require_process);
-        attached.map_err(|error| match error {
-            attach::Error::Connect(error) if error.code() == Some("3D000") => Failure::new(Exit::Missing, error)
-                .hint("--pgsql-db names the database whose counters are read; postgres is always there"),
-            attach::Error::Connect(error) => server_failure(error),
-            error => error.into(),
-        })
-    }
-
-    /// The server of these flags, on any host; also its process, if it is on this host and can be found.
-    ///
-    /// # Errors
-    /// The same as for [`Self::attach`], except those about the process.
-    pub fn attach_anywhere(&self, places: &Places) -> Result<Attached, Failure> {
-        Attached::find(&self.wanted()?, surroundings(places)).map_err(|error| match error {
-            attach::Error::Connect(error) => server_failure(error),
-            error => error.into(),
-        })
-    }
-
     /// The console of the pgBouncer of the named sandbox. `None`: the sandbox has no pgBouncer.
     pub fn console_of_sandbox(&self, places: &Places) -> Option<Target> {
         let sandbox = Sandbox::open(self.sandbox.as_deref()?, places).ok()?;
@@ -172,43 +146,6 @@ impl Connection {
         let target = wanted.target(surroundings(places))?;
         let named = dsn.parse::<Target>().ok().and_then(|target| target.database);
         Ok(Target { database: named.or(Some(CONSOLE.into())), ..target })
-    }
-
-    /// The process of a server, without a connection: nothing is asked of the server, even if the environment names one.
-    ///
-    /// # Errors
-    /// 3: there is no such process.
-    pub fn attach_process(pid: u32, places: &Places) -> Result<Attached, Failure> {
-        let wanted = Wanted { pid: Some(pid), ..Wanted::default() };
-        let around = Surroundings { places, variable: &|_| None, say: &|_| {} };
-        Ok(Attached::find(&wanted, around)?)
-    }
-
-    /// The same as [`Self::attach`]. If the process is known, but the server does not answer or refuses: the process alone, and the reason why the
-    /// server could not be asked. If another process than the named one listens at the server's socket, that is told.
-    ///
-    /// # Errors
-    /// The same as for [`Self::attach`].
-    pub fn attach_or_process(&self, pid: Option<u32>, places: &Places) -> Result<(Attached, Option<Missing>), Failure> {
-        let failure = match self.attach(pid, places) {
-            Ok(attached) => {
-                let other = attached.other_process().map(|why| Missing {
-                    what: "whether the server and the process are the same".into(),
-                    why,
-                    remedy: Some("leave out --pid, or name the server of that process".into()),
-                });
-                return Ok((attached, other));
-            }
-            Err(failure) => failure,
-        };
-        let pid = pid.or_else(|| self.process_of_sandbox(places));
-        let Some(pid) = pid.filter(|_| failure.exit == Exit::Missing) else { return Err(failure) };
-        let unasked = Missing {
-            what: "what the server says of itself".into(),
-            why: format!("{:#}", failure.error),
-            remedy: Some("an account that may log in, on a server that answers".into()),
-        };
-        Ok((Self::attach_process(pid, places)?, Some(unasked)))
     }
 
     /// The named sandbox, if its server does not run.

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Nothing that a recording holds was computed, so an old recording is explained as this build explains it.\n\n\
+    after_help = "A recording holds measurements and no conclusions. This version draws the conclusions anew, also from an old recording.\n\n\
     Examples:\n  \
       wringer explain wringer-demo\n  \
       wringer explain wringer-demo -o json | jq '.findings[] | select(.id == \"latency.modes\").evidence'\n  \
@@ -40,7 +40,7 @@ pub fn main(args: Args) -> Outcome {
 
 fn one(evidence: &Evidence, output: Output) {
     let explained = explain::explain(evidence);
-    let context = Context::new(evidence, &explained);
+    let context = Context::new(evidence, &explained).within(terminal::columns());
     match output {
         Output::Text => terminal::data(report::findings_text(&context).trim_end()),
         Output::Json => {
@@ -53,7 +53,9 @@ fn one(evidence: &Evidence, output: Output) {
 fn together(recordings: &[Evidence], output: Output) {
     let explained = explain::explain_together(&recordings.iter().collect::<Vec<_>>());
     let contexts = recordings.iter().zip(&explained.runs);
-    let contexts: Vec<Context<'_>> = contexts.map(|(evidence, explained)| Context::new(evidence, explained)).collect();
+    let columns = terminal::columns();
+    let contexts = contexts.map(|(evidence, explained)| Context::new(evidence, explained).within(columns));
+    let contexts: Vec<Context<'_>> = contexts.collect();
     match output {
         Output::Text => terminal::data(report::together_text(&contexts, &explained.findings).trim_end()),
         Output::Json => {

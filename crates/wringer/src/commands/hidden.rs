@@ -2,10 +2,14 @@
 //! RAM that runs hide from the whole host: which runs hide it, also after all their processes were killed, and how much.
 
 use host::change::memory::{Blocks, block_bytes, is_online};
+use host::places::Places;
 use host::process::Identity;
-use run::{FoundRun, Role, Step, StepState};
+use run::{FoundRun, Lost, Role, RunId, Step, StepState, Thing, Trace};
+use serde::Serialize;
 use squeeze::Meminfo;
 use squeeze::ram::balloon;
+use std::path::PathBuf;
+use units::Bytes;
 
 /// The runs that hide the host's RAM. Pool pages and memory blocks stay hidden when supervisor and watchdog are dead: such a run is hot.
 pub fn hiding_ram(found: &[FoundRun]) -> Vec<&FoundRun> {
@@ -70,5 +74,59 @@ fn of_process(process: &Identity, meminfo: &Meminfo) -> u64 {
         balloon::resident_bytes(process.pid)
     } else {
         meminfo.huge_reserved_pages * meminfo.huge_page_bytes
+    }
+}
+
+/// RAM that a run of another home, or of another user, hides.
+#[derive(Debug, Serialize)]
+pub struct ByOthers {
+    pub run: RunId,
+    /// Its `WRINGER_HOME`, if that is known.
+    pub home: Option<PathBuf>,
+    pub hidden_bytes: u64,
+}
+
+impl ByOthers {
+    /// One line for the terminal.
+    pub fn line(&self) -> String {
+        let home = |home: &PathBuf| format!(": `WRINGER_HOME={} wringer ram status` tells more", home.display());
+        let home = self.home.as_ref().map(home).unwrap_or_default();
+        format!("{} hidden by run {}, which is not of this WRINGER_HOME{home}", Bytes(self.hidden_bytes), self.run)
+    }
+}
+
+/// The runs among `lost` that belong to others and hide RAM.
+pub fn by_others(places: &Places, lost: &[Lost], meminfo: &Meminfo) -> Vec<ByOthers> {
+    let others = lost.iter().filter(|run| run.is_of_others());
+    let hiding = others.filter_map(|run| {
+        let hidden_bytes = of_other(places, run, meminfo)?;
+        Some(ByOthers { run: run.id.clone(), home: run.home().map(Into::into), hidden_bytes })
+    });
+    hiding.collect()
+}
+
+/// By the run's journal; by its processes when this user may not read the journal. `None`: it hides nothing.
+fn of_other(places: &Places, run: &Lost, meminfo: &Meminfo) -> Option<u64> {
+    if let Some(found) = journal_of(places, run).filter(|found| !found.steps.is_empty()) {
+        return hides(&found).then(|| bytes(&[&found], meminfo));
+    }
+    let holders: Vec<&Identity> = run.traces.iter().filter_map(holder).collect();
+    (!holders.is_empty()).then(|| holders.into_iter().map(|it| of_process(it, meminfo)).sum())
+}
+
+fn journal_of(places: &Places, run: &Lost) -> Option<FoundRun> {
+    let theirs = Places { journal: run.journal.clone()?, ..places.clone() };
+    run::find_runs(&theirs).ok()?.into_iter().find(|found| found.id == run.id)
+}
+
+/// Whether this is a process that holds hidden RAM.
+pub fn is_holder(trace: &Trace) -> bool {
+    holder(trace).is_some()
+}
+
+fn holder(trace: &Trace) -> Option<&Identity> {
+    match &trace.thing {
+        Thing::Process { identity, role: Some(role), .. } if role == "holder" || role == "balloon" => Some(identity),
+        _ => None,
     }
 }

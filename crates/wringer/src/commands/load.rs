@@ -362,8 +362,8 @@ impl Args {
 }
 
 /// A user who compares the result with sysbench's must know this.
-pub(super) const DEFAULT_KEYS: &str = "note: keys are drawn uniformly, for nothing says how; sysbench 1.0.20 draws them with \
-    --rand-type=special then, which finds most rows cached";
+pub(super) const DEFAULT_KEYS: &str = "note: no --rand-type was given, so keys are drawn uniformly; sysbench 1.0.20 would use special, \
+    which finds most rows cached";
 
 fn header(spec: &LoadSpec) -> String {
     let arrivals = match spec.arrivals {

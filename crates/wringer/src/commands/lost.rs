@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Traces on the host of runs without a readable journal.
 
+use super::hidden;
 use crate::terminal;
-use run::{Condition, Lost};
+use run::{Condition, Lost, Thing, Trace};
 use serde_json::{Value, json};
-
-/// Traces that no undo of this home would remove.
-pub fn is_of_others(lost: &Lost) -> bool {
-    matches!(lost.condition, Condition::LiveElsewhere | Condition::HotElsewhere | Condition::Foreign(_))
-}
 
 /// One word, as `wringer status --help` explains it, or why it does not belong to this home.
 fn word(condition: &Condition) -> &'static str {
@@ -23,18 +19,23 @@ fn word(condition: &Condition) -> &'static str {
 
 pub fn show(lost: &Lost) {
     if lost.condition == Condition::LiveElsewhere {
-        terminal::say(format_args!("note: run {} is {}{}", lost.id, lost.condition, where_is(lost)));
-        return;
+        terminal::data(format_args!("run {} is {}{}", lost.id, lost.condition, where_is(lost)));
+    } else {
+        terminal::data(format_args!("{}: {}: {}{}", lost.id, word(&lost.condition), lost.condition, where_is(lost)));
     }
-    terminal::data(format_args!("{}: {}: {}{}", lost.id, word(&lost.condition), lost.condition, where_is(lost)));
-    for trace in &lost.traces {
+    for trace in lost.traces.iter().filter(|trace| is_told(trace, &lost.condition)) {
         let owner = trace.owner.filter(|_| !trace.is_ours).map(|uid| format!(", of uid {uid}")).unwrap_or_default();
         terminal::data(format_args!("    {}{owner}", trace.thing));
     }
 }
 
+/// Of a live run of another home, only what it changes for everybody: who looks from outside has no use for its other processes.
+fn is_told(trace: &Trace, condition: &Condition) -> bool {
+    *condition != Condition::LiveElsewhere || hidden::is_holder(trace) || !matches!(trace.thing, Thing::Process { .. })
+}
+
 fn where_is(lost: &Lost) -> String {
-    let home = lost.home().filter(|_| is_of_others(lost));
+    let home = lost.home().filter(|_| lost.is_of_others());
     home.map(|home| format!(": `WRINGER_HOME={} wringer status` tells more", home.display())).unwrap_or_default()
 }
 

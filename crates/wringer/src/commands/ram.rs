@@ -65,13 +65,14 @@ struct Squeezed {
     /// The mechanism that takes the RAM away: auto takes the holder, or the balloon without root or without huge pages
     #[arg(long, value_enum, default_value_t = Wanted::AUTO)]
     mechanism: Wanted,
-    /// A file larger than what will be left: read it twice afterwards, and say whether the RAM is really gone
+    /// Check that the RAM is really gone: when it is hidden, read FILE twice. The second reading must not be faster than the first. FILE must be larger
+    /// than the RAM that is left
     #[arg(long, value_name = "FILE")]
     verify: Option<PathBuf>,
     /// Print the lines that would hide the same amount at each boot; hide nothing, and write no file
     #[arg(long, conflicts_with_all = ["verify", "dry_run"])]
     persist: bool,
-    /// Hide RAM although a database that is not Wringer's runs here
+    /// Hide RAM although a database runs here that this WRINGER_HOME did not start
     #[arg(short, long)]
     yes: bool,
 }
@@ -219,12 +220,10 @@ pub fn ask_consent(places: &Places, yes: bool) -> Outcome {
     if yes || databases.is_empty() {
         return Ok(());
     }
-    let names: Vec<String> = databases.iter().map(|it| format!("{} (process {})", it.program, it.pid)).collect();
-    Err(Failure::message(
-        Exit::Missing,
-        format_args!("not Wringer's, and would suffer with the host: {}", names.join(", ")),
-    )
-    .hint("--yes, if they may; or limit one server alone: squeeze.server_ram in an experiment"))
+    let names: Vec<String> = databases.iter().map(databases::described).collect();
+    let what = "databases that this WRINGER_HOME did not start would suffer with the host";
+    Err(Failure::message(Exit::Missing, format_args!("{what}: {}", names.join(", ")))
+        .hint("--yes, if they may; or limit one server alone: squeeze.server_ram in an experiment"))
 }
 
 fn dry_run(plan: &Plan, output: Output) {
@@ -307,24 +306,31 @@ fn show_traits(traits: &Traits) {
 }
 
 fn status(places: &Places, output: Output) -> Outcome {
-    let found = run::find_runs(places)?;
-    let hiding = hidden::hiding_ram(&found);
+    let look = run::Look::take(places)?;
+    let hiding = hidden::hiding_ram(&look.runs);
     let meminfo = Meminfo::now()?;
+    let others = hidden::by_others(places, &run::find_lost(places, &look), &meminfo);
     let reserved = meminfo.huge_reserved_pages * meminfo.huge_page_bytes;
     let hidden = hidden::bytes(&hiding, &meminfo);
     if output == Output::Json {
         let runs: Vec<Value> = hiding.iter().map(|run| standing::run_json(run)).collect();
-        terminal::json(
-            &json!({ "schema": 1, "runs": runs, "hidden_bytes": hidden, "reserved_bytes": reserved, "memory": meminfo }),
-        );
+        terminal::json(&json!({
+            "schema": 1,
+            "runs": runs,
+            "hidden_bytes": hidden,
+            "hidden_by_others": others,
+            "reserved_bytes": reserved,
+            "memory": meminfo,
+        }));
         return Ok(());
     }
     hiding.iter().for_each(|run| terminal::data(standing::headline(run)));
     if hiding.is_empty() {
-        terminal::data("no RAM is hidden by Wringer");
+        terminal::data("no RAM is hidden by this WRINGER_HOME");
     } else {
         terminal::data(format_args!("hidden {}", Bytes(hidden)));
     }
+    others.iter().for_each(|other| terminal::data(other.line()));
     terminal::data(format_args!(
         "RAM {}, available {}, reserved in huge pages {}",
         Bytes(meminfo.total_bytes),
@@ -352,7 +358,9 @@ fn release(places: &Places, output: Output) -> Outcome {
         hidden::hiding_ram(found).into_iter().filter(|run| run.kind == Some(run::Kind::Standing)).collect();
     if hiding.is_empty() {
         standing::refuse_hot(places, &look)?;
-        terminal::say("no RAM is hidden by a standing squeeze");
+        terminal::say("no RAM is hidden by a standing squeeze of this WRINGER_HOME");
+        let others = hidden::by_others(places, &run::find_lost(places, &look), &Meminfo::now()?);
+        others.iter().for_each(|other| terminal::say(other.line()));
     }
     standing::release(places, &hiding, output)?;
     let pool = |run: &run::FoundRun| run.steps.iter().any(|it| matches!(it.change, run::Step::HugePool { .. }));

@@ -74,14 +74,16 @@ pub fn main(args: Args) -> Outcome {
     }
     let explained = explain::explain(&evidence);
     let context = report::Context::new(&evidence, &explained);
+    let target = target(&args, &path);
+    let columns = terminal::columns().filter(|_| target.is_none());
     let content = match args.output {
         Format::Html => html(&context)?,
         Format::Json => report::pretty(&report::json(&context))?,
-        Format::Text => report::text(&context),
+        Format::Text => report::text(&context.within(columns)),
         Format::Markdown => report::markdown(&context),
         Format::Junit => report::junit(&context),
     };
-    match target(&args, &path) {
+    match target {
         Some(target) => write(&target, &content),
         None => {
             terminal::data(content.trim_end());

@@ -208,7 +208,7 @@ struct Start {
     /// How long to wait until it answers; recovery after a crash takes its time
     #[arg(long, value_name = "SPAN", default_value = "3m")]
     wait: Span,
-    /// Put its data directory on a slow disk, by name or in words: gp3, hdd, read=10ms,write=1ms (`wringer disk profiles`); needs no root.
+    /// Put its data directory on a slow disk, by name or in words: gp3, hdd-7200, read=10ms,write=1ms (`wringer disk profiles`); needs no root.
     /// Then the server is stopped after an hour, unless --for says another time
     #[arg(long, value_name = "DISK", value_parser = super::squeeze::parse_disk)]
     disk: Option<diskmodel::Asked>,

@@ -10,7 +10,7 @@ use host::clock::{rfc3339, unix_seconds};
 use host::mapper::Mapping;
 use host::places::Places;
 use lab::BUSY;
-use run::{FoundRun, Phase, RunId, Scope, Step, StepState, UndoReport};
+use run::{FoundRun, Phase, Reading, RunId, Scope, Step, StepState, UndoReport};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -358,5 +358,14 @@ pub fn headline(run: &FoundRun) -> String {
         (_, 0) => ", just started".to_owned(),
         (_, age) => format!(", started {} ago", Span::secs(age)),
     };
-    format!("{}: {}{since}: {}", run.id, condition(run), run.command.join(" "))
+    format!("{}: {}{since}: {}", run.id, condition(run), command_of(run))
+}
+
+fn command_of(run: &FoundRun) -> String {
+    match (run.command.as_slice(), &run.reading) {
+        // its first record did not get onto a full disk, or its controller was killed before
+        ([], Reading::Whole(_) | Reading::TornTail(_)) => "its journal is empty: it changed nothing".to_owned(),
+        ([], _) => "its command cannot be read".to_owned(),
+        (command, _) => command.join(" "),
+    }
 }

@@ -46,13 +46,23 @@ pub fn main(args: Args) -> Outcome {
         let runs: Vec<Value> = found.iter().map(standing::run_json).collect();
         let hot: Vec<_> = found.iter().filter(|run| run.hot).map(|run| &run.id).collect();
         let hidden = hidden::bytes(&hidden::hiding_ram(&found), &meminfo);
-        terminal::json(
-            &json!({ "schema": 1, "journal": places.journal, "runs": runs, "hot": hot, "hidden_bytes": hidden, "memory": meminfo, "lost": lost.iter().map(lost::json).collect::<Vec<_>>(), "watchdog": last_words }),
-        );
+        terminal::json(&json!({
+            "schema": 1,
+            "journal": places.journal,
+            "runs": runs,
+            "hot": hot,
+            "hidden_bytes": hidden,
+            "hidden_by_others": hidden::by_others(&places, &lost, &meminfo),
+            "memory": meminfo,
+            "lost": lost.iter().map(lost::json).collect::<Vec<_>>(),
+            "watchdog": last_words,
+        }));
         return Ok(());
     }
-    if found.is_empty() && lost.iter().all(lost::is_of_others) {
-        terminal::data("nothing is changed on this host: Wringer runs nothing now, and has left nothing behind");
+    if found.is_empty() && lost.iter().all(run::Lost::is_of_others) {
+        terminal::data(
+            "nothing is changed on this host by this WRINGER_HOME: it runs nothing now, and has left nothing behind",
+        );
     }
     found.iter().for_each(show);
     lost.iter().for_each(lost::show);

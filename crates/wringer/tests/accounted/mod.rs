@@ -43,6 +43,11 @@ impl Server {
         pid_of(&self.lab)
     }
 
+    pub fn socket(&self) -> String {
+        let status = json(&self.lab.run(["sandbox", "status", "s", "-o", "json"]));
+        status["sandboxes"][0]["socket"].as_str().unwrap().to_owned()
+    }
+
     pub fn connect(&self) -> Connection {
         Connection::open(&self.target).unwrap()
     }

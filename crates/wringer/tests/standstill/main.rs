@@ -3,7 +3,7 @@
 //! every subset of them, and go on in every order. The layer serves on, and nobody gets an error. `WRINGER_STANDSTILL=full` takes the
 //! limits that the program has, 36 s and 120 s; else they are a tenth. That and `=all` take all 64 orders; else it is every fifth: so many slow
 //! directories at once hold each other up.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
 #[path = "../standing/mod.rs"]
 mod standing;

@@ -2,6 +2,8 @@
 //! A watch that runs beside a test's clients, and what those felt.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, dead_code, unreachable_pub)] // each test program uses a part
 
+pub mod queued;
+
 use crate::accounted::{self, Server};
 use crate::standing::signal;
 use load::admin::Connection;

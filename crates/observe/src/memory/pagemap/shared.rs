@@ -139,6 +139,26 @@ mod tests {
         assert!(calls(2) < 2 * calls(1), "the second time the counts are known, and only the ranges are read");
     }
 
+    /// As on kernels without the ioctl.
+    #[test]
+    fn words_tell_the_same_pages_as_the_ioctl() {
+        const HUGE: u64 = 2 << 20;
+        let mut reading = Reading::begin(Options::default());
+        let memory = File::from(rustix::fs::memfd_create("words", rustix::fs::MemfdFlags::empty()).unwrap());
+        memory.set_len(LENGTH as u64).unwrap();
+        let start = touched(&memory, 0);
+        let (range, page) = ((start, start + LENGTH as u64), crate::memory::page_bytes());
+        let pagemap = File::open("/proc/self/pagemap").unwrap();
+        let words = super::super::words(&pagemap, range, page, &mut reading).unwrap();
+        let expected: Vec<u64> = (0..LENGTH as u64 / page).filter(|nth| nth % 7 != 0).collect();
+        assert_eq!(words.iter().map(|it| (it.0 - start) / page).collect::<Vec<_>>(), expected);
+        let told = super::super::present(&pagemap, range, page, &mut reading).unwrap();
+        assert_eq!(told.iter().map(|it| it.1 - it.0).sum::<u64>(), expected.len() as u64 * page);
+        let huge = super::super::words(&pagemap, range, HUGE, &mut reading).unwrap();
+        let firsts: Vec<u64> = (0..LENGTH as u64 / HUGE).filter(|nth| nth * 512 % 7 != 0).collect();
+        assert_eq!(huge.iter().map(|it| (it.0 - start) / HUGE).collect::<Vec<_>>(), firsts, "only the first of each");
+    }
+
     #[test]
     fn parts_lie_in_one_slice_each() {
         let page = crate::memory::page_bytes();

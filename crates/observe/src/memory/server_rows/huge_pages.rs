@@ -54,5 +54,5 @@ pub(super) fn read(asking: &mut Asking<'_>, flavour: Flavour, seen: &mut ServerS
 fn sum_of_shared_memory(asking: &mut Asking<'_>) -> Option<SharedAllocation> {
     let rows = asking.rows("SELECT sum(allocated_size)::bigint FROM pg_shmem_allocations").ok()?;
     let allocated_size = number(rows.first()?, 0)?;
-    Some(SharedAllocation { name: None, offset: None, size: allocated_size, allocated_size })
+    Some(SharedAllocation { size: allocated_size, allocated_size, ..SharedAllocation::default() })
 }

@@ -47,7 +47,8 @@ pub(super) fn read(asking: &mut Asking<'_>, seen: &mut ServerSeen) {
 
 fn allocation(row: &Row) -> Option<SharedAllocation> {
     let name = row.first()?.clone();
-    Some(SharedAllocation { name, offset: number(row, 1), size: number(row, 2)?, allocated_size: number(row, 3)? })
+    let (offset, size, allocated_size) = (number(row, 1), number(row, 2)?, number(row, 3)?);
+    Some(SharedAllocation { name, offset, size, allocated_size, touched: None })
 }
 
 fn session(row: &Row) -> Option<Session> {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The cells of a comparison of mallocs: makes the cells from the settings of a matrix, and the results from the recordings.
 
-use crate::commands::experiment_file::{own_data, refused, workloads};
+use super::flags;
+use crate::commands::experiment_file::{own_data, workloads};
 use crate::commands::{command_line, disk, plan};
 use crate::exit::{Exit, Failure};
 use ::allocators::Cell as Seen;
@@ -26,8 +27,7 @@ pub(super) fn of(file: &Path, matrix: &Matrix, places: &Places) -> Result<Vec<Ce
         let mut plan = experiment::plan(experiment, facts);
         plan::ask_options(experiment, places, &mut plan);
         if !plan.blockers.is_empty() {
-            let failure = refused(file, &setting.text, &plan.blockers);
-            return Err(Failure { exit: Exit::Missing, ..failure });
+            return Err(flags::refused(Exit::Missing, file, &plan.blockers, &setting.values));
         }
         let found = Found {
             workloads: workloads::read(file, experiment)?,

@@ -10,8 +10,6 @@ use verdict::Compared;
 const MOST_CONDITIONS: usize = 20;
 /// The most flags in the suggested command; with more, the line would be too long.
 const MOST_MEANT: usize = 5;
-/// A detectable ratio beyond this means that nothing is known.
-const LARGEST_RATIO: f64 = 1000.0;
 
 pub(super) fn text<'c>(sides: &Sides, checked: impl Iterator<Item = &'c str>) -> String {
     let mut text = differs(sides);
@@ -111,19 +109,12 @@ fn number(value: Option<f64>) -> String {
 }
 
 fn ratio(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".to_owned(), one_ratio)
-}
-
-fn one_ratio(ratio: f64) -> String {
-    match ratio {
-        ratio if ratio > LARGEST_RATIO => format!("> {LARGEST_RATIO:.0}"),
-        ratio => format!("{ratio:.3}"),
-    }
+    ratio.map_or_else(|| "-".to_owned(), report::ratio)
 }
 
 fn interval(figure: &Compared) -> String {
     match (figure.low, figure.high) {
-        (Some(low), Some(high)) => format!("{} .. {}", one_ratio(low), one_ratio(high)),
+        (Some(low), Some(high)) => format!("{} .. {}", report::ratio(low), report::ratio(high)),
         _ => "-".to_owned(),
     }
 }

@@ -19,6 +19,8 @@ const LEAST_EVERY: Duration = Duration::from_millis(100);
 const MOST_LOOKS: u32 = 20_000;
 /// The longest time until a request to stop is noticed.
 const TICK: Duration = Duration::from_millis(50);
+/// How long the end of a server is waited for that has stopped answering.
+const DYING: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Looks {
@@ -87,7 +89,11 @@ impl Looks {
         stop: &AtomicBool,
     ) -> Result<(Seen, bool), Failure> {
         let Some(begun) = attached.connections(console) else { return Err(no_server()) };
-        let mut looks = begun.map_err(lost)?;
+        let mut looks = match begun {
+            Ok(looks) => looks,
+            Err(error) => return Err(if ended(attached, DYING) { gone(attached) } else { lost(error) }),
+        };
+        let mut patience = Duration::ZERO;
         let bar = terminal::bar(u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX), "looking at connections");
         let started = Instant::now();
         let mut next = self.every;
@@ -95,6 +101,7 @@ impl Looks {
             bar.set_position(u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
             if let Err(error) = looks.look() {
                 looks.fell_silent(&error);
+                patience = DYING;
                 break;
             }
             // after a look that took longer than an interval, the missed looks are left out
@@ -104,12 +111,20 @@ impl Looks {
         }
         bar.finish_and_clear();
         let seen = looks.end(memory);
-        if attached.process().is_some_and(|process| !process.is_alive()) {
-            let message = format!("{} ended while its connections were looked at", attached.describe());
-            return Err(Failure::message(Exit::Failed, message));
+        if ended(attached, patience) {
+            return Err(gone(attached));
         }
         Ok((seen, stop.load(Ordering::SeqCst)))
     }
+}
+
+/// Whether the server's process ends within this time. A server that is killed closes its connections some milliseconds before that.
+fn ended(attached: &Attached, patience: Duration) -> bool {
+    attached.process().is_some_and(|process| process.wait(patience))
+}
+
+fn gone(attached: &Attached) -> Failure {
+    Failure::message(Exit::Failed, format!("{} ended while its connections were looked at", attached.describe()))
 }
 
 /// `false`: the user asked to stop, or there is nothing to wait for.

@@ -87,56 +87,58 @@ pub fn main(args: Args) -> Outcome {
 
 fn diagnose(places: &Places) -> Diagnosis {
     let checks = checks::all(places);
-    let feature = |id, what, needs: &[&'static str], instead| {
+    let feature = |id, what, needs: &[&'static str]| {
         let stands = |id: &str| checks.iter().any(|check| check.id == id && check.state != State::Missing);
         let missing: Vec<_> = needs.iter().copied().filter(|id| !stands(id)).collect();
-        Feature { id, what, works: missing.is_empty(), missing, instead }
+        Feature { id, what, works: missing.is_empty(), missing, instead: None }
     };
-    let hides = checks.iter().any(|check| check.id == "ram-mechanism" && check.state != State::Missing);
-    let features = vec![
-        feature("sandbox-mariadb", "Deploy and load a throw-away MariaDB", &["mariadb", "disk-space"], None),
-        feature("sandbox-postgresql", "Deploy and load a throw-away PostgreSQL", &["postgresql", "disk-space"], None),
-        feature(
-            "slow-disk",
-            "Slow the disk under a server that Wringer starts",
-            &["fuse", "namespaces"],
-            Some("slow-program, where the program is dynamic"),
-        ),
-        feature("slow-program", "Slow the disk under a dynamic program, without a mount", &["preload"], None),
-        feature(
-            "slow-folder",
-            "Slow any folder that nobody has open (`wringer disk delay`)",
-            &["root", "fuse"],
-            Some("slow-disk, for servers that Wringer starts"),
-        ),
+    let mut features = vec![
+        feature("sandbox-mariadb", "Deploy and load a throw-away MariaDB", &["mariadb", "disk-space"]),
+        feature("sandbox-postgresql", "Deploy and load a throw-away PostgreSQL", &["postgresql", "disk-space"]),
+        feature("slow-disk", "Slow the disk under a server that Wringer starts", &["fuse", "namespaces"]),
+        feature("slow-program", "Slow the disk under a dynamic program, without a mount", &["preload"]),
+        feature("slow-folder", "Slow any folder that nobody has open (`wringer disk delay`)", &["root", "fuse"]),
         feature(
             "slow-device",
             "Slow a block device that nobody uses (`wringer disk delay DEVICE`)",
             &["root", "dm-delay"],
-            Some("slow-image, which takes a device, too"),
         ),
         feature(
             "slow-image",
             "Slow an image file or an unused device (`wringer disk delay IMAGE`)",
             &["root", "fuse", "loop"],
-            Some("slow-folder"),
         ),
-        feature("hide-ram", "Hide RAM from the whole host", &["ram-mechanism"], None),
-        feature(
-            "server-ram",
-            "Give one server or command, page cache included, a memory limit",
-            &["memory-cgroup"],
-            hides.then_some("hide-ram, which squeezes the whole host"),
-        ),
-        feature(
-            "cpu-quota",
-            "Give a command a share of the CPUs (`wringer squeeze --cpus`)",
-            &["cpu-cgroup"],
-            Some("wringer squeeze --cpuset, which needs no root: whole CPUs"),
-        ),
-        feature("load", "Load, fill and observe any server you can connect to", &[], None),
+        feature("hide-ram", "Hide RAM from the whole host", &["ram-mechanism"]),
+        feature("server-ram", "Give one server or command, page cache included, a memory limit", &["memory-cgroup"]),
+        feature("cpu-quota", "Give a command a share of the CPUs (`wringer squeeze --cpus`)", &["cpu-cgroup"]),
+        feature("load", "Load, fill and observe any server you can connect to", &[]),
     ];
+    name_substitutes(&mut features);
     Diagnosis { schema: 1, features, checks, experiment: None }
+}
+
+/// What could be used instead of a feature, the nearest first. Each begins with the id of a feature, unless it works everywhere.
+fn substitutes(id: &str) -> &'static [&'static str] {
+    const DISK: &str = "slow-disk, for servers that Wringer starts";
+    const PROGRAM: &str = "slow-program, where the program is dynamic";
+    match id {
+        "slow-disk" => &[PROGRAM],
+        "slow-folder" => &[DISK, PROGRAM],
+        "slow-device" => &["slow-image, which takes a device, too", "slow-folder", DISK, PROGRAM],
+        "slow-image" => &["slow-folder", DISK, PROGRAM],
+        "server-ram" => &["hide-ram, which squeezes the whole host"],
+        "cpu-quota" => &["wringer squeeze --cpuset, which needs no root: whole CPUs"],
+        _ => &[],
+    }
+}
+
+/// Only a substitute that works here helps.
+fn name_substitutes(features: &mut [Feature]) {
+    let broken: Vec<&str> = features.iter().filter(|feature| !feature.works).map(|feature| feature.id).collect();
+    let works = |words: &str| !broken.iter().any(|id| words.split(',').next() == Some(id));
+    let instead = |id: &str| substitutes(id).iter().copied().find(|words| works(words));
+    let found: Vec<_> = features.iter().map(|feature| instead(feature.id)).collect();
+    features.iter_mut().zip(found).for_each(|(feature, instead)| feature.instead = instead);
 }
 
 fn print_text(diagnosis: &Diagnosis) {
@@ -171,5 +173,37 @@ fn print_text(diagnosis: &Diagnosis) {
             // The blockers are printed as the error.
             (false, _) => terminal::data(format!("{}\nit would not start:", said.trim_matches('\n')).trim_start()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn instead(broken: &[&str], of: &str) -> Option<&'static str> {
+        let ids = ["slow-disk", "slow-program", "slow-folder", "slow-device", "slow-image", "hide-ram", "server-ram"];
+        let feature = |id| {
+            let works = !broken.contains(&id);
+            Feature { id, what: "", works, missing: Vec::new(), instead: None }
+        };
+        let mut features: Vec<Feature> = ids.map(feature).into();
+        name_substitutes(&mut features);
+        features.iter().find(|feature| feature.id == of).and_then(|feature| feature.instead)
+    }
+
+    #[test]
+    fn what_does_not_work_here_is_no_substitute() {
+        let first = |broken: &[&str], of| instead(broken, of).map(|words| words.split(',').next().unwrap_or_default());
+        assert_eq!(first(&["slow-device"], "slow-device"), Some("slow-image"));
+        let not_root = ["slow-device", "slow-image", "slow-folder"];
+        for id in not_root {
+            assert_eq!(first(&not_root, id), Some("slow-disk"), "{id}");
+        }
+        let in_a_container = ["slow-device", "slow-image", "slow-folder", "slow-disk"];
+        for id in in_a_container {
+            assert_eq!(first(&in_a_container, id), Some("slow-program"), "{id}");
+        }
+        assert_eq!(first(&["server-ram", "hide-ram"], "server-ram"), None);
+        assert_eq!(first(&["server-ram"], "server-ram"), Some("hide-ram"));
     }
 }

@@ -44,49 +44,74 @@ pub(super) struct Verdict {
     pub(super) notes: Vec<&'static str>,
 }
 
+/// What the profile does not tell.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Known {
+    /// Growth would be counted from a moment to itself.
+    pub(super) is_one_moment: bool,
+    /// Some of what the heap held at the first moment is behind a damage of the file.
+    pub(super) is_start_lost: bool,
+    /// The end, or some of what the heap held at the last moment, is behind a damage of the file.
+    pub(super) is_end_lost: bool,
+}
+
+pub(super) const DAMAGED: &str = "the file is damaged, and what the heap held behind the damage is not known";
 pub(super) const ONE_MOMENT: &str = "there is one moment, and growth needs two";
 const HIDDEN: &str = "the profiler hides too many bytes below its threshold";
 const NO_FUNCTION: &str = "no function that holds memory has this name at either moment";
 
-/// Measured, at least, at most.
-type Bounds = (i128, i128, i128);
+/// Measured, at least, at most; `None`: not known.
+type Bounds = (i128, Option<i128>, Option<i128>);
 
 impl Assertion {
-    /// `hidden_bytes`: those of the end. `is_one_moment`: growth would be counted from a moment to itself.
-    pub(super) fn judge(&self, grown: &[Growth], hidden_bytes: u64, is_one_moment: bool) -> Verdict {
-        let (limit, hidden) = (i128::from(self.limit.0), i128::from(hidden_bytes));
-        let of_name = |it: &&Growth| self.function.as_ref().is_some_and(|name| is_named(name, &it.function));
-        let (bounds, function) = match &self.function {
-            None if is_one_moment => (None, None),
-            None => (Some(of_growth(grown, hidden)), grown.first().map(|most| most.function.clone())),
-            Some(name) => {
-                let bytes = grown.iter().filter(of_name).map(|it| i128::from(it.after_bytes)).sum();
-                (Some((bytes, bytes, bytes + hidden)), Some(name.clone()))
-            }
-        };
+    /// `hidden_bytes`: those of the end.
+    pub(super) fn judge(&self, grown: &[Growth], hidden_bytes: u64, known: Known) -> Verdict {
+        let (limit, bounds) = (i128::from(self.limit.0), self.bounds(grown, hidden_bytes.into(), known));
         let holds = bounds.and_then(|(_, at_least, at_most)| match () {
-            () if at_least >= limit => Some(false),
-            () if at_most < limit => Some(true),
+            () if at_least.is_some_and(|it| it >= limit) => Some(false),
+            () if at_most.is_some_and(|it| it < limit) => Some(true),
             () => None,
         });
+        let hides = if known.is_end_lost || known.is_start_lost { DAMAGED } else { HIDDEN };
         let mut notes = Vec::new();
         notes.extend(bounds.is_none().then_some(ONE_MOMENT));
-        notes.extend((self.function.is_some() && !grown.iter().any(|it| of_name(&it))).then_some(NO_FUNCTION));
-        notes.extend((bounds.is_some() && holds.is_none()).then_some(HIDDEN));
+        notes.extend((self.function.is_some() && self.of_name(grown).next().is_none()).then_some(NO_FUNCTION));
+        notes.extend((bounds.is_some() && holds.is_none()).then_some(hides));
+        let function = match &self.function {
+            None if bounds.is_none() => None,
+            None => grown.first().map(|most| most.function.clone()),
+            name => name.clone(),
+        };
         Verdict {
             assertion: self.text.clone(),
             holds,
             bytes: bounds.map(|(bytes, _, _)| bytes),
-            at_least_bytes: bounds.map(|(_, at_least, _)| at_least),
-            at_most_bytes: bounds.map(|(_, _, at_most)| at_most),
+            at_least_bytes: bounds.and_then(|(_, at_least, _)| at_least),
+            at_most_bytes: bounds.and_then(|(_, _, at_most)| at_most),
             function,
             notes,
         }
     }
+
+    /// `None`: one moment tells no growth.
+    fn bounds(&self, grown: &[Growth], hidden: i128, known: Known) -> Option<Bounds> {
+        let at_most = |bytes: i128| (!known.is_end_lost).then_some(bytes);
+        if self.function.is_some() {
+            let bytes = self.of_name(grown).map(|it| i128::from(it.after_bytes)).sum();
+            return Some((bytes, Some(bytes), at_most(bytes + hidden)));
+        }
+        let (bytes, at_least, most) = of_growth(grown, hidden);
+        let start_known = |_: &i128| !known.is_start_lost;
+        (!known.is_one_moment).then_some((bytes, Some(at_least).filter(start_known), at_most(most).filter(start_known)))
+    }
+
+    fn of_name<'a>(&self, grown: &'a [Growth]) -> impl Iterator<Item = &'a Growth> {
+        grown.iter().filter(|it| self.function.as_ref().is_some_and(|name| is_named(name, &it.function)))
+    }
 }
 
 /// The largest growth of all functions. A function of which the profiler shows nothing may have grown by all that is hidden at the end.
-fn of_growth(grown: &[Growth], hidden: i128) -> Bounds {
+fn of_growth(grown: &[Growth], hidden: i128) -> (i128, i128, i128) {
     let bytes = grown.first().map_or(0, |most| most.growth_bytes);
     let at_least = grown.iter().map(|it| it.low_bytes).max().unwrap_or(0);
     (bytes, at_least, bytes.max(0) + hidden)
@@ -116,7 +141,7 @@ mod tests {
     }
 
     fn judged(assertion: &str, grown: &[Growth], hidden: u64) -> Verdict {
-        assertion.parse::<Assertion>().unwrap().judge(grown, hidden, false)
+        assertion.parse::<Assertion>().unwrap().judge(grown, hidden, Known::default())
     }
 
     #[test]
@@ -139,10 +164,32 @@ mod tests {
     #[test]
     fn one_moment_tells_no_growth() {
         let all = [grown("f", 4096, 4096, [0, 0])];
-        let judge = |text: &str| text.parse::<Assertion>().unwrap().judge(&all, 0, true);
+        let known = Known { is_one_moment: true, ..Known::default() };
+        let judge = |text: &str| text.parse::<Assertion>().unwrap().judge(&all, 0, known);
         let told = judge("growth<1M");
         assert_eq!((told.holds, told.bytes, told.notes.as_slice()), (None, None, [ONE_MOMENT].as_slice()));
         assert_eq!(judge("f<1M").holds, Some(true), "what a function holds needs one moment");
+    }
+
+    /// What lies behind a damage may be any number of bytes: a limit that is broken already stays broken, and nothing else is known.
+    #[test]
+    fn what_is_behind_a_damage_is_not_known() {
+        let all = [grown("f", 0, 4096, [0, 0])];
+        let judge = |text: &str, is_start_lost: bool, is_end_lost: bool| {
+            let known = Known { is_one_moment: false, is_start_lost, is_end_lost };
+            text.parse::<Assertion>().unwrap().judge(&all, 0, known)
+        };
+        for text in ["growth<1M", "f<1M"] {
+            let told = judge(text, false, true);
+            assert_eq!((told.holds, told.at_least_bytes, told.at_most_bytes), (None, Some(4096), None), "{text}");
+            assert_eq!(told.notes, [DAMAGED], "{text}");
+        }
+        assert_eq!([judge("growth<4K", false, true).holds, judge("f<4K", false, true).holds], [Some(false); 2]);
+        assert_eq!(judge("g<1M", false, true).notes, [NO_FUNCTION, DAMAGED]);
+        // f may have held all of it before
+        let told = judge("growth<4K", true, false);
+        assert_eq!((told.holds, told.bytes, told.at_least_bytes), (None, Some(4096), None));
+        assert_eq!(judge("f<1M", true, false).holds, Some(true), "what it holds at the end is known");
     }
 
     #[test]

@@ -3,21 +3,23 @@
 
 use super::grown;
 use super::profile::{Names, Profile};
-use crate::exit::Outcome;
+use super::source::Source;
+use crate::exit::{Failure, Outcome};
 use crate::terminal::{self, Output};
-use heap::Growth;
+use heap::{Damage, Growth, Holdings};
 use serde::Serialize;
 use std::path::PathBuf;
 
 /// Compare the bytes that functions held in one profile and in another; functions are found by their names, so that addresses may differ
 ///
-/// In each file, the last snapshot that has a tree is used, or the snapshot that is named.
+/// In each file, the last snapshot that has a tree is used, or the snapshot that is named. Where a file is damaged, its last snapshot is not its end: the growth
+/// has no bounds then.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer heap diff before/massif.out.1 after/massif.out.1\n  \
     wringer heap diff massif.out.1 massif.out.1 --from 3 --to 48")]
 pub struct Args {
-    /// The profile from before
+    /// The profile from before; `-` is standard input
     #[arg(value_name = "BEFORE")]
     before: PathBuf,
     /// The profile from after; the same file with --from and --to compares two of its snapshots
@@ -40,31 +42,106 @@ pub struct Args {
 }
 
 #[derive(Debug, Serialize)]
-struct Difference {
+struct Difference<'a> {
     before_total_bytes: u64,
     after_total_bytes: u64,
     before_hidden_bytes: u64,
     after_hidden_bytes: u64,
-    growth: Vec<Growth>,
+    growth: Vec<Grown<'a>>,
+    before_damaged_at_byte: Option<u64>,
+    after_damaged_at_byte: Option<u64>,
+    before_damage: Option<&'a Damage>,
+    after_damage: Option<&'a Damage>,
+}
+
+/// [`Growth`], without bounds where a part of a profile is lost.
+#[derive(Debug, Serialize)]
+struct Grown<'a> {
+    function: &'a str,
+    path: &'a [String],
+    subsystem: Option<&'static str>,
+    growth_bytes: i128,
+    low_bytes: Option<i128>,
+    high_bytes: Option<i128>,
+    before_bytes: u64,
+    after_bytes: u64,
+}
+
+impl<'a> Grown<'a> {
+    fn of(it: &'a Growth, is_lost: bool) -> Self {
+        Self {
+            function: &it.function,
+            path: &it.path,
+            subsystem: it.subsystem,
+            growth_bytes: it.growth_bytes,
+            low_bytes: (!is_lost).then_some(it.low_bytes),
+            high_bytes: (!is_lost).then_some(it.high_bytes),
+            before_bytes: it.before_bytes,
+            after_bytes: it.after_bytes,
+        }
+    }
+}
+
+/// What one of the two profiles held.
+struct Side {
+    holdings: Holdings,
+    damage: Option<Damage>,
+    /// The sentence about the damage.
+    told: Option<String>,
+    /// The end was asked for, or a moment of which a part is lost.
+    is_lost: bool,
+}
+
+impl Side {
+    /// `number`: of the snapshot, if one is asked for.
+    fn of(source: &Source, number: Option<u64>, names: &Names) -> Result<Self, Failure> {
+        let mut profile = Profile::open(source, names)?;
+        let place = number.map_or_else(|| profile.last(), |number| profile.place_of(number))?;
+        Ok(Self {
+            holdings: profile.holdings(place)?,
+            damage: profile.outline.damage.clone(),
+            told: profile.damage(),
+            is_lost: profile.is_partial(place) || (number.is_none() && profile.is_end_lost()),
+        })
+    }
 }
 
 pub(super) fn main(args: &Args) -> Outcome {
-    let profile = |path, number: Option<u64>| {
-        let mut profile = Profile::open(path, &args.names)?;
-        let place = number.map_or_else(|| profile.last(), |number| profile.place_of(number))?;
-        profile.holdings(place)
-    };
-    let (before, after) = (profile(&args.before, args.from)?, profile(&args.after, args.to)?);
-    let found = Difference {
-        before_total_bytes: before.total_bytes,
-        after_total_bytes: after.total_bytes,
-        before_hidden_bytes: before.hidden_bytes,
-        after_hidden_bytes: after.hidden_bytes,
-        growth: heap::growth(&before, &after),
-    };
+    let sources = Source::all(&[args.before.clone(), args.after.clone()])?;
+    let [first, second] = sources.as_slice() else { return Ok(()) };
+    let before = Side::of(first, args.from, &args.names)?;
+    let after = Side::of(second, args.to, &args.names)?;
+    let growth = heap::growth(&before.holdings, &after.holdings);
     match args.output {
-        Output::Json => terminal::document(&found),
-        Output::Text => terminal::data(grown::table(&found.growth, args.top).trim_end()),
+        Output::Json => terminal::document(&difference(&before, &after, &growth)),
+        Output::Text => terminal::data(text(&before, &after, &growth, args.top).trim_end()),
     }
     Ok(())
+}
+
+fn difference<'a>(before: &'a Side, after: &'a Side, growth: &'a [Growth]) -> Difference<'a> {
+    let is_lost = before.is_lost || after.is_lost;
+    let at_byte = |side: &Side| side.damage.as_ref().map(|it| it.at_byte);
+    Difference {
+        before_total_bytes: before.holdings.total_bytes,
+        after_total_bytes: after.holdings.total_bytes,
+        before_hidden_bytes: before.holdings.hidden_bytes,
+        after_hidden_bytes: after.holdings.hidden_bytes,
+        growth: growth.iter().map(|it| Grown::of(it, is_lost)).collect(),
+        before_damaged_at_byte: at_byte(before),
+        after_damaged_at_byte: at_byte(after),
+        before_damage: before.damage.as_ref(),
+        after_damage: after.damage.as_ref(),
+    }
+}
+
+fn text(before: &Side, after: &Side, growth: &[Growth], top: usize) -> String {
+    let is_lost = before.is_lost || after.is_lost;
+    let mut text = if is_lost { grown::unbounded(growth, top) } else { grown::table(growth, top) };
+    let mut told: Vec<&String> = [before, after].into_iter().filter_map(|side| side.told.as_ref()).collect();
+    told.dedup();
+    for damage in told {
+        text += &format!("\n{}", grown::in_line(damage));
+    }
+    text
 }

@@ -10,30 +10,47 @@ pub(in crate::commands) fn signed(bytes: i128) -> String {
     format!("{:+}", SignedBytes(bytes))
 }
 
+/// Names in a profile may hold any bytes; on a terminal only text is shown.
+pub(super) fn in_line(name: &str) -> String {
+    name.replace(char::is_control, "\u{fffd}")
+}
+
 /// The functions that grew or shrank; of the others, their number.
 pub(in crate::commands) fn table(growth: &[Growth], top: usize) -> String {
+    changed(growth, top, true)
+}
+
+/// The same where a part of a profile is lost, so that the growth has no bounds.
+pub(super) fn unbounded(growth: &[Growth], top: usize) -> String {
+    changed(growth, top, false)
+}
+
+fn changed(growth: &[Growth], top: usize, has_bounds: bool) -> String {
     let changed = heap::changed(growth);
-    let mut text = if changed.is_empty() { String::new() } else { rows(&changed, top) };
+    let mut text = if changed.is_empty() { String::new() } else { rows(&changed, top, has_bounds) };
     if let Some(others) = report::heap_without_growth(growth) {
         let _ = writeln!(text, "{others}");
     }
     text
 }
 
-fn rows(grown: &[&Growth], top: usize) -> String {
+fn rows(grown: &[&Growth], top: usize, has_bounds: bool) -> String {
     let mut text = String::new();
     let _ =
         writeln!(text, "{:>12}  {:>24}  {:>11}  {:>11}  function", "growth", "at least to at most", "before", "after");
     let (shown, rest) = grown.split_at(grown.len().min(top));
     for it in shown {
-        let bounds = format!("{} to {}", signed(it.low_bytes), signed(it.high_bytes));
+        let bounds = match has_bounds {
+            true => format!("{} to {}", signed(it.low_bytes), signed(it.high_bytes)),
+            false => "not known".to_owned(),
+        };
         let (before, after) = (Bytes(it.before_bytes).to_string(), Bytes(it.after_bytes).to_string());
         let part = it.subsystem.map_or_else(String::new, |part| format!("  [{part}]"));
         let _ = writeln!(
             text,
             "{:>12}  {bounds:>24}  {before:>11}  {after:>11}  {}{part}",
             signed(it.growth_bytes),
-            it.function
+            in_line(&it.function)
         );
     }
     if !rest.is_empty() {
@@ -56,7 +73,7 @@ pub(in crate::commands) fn holders(functions: &[Held], top: usize) -> String {
     let mut text = String::new();
     for held in functions.iter().take(top) {
         let part = held.subsystem.map_or_else(String::new, |part| format!("  [{part}]"));
-        let _ = writeln!(text, "{:>12}  {}{part}", Bytes(held.bytes).to_string(), held.function);
+        let _ = writeln!(text, "{:>12}  {}{part}", Bytes(held.bytes).to_string(), in_line(&held.function));
     }
     let rest = functions.iter().skip(top);
     let (count, bytes) = rest.fold((0, 0), |(count, sum), it| (count + 1, sum + it.bytes));

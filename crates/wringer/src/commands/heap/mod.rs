@@ -9,6 +9,7 @@ mod profile;
 mod report;
 mod show;
 mod shown;
+mod source;
 mod text;
 
 use crate::exit::Outcome;
@@ -21,6 +22,7 @@ use crate::exit::Outcome;
     wringer heap show massif.out.4711 -o folded | flamegraph.pl --countname bytes > heap.svg\n  \
     wringer heap show massif.out.4711 --assert 'growth<1M' --assert 'Log_event::read_log_event<4M'\n  \
     wringer heap diff before/massif.out.1 after/massif.out.1\n  \
+    ssh db1 cat /tmp/massif.out.4711 | wringer heap show -\n  \
     wringer heap report heaptrack.mariadbd.4711.zst --to heap.html\n\n\
     What the columns mean, and what a profile cannot show: docs/heap.md, or `wringer doc heap`.")]
 pub struct Args {

@@ -2,11 +2,10 @@
 //! Opens profiles, compressed or not, each time when they are read. Several files of one moment each are one profile.
 
 use super::order;
+use super::source::{Source, unreadable};
 use crate::exit::{Exit, Failure};
-use crate::input;
-use heap::{Error, Holdings, Outline, Tree};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use heap::{Damage, Format, Holdings, Outline, Tree};
+use std::path::PathBuf;
 use symbols::Binaries;
 
 /// Where the names of functions come from.
@@ -20,25 +19,24 @@ pub(super) struct Names {
 
 /// One profile.
 pub(super) struct Profile {
-    files: Vec<(PathBuf, Outline)>,
+    files: Vec<(Source, Outline)>,
     /// The outline of all files together; the snapshots of several files get new numbers.
     pub(super) outline: Outline,
     pub(super) symbols: Binaries,
 }
 
 impl Profile {
-    pub(super) fn open(path: &Path, names: &Names) -> Result<Self, Failure> {
-        Self::open_all(&[path.to_owned()], names)
+    pub(super) fn open(source: &Source, names: &Names) -> Result<Self, Failure> {
+        Self::open_all(std::slice::from_ref(source), names)
     }
 
     /// # Errors
     /// Exit code 3: a file cannot be read or is not a heap profile; or one of several files has more than one moment, so that it cannot be part of a series.
-    pub(super) fn open_all(paths: &[PathBuf], names: &Names) -> Result<Self, Failure> {
-        let mut paths = paths.to_vec();
-        paths.sort_by_cached_key(|path| order::by_numbers(path));
-        let read = |path: PathBuf| Ok((Self::outline(&path)?, path));
-        let read: Vec<(Outline, PathBuf)> = paths.into_iter().map(read).collect::<Result<_, Failure>>()?;
-        let files: Vec<(PathBuf, Outline)> = read.into_iter().map(|(outline, path)| (path, outline)).collect();
+    pub(super) fn open_all(sources: &[Source], names: &Names) -> Result<Self, Failure> {
+        let mut sources = sources.to_vec();
+        sources.sort_by_cached_key(|source| order::by_numbers(source.path()));
+        let read = |source: Source| Self::outline(&source).map(|outline| (source, outline));
+        let files: Vec<(Source, Outline)> = sources.into_iter().map(read).collect::<Result<_, Failure>>()?;
         let none = || Failure::message(Exit::Usage, "name a heap profile");
         let mut outline = files.first().ok_or_else(none)?.1.clone();
         if files.len() > 1 {
@@ -50,11 +48,11 @@ impl Profile {
         Ok(Self { files, outline, symbols: Binaries::new(names.folders.clone()) })
     }
 
-    fn outline(path: &Path) -> Result<Outline, Failure> {
-        let outline = Outline::read(open(path)?).map_err(|error| unreadable(path, error))?;
+    fn outline(source: &Source) -> Result<Outline, Failure> {
+        let outline = Outline::read(source.open()?).map_err(|error| unreadable(source, error))?;
         if outline.snapshots.is_empty() {
             let why = outline.damage.map_or_else(|| "it ends after its beginning".to_owned(), |it| it.to_string());
-            return Err(Failure::message(Exit::Missing, format!("{} has no snapshot: {why}", path.display()))
+            return Err(Failure::message(Exit::Missing, format!("{} has no snapshot: {why}", source.name()))
                 .hint("Massif writes its file when the program ends; `vgdb detailed_snapshot FILE` writes one of a program that runs"));
         }
         Ok(outline)
@@ -63,7 +61,7 @@ impl Profile {
     /// The trees at these places, one at a time, in the order of the files.
     pub(super) fn each_tree(&mut self, places: &[usize], each: &mut dyn FnMut(usize, Tree)) -> Result<(), Failure> {
         let mut first = 0;
-        for (path, outline) in &self.files {
+        for (source, outline) in &self.files {
             let own: Vec<usize> =
                 (0..outline.snapshots.len()).filter(|place| places.contains(&(first + place))).collect();
             if !own.is_empty() {
@@ -72,8 +70,8 @@ impl Profile {
                     tree.snapshot = number(place).unwrap_or(tree.snapshot);
                     each(first + place, tree);
                 };
-                heap::each_tree(open(path)?, outline, &own, &mut self.symbols, &mut numbered)
-                    .map_err(|error| unreadable(path, error))?;
+                heap::each_tree(source.open()?, outline, &own, &mut self.symbols, &mut numbered)
+                    .map_err(|error| unreadable(source, error))?;
             }
             first += outline.snapshots.len();
         }
@@ -119,7 +117,7 @@ impl Profile {
 
     /// The name of the only file; or the name of the first file, and the number of files.
     pub(super) fn name(&self) -> String {
-        let first = self.files.first().map(|(path, _)| path.display().to_string()).unwrap_or_default();
+        let first = self.files.first().map(|(source, _)| source.name()).unwrap_or_default();
         match self.files.len() {
             0 | 1 => first,
             more => format!("{first} and {} more", more - 1),
@@ -128,14 +126,37 @@ impl Profile {
 
     /// The file of a snapshot, in a series of files.
     pub(super) fn file_of(&self, place: usize) -> Option<String> {
-        let path = self.files.get(place).filter(|_| self.files.len() > 1)?;
-        Some(path.0.display().to_string())
+        let (source, _) = self.files.get(place).filter(|_| self.files.len() > 1)?;
+        Some(source.name())
     }
 
     /// The first file that is damaged.
     pub(super) fn damaged_file(&self) -> Option<String> {
         let damaged = self.files.iter().find(|(_, outline)| outline.damage.is_some());
-        damaged.map(|(path, _)| path.display().to_string())
+        damaged.map(|(source, _)| source.name())
+    }
+
+    /// The sentence about the damage of a file, if one is damaged.
+    pub(super) fn damage(&self) -> Option<String> {
+        Some(up_to(&self.damaged_file()?, self.outline.damage.as_ref()?))
+    }
+
+    /// Whether some of what the heap held at this place is behind a damage. Massif and heaptrack write a moment after the other: one that could be read is
+    /// whole. The other formats have one list for all that a file tells.
+    pub(super) fn is_partial(&self, place: usize) -> bool {
+        let of = if self.files.len() > 1 { place } else { 0 };
+        let damaged = self.files.get(of).filter(|(_, outline)| outline.damage.is_some());
+        damaged.is_some_and(|(_, outline)| match outline.format {
+            Format::Massif | Format::Heaptrack => false,
+            Format::Dhat => place > 0,
+            Format::Gperftools | Format::Jemalloc => true,
+        })
+    }
+
+    /// Whether the last moment of the file, or some of what it held, is behind a damage.
+    pub(super) fn is_end_lost(&self) -> bool {
+        let last = self.outline.snapshots.len().saturating_sub(1);
+        self.is_partial(last) || (self.files.len() == 1 && self.outline.damage.is_some())
     }
 
     /// `None`: the format does not say it.
@@ -144,11 +165,16 @@ impl Profile {
     }
 }
 
-fn is_series(files: &[(PathBuf, Outline)]) -> Result<(), Failure> {
+/// That a file could not be read as a whole.
+pub(super) fn up_to(file: &str, damage: &Damage) -> String {
+    format!("{file}: read up to the damage: {damage}")
+}
+
+fn is_series(files: &[(Source, Outline)]) -> Result<(), Failure> {
     let first = files.first().map(|(_, it)| it.format);
-    for (path, outline) in files {
+    for (source, outline) in files {
         if !outline.format.is_one_moment() || Some(outline.format) != first {
-            let (path, format) = (path.display(), outline.format.name());
+            let (path, format) = (source.name(), outline.format.name());
             let what = format!(
                 "several files are one profile only where each is a moment of the same program, as gperftools and jemalloc write them; {path} is of {format}"
             );
@@ -157,26 +183,4 @@ fn is_series(files: &[(PathBuf, Outline)]) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Opens a file at its beginning.
-///
-/// # Errors
-/// Exit code 3: it cannot be read.
-pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
-    again(path).map_err(|error| unreadable(path, error))
-}
-
-/// Opens a file that was read before.
-pub(super) fn again(path: &Path) -> Result<Box<dyn Read>, Error> {
-    Ok(heap::plain(input::open_input(path)?)?)
-}
-
-pub(super) fn unreadable(path: &Path, error: Error) -> Failure {
-    match error {
-        Error::Damage(damage) => Failure::message(Exit::Missing, format!("{}: {damage}", path.display())).hint(
-            "a heap profile is expected: of Massif, heaptrack, gperftools, jemalloc or DHAT, as it is or compressed by gzip or zstd",
-        ),
-        Error::Io(error) => Failure::new(Exit::Missing, input::named(error, path)),
-    }
 }

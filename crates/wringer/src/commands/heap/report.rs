@@ -3,7 +3,8 @@
 
 use super::order;
 use super::profile::{Names, Profile};
-use crate::exit::{Failure, Outcome};
+use super::source::{Source, is_read_once};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use heap::{Holdings, flame};
 use host::files;
@@ -30,7 +31,7 @@ pub struct Args {
     /// The profiles; files of one moment each (gperftools, jemalloc) make one profile
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where to write; `-` is standard output [default: the name of the first FILE, followed by .html]
+    /// Where to write; `-` is standard output [default: the name of the first FILE, followed by .html; a pipe has none]
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
     #[command(flatten)]
@@ -38,6 +39,9 @@ pub struct Args {
 }
 
 pub(super) fn main(args: &Args) -> Outcome {
+    if args.to.is_none() && args.files.first().is_some_and(|it| is_read_once(it)) {
+        return Err(Failure::message(Exit::Usage, "a page of a pipe has no name by itself").hint("--to heap.html"));
+    }
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let mut page = HeapPage { version, profiles: Vec::new() };
     for profile in &mut profiles(args)? {
@@ -62,8 +66,8 @@ fn with_html(file: &Path) -> PathBuf {
 
 /// The files of one moment as one profile, and each other file as a profile of its own.
 fn profiles(args: &Args) -> Result<Vec<Profile>, Failure> {
-    let mut files = args.files.clone();
-    files.sort_by_cached_key(|path| order::by_numbers(path));
+    let mut files = Source::all(&args.files)?;
+    files.sort_by_cached_key(|source| order::by_numbers(source.path()));
     let (mut profiles, mut moments) = (Vec::new(), Vec::new());
     for file in files {
         let profile = Profile::open(&file, &args.names)?;
@@ -119,9 +123,7 @@ fn shown(profile: &mut Profile) -> Result<HeapProfile, Failure> {
 
 fn notes(profile: &Profile) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(damage) = &profile.outline.damage {
-        notes.push(format!("{}: read up to the damage: {damage}", profile.damaged_file().unwrap_or_default()));
-    }
+    notes.extend(profile.damage());
     if let Some(every) = profile.outline.sampled_every_bytes {
         notes.push(format!(
             "The profiler looked at one allocation for {} on the average: each size is an estimate.",

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer heap show`: one profile.
 
-use super::assertion::{Assertion, ONE_MOMENT, Verdict};
-use super::profile::{Names, Profile, again, open, unreadable};
+use super::assertion::{Assertion, DAMAGED, ONE_MOMENT, Verdict};
+use super::grown::in_line;
+use super::profile::{Names, Profile};
 use super::shown::shown;
+use super::source::{Source, unreadable};
 use super::text;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
@@ -12,8 +14,8 @@ use std::path::PathBuf;
 
 /// One profile: the heap over time, the functions that held it at the end, and the functions that grew
 ///
-/// FILE is a profile of Valgrind's Massif or DHAT, of heaptrack, gperftools or jemalloc; its content tells which. It may be compressed by gzip or zstd, and
-/// may break off. Several files are one profile where each is one moment (gperftools, jemalloc); they are put in the order of the numbers in their names. A
+/// FILE is a profile of Valgrind's Massif or DHAT, of heaptrack, gperftools or jemalloc; its content tells which. It may be compressed by gzip, zstd, xz
+/// or bzip2, and may break off; it may be a pipe, and `-` is standard input. Several files are one profile where each is one moment (gperftools, jemalloc); they are put in the order of the numbers in their names. A
 /// function is charged with the memory that it has allocated itself, or through functions that only pass an allocation on, such as my_malloc, palloc and
 /// operator new. Memory that the profiler sums up as below its threshold may belong to any function: it makes the bounds of each growth wider.
 #[derive(Debug, clap::Args)]
@@ -24,7 +26,8 @@ use std::path::PathBuf;
     wringer heap show /tmp/profile.*.heap --binaries /copies/of/the/server\n  \
     wringer heap show massif.out.4711 -o ms_print --threshold 0.5 --x 100 --y 30\n\n\
     Exit codes: 1 if an assertion does not hold; 3 if the file is not a profile, or if it cannot be told\n  \
-    whether an assertion holds: the profile hides too much, or has one moment and so no growth.")]
+    whether an assertion holds: the profile hides too much, has one moment and so no growth,\n  \
+    or is damaged, so that its end is not known.")]
 pub struct Args {
     /// The profile; several files of one moment each (gperftools, jemalloc) make one profile
     #[arg(value_name = "FILE", required = true)]
@@ -72,15 +75,16 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn main(args: &Args) -> Outcome {
+    let sources = Source::all(&args.files)?;
     let is_printed = match args.output {
-        Format::MsPrint => print_as_valgrind(args).map(|()| true)?,
-        Format::Folded => print_folded(args).map(|()| true)?,
+        Format::MsPrint => print_as_valgrind(args, &sources).map(|()| true)?,
+        Format::Folded => print_folded(args, &sources).map(|()| true)?,
         Format::Text | Format::Json => false,
     };
     if is_printed && args.assertions.is_empty() {
         return Ok(());
     }
-    let mut profile = Profile::open_all(&args.files, &args.names)?;
+    let mut profile = Profile::open_all(&sources, &args.names)?;
     let shown = shown(&mut profile, args.from, args.to, &args.assertions)?;
     match args.output {
         Format::Json => terminal::document(&shown),
@@ -90,32 +94,34 @@ pub(super) fn main(args: &Args) -> Outcome {
     verdict(&shown.assertions)
 }
 
-fn print_folded(args: &Args) -> Outcome {
-    let mut profile = Profile::open_all(&args.files, &args.names)?;
+fn print_folded(args: &Args, sources: &[Source]) -> Outcome {
+    let mut profile = Profile::open_all(sources, &args.names)?;
+    if let Some(damage) = profile.damage() {
+        terminal::say(format_args!("note: {}", in_line(&damage)));
+    }
     let place = args.to.map_or_else(|| profile.last(), |number| profile.place_of(number))?;
     let tree = profile.tree(place)?;
     terminal::stream(|mut output| heap::folded::write(&tree, &mut output)).map_err(Failure::from)
 }
 
-fn print_as_valgrind(args: &Args) -> Outcome {
-    let [file] = args.files.as_slice() else {
+fn print_as_valgrind(args: &Args, sources: &[Source]) -> Outcome {
+    let [source] = sources else {
         return Err(Failure::message(Exit::Usage, "-o ms_print prints one file, as ms_print does"));
     };
-    let format = heap::Outline::read(open(file)?).map(|outline| outline.format);
+    let format = heap::Outline::read(source.open()?).map(|outline| outline.format);
     if let Some(other) = format.ok().filter(|it| *it != heap::Format::Massif) {
-        let what = format!("{}: ms_print prints files of Massif; this one is of {}", file.display(), other.name());
+        let what = format!("{}: ms_print prints files of Massif; this one is of {}", source.name(), other.name());
         return Err(Failure::message(Exit::Missing, what).hint("leave out `-o ms_print`, or use `-o folded`"));
     }
     let options = ms_print::Options {
         threshold: args.threshold,
         columns: args.x.into(),
         rows: args.y.into(),
-        arguments: format!(" {}", file.display()).into_bytes(),
+        arguments: format!(" {}", source.path().display()).into_bytes(),
     };
-    let first = open(file)?;
-    let again = || again(file);
-    terminal::stream(|mut output| ms_print::print(first, again, &options, &mut output))
-        .map_err(|error| unreadable(file, error))
+    let first = source.open()?;
+    terminal::stream(|mut output| ms_print::print(first, || source.again(), &options, &mut output))
+        .map_err(|error| unreadable(source, error))
 }
 
 fn verdict(verdicts: &[Verdict]) -> Outcome {
@@ -128,7 +134,9 @@ fn verdict(verdicts: &[Verdict]) -> Outcome {
     }
     let Some(unknown) = of(None) else { return Ok(()) };
     let what = format!("whether {} holds cannot be told: {}", unknown.assertion, unknown.notes.join("; "));
-    let hint = if unknown.notes.contains(&ONE_MOMENT) {
+    let hint = if unknown.notes.contains(&DAMAGED) {
+        "profile again, so that the file is whole; of Massif's and heaptrack's files, --to NUMBER names a moment before the damage"
+    } else if unknown.notes.contains(&ONE_MOMENT) {
         "give it two moments: several files of gperftools or jemalloc, or --from and --to; Massif gives every tenth snapshot a tree, \
          --detailed-freq=1 all of them"
     } else {

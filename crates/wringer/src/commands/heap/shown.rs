@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The result of `wringer heap show`: the shape of `-o json`.
 
-use super::assertion::{Assertion, Verdict};
+use super::assertion::{Assertion, Known, Verdict};
 use super::profile::Profile;
 use crate::exit::Failure;
 use heap::{Damage, Growth, Held, Holdings, Kind, Snapshot, TimeUnit};
@@ -75,6 +75,7 @@ pub(super) fn shown(
 ) -> Result<Shown, Failure> {
     // a profile without any tree still has its sizes over time
     let has_trees = profile.outline.with_trees().next().is_some() || !assertions.is_empty();
+    let is_end_lost = to.is_none() && profile.is_end_lost();
     let place = |number: Option<u64>, default: Option<usize>| match number {
         Some(number) => profile.place_of(number).map(Some),
         None => Ok(default),
@@ -83,7 +84,12 @@ pub(super) fn shown(
     let to = place(to, if has_trees { Some(profile.last()?) } else { None })?;
     let mut holdings = |place: Option<usize>| place.map_or_else(|| Ok(Holdings::default()), |it| profile.holdings(it));
     let (before, after) = (holdings(from)?, holdings(to)?);
-    let is_one_moment = from == to;
+    let is_partial = |place: Option<usize>| place.is_some_and(|it| profile.is_partial(it));
+    let known = Known {
+        is_one_moment: from == to,
+        is_start_lost: is_partial(from),
+        is_end_lost: is_end_lost || is_partial(to),
+    };
     let growth = heap::growth(&before, &after);
     let outline = &profile.outline;
     let lacks = |field: &str| outline.format.lacks().iter().any(|(lacking, _)| *lacking == field);
@@ -115,7 +121,7 @@ pub(super) fn shown(
         snapshots: outline.snapshots.iter().enumerate().map(snapshot_shown).collect(),
         from: number(from),
         to: number(to),
-        assertions: assertions.iter().map(|it| it.judge(&growth, after.hidden_bytes, is_one_moment)).collect(),
+        assertions: assertions.iter().map(|it| it.judge(&growth, after.hidden_bytes, known)).collect(),
         growth,
         subsystems: after.subsystems().into_iter().map(|(subsystem, bytes)| PartShown { subsystem, bytes }).collect(),
         hidden_bytes: after.hidden_bytes,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The result of `wringer heap show`, as text.
 
-use super::grown;
-use super::profile::Profile;
+use super::assertion::Verdict;
+use super::grown::{self, in_line};
+use super::profile::{Profile, up_to};
 use super::shown::Shown;
 use heap::{Growth, Holdings, Snapshot, TimeUnit};
 use std::fmt::Write as _;
@@ -13,7 +14,7 @@ const MOST_FILES: usize = 5;
 
 pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
     let of = shown.command.as_deref().unwrap_or(shown.format);
-    let mut text = format!("{}: {of}\n", profile.name());
+    let mut text = format!("{}: {}\n", in_line(&profile.name()), in_line(of));
     text += &over_time(&profile.outline.snapshots, shown.time_unit);
     if let Some(every) = shown.sampled_every_bytes {
         let _ = writeln!(
@@ -36,30 +37,36 @@ pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
     } else {
         text += "\nno snapshot says who held the heap: Massif gives every tenth one a tree, --detailed-freq=1 all of them\n";
     }
-    for verdict in &shown.assertions {
-        let holds = match verdict.holds {
-            Some(true) => "holds",
-            Some(false) => "does not hold",
-            None => "cannot be told",
-        };
-        text += &format!("\n{}: {holds}", verdict.assertion);
-        let (bytes, least, most) = (verdict.bytes, verdict.at_least_bytes, verdict.at_most_bytes);
-        if let [Some(bytes), Some(least), Some(most)] = [bytes, least, most].map(|it| it.map(grown::signed)) {
-            text += &format!(" ({bytes}; with what the profiler hides {least} to {most})");
-        }
-    }
+    text += &shown.assertions.iter().map(judged).collect::<String>();
     if let Some(symbols) = shown.symbols.as_ref().filter(|it| it.unnamed_addresses > 0) {
         let all = symbols.named_addresses + symbols.unnamed_addresses;
         let _ = writeln!(text, "\n{} of {all} addresses have no name:", symbols.unnamed_addresses);
         for missing in symbols.missing.iter().take(MOST_FILES) {
-            let _ = writeln!(text, "  {} in {}: {}", missing.addresses, missing.file, missing.why);
+            let _ = writeln!(text, "  {} in {}: {}", missing.addresses, in_line(&missing.file), in_line(&missing.why));
         }
     }
     if let Some(damage) = &shown.damage {
         let file = shown.damaged_file.as_deref().unwrap_or_default();
-        let _ = write!(text, "\n{file}: read up to the damage: {damage}");
+        let _ = write!(text, "\n{}", in_line(&up_to(file, damage)));
     }
     text
+}
+
+fn judged(verdict: &Verdict) -> String {
+    let holds = match verdict.holds {
+        Some(true) => "holds",
+        Some(false) => "does not hold",
+        None => "cannot be told",
+    };
+    let bytes = [verdict.bytes, verdict.at_least_bytes, verdict.at_most_bytes].map(|it| it.map(grown::signed));
+    let bytes = match bytes {
+        [None, ..] => String::new(),
+        [Some(bytes), Some(least), Some(most)] => {
+            format!(" ({bytes}; with what the profiler hides {least} to {most})")
+        }
+        [Some(bytes), ..] => format!(" ({bytes} of what could be read)"),
+    };
+    format!("\n{}: {holds}{bytes}", in_line(&verdict.assertion))
 }
 
 fn growth(growth: &[Growth], (from, to): (u64, u64), top: usize) -> String {
@@ -69,8 +76,8 @@ fn growth(growth: &[Growth], (from, to): (u64, u64), top: usize) -> String {
     let mut text = format!("\nFunctions from snapshot {from} to {to}, the one that grew most first\n");
     text += &grown::table(growth, top);
     if let Some(most) = growth.first().filter(|it| it.growth_bytes > 0) {
-        let callers: Vec<String> = most.path.iter().skip(1).take(8).cloned().collect();
-        let _ = writeln!(text, "\n{} is called by\n  {}", most.function, callers.join("\n  "));
+        let callers: Vec<String> = most.path.iter().skip(1).take(8).map(|it| in_line(it)).collect();
+        let _ = writeln!(text, "\n{} is called by\n  {}", in_line(&most.function), callers.join("\n  "));
     }
     text
 }

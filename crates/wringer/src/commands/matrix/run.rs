@@ -7,7 +7,7 @@ use super::{RunArgs, failure, folder};
 use super::{page, show};
 use crate::commands::experiment_file::read_text;
 use crate::commands::ram::ask_consent;
-use crate::commands::run::REPORT;
+use crate::commands::run::{REPORT, make_folder, refuse_unwritable};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal::{self, Output};
@@ -63,6 +63,12 @@ pub(in crate::commands) fn open<'a>(
     places: &'a Places,
     in_turn: Option<&AtomicBool>,
 ) -> Result<Sweep<'a>, Failure> {
+    // an existing folder is looked at before it is touched
+    if folder.exists() {
+        refuse_unwritable(folder)?
+    } else {
+        make_folder(folder)?
+    }
     let mut is_told = false;
     loop {
         match (Sweep::open(folder, plan, places), in_turn) {

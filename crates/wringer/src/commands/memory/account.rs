@@ -16,7 +16,8 @@ use units::{Bytes, Span, counted};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A TIME is a time after the recording's start (90, 5m, 1h), a clock time in UTC (14:05, 14:05:30, 2026-11-20T14:05:30Z), `first` or `last`. \
-    The account is computed from the last inventory that was taken at this time or before it.\n\n\
+    The account is computed from the last inventory that was taken at this time or before it. A clock time means its whole second, and a time after the start its whole \
+    tenth of a second (from 100 s on, its second), as they are printed.\n\n\
     Examples:\n  \
       sudo wringer memory account --sandbox shop\n  \
       # how a recording's memory changed in the first 10 minutes\n  \
@@ -27,10 +28,10 @@ pub(super) struct Args {
     #[command(flatten)]
     looked: Looked<Format>,
     /// With `--from RECORDING`: the account at this time [default: last]
-    #[arg(long, value_name = "TIME", requires = "from")]
+    #[arg(long, value_name = "TIME")]
     at: Option<Moment>,
     /// With `--from RECORDING`: the changes from this time to the time of `--at`, leaf by leaf
-    #[arg(long, value_name = "TIME", requires = "from")]
+    #[arg(long, value_name = "TIME")]
     since: Option<Moment>,
     /// Show small leaves, too
     #[arg(long)]
@@ -50,9 +51,14 @@ pub(super) fn main(args: &Args) -> Outcome {
     if let Some(path) = from.and_then(recorded::recording_at) {
         return then(args, &path);
     }
-    if let (Some(_), Some(file)) = (args.at.or(args.since), from) {
-        let message = format!("{} is no recording: it has one inventory, and no times", file.display());
-        return Err(Failure::message(Exit::Usage, message).hint("leave out --at and --since"));
+    if args.at.or(args.since).is_some() {
+        let message = match from {
+            Some(file) => format!("{} is no recording: it has one inventory, and no times", file.display()),
+            None => "--at and --since name times of a recording, and --from names none".to_owned(),
+        };
+        return Err(
+            Failure::message(Exit::Usage, message).hint("leave out --at and --since, or name a recording with --from")
+        );
     }
     let read = args.looked.read(Wanted::default())?;
     show(args, &read.of, &read.inventory);

@@ -2,7 +2,7 @@
 //! The changes between two accounts, as text for people.
 
 use super::tree::words;
-use ledger::{Account, Difference, LeafDifference};
+use ledger::{Account, Difference, LeafDifference, Missing};
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use units::{Bytes, SignedBytes};
@@ -23,33 +23,72 @@ pub(super) fn text(before: &Account, after: &Account, change: &Difference, all: 
         "after"
     );
     let least = if all { 1 } else { after.kernel_total_bytes / SMALL };
-    let (shown, small): (Vec<&LeafDifference>, Vec<_>) =
-        changed(change).into_iter().partition(|leaf| leaf.resident_bytes.unsigned_abs() >= least);
-    for leaf in &shown {
-        let [before, after] = [before, after].map(|account| Bytes(resident(account, &leaf.path)).to_string());
-        let (name, change) =
-            (leaf.path.split('/').map(words).collect::<Vec<_>>().join(": "), signed(leaf.resident_bytes));
+    let known = changed(change).into_iter().map(|(leaf, bytes)| (leaf, Some(bytes), bytes.unsigned_abs()));
+    let unknown = unknown(change).into_iter().map(|leaf| (leaf, None, once(before, after, &leaf.path)));
+    let mut leaves: Vec<_> = known.chain(unknown).collect();
+    leaves.sort_by_key(|(_, _, size)| Reverse(*size));
+    let (shown, small): (Vec<_>, Vec<_>) = leaves.into_iter().partition(|(_, _, size)| *size >= least);
+    for (leaf, change, _) in &shown {
+        let side = |account| match resident(account, &leaf.path) {
+            None if change.is_none() => NOT_KNOWN.to_owned(),
+            bytes => Bytes(bytes.unwrap_or(0)).to_string(),
+        };
+        let (before, after) = (side(before), side(after));
+        let name = leaf.path.split('/').map(words).collect::<Vec<_>>().join(": ");
+        let change = change.map_or_else(|| NOT_KNOWN.to_owned(), signed);
         let _ = writeln!(text, "{name:<42} {change:>12} {before:>11} {after:>11}");
     }
     if !small.is_empty() {
-        let sum = signed(small.iter().map(|leaf| leaf.resident_bytes).sum());
+        let sum = signed(small.iter().filter_map(|(_, change, _)| *change).sum());
         let name = format!("{} smaller (--all shows them)", small.len());
         let _ = writeln!(text, "{name:<42} {sum:>12}");
     }
     let unexplained = signed(change.unexplained_bytes);
     let _ = writeln!(text, "{:<42} {unexplained:>12}", "unexplained");
+    if !self::unknown(change).is_empty() {
+        let _ = writeln!(text, "what is not known at one of the two times is unexplained there");
+    }
+    unread(&mut text, change);
     text
 }
 
-/// The changes that are not 0, the largest one first.
-pub(super) fn changed(change: &Difference) -> Vec<&LeafDifference> {
-    let mut changed: Vec<_> = change.leaves.iter().filter(|leaf| leaf.resident_bytes != 0).collect();
-    changed.sort_by_key(|leaf| Reverse(leaf.resident_bytes.unsigned_abs()));
+/// What was not read: at both times, or at one of them.
+fn unread(text: &mut String, change: &Difference) {
+    let (before, after) = (&change.missing_before, &change.missing_after);
+    let only = |of: &[Missing], other: &[Missing]| -> Vec<Missing> {
+        of.iter().filter(|it| !other.contains(it)).cloned().collect()
+    };
+    let both: Vec<Missing> = before.iter().filter(|it| after.contains(it)).cloned().collect();
+    for (when, all) in [("", both), ("before: ", only(before, after)), ("after: ", only(after, before))] {
+        let mut missing = String::new();
+        super::missing(&mut missing, &all);
+        missing.lines().for_each(|line| {
+            let _ = writeln!(text, "{when}{line}");
+        });
+    }
+}
+
+const NOT_KNOWN: &str = "not known";
+
+/// The known changes that are not 0, the largest one first.
+pub(super) fn changed(change: &Difference) -> Vec<(&LeafDifference, i64)> {
+    let known = change.leaves.iter().filter_map(|leaf| Some((leaf, leaf.resident_bytes?)));
+    let mut changed: Vec<_> = known.filter(|(_, bytes)| *bytes != 0).collect();
+    changed.sort_by_key(|(_, bytes)| Reverse(bytes.unsigned_abs()));
     changed
 }
 
-fn resident(account: &Account, path: &str) -> u64 {
-    account.leaves.iter().find(|leaf| leaf.path == path).map_or(0, |leaf| leaf.resident_bytes)
+fn unknown(change: &Difference) -> Vec<&LeafDifference> {
+    change.leaves.iter().filter(|leaf| leaf.resident_bytes.is_none()).collect()
+}
+
+fn resident(account: &Account, path: &str) -> Option<u64> {
+    account.leaves.iter().find(|leaf| leaf.path == path).map(|leaf| leaf.resident_bytes)
+}
+
+/// The size at the time at which it is known.
+fn once(before: &Account, after: &Account, path: &str) -> u64 {
+    [before, after].into_iter().filter_map(|account| resident(account, path)).max().unwrap_or(0)
 }
 
 /// `+2 MiB`, `-4 KiB`, `0 B`.
@@ -83,5 +122,21 @@ mod tests {
         assert!(lines[2].starts_with(&["1", "smaller"]) && lines[2].ends_with(&["+4", "KiB"]), "{shown}");
         assert!(text(&before, &after, &difference(&before, &after), true).contains("log: binlog"));
         assert_eq!((signed(0).as_str(), signed(-1024).as_str()), ("0 B", "-1 KiB"));
+    }
+
+    #[test]
+    fn what_was_not_read_at_one_time_is_not_gone() {
+        let account = |pfs: Option<u64>, silent: &[&str]| {
+            let leaves = pfs.map(|bytes| leaf(("instrumentation/performance_schema", bytes))).into_iter().collect();
+            let missing = |what: &&str| ledger::Missing { what: (*what).into(), why: "no answer".into(), remedy: None };
+            let missing = silent.iter().map(missing).collect();
+            Account { kernel_total_bytes: 99 << 20, leaves, missing, ..Account::default() }
+        };
+        let (before, after) = (account(Some(93 << 20), &[]), account(None, &["the server's own rows"]));
+        let shown = text(&before, &after, &difference(&before, &after), false);
+        let lines: Vec<Vec<&str>> = shown.lines().skip(3).map(|line| line.split_whitespace().collect()).collect();
+        assert!(lines[0].ends_with(&["not", "known", "93", "MiB", "not", "known"]), "{shown}");
+        assert!(shown.ends_with("after: not read: the server's own rows: no answer\n"), "{shown}");
+        assert!(shown.contains("is unexplained there"), "{shown}");
     }
 }

@@ -30,6 +30,7 @@ use observe::memory::Options;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where a server's memory is, and which process the kernel would kill when there is none left
 #[derive(Debug, clap::Args)]
@@ -140,7 +141,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         let (mut attached, unasked) = self.attached()?;
         let mut inventory = attached.inventory(self.options(wanted));
         inventory.missing.extend(unasked);
-        alive(&attached)?;
+        alive(&attached, &inventory)?;
         Ok(Read { of: attached.describe(), inventory })
     }
 
@@ -156,7 +157,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         });
         inventory.missing.extend(unasked);
         let texts = attached.collected(&inventory);
-        alive(&attached)?;
+        alive(&attached, &inventory)?;
         Ok((Read { of: attached.describe(), inventory }, texts))
     }
 
@@ -183,8 +184,11 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
     }
 }
 
-fn alive(attached: &Attached) -> Outcome {
-    if attached.process().is_some_and(|process| !process.is_alive()) {
+/// A server that stopped answering may be about to end: then its process is given a moment.
+fn alive(attached: &Attached, inventory: &Inventory) -> Outcome {
+    let is_silent = inventory.missing.iter().any(|it| it.what == "the server's own rows");
+    let patience = if is_silent { Duration::from_secs(1) } else { Duration::ZERO };
+    if attached.process().is_some_and(|process| process.wait(patience)) {
         return Err(Failure::message(Exit::Failed, format!("{} ended while it was read", attached.describe())));
     }
     Ok(())

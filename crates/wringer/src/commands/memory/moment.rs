@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A moment of a recording, as a user writes it.
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 use time::OffsetDateTime;
@@ -26,20 +27,36 @@ pub(super) enum Moment {
     },
 }
 
+/// Times are printed in these units (after the start, from 100 s on, in seconds), and a time that is written in them means the whole of it.
+const TENTH_US: u64 = 100_000;
+const SECOND_US: u64 = 1_000_000;
+
 impl Moment {
-    /// Microseconds after the recording's start. `None`: the moment is before the start. Also `None` for [`Self::First`] and [`Self::Last`], which
-    /// only the recording knows.
-    pub(super) fn after(self, started_unix_us: u64) -> Option<u64> {
+    /// The first and the last microsecond after the recording's start that the moment means. `None`: the moment is before the start. Also `None` for
+    /// [`Self::First`] and [`Self::Last`], which only the recording knows.
+    pub(super) fn after(self, started_unix_us: u64) -> Option<RangeInclusive<u64>> {
         match self {
             Self::First | Self::Last => None,
-            Self::After(time) => u64::try_from(time.as_micros()).ok(),
-            Self::Clock { unix_us } => unix_us.checked_sub(started_unix_us),
+            Self::After(time) => {
+                let us = u64::try_from(time.as_micros()).ok()?;
+                Some(us..=end(us, if us < 100 * SECOND_US { TENTH_US } else { SECOND_US }))
+            }
+            Self::Clock { unix_us } => since(started_unix_us, unix_us, SECOND_US),
             Self::Daytime { us } => {
                 let started = started_unix_us % DAY_US;
-                us.checked_sub(started).or_else(|| (us + DAY_US).checked_sub(started))
+                since(started, us, SECOND_US).or_else(|| since(started, us + DAY_US, SECOND_US))
             }
         }
     }
+}
+
+/// The last microsecond of this unit, if the time is a whole number of units.
+fn end(us: u64, unit: u64) -> u64 {
+    if us.is_multiple_of(unit) { us.saturating_add(unit - 1) } else { us }
+}
+
+fn since(started: u64, us: u64, unit: u64) -> Option<RangeInclusive<u64>> {
+    Some(us.saturating_sub(started)..=end(us, unit).checked_sub(started)?)
 }
 
 /// The accepted forms, as the error message lists them.
@@ -66,8 +83,9 @@ pub(super) fn unix_us(text: &str) -> Option<u64> {
     u64::try_from(time.unix_timestamp_nanos() / 1000).ok()
 }
 
-/// `14:05` or `14:05:30`, in microseconds since midnight.
+/// `14:05`, `14:05:30` or `14:05:30Z`, in microseconds since midnight.
 fn daytime_us(text: &str) -> Option<u64> {
+    let text = text.strip_suffix('Z').unwrap_or(text);
     let parts: Vec<u64> = text.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     let (hours, minutes, seconds) = match parts[..] {
         [hours, minutes] => (hours, minutes, 0),
@@ -88,13 +106,20 @@ mod tests {
     #[test]
     fn times_after_the_start_and_by_the_clock() {
         let after = |text: &str| text.parse::<Moment>().map(|moment| moment.after(STARTED));
-        for (text, seconds) in [("0", 0), ("90", 90), ("5m", 300), ("20:16", 30), ("20:15:30", 0), ("20:15:29", 86_399)]
-        {
-            assert_eq!(after(text), Ok(Some(seconds * 1_000_000)), "{text}");
+        let whole = |seconds: u64, unit: u64| Ok(Some(seconds * SECOND_US..=seconds * SECOND_US + unit - 1));
+        for (text, seconds, unit) in [("0", 0, TENTH_US), ("90", 90, TENTH_US), ("5m", 300, SECOND_US)] {
+            assert_eq!(after(text), whole(seconds, unit), "{text}");
         }
-        assert_eq!(after("2026-11-20T20:15:31.5Z"), Ok(Some(1_500_000)));
-        assert_eq!(after("2026-11-20T21:15:31+01:00"), Ok(Some(1_000_000)));
+        for (text, seconds) in [("20:16", 30), ("20:15:30", 0), ("20:15:30Z", 0), ("20:15:29", 86_399)] {
+            assert_eq!(after(text), whole(seconds, SECOND_US), "{text}");
+        }
+        let one = |us: u64| Ok(Some(us..=us));
+        assert_eq!((after("1234567us"), after("2026-11-20T20:15:31.5Z")), (one(1_234_567), one(1_500_000)));
+        assert_eq!(after("2026-11-20T21:15:31+01:00"), whole(1, SECOND_US));
         assert_eq!(after("2026-11-20T20:15:29Z"), Ok(None), "before the start");
+        // it began within the second that is printed
+        let began = |text: &str| text.parse::<Moment>().map(|moment| moment.after(STARTED + 400_000));
+        assert_eq!((began("20:15:30"), began("2026-11-20T20:15:30Z")), (Ok(Some(0..=599_999)), Ok(Some(0..=599_999))));
         assert_eq!(("first".parse(), "last".parse()), (Ok(Moment::First), Ok(Moment::Last)));
         for wrong in ["", "soon", "-5", "25:00", "12:60", "1:2:3:4", "12:", "2026-11-20T25:00:00Z"] {
             assert_eq!(after(wrong), Err(FORMS.to_owned()), "{wrong}");

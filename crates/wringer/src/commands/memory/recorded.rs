@@ -63,7 +63,7 @@ impl<'a> Recorded<'a> {
         let found = match moment {
             Moment::First => moments.first(),
             Moment::Last => moments.last(),
-            _ => self.within(moment).and_then(|us| moments.range(..=us).next_back()),
+            _ => self.within(moment).and_then(|until_us| moments.range(..=until_us).next_back()),
         };
         let after_us = *found.ok_or_else(|| self.no_such_time())?;
         let damaged = |why: String| {
@@ -76,11 +76,11 @@ impl<'a> Recorded<'a> {
         Ok(Taken { after_us, inventory })
     }
 
-    /// The moment, in microseconds after the start, if it is not after the end. If the recorder was interrupted, the end is not known, and every
+    /// The end of the moment, in microseconds after the start, if it does not begin after the recording's end. If the recorder was interrupted, the end is not known, and every
     /// moment is accepted.
     fn within(&self, moment: Moment) -> Option<u64> {
-        let us = moment.after(self.started_unix_us)?;
-        self.snapshots.elapsed_us().is_none_or(|end| us <= end).then_some(us)
+        let meant = moment.after(self.started_unix_us)?;
+        self.snapshots.elapsed_us().is_none_or(|end| *meant.start() <= end).then_some(*meant.end())
     }
 
     fn no_such_time(&self) -> Failure {

@@ -21,7 +21,8 @@ use units::{Bytes, SignedBytes, Span};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "On a terminal the picture is drawn in place. Elsewhere each reading is one line: the time, the total, the part of it that no leaf explains, how both have \
-    changed since the first reading, and the leaves that changed most. With -o json each line is one account, as `memory account -o json` has it.\n\n\
+    changed since the first reading, and the leaves that changed most. A line says what was not read for it, but for the first one, or the other way round: leaves of such a source are \
+    not known then, and have not changed. With -o json each line is one account, as `memory account -o json` has it.\n\n\
     A reading may cost at most 1 % of the interval: the time for which it holds the server and for which the server answers, and its own CPU time. Where it costs more, the server is \
     read less often, and a message says so.\n\n\
     Examples:\n  \
@@ -145,13 +146,15 @@ fn picture(of: &str, account: &Account, change: &Difference) -> String {
     let most = if most.is_empty() { String::new() } else { format!(": {most}") };
     let head = account::head(account);
     let (clock, total) = (clock(account), signed(change.kernel_total_bytes));
-    format!("{of}\n{clock}  {head}\nin {since} {total}{most}\n\n{}", tree::text(account, false))
+    let mark = mark(change).map_or_else(String::new, |mark| format!("\n{mark}"));
+    format!("{of}\n{clock}  {head}\nin {since} {total}{most}{mark}\n\n{}", tree::text(account, false))
 }
 
 fn line(account: &Account, change: &Difference) -> String {
     let most = most(change);
+    let mark = mark(change).map_or_else(String::new, |mark| format!("  {mark}"));
     format!(
-        "{}  total {} ({})  unexplained {} ({})  {most}",
+        "{}  total {} ({})  unexplained {} ({})  {most}{mark}",
         clock(account),
         Bytes(account.kernel_total_bytes),
         signed(change.kernel_total_bytes),
@@ -163,7 +166,13 @@ fn line(account: &Account, change: &Difference) -> String {
 /// The three leaves that changed most.
 fn most(change: &Difference) -> String {
     let most = changed(change).into_iter().take(3);
-    most.map(|leaf| format!("{} {}", leaf.path, signed(leaf.resident_bytes))).collect::<Vec<_>>().join(", ")
+    most.map(|(leaf, bytes)| format!("{} {}", leaf.path, signed(bytes))).collect::<Vec<_>>().join(", ")
+}
+
+/// A reading that knows less than the first one, or more, is no sign of memory that was freed or taken.
+fn mark(change: &Difference) -> Option<String> {
+    let once = change.read_once();
+    (!once.is_empty()).then(|| format!("not comparable, not read: {}", once.join(", ")))
 }
 
 /// The time of the account: `14:05:30Z`.
@@ -194,6 +203,12 @@ mod tests {
         let change = difference(&first, &last);
         let said = "20:16:30Z  total 13 KiB (+8 KiB)  unexplained 1 KiB (0 B)  sessions/sort +8 KiB";
         assert_eq!(line(&last, &change), said);
+        // while the server stands still, its leaves are not known
+        let mut silent = Account { leaves: Vec::new(), ..last.clone() };
+        silent.missing = vec![Missing { what: "the server's own rows".into(), ..Missing::default() }];
+        let marked = line(&silent, &difference(&last, &silent));
+        let said = "unexplained 1 KiB (0 B)    not comparable, not read: the server's own rows (after)";
+        assert!(marked.ends_with(said), "{marked}");
         let drawn = picture("mariadb", &last, &change);
         assert!(
             drawn.starts_with("mariadb\n20:16:30Z  ") && drawn.contains("\nin 1 m +8 KiB: sessions/sort +8 KiB\n"),

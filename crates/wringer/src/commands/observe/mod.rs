@@ -92,8 +92,10 @@ impl Args {
 pub fn main(args: &Args) -> Outcome {
     if args.interval < Options::LEAST_INTERVAL {
         let least = Span(Options::LEAST_INTERVAL);
-        let message =
-            format!("an interval of {}: at least {least}, a finer one would watch the watcher", Span(args.interval));
+        let message = format!(
+            "an interval of {} is too short: the shortest is {least}, because each reading costs the server CPU time",
+            Span(args.interval)
+        );
         return Err(Failure::message(Exit::Usage, message).hint("--interval=100ms shows most of what a server does"));
     }
     let memory = args.memory_interval.or_else(|| args.memory.then_some(INVENTORIES));

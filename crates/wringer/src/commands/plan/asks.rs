@@ -7,7 +7,7 @@ use evidence::DiskMechanism;
 use experiment::{Arm, Experiment, HostFacts, Plan, Problem, ServerStart, disk_mechanism};
 use host::places::Places;
 use lab::{server_options, server_request};
-use sandbox::{Installation, Refused};
+use sandbox::Installation;
 use squeeze::directory::{check_reach, probe_file};
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -24,6 +24,7 @@ pub fn options(experiment: &Experiment, places: &Places, plan: &mut Plan) {
     let names = names.into_iter().collect::<Vec<_>>().join(", ");
     let flavour = experiment.server.flavour;
     let present = server_request(&experiment.server).ok().and_then(|request| sandbox::present(&request, places));
+    one_data_directory(experiment, present.as_ref(), plan);
     let Some(installation) = present else {
         let how = format!("`wringer sandbox fetch {flavour}` brings it");
         plan.not_asked.push(format!("whether the server takes {names}: it is not on this machine yet; {how}"));
@@ -48,6 +49,28 @@ pub fn options(experiment: &Experiment, places: &Places, plan: &mut Plan) {
     }
     plan.blockers.sort();
     plan.blockers.dedup();
+}
+
+/// Adds options that are decided when the data directory is made, and in which an arm differs from the first one: all arms have one directory.
+fn one_data_directory(experiment: &Experiment, installation: Option<&Installation>, plan: &mut Plan) {
+    let Some((first, others)) = experiment.arms.split_first() else { return };
+    for key in sandbox::init_keys(experiment.server.flavour, installation.map(|it| &it.version)) {
+        let of = |arm: &Arm| arm.server_options.get(key).cloned();
+        for (index, arm) in (1..).zip(others).filter(|(_, arm)| of(arm) != of(first)) {
+            let (line, column) = place_of(experiment, if of(arm).is_some() { index } else { 0 }, key);
+            plan.blockers.push(Problem {
+                line,
+                column,
+                message: format!(
+                    "arm \"{}\" has another {key} than arm \"{}\": it is decided when the data directory is made, and all arms have one directory",
+                    arm.name, first.name
+                ),
+                suggestion: Some(format!(
+                    "write it once, below [server.options]; or vary \"server.options.{key}\" in a [matrix], where each cell has a directory of its own"
+                )),
+            });
+        }
+    }
 }
 
 /// Adds a malloc that is not on this machine, and transparent huge pages that the host does not give.
@@ -83,7 +106,7 @@ fn options_of(experiment: &Experiment, (index, arm): (usize, &Arm), installation
     let Ok(options) = server_options(arm) else { return };
     match installation.refuses(&options) {
         Ok(refused) => plan.blockers.extend(refused.iter().map(|refused| {
-            let (line, column) = experiment.place(index, &format!("server.options.{}", key_of(arm, refused)));
+            let (line, column) = place_of(experiment, index, refused.option.key());
             Problem {
                 line,
                 column,
@@ -91,10 +114,12 @@ fn options_of(experiment: &Experiment, (index, arm): (usize, &Arm), installation
                     "{} {} would not start with {}: {}",
                     installation.flavour, installation.version, refused.option, refused.why
                 ),
-                suggestion: Some(format!(
-                    "{} was asked; correct the option, or take it away",
-                    installation.program.display()
-                )),
+                suggestion: Some(match refused.is_by_init {
+                    true => "correct the option, or take it away".into(),
+                    false => {
+                        format!("{} was asked; correct the option, or take it away", installation.program.display())
+                    }
+                }),
             }
         })),
         Err(error) => plan.not_asked.push(format!(
@@ -105,10 +130,13 @@ fn options_of(experiment: &Experiment, (index, arm): (usize, &Arm), installation
     }
 }
 
-/// The key as written in the file, where `-` may stand for the program's `_`.
-fn key_of<'a>(arm: &'a Arm, refused: &'a Refused) -> &'a str {
-    let written = arm.server_options.keys().find(|key| key.replace('-', "_") == refused.option.key());
-    written.map_or(refused.option.key(), String::as_str)
+/// The place of a server's option in the file, where `-` may stand for the program's `_`.
+fn place_of(experiment: &Experiment, arm: usize, key: &str) -> (usize, usize) {
+    let place = |key: &str| experiment.place(arm, &format!("server.options.{key}"));
+    match place(key) {
+        (1, 1) => place(&key.replace('_', "-")),
+        found => found,
+    }
 }
 
 /// Adds the disks that this host's disk cannot imitate: [`Plan::doubts`]. Reads for a second or two.

@@ -14,7 +14,7 @@ use experiment::{Experiment, Load};
 use host::places::Places;
 use lab::{Cell, Ended, Found, Hooks, KeptFills, Missed, refuse_limits, refuse_ram};
 use output::RESULT;
-pub use output::{Output, RECORDING, REPORT, refuse_unwritable};
+pub use output::{Output, RECORDING, REPORT, make_folder, refuse_unwritable};
 use recording::Recording;
 use std::fs::File;
 use std::io::BufWriter;
@@ -291,7 +291,7 @@ fn report_and_show(output: &Output, format: Option<Format>) -> Result<Vec<Arm>, 
     let json = write_files(&output.folder, &context)?;
     match format {
         Some(Format::Json) => terminal::json(&json),
-        Some(Format::Text) => terminal::data(report::text(&context).trim_end()),
+        Some(Format::Text) => terminal::data(report::text(&context.within(terminal::columns())).trim_end()),
         Some(Format::Markdown) => terminal::data(report::markdown(&context).trim_end()),
         Some(Format::Junit) => terminal::data(report::junit(&context).trim_end()),
         None => {}

@@ -5,9 +5,9 @@ use crate::exit::{Exit, Failure};
 use host::files;
 use host::places::Places;
 use rustix::fs::Access;
-use rustix::io::Errno;
 use std::cell::OnceCell;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 pub const RECORDING: &str = "recording.sqlite";
@@ -31,9 +31,7 @@ impl Output {
     /// Exit code 3: it holds other files, it cannot be written, or another run writes into it now.
     pub fn check(asked: Option<&Path>, force: bool, places: &Places, run_id_like: &str) -> Result<Self, Failure> {
         let folder = asked.map_or_else(|| places.recordings.join(run_id_like), Path::to_owned);
-        let names: Vec<_> = fs::read_dir(&folder)
-            .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
-            .unwrap_or_default();
+        let names = names_in(&folder);
         let foreign = names.iter().any(|name| !OURS.contains(&name.as_str()));
         if foreign || (!names.is_empty() && !force) {
             let failure = Failure::message(Exit::Missing, format!("{} is not empty", folder.display()));
@@ -76,7 +74,7 @@ impl Output {
     /// # Errors
     /// The folder cannot be made or written, or another run has locked it first.
     pub fn prepare(&self) -> Result<(), Failure> {
-        files::private_dir(&self.folder, 0o755)?;
+        make_folder(&self.folder)?;
         self.lock()?;
         for name in OURS {
             let path = self.folder.join(name);
@@ -92,6 +90,16 @@ impl Output {
     }
 }
 
+/// The names in the folder, without our files that hold nothing: a run on a full disk leaves such a file, and must not be in the way of the next.
+fn names_in(folder: &Path) -> Vec<String> {
+    let name = |entry: fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_void = || entry.metadata().is_ok_and(|it| it.is_file() && it.len() == 0);
+        (!OURS.contains(&name.as_str()) || !is_void()).then_some(name)
+    };
+    fs::read_dir(folder).map(|entries| entries.flatten().filter_map(name).collect()).unwrap_or_default()
+}
+
 /// Checks that the folder, or the nearest existing folder above it, can be written. Call this before a server is fetched and a table filled.
 ///
 /// # Errors
@@ -100,10 +108,54 @@ pub fn refuse_unwritable(folder: &Path) -> Result<(), Failure> {
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let Some(there) = absolute.ancestors().find(|path| path.exists()) else { return Ok(()) };
     let why = match rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK) {
-        Ok(()) if there.is_dir() => return Ok(()),
-        Ok(()) | Err(Errno::NOTDIR) => "it is not a folder".to_owned(),
+        _ if !there.is_dir() => "it is not a folder".to_owned(),
+        Ok(()) if there != absolute || is_own(there) => return Ok(()),
+        Ok(()) => "it is not a folder of this user".to_owned(),
         Err(errno) => std::io::Error::from(errno).to_string(),
     };
-    let message = format!("no results can be written into {}: {}: {why}", folder.display(), there.display());
-    Err(Failure::message(Exit::Missing, message).hint("name a folder that you may write with --to"))
+    Err(no_results_in(folder, &format!("{}: {why}", there.display())))
+}
+
+/// Makes a folder for results, where it is missing.
+///
+/// # Errors
+/// Exit code 3: it cannot be made or written.
+pub fn make_folder(folder: &Path) -> Result<(), Failure> {
+    refuse_unwritable(folder)?;
+    // where root may write, a file system may still take no folder, as /proc does
+    files::private_dir(folder, 0o755).map_err(|error| no_results_in(folder, &host::chain(&error)))
+}
+
+/// Whether the folder may become one of this user's results, as [`files::private_dir`] has it.
+fn is_own(folder: &Path) -> bool {
+    let user = rustix::process::geteuid();
+    fs::symlink_metadata(folder).is_ok_and(|it| it.is_dir() && (user.is_root() || it.uid() == user.as_raw()))
+}
+
+fn no_results_in(folder: &Path, why: &str) -> Failure {
+    let message = format!("no results can be written into {}: {why}", folder.display());
+    Failure::message(Exit::Missing, message).hint("name a folder that you may write with --to")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_run_on_a_full_disk_left_is_not_in_the_way() {
+        let home = tempfile::tempdir().expect("a folder");
+        let folder = home.path().join("out");
+        let write =
+            |name: &str, text: &str| files::write_atomic(&folder.join(name), text.as_bytes(), 0o644).expect("writes");
+        let check = || Output::check(Some(&folder), false, &Places::below(home.path()), "a run");
+        files::private_dir(&folder, 0o755).expect("makes");
+        write(RECORDING, "");
+        check().expect("a recording of 0 bytes is none").prepare().expect("prepares");
+        assert!(names_in(&folder).is_empty() && !folder.join(RECORDING).exists(), "the next run makes its own");
+        write(RECORDING, "SQLite format 3");
+        assert_eq!(check().expect_err("results are kept").exit, Exit::Missing);
+        files::remove_file(&folder.join(RECORDING)).expect("removes");
+        write("of the user", "");
+        assert_eq!(check().expect_err("an empty file of the user's is kept, too").exit, Exit::Missing);
+    }
 }

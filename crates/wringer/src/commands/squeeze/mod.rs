@@ -9,7 +9,7 @@ mod summary;
 
 use super::limits::Limits;
 use super::ram::Wanted;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
 use disk_argument::DiskArgument;
 pub use disk_argument::parse_disk;
@@ -17,7 +17,9 @@ use evidence::DiskMechanism;
 use host::places::Places;
 use prepare::{OfPrograms, Prepared};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use summary::Summary;
 use units::Bytes;
 
 #[derive(Debug, clap::Args)]
@@ -66,7 +68,7 @@ pub struct Args {
     /// Hide RAM although this host has swap
     #[arg(long, requires = "host_ram")]
     with_swap: bool,
-    /// Hide RAM although a database that is not Wringer's runs here
+    /// Hide RAM although a database runs here that this WRINGER_HOME did not start
     #[arg(short, long, requires = "host_ram")]
     yes: bool,
     /// When the command ends, let the processes that it has left running live on, in your own cgroups and on your own CPUs
@@ -109,21 +111,34 @@ pub fn main(args: &Args) -> Outcome {
     }
     let file = args.summary.as_deref().map(|path| create(path).map(|file| (path, file))).transpose()?;
     let summary = session::run(&prepared, args, places)?;
-    if let Some((path, file)) = file {
-        summary.write(file).map_err(|error| Failure::from(error.context(format!("write {}", path.display()))))?;
-    }
+    let write = |(path, file): (&Path, File)| summary.write(file).err().map(|error| unwritten(&summary, path, error));
+    let unwritten = file.and_then(write);
     if !args.quiet {
         summary.show(args.output);
     }
-    summary.refuse_not_ended()?;
-    std::process::exit(summary.exit_code())
+    end(&summary, unwritten)
+}
+
+/// The exit code is never the command's when the file of the summary is not filled: by the file, scripts tell whose code it is.
+fn unwritten(summary: &Summary, path: &Path, error: anyhow::Error) -> Failure {
+    let what = format!("{} was not written; the command ended with exit code {}", path.display(), summary.exit_code());
+    Failure::new(Exit::Failed, error.context(what))
+}
+
+/// Processes that were not ended come first: that changes the exit code to 5.
+fn end(summary: &Summary, unwritten: Option<Failure>) -> Outcome {
+    match (summary.refuse_not_ended(), unwritten) {
+        (Err(left), Some(unwritten)) => Err(left.hint(format!("{:#}", unwritten.error))),
+        (Err(failure), None) | (Ok(()), Some(failure)) => Err(failure),
+        (Ok(()), None) => std::process::exit(summary.exit_code()),
+    }
 }
 
 /// Opened before anything runs: an error after an hour would be too late.
-fn create(path: &std::path::Path) -> Result<std::fs::File, Failure> {
+fn create(path: &Path) -> Result<File, Failure> {
     host::files::create(path).map_err(|error| {
         let error = anyhow::Error::from(error).context(format!("make {}", path.display()));
-        Failure::new(crate::exit::Exit::Missing, error)
+        Failure::new(Exit::Missing, error)
     })
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Takes a reading of a server that runs.
 
-use crate::commands::connection::Connection;
+use crate::commands::connection;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
 use advice::{Reading, Snapshot};
 use attach::Attached;
 use capability::{Capability, Flavour};
 use host::places::Places;
+use load::admin::Connection;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use units::Span;
@@ -21,7 +22,7 @@ pub(super) enum Read {
     WithoutInnodb(String, String),
 }
 
-pub(super) fn read(connection: &Connection, time: Span) -> Result<Read, Failure> {
+pub(super) fn read(connection: &connection::Connection, time: Span) -> Result<Read, Failure> {
     let mut attached = connection.attach_anywhere(&Places::from_environment())?;
     match attached.flavour() {
         Some(Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) => {}
@@ -47,7 +48,17 @@ pub(super) fn read(connection: &Connection, time: Span) -> Result<Read, Failure>
     }
     bar.finish_and_clear();
     notes.dedup();
-    Ok(Read::Reading(Reading { basis: Some("measured".to_owned()), variables, readings, notes }.reduced()))
+    let instances = instances(&attached);
+    let basis = Some("measured".to_owned());
+    Ok(Read::Reading(Reading { basis, variables, instances, readings, notes }.reduced()))
+}
+
+/// How many instances the buffer pool has: the variable may only tell how many the server was asked for. `None`: the account may not ask (PROCESS), and
+/// the note on INNODB_METRICS says so.
+fn instances(attached: &Attached) -> Option<u64> {
+    const COUNT: &str = "SELECT count(*) FROM information_schema.INNODB_BUFFER_POOL_STATS";
+    let mut connection = Connection::open(&attached.server.as_ref()?.target).ok()?;
+    connection.query(COUNT).ok()?.parse(0, 0).filter(|count| *count > 0)
 }
 
 /// The server computes hundreds of rows for its metrics: they are asked for only in the first and the last reading; only there `notes` is given.

@@ -106,7 +106,7 @@ fn account(out: &mut String, explained: &Explained) {
     if account.own_work_query_us > 0 {
         let _ = writeln!(
             out,
-            "in no stall: {} beyond the median of the statements' classes, for their own work",
+            "in no stall: {} beyond the median of the statements' classes, for their own work or because they asked to wait",
             us(account.own_work_query_us)
         );
     }
