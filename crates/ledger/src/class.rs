@@ -313,8 +313,7 @@ pub(crate) fn chunks(figures: &Figures<'_>) -> Option<(u64, u64)> {
 
 /// At least one.
 fn instances(pool: u64, figures: &Figures<'_>) -> u64 {
-    const SMALLEST_OF_MANY: u64 = 1 << 30;
-    let asked = figures.size("innodb_buffer_pool_instances").filter(|_| pool >= SMALLEST_OF_MANY);
+    let asked = figures.size("innodb_buffer_pool_instances").filter(|_| pool >= capability::ONE_INSTANCE_BELOW);
     asked.unwrap_or(1).max(1)
 }
 

@@ -52,8 +52,9 @@ pub fn prepare(
     stop: &Arc<AtomicBool>,
 ) -> Result<Prepared, Error> {
     let Wanted { experiment, arm, origin, name, .. } = wanted;
-    let sandbox = deploy(experiment, origin, name, run, places, progress)?;
     let options = lab::server_options(arm).map_err(Error::words)?;
+    let sandbox = deploy(experiment, &options, origin, name, run, places, progress)?;
+    let options = sandbox.manifest.installation.start_options(&options);
     let database = lab::database(&experiment.fill, &sandbox).map_err(Error::words)?;
     let start = StartOptions { extra_options: options.clone(), ..StartOptions::default() };
     let began = Instant::now();
@@ -73,6 +74,7 @@ pub fn prepare(
 
 fn deploy(
     experiment: &Experiment,
+    options: &[ServerOption],
     origin: Option<&Origin>,
     name: &str,
     run: &Run,
@@ -88,6 +90,7 @@ fn deploy(
     spec.run = Some(run.id().to_string());
     spec.origin = origin.cloned();
     spec.held = true;
+    spec.options = spec.installation.init_options(options);
     Sandbox::deploy(spec, places, &mut say).map_err(|error| Error::Sandbox(error.into()))
 }
 

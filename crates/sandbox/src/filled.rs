@@ -172,20 +172,7 @@ impl Sandbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Source;
-    use crate::libraries::Libraries;
-
-    fn installation(flavour: Flavour, version: &str) -> Installation {
-        Installation {
-            flavour,
-            version: version.parse().expect("a version"),
-            program: "/proc/self/exe".into(),
-            prefix: "/usr".into(),
-            share: "/usr/share".into(),
-            libraries: Libraries::default(),
-            source: Source::Installed,
-        }
-    }
+    use crate::installation::tests::installation;
 
     fn id(installation: &Installation, options: &[&str]) -> String {
         let options: Vec<ServerOption> = options.iter().map(|option| option.parse().expect("an option")).collect();

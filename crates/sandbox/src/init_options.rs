@@ -87,20 +87,7 @@ fn megabytes(written: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Source;
-    use crate::libraries::Libraries;
-
-    fn installation(flavour: Flavour, version: &str) -> Installation {
-        Installation {
-            flavour,
-            version: version.parse().expect("a version"),
-            program: "/proc/self/exe".into(),
-            prefix: "/usr".into(),
-            share: "/usr/share".into(),
-            libraries: Libraries::default(),
-            source: Source::Installed,
-        }
-    }
+    use crate::installation::tests::installation;
 
     fn options(texts: &[&str]) -> Vec<ServerOption> {
         texts.iter().map(|text| text.parse().expect("an option")).collect()

@@ -246,8 +246,21 @@ fn marker(flavour: Flavour, version: &Version) -> Vec<&'static str> {
 
 #[cfg(test)]
 #[allow(clippy::disallowed_methods)] // tests lay out folders of their own
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// An installed server of which only flavour and version matter.
+    pub(crate) fn installation(flavour: Flavour, version: &str) -> Installation {
+        Installation {
+            flavour,
+            version: version.parse().expect("a version"),
+            program: "/proc/self/exe".into(),
+            prefix: "/usr".into(),
+            share: "/usr/share".into(),
+            libraries: Libraries::default(),
+            source: Source::Installed,
+        }
+    }
 
     #[test]
     fn a_pattern_finds_the_versions_that_are_there() {

@@ -139,7 +139,7 @@ impl Sandbox {
         self.check_before_start()?;
         options.wrapping.check()?;
         self.prepare_socket_folder()?;
-        self.remove_stale_lock_file()?;
+        self.remove_stale_lock_files()?;
         let mut tries = 0;
         loop {
             let (sandbox, reserved) = self.with_port()?;

@@ -124,16 +124,30 @@ fn postgresql_from_nothing_and_back() {
     round_trip(&lab, &server!(Flavour::Postgresql, &lab));
 }
 
-/// As after a power cut: the number that the server had is that of another process of the same user now.
 #[test]
 fn postgresql_starts_where_another_process_has_its_old_number() {
     let lab = Lab::new();
     let sandbox = lab.deploy(&server!(Flavour::Postgresql, &lab), "again");
+    let beside_socket = format!("run/.s.PGSQL.{}.lock", sandbox.manifest.port);
+    starts_beside_its_old_number(&lab, &sandbox, &["data/postmaster.pid", &beside_socket]);
+}
+
+#[test]
+fn mysql_starts_where_another_process_has_its_old_number() {
+    let lab = Lab::new();
+    let sandbox = lab.deploy(&server!(Flavour::Mysql, &lab), "again");
+    starts_beside_its_old_number(&lab, &sandbox, &["run/server.sock.lock"]);
+}
+
+/// As after a power cut: the number that the server had is that of another process of the same user now.
+fn starts_beside_its_old_number(lab: &Lab, sandbox: &Sandbox, lock_files: &[&str]) {
     let data = fs::metadata(sandbox.data()).unwrap();
     let mut other = Command::new("sleep").arg("600").uid(data.uid()).gid(data.gid()).spawn().unwrap();
-    let file = sandbox.data().join("postmaster.pid");
-    fs::write(&file, format!("{}\n{}\n1700000000\n5432\n", other.id(), sandbox.data().display())).unwrap();
-    std::os::unix::fs::chown(&file, Some(data.uid()), Some(data.gid())).unwrap();
+    for file in lock_files {
+        let file = sandbox.folder.join(file);
+        fs::write(&file, format!("{}\n{}\n1700000000\n5432\n", other.id(), sandbox.data().display())).unwrap();
+        std::os::unix::fs::chown(&file, Some(data.uid()), Some(data.gid())).unwrap();
+    }
     let mut run = lab.run("again");
     let started = sandbox.start(&mut run, &StartOptions::default()).map(|server| server.pid);
     let goes_on = other.try_wait().unwrap().is_none();

@@ -166,7 +166,8 @@ fn an_experiment_is_profiled_in_a_sandbox_that_goes() {
         testkit::skip!("needs valgrind");
     }
     let lab = Lab::new(WRINGER);
-    let text = "schema = 1\nname = \"small\"\n[server]\nflavour = \"postgresql\"\n[fill]\ntables = 1\nsize = \"1M\"\n\
+    let text = "schema = 1\nname = \"small\"\n[server]\nflavour = \"postgresql\"\n\
+                [server.options]\nwal_segment_size = \"2MB\"\n[fill]\ntables = 1\nsize = \"1M\"\n\
                 [load]\nworkload = \"oltp_point_select\"\nthreads = 1\ntime = \"1s\"\n[[arm]]\nname = \"one\"\n[[arm]]\nname = \"two\"\n";
     let file = lab.write("small.toml", text);
     let profile =

@@ -35,7 +35,12 @@ pub(super) fn require_stopped(origin: &Origin) -> Result<(), Error> {
 }
 
 /// The process that `postmaster.pid` of this data directory names.
-pub(crate) fn postmaster(path: &Path) -> Option<u32> {
-    let text = std::fs::read_to_string(path.join("postmaster.pid")).ok()?;
+fn postmaster(path: &Path) -> Option<u32> {
+    named_by(&path.join("postmaster.pid"))
+}
+
+/// The process that this lock file of PostgreSQL names.
+pub(crate) fn named_by(lock_file: &Path) -> Option<u32> {
+    let text = std::fs::read_to_string(lock_file).ok()?;
     text.lines().next()?.trim().parse().ok()
 }

@@ -16,7 +16,7 @@ mod settings;
 
 pub(crate) use copy::shares;
 pub(crate) use import::{Servers, finish, prepare};
-pub(crate) use live_server::postmaster;
+pub(crate) use live_server::named_by;
 pub use script::{Piece, Script};
 
 use crate::{Error, Flavour, Request, ServerOption, Version};

@@ -41,7 +41,9 @@ pub fn status(places: &Places, output: Output) -> Outcome {
         return Ok(());
     }
     if slow.is_empty() {
-        terminal::data("no directory or device is slowed down");
+        terminal::data(
+            "no directory or device is slowed down by this WRINGER_HOME; `wringer status` names runs of others",
+        );
     }
     let cut_off = slow.iter().any(|(run, _)| run.hot);
     for (run, slowed) in slow {
