@@ -89,8 +89,7 @@ fn is_hidden(leaf: &Leaf, there: Option<&Leaf>, other: &Account, own: &Account) 
     is_other && other.missing.iter().filter(is_new).any(|it| hides(&it.what, leaf.basis))
 }
 
-/// Without these even mappings are not told apart by their purpose.
-const SILENT: [&str; 3] = ["the server's own rows", "what the server says of itself", "the server's settings"];
+const SILENT: [&str; 3] = [Missing::OWN_ROWS, Missing::ITS_WORD, Missing::SETTINGS];
 
 /// Things without which no leaf is smaller.
 const BESIDE_LEAVES: [&str; 7] = [

@@ -324,6 +324,15 @@ pub struct Missing {
     pub remedy: Option<String>,
 }
 
+/// [`Self::what`] of a server that was not asked, or has not answered: without these even mappings are not told apart by their purpose.
+impl Missing {
+    /// It stopped answering.
+    pub const OWN_ROWS: &'static str = "the server's own rows";
+    /// Only its process is known.
+    pub const ITS_WORD: &'static str = "what the server says of itself";
+    pub const SETTINGS: &'static str = "the server's settings";
+}
+
 fn is_nothing<T: Default + PartialEq>(field: &T) -> bool {
     *field == T::default()
 }

@@ -12,7 +12,7 @@ pub use huge_pages::huge_page_settings;
 use super::reading::Reading;
 use crate::server::Query;
 use capability::Flavour;
-use ledger::{Probe, ServerSeen};
+use ledger::{Missing, Probe, ServerSeen};
 use std::collections::BTreeMap;
 
 pub(super) type Row = Vec<Option<String>>;
@@ -70,7 +70,7 @@ impl Asking<'_> {
         self.is_silent = true;
         let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
         let why: Vec<String> = causes.map(ToString::to_string).collect();
-        self.reading.missing("the server's own rows", format!("the server does not answer: {}", why.join(": ")), None);
+        self.reading.missing(Missing::OWN_ROWS, format!("the server does not answer: {}", why.join(": ")), None);
         Unanswered::Silent
     }
 

@@ -65,8 +65,6 @@ pub(super) fn sessions(asking: &mut Asking<'_>, with_locks: bool) -> Option<Vec<
     let mut sessions: Vec<Session> = rows.iter().filter_map(session).collect();
     if with_locks {
         table_locks::tell(asking, &mut sessions);
-    }
-    if with_locks {
         told_of(asking.first_of(rights::WHAT, &LOCKS, rights::REMEDY), &mut sessions, |session, holder| {
             session.says = Says::RowLock;
             "LOCK WAIT".clone_into(&mut session.words);

@@ -72,30 +72,27 @@ pub(super) fn verdicts(view: &SweepView, out: &mut dyn Write) -> io::Result<()> 
     )?;
     let several = arms(view).len() > 1;
     for one in of_first {
-        let ratio = |it: Option<f64>| it.map_or_else(|| "–".to_owned(), ratio);
+        let ratio = |it: Option<f64>| it.map_or_else(|| "–".to_owned(), show::ratio);
         let interval = match (one.low, one.high) {
-            (Some(low), Some(high)) => format!("{} to {}", self::ratio(low), self::ratio(high)),
+            (Some(low), Some(high)) => format!("{} to {}", show::ratio(low), show::ratio(high)),
             _ => "–".to_owned(),
         };
         let figure = if several { format!("{}, {}", one.figure, one.arm) } else { one.figure.clone() };
         writeln!(
             out,
-            "<tr><th>{}</th><td class=\"words\" data-label=\"figure\">{}</td><td data-label=\"ratio\">{}</td><td data-label=\"interval\">{interval}</td>\
+            "<tr><th>{}</th><td class=\"words\" data-label=\"figure\">{}</td><td data-label=\"ratio\">{}</td><td data-label=\"interval\">{}</td>\
              <td data-label=\"detectable\">{}</td><td class=\"words\" data-label=\"verdict\">{}{}{}</td></tr>",
             Text(label(view, one.b)),
             Text(figure),
-            ratio(one.ratio),
-            ratio(one.detectable_ratio),
+            Text(ratio(one.ratio)),
+            Text(interval),
+            Text(ratio(one.detectable_ratio)),
             if one.is_shown { "<b>" } else { "" },
             Text(&one.verdict),
             if one.is_shown { "</b>" } else { "" },
         )?;
     }
     writeln!(out, "</tbody></table></section>")
-}
-
-fn ratio(ratio: f64) -> String {
-    show::ratio(ratio).replace('>', "&gt;")
 }
 
 pub(super) fn cells(view: &SweepView, out: &mut dyn Write) -> io::Result<()> {

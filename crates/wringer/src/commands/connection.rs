@@ -11,6 +11,7 @@ use clap::ValueEnum;
 pub use failure::{hint_for, server_failure};
 use host::places::Places;
 use load::{Password, Protocol, Target, Tls};
+pub use process::DYING;
 use sandbox::Sandbox;
 use std::path::PathBuf;
 

@@ -3,7 +3,7 @@
 
 use super::{Asking, number, pairs};
 use capability::Flavour;
-use ledger::{ServerSeen, SharedAllocation};
+use ledger::{Missing, ServerSeen, SharedAllocation};
 
 const MYSQL: [&str; 11] = [
     "aria_pagecache_buffer_size",
@@ -44,7 +44,7 @@ pub(super) fn read(asking: &mut Asking<'_>, flavour: Flavour, seen: &mut ServerS
         }
         _ => format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('{names}')"),
     };
-    seen.variables = pairs(asking.rows_of("the server's settings", &sql, None));
+    seen.variables = pairs(asking.rows_of(Missing::SETTINGS, &sql, None));
     if flavour == Flavour::Postgresql {
         seen.shared_allocations = sum_of_shared_memory(asking).into_iter().collect();
     }

@@ -4,7 +4,7 @@
 use super::{Asking, Row, marks, number, pairs, text};
 use crate::server::{CLIENT_THREADS, without_port};
 use capability::Flavour;
-use ledger::{ServerSeen, Session};
+use ledger::{Missing, ServerSeen, Session};
 
 const PROCESS: Option<&str> = Some("GRANT PROCESS ON *.* TO the account that asks");
 const SELECT: Option<&str> = Some("GRANT SELECT ON performance_schema.* TO the account that asks");
@@ -66,7 +66,7 @@ fn named(what: &str, names: &[&str]) -> String {
 }
 
 pub(super) fn read(asking: &mut Asking<'_>, flavour: Flavour, seen: &mut ServerSeen) {
-    seen.variables = pairs(asking.rows_of("the server's settings", &named("VARIABLES", &VARIABLES), None));
+    seen.variables = pairs(asking.rows_of(Missing::SETTINGS, &named("VARIABLES", &VARIABLES), None));
     seen.status = pairs(asking.rows_of("the server's counters", &named("STATUS", &STATUS), None));
     if asking.wants_limits() {
         let limits = named("VARIABLES", &marks::VARIABLES);

@@ -11,10 +11,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 /// A server that is killed closes its connections some milliseconds before its process has ended.
-const DYING: Duration = Duration::from_secs(2);
-
-/// The name of all that only a server's answers tell.
-const ITS_WORD: &str = "what the server says of itself";
+pub const DYING: Duration = Duration::from_secs(2);
 
 /// The server's process, as far as it was known before the login.
 #[derive(Default)]
@@ -141,7 +138,7 @@ impl Connection {
             return Err(failure.hint(format!("--pid {pid} shows what the kernel knows of it, without an account")));
         }
         let unasked = Missing {
-            what: ITS_WORD.into(),
+            what: Missing::ITS_WORD.into(),
             why: format!("{:#}", failure.error),
             remedy: Some("an account that may log in, on a server that answers".into()),
         };
@@ -163,7 +160,7 @@ impl Connection {
 fn unsaid(attached: &Attached) -> Option<Missing> {
     if attached.server.is_none() {
         return attached.pid().map(|_| Missing {
-            what: ITS_WORD.into(),
+            what: Missing::ITS_WORD.into(),
             why: "only its process is named".into(),
             remedy: Some(
                 "--sandbox NAME, or a connection (--dsn, --mysql-socket, --pgsql-host, ...), with an account that may log in"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The server that is looked at, for how long, and how often.
 
-use crate::commands::connection::{Connection, server_failure};
+use crate::commands::connection::{Connection, DYING, server_failure};
 use crate::exit::{Exit, Failure};
 use crate::{signals, terminal};
 use attach::Attached;
@@ -19,8 +19,6 @@ const LEAST_EVERY: Duration = Duration::from_millis(100);
 const MOST_LOOKS: u32 = 20_000;
 /// The longest time until a request to stop is noticed.
 const TICK: Duration = Duration::from_millis(50);
-/// How long the end of a server is waited for that has stopped answering.
-const DYING: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Looks {
@@ -118,7 +116,7 @@ impl Looks {
     }
 }
 
-/// Whether the server's process ends within this time. A server that is killed closes its connections some milliseconds before that.
+/// Whether the server's process ends within this time.
 fn ended(attached: &Attached, patience: Duration) -> bool {
     attached.process().is_some_and(|process| process.wait(patience))
 }

@@ -186,7 +186,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
 
 /// A server that stopped answering may be about to end: then its process is given a moment.
 fn alive(attached: &Attached, inventory: &Inventory) -> Outcome {
-    let is_silent = inventory.missing.iter().any(|it| it.what == "the server's own rows");
+    let is_silent = inventory.missing.iter().any(|it| it.what == Missing::OWN_ROWS);
     let patience = if is_silent { Duration::from_secs(1) } else { Duration::ZERO };
     if attached.process().is_some_and(|process| process.wait(patience)) {
         return Err(Failure::message(Exit::Failed, format!("{} ended while it was read", attached.describe())));
