@@ -57,7 +57,7 @@ impl Target {
     /// The file is written in full, synced, and cold: no read is answered from an extent that was never written.
     ///
     /// # Errors
-    /// There is no room: after `size_bytes` 1 GiB and 5 % of the file system must stay available. Or the file cannot be made.
+    /// There is no room: see [`stays_free`]. Or the file cannot be made.
     pub fn create(folder: &Path, size_bytes: u64, progress: &mut dyn FnMut(u64)) -> Result<Self, Error> {
         check_room(folder, size_bytes)?;
         let file = host::files::nameless(folder)?;
@@ -100,10 +100,30 @@ impl Target {
 fn check_room(folder: &Path, size_bytes: u64) -> Result<(), Error> {
     let state = rustix::fs::statvfs(folder).map_err(|errno| Error::file("look at", folder)(errno.into()))?;
     let (available, total) = (state.f_bavail * state.f_frsize, state.f_blocks * state.f_frsize);
-    let keep = Bytes::GIB.max(total / 20);
+    let keep = stays_free(available, total);
     if available.saturating_sub(size_bytes) >= keep {
         return Ok(());
     }
     let why = format!("{} are available, and {} of them stay free", Bytes(available), Bytes(keep));
     Err(Error::unfit(folder, why, "create a smaller file, or elsewhere"))
+}
+
+/// The bytes of a file system that a file of ours leaves to others: 5 % of it, but of what is available at most a half, so that a small file fits on a disk
+/// that is nearly full; and at least 1 GiB.
+fn stays_free(available: u64, total: u64) -> u64 {
+    (total / 20).min(available / 2).max(Bytes::GIB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_nearly_full_takes_a_small_file() {
+        const GIB: u64 = Bytes::GIB;
+        assert_eq!(stays_free(200 * GIB, 400 * GIB), 20 * GIB);
+        assert_eq!(stays_free(12 * GIB, 400 * GIB), 6 * GIB, "less is available than 5 %");
+        assert_eq!(stays_free(10 * GIB, 10 * GIB), GIB);
+        assert_eq!(stays_free(1 << 20, 400 * GIB), GIB, "nothing fits");
+    }
 }
