@@ -3,19 +3,21 @@
 # One version of Wringer beside another: throughput of a load, the client's CPU for each query, the time of a fill, the exactness of a
 # delay, and the time of a whole run. To see whether a change has cost something.
 #
-#   benches/versions.sh BEFORE [AFTER] [--pairs N] [--loads N] [--only load|fill|rest] [--folder FOLDER] [--json FILE]
+#   benches/versions.sh BEFORE [AFTER] [--pairs N] [--loads N] [--only load|instructions|fill|rest] [--folder FOLDER] [--json FILE]
 #
 # BEFORE and AFTER are programs, for example target/release/wringer of two work trees; AFTER is the release build of this one unless it
 # is given. Both work in turn, and the order changes from pair to pair. A row says: after divided by before, with Student's 95 % interval over the
 # pairs. A row whose interval holds 1 shows no difference; `wide` says that the interval is wider than 5 % of the ratio, and that more pairs or a
-# quieter machine are needed. Without options 14 pairs, each with six loads of 1 s by either version in turn, some 15 minutes; --only load and --only fill measure these alone, --only rest leaves out
-# the load. As root, for the delay. Needs fio, jq, python3 and taskset.
+# quieter machine are needed. Without options 14 pairs, each with six loads of 1 s by either version in turn, some 15 minutes; --only load, --only instructions and --only fill measure these alone, --only rest
+# leaves out the load and the instructions. As root, for the delay. Needs fio, jq, python3, taskset and valgrind.
 #
 # What the rows mean:
 #   queries a second     `wringer load oltp_point_select`, 8 connections over a Unix socket to one MariaDB, which both versions use;
 #                        client and server are held to one CPU, because a scheduler that moves them makes more difference than most changes
 #   CPU per query        of `wringer load` in the same run: its threads, with the kernel's part for them
 #   user CPU per query   the same without the kernel's part. The kernel divides the two by ticks of its timer: 40 pairs have an interval of 10 %
+#   instructions a query those of the client's program, without the kernel's, counted by Valgrind: 200,000 queries more, and how many instructions more.
+#                        No timer and no other program on the machine changes this count, so it shows what the row above is too coarse for
 #   fill                 seconds for `wringer fill`, two tables of 50,000 rows, on that CPU
 #   delayed read         the median of direct reads under `wringer squeeze --disk` with 2 ms for each read, by fio
 #   run                  seconds for `wringer run` of a small experiment: deploy, fill, two arms of 3 s, explain, report, release
@@ -36,12 +38,12 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-case $only in all | load | fill | rest) ;; *) usage ;; esac
+case $only in all | load | instructions | fill | rest) ;; *) usage ;; esac
 [ ${#programs[@]} -ge 1 ] && [ ${#programs[@]} -le 2 ] || usage
 before=$(realpath "${programs[0]}") after=$(realpath "${programs[1]:-$wringer}")
 for program in "$before" "$after"; do [ -x "$program" ] || missing "$program"; done
 need_root "a delay is put below a folder"
-for program in fio jq python3 taskset; do need_program "$program"; done
+for program in fio jq python3 taskset valgrind; do need_program "$program"; done
 own_home
 work=$(mktemp -d "$folder/wringer-versions.XXXXXX")
 trap 'clean; rm -rf "$work"' EXIT
@@ -96,6 +98,17 @@ loads_in_turn() { # loads_in_turn FIRST PROGRAM SECOND PROGRAM: short ones, so t
         figure "user CPU per query" "$(awk -v of="$version" '$1 == of { sum += $2; cpu += $3 } END { printf "%.6g\n", cpu / sum }' "$work/loads")"
     done
 }
+counted() { # counted PROGRAM QUERIES: the instructions of the client
+    taskset -c 0 valgrind --tool=callgrind --callgrind-out-file=/dev/null --log-file="$work/counted" \
+        "$1" load oltp_point_select --threads=8 --events="$2" --time=0 --table-size=100000 >"$work/said" 2>&1 || { cat "$work/said" >&2; return 1; }
+    awk '/Collected :/ { print $NF }' "$work/counted"
+}
+instructions() { # instructions VERSION PROGRAM
+    local few many
+    version=$1 few=$(counted "$2" 10000)
+    many=$(counted "$2" 210000)
+    figure "instructions a query" "$(((many - few) / 200000))"
+}
 seconds_of() { # seconds_of NAME COMMAND...
     local name=$1 from
     shift
@@ -123,6 +136,7 @@ for pair in $(seq "$pairs"); do
     echo "versions.sh: pair $pair of $pairs" >&2
     if [ $((pair % 2)) = 1 ]; then both=(before "$before" after "$after"); else both=(after "$after" before "$before"); fi
     case $only in all | load) loads_in_turn "${both[@]}" ;; esac
+    case $only in all | instructions) instructions "${both[@]:0:2}"; instructions "${both[@]:2:2}" ;; esac
     case $only in
         all | rest) one "${both[@]:0:2}"; one "${both[@]:2:2}" ;;
         fill) fill "${both[@]:0:2}"; fill "${both[@]:2:2}" ;;

@@ -51,11 +51,31 @@ fn after_name<'a>(word: &str, whole: &str, masked: &mut String, rest: &'a str) -
     // E'...', N'...', _utf8'...'
     let prefix = leading_word(&rest[between..]).len();
     let quote = between + if prefix <= 8 { prefix } else { 0 };
+    if let Some(tag) = dollar_tag(&rest[between..]) {
+        let rest = copied(rest, between, masked);
+        return dollar_masked(tag, rest, masked);
+    }
     if !rest[quote..].starts_with(['\'', '"']) {
         return rest;
     }
     let rest = copied(rest, quote, masked);
     quoted_masked(rest, masked)
+}
+
+/// `$$` or `$tag$`, where PostgreSQL's text in dollar quotes begins.
+fn dollar_tag(text: &str) -> Option<&str> {
+    let name = leading_word(text.strip_prefix('$')?);
+    text[1 + name.len()..].starts_with('$').then(|| &text[..name.len() + 2])
+}
+
+/// Masks what is between the first `tag`, with which the text begins, and the next one.
+fn dollar_masked<'a>(tag: &'a str, text: &'a str, masked: &mut String) -> &'a str {
+    masked.push_str(tag);
+    masked.push_str(MASK);
+    let value = &text[tag.len()..];
+    let Some(end) = value.find(tag) else { return "" };
+    masked.push_str(tag);
+    &value[end + tag.len()..]
 }
 
 /// Masks what is between the quotes that the text begins with. Whether `\` escapes a quote depends on the server's settings: behind one that may, all is masked.
@@ -110,6 +130,9 @@ mod tests {
                 "IDENTIFIED VIA x USING PASSWORD('***') OR y USING '***'",
             ),
             ("ALTER ROLE a PASSWORD E'hush' VALID UNTIL 'x'", "ALTER ROLE a PASSWORD E'***' VALID UNTIL 'x'"),
+            ("ALTER ROLE a PASSWORD $$hu'sh$$ VALID UNTIL 'x'", "ALTER ROLE a PASSWORD $$***$$ VALID UNTIL 'x'"),
+            ("CREATE ROLE a PASSWORD $_1$hu$$sh$_1$; x", "CREATE ROLE a PASSWORD $_1$***$_1$; x"),
+            ("ALTER ROLE a PASSWORD $$hush", "ALTER ROLE a PASSWORD $$***"),
             (
                 "CHANGE MASTER TO MASTER_PASSWORD='hush', MASTER_HOST='h'",
                 "CHANGE MASTER TO MASTER_PASSWORD='***', MASTER_HOST='h'",
@@ -131,6 +154,7 @@ mod tests {
             "the password of the server's account isn't known",
             "SET NAMES 'utf8', sql_mode='ANSI'; key_buffer_size='8M'",
             "größe='5' π",
+            "password $1 and the price of $2",
         ] {
             assert_eq!(masked(text), text);
         }

@@ -73,7 +73,7 @@ pub struct Args {
     /// When another process measures on this host, wait until it ends
     #[arg(long)]
     in_turn: bool,
-    /// Change the host's transparent huge pages even if there is a database that is not Wringer's
+    /// Change the host's transparent huge pages even beside a running database that is no sandbox of this WRINGER_HOME
     #[arg(long)]
     yes: bool,
     /// Folder for the results; where it has results of this command already, the command goes on from them

@@ -33,7 +33,7 @@ use workload::{Name, Tables, Workload};
 #[command(after_help = "Examples:\n  \
     MYSQL_PWD=... wringer load oltp_point_select --mysql-user=me --table-size=1000000 --threads=16 --time=60\n  \
     wringer load oltp_read_write --db-driver=pgsql --rate=500 --warmup-time=10 --percentile=50,99,99.9 -o json\n  \
-    wringer load oltp_point_select --time=60 --assert 'p99<20ms' --assert errors=0 || echo too slow\n  \
+    wringer load oltp_point_select --time=60 --assert 'p99<20ms' --assert errors=0; [ $? = 1 ] && echo too slow\n  \
     wringer load oltp_update_index --threads=8,64,512,4096 --time=30\n  \
     wringer load my.toml --dry-run\n\n\
     The tables come from `wringer load WORKLOAD ... prepare`, `wringer fill` or `sysbench ... prepare`; give the same --tables and --table-size.\n    \

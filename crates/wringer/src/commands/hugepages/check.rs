@@ -17,7 +17,7 @@ use units::Bytes;
       sudo wringer hugepages check --sandbox shop\n  \
       sudo wringer hugepages check --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me\n  \
       # by its process alone: say that the server should have huge pages\n  \
-      sudo wringer hugepages check --pid \"$(pidof mariadbd)\" --wanted || echo no huge pages\n\n\
+      sudo wringer hugepages check --pid \"$(pidof mariadbd)\" --wanted; [ $? = 1 ] && echo no huge pages\n\n\
     Exit codes: 0 huge pages are in use, or are not wanted; 1 huge pages are wanted (huge_pages = on or try, large_pages = ON, --wanted) and not in use, or a \
     cgroup's limit will kill the server with SIGBUS; 3 there is no such server; 4 the server ended meanwhile."
 )]

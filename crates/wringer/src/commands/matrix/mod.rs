@@ -105,7 +105,7 @@ pub struct RunArgs {
     /// Folder for the results; where it has results of this matrix already, the command goes on from them [default: matrix-NAME below Wringer's recordings]
     #[arg(long, value_name = "FOLDER")]
     pub to: Option<PathBuf>,
-    /// Squeeze the host's RAM even beside a running database that is not Wringer's
+    /// Squeeze the host's RAM even beside a running database that is no sandbox of this WRINGER_HOME
     #[arg(long)]
     pub yes: bool,
     /// Read every kept file of the data and compare its checksum before each cell

@@ -46,7 +46,7 @@ pub struct Args {
     /// Keep the server's data as a sandbox, to start again with `wringer sandbox start`
     #[arg(long)]
     keep: bool,
-    /// Squeeze the host's RAM even beside a running database that is not Wringer's
+    /// Squeeze the host's RAM even beside a running database that is no sandbox of this WRINGER_HOME
     #[arg(long)]
     yes: bool,
     /// Fill anew, even where the same data are kept, and keep the new data instead
