@@ -50,7 +50,7 @@ for server in $servers; do
         jq -c --arg name "$server" --argjson least "$least" '
             def sum(f): [.[] | f] | add // 0;
             .to as $to | .marks[$to].heap_bytes as $all | .hidden_bytes as $hidden
-            | (.functions | map(select(.subsystem))) as $named | (.functions | map(select(.subsystem | not))) as $others
+            | [.functions[].parts[] | select(.subsystem)] as $named | [.functions[] | . as $it | .parts[] | select(.subsystem | not) | $it + {bytes}] as $others
             | {name: $name, server: .server, at: .marks[$to].name, heap_bytes: $all, named_bytes: ($named | sum(.bytes)), no_part_bytes: ($others | sum(.bytes)), hidden_bytes: $hidden,
                share: (100 * ($named | sum(.bytes)) / $all), functions_named: (.symbols | if .functions then 100 * .named / .functions else null end),
                parts: [$named | group_by(.subsystem)[] | {part: .[0].subsystem, bytes: sum(.bytes)}] | sort_by(-.bytes),

@@ -4,6 +4,7 @@
 use capability::Flavour;
 use heap::{Format, Holdings, NoSymbols, Outline};
 use ledger::{Assumed, Inventory, KernelLine, ProcessSeen, ServerSeen};
+use report::{HeapPage, HeapProfile, HeapTimes};
 
 /// All that can be asked of a file of this format; others are not looked at.
 pub fn read_all(bytes: &[u8], format: Format) {
@@ -23,14 +24,36 @@ pub fn read_compressed(bytes: &[u8]) {
 fn read_plain<'a>(open: impl Fn() -> Result<Box<dyn std::io::Read + 'a>, heap::Error>) -> Result<(), heap::Error> {
     let outline = Outline::read(open()?)?;
     let places: Vec<usize> = outline.with_trees().collect();
-    let mut before = Holdings::default();
+    let (mut before, mut growth) = (Holdings::default(), Vec::new());
+    let (mut held, mut flames) = (Vec::new(), Vec::new());
     heap::each_tree(open()?, &outline, &places, &mut NoSymbols, &mut |_, tree| {
         let _ = heap::folded::write(&tree, &mut std::io::sink());
-        heap::flame::flames(&tree, 0);
+        flames = heap::flame::flames(&tree, 0);
+        tree.asked_below(&|function| function.starts_with('f'));
         let holdings = Holdings::of(&tree);
-        heap::growth(&before, &holdings);
-        before = holdings;
-    })
+        holdings.subsystems();
+        growth = heap::growth(&before, &holdings);
+        before = holdings.clone();
+        // the page has a hundred of them at most
+        if held.len() < 100 {
+            held.push(HeapTimes { at: tree.snapshot.time, holdings });
+        }
+    })?;
+    let totals = outline.snapshots.iter().map(|it| (it.time, it.total_bytes().unwrap_or(u64::MAX))).collect();
+    let profile = HeapProfile {
+        name: "fuzzed".to_owned(),
+        format: outline.format.name(),
+        command: outline.command.as_ref().map(|it| String::from_utf8_lossy(it).into_owned()),
+        time_unit: outline.time_unit,
+        totals,
+        held,
+        growth,
+        flames,
+        flames_of: HeapProfile::time_of(outline.time_unit, 0),
+        notes: Vec::new(),
+    };
+    let page = HeapPage { version: "0".to_owned(), profiles: vec![profile] };
+    Ok(report::write_heap_html(&page, &mut std::io::sink())?)
 }
 
 /// A process's smaps, and the account of a server that consists of it.

@@ -25,6 +25,9 @@ pub struct Cell {
     pub block: u32,
     /// `done`, or how the first arm ended that was not measured: `out_of_memory`, `cannot_start`, `broke_off`, `missed`.
     pub state: String,
+    /// The host was busy with other work while the cell ran, as the sweep saw. The cell counts all the same.
+    #[serde(default)]
+    pub disturbed: bool,
     /// The reason, where the state is not `done`.
     pub why: Option<String>,
     pub loads: Vec<Load>,
@@ -96,6 +99,8 @@ pub fn cell(evidence: &Evidence, malloc: &str, thp: Option<&str>, cpus: Option<&
         cpus: cpus.map(str::to_owned),
         block,
         state,
+        // the recording does not say it
+        disturbed: false,
         why,
         loads: loads.collect(),
         arenas: footprint.iter().filter_map(|it| it.footprint.arenas).max(),

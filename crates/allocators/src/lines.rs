@@ -13,8 +13,9 @@ const NOTHING: &str =
 /// Lines of a drop-in file for the server's unit, with which the server starts as the cells of the malloc to take did. Where a package must be installed
 /// first, a comment line says so. Empty when nothing is to be changed.
 pub fn lines(recommendation: &Recommendation, base: &str, cells: &[Cell]) -> Vec<String> {
-    let is_kept = recommendation.take == KEEP;
-    let malloc = if is_kept { base } else { &recommendation.take };
+    let Some(take) = &recommendation.take else { return Vec::new() };
+    let is_kept = take == KEEP;
+    let malloc = if is_kept { base } else { take };
     let Some(cell) = seen(cells, malloc) else { return Vec::new() };
     let start = Start::of(cell);
     let pairs = start.pairs();
@@ -50,10 +51,13 @@ mod tests {
         Cell { malloc: malloc.into(), preloaded, as_asked: true, state: "done".into(), ..Cell::default() }
     }
 
+    fn recommended(take: Option<&str>) -> Recommendation {
+        let take = take.map(str::to_owned);
+        Recommendation { take, because: Vec::new(), price_bytes: None, scope: String::new(), notes: Vec::new() }
+    }
+
     fn taken(malloc: &str, preloaded: Option<&[&str]>) -> Vec<String> {
-        let recommendation =
-            Recommendation { take: malloc.into(), because: Vec::new(), price_bytes: None, scope: String::new() };
-        lines(&recommendation, "base", &[cell("base", Some(&[])), cell(malloc, preloaded)])
+        lines(&recommended(Some(malloc)), "base", &[cell("base", Some(&[])), cell(malloc, preloaded)])
     }
 
     #[test]
@@ -91,9 +95,10 @@ mod tests {
         let plain = taken("glibc", Some(&[]));
         assert!(plain.len() == 1 && plain[0].starts_with("# nothing is to be set"), "{plain:?}");
         // kept
-        let kept = Recommendation { take: KEEP.into(), because: Vec::new(), price_bytes: None, scope: String::new() };
+        let kept = recommended(Some(KEEP));
         let of = |preloaded: &[&str]| lines(&kept, "glibc", &[cell("glibc", Some(preloaded))]);
         assert_eq!(of(&before), ["[Service]", preload]);
+        assert!(lines(&recommended(None), "glibc", &[cell("glibc", Some(&before))]).is_empty());
         assert!(of(&[]).is_empty() && lines(&kept, "glibc", &[]).is_empty());
         let said = is_a_change("glibc", &[cell("glibc", Some(&before))]).unwrap();
         assert!(said.contains("with LD_PRELOAD=libc.so.6:libstdc++.so.6"), "{said}");

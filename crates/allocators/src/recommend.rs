@@ -5,7 +5,8 @@
 //!    than the first malloc: lower throughput, a higher p99, more CPU a query, more memory at the end of the rest. A cell that ran without something
 //!    that was asked for does not count: some servers turn transparent huge pages off for themselves, and that is no property of the malloc.
 //! 2. Each of the other mallocs is a candidate when a verdict shows it better in one of these figures.
-//! 3. The candidate with the least memory at the end of the rest is taken. Without a candidate, the first malloc is kept.
+//! 3. The candidate with the least memory at the end of the rest is taken. Without a candidate, the first malloc is kept; but where no verdict was
+//!    possible for one of the others, nothing is recommended.
 //!
 //! A difference that no verdict shows does not count, neither for a malloc nor against it.
 
@@ -14,15 +15,15 @@ use crate::compare::{Comparison, IDLE_RSS, idle_rss};
 use crate::start;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use verdict::Verdict;
+use verdict::{FEWEST_REPEATS, NoVerdict, Verdict};
 
 /// The first malloc is kept.
 pub(crate) const KEEP: &str = "keep";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recommendation {
-    /// `keep`, or the malloc to take.
-    pub take: String,
+    /// `keep`, or the malloc to take. `None`: no verdict was possible; `because` has the reason.
+    pub take: Option<String>,
     /// Sentences: in which figures this malloc is better, or why no other malloc is taken.
     pub because: Vec<String>,
     /// Memory at the end of the rest, minus that of the first malloc, in bytes. Above 0: the price of this malloc; below 0: what it saves. `None`:
@@ -30,6 +31,9 @@ pub struct Recommendation {
     pub price_bytes: Option<i64>,
     /// On how many CPUs the cells ran: `up to 2 CPUs`.
     pub scope: String,
+    /// Sentences: what a reader must know of the cells.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// `cpus`: the largest number of CPUs that a server had.
@@ -41,7 +45,8 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
             others.push(&cell.malloc);
         }
     }
-    let (mut because, mut candidates) = (Vec::new(), BTreeMap::new());
+    let (mut because, mut candidates, mut is_open) = (Vec::new(), BTreeMap::new(), others.is_empty());
+    because.extend(is_open.then(|| format!("no verdict: no cell of a malloc beside {base} has a result")));
     for malloc in others {
         let own = || cells.iter().filter(|cell| cell.malloc == malloc);
         if let Some(died) = own().find(|cell| cell.state != "done") {
@@ -65,6 +70,9 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
         let (worse, better) = (words(false), words(true));
         if !worse.is_empty() {
             because.push(format!("{malloc} is out: {}", worse.join("; ")));
+        } else if let Some(why) = no_verdict(malloc, comparisons) {
+            is_open = true;
+            because.push(format!("{malloc}: no verdict: {why}"));
         } else if better.is_empty() {
             because.push(format!("{malloc}: no difference is shown"));
         } else {
@@ -73,18 +81,39 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
     }
     let own = |idle: Option<(f64, f64)>| idle.map_or(f64::INFINITY, |(own, _)| own);
     let best = candidates.iter().min_by(|one, other| own(one.1.0).total_cmp(&own(other.1.0)));
+    let notes = disturbed(cells).into_iter().collect();
     match best {
+        None if is_open => Recommendation { take: None, because, price_bytes: None, scope, notes },
         None => {
             because.extend(start::is_a_change(base, cells));
-            Recommendation { take: KEEP.into(), because, price_bytes: None, scope }
+            Recommendation { take: Some(KEEP.into()), because, price_bytes: None, scope, notes }
         }
         Some((malloc, (idle, better))) => {
             #[allow(clippy::cast_possible_truncation)] // bytes of RAM
             let price_bytes = idle.map(|(own, base)| (own - base) as i64);
             because.insert(0, format!("{malloc}: {}", better.join("; ")));
-            Recommendation { take: (*malloc).to_owned(), because, price_bytes, scope }
+            Recommendation { take: Some((*malloc).to_owned()), because, price_bytes, scope, notes }
         }
     }
+}
+
+/// Why no figure of this malloc has a verdict. `None`: one has.
+fn no_verdict(malloc: &str, comparisons: &[Comparison]) -> Option<String> {
+    let own = || comparisons.iter().filter(|it| it.malloc == malloc);
+    if own().any(|it| it.compared.verdict.is_some()) {
+        return None;
+    }
+    let too_few = own().any(|it| it.compared.no_verdict == Some(NoVerdict::TooFewRepeats));
+    Some(match too_few {
+        true => format!("it needs {FEWEST_REPEATS} repeats of both mallocs"),
+        false => format!("it needs {FEWEST_REPEATS} repeats of both mallocs that have the same figure"),
+    })
+}
+
+fn disturbed(cells: &[Cell]) -> Option<String> {
+    let disturbed = cells.iter().filter(|cell| cell.disturbed).count();
+    let told = || format!("{disturbed} of {} cells ran while the host was busy with other work", cells.len());
+    (disturbed > 0).then(told)
 }
 
 /// `None`: no difference is shown, or neither more nor less of this figure is better.
@@ -172,7 +201,11 @@ mod tests {
         let all =
             [cells("glibc", 1000.0, 500), cells("jemalloc-background", 1000.0, 200), cells("glibc-trim", 1000.0, 210)];
         let told = taken(&all.concat());
-        assert_eq!((told.take.as_str(), told.price_bytes), ("jemalloc-background", Some(-300 << 20)), "{told:#?}");
+        assert_eq!(
+            (told.take.as_deref(), told.price_bytes),
+            (Some("jemalloc-background"), Some(-300 << 20)),
+            "{told:#?}"
+        );
         assert_eq!(told.scope, "up to 2 CPUs");
         assert!(told.because[0].contains("idle rss is 0.40 times that of glibc"), "{told:#?}");
     }
@@ -181,11 +214,33 @@ mod tests {
     fn one_that_is_worse_in_anything_is_out_and_equal_ones_change_nothing() {
         let slower = taken(&[cells("glibc", 1000.0, 500), cells("mimalloc", 800.0, 200)].concat());
         assert!(
-            slower.take == "keep" && slower.because[0].contains("mimalloc is out: oltp_read_only x8"),
+            slower.take.as_deref() == Some("keep") && slower.because[0].contains("mimalloc is out: oltp_read_only x8"),
             "{slower:#?}"
         );
         let same = taken(&[cells("glibc", 1000.0, 500), cells("other", 1000.0, 500)].concat());
-        assert!(same.take == "keep" && same.because == ["other: no difference is shown"], "{same:#?}");
+        assert!(same.take.as_deref() == Some("keep") && same.because == ["other: no difference is shown"], "{same:#?}");
+    }
+
+    /// Two repeats have no verdict: nothing is known, neither for the other malloc nor for the first.
+    #[test]
+    fn without_a_verdict_nothing_is_recommended() {
+        let mut all = [cells("glibc", 1000.0, 500), cells("jemalloc", 1000.0, 200)].concat();
+        all.retain(|cell| cell.block <= 2);
+        let told = taken(&all);
+        assert_eq!((told.take.as_deref(), told.price_bytes), (None, None));
+        assert_eq!(told.because, ["jemalloc: no verdict: it needs 3 repeats of both mallocs"]);
+        all.retain(|cell| cell.malloc == "glibc");
+        let told = taken(&all);
+        assert_eq!(told.take, None);
+        assert_eq!(told.because, ["no verdict: no cell of a malloc beside glibc has a result"]);
+    }
+
+    #[test]
+    fn cells_on_a_busy_host_are_told() {
+        let mut all = [cells("glibc", 1000.0, 500), cells("jemalloc", 1000.0, 200)].concat();
+        assert!(taken(&all).notes.is_empty());
+        all[3].disturbed = true;
+        assert_eq!(taken(&all).notes, ["1 of 10 cells ran while the host was busy with other work"]);
     }
 
     /// Debian's MySQL 9 has tcmalloc: to keep glibc, as its cells had it, is a change of this server.
@@ -194,7 +249,7 @@ mod tests {
         let mut all = [cells("glibc", 1000.0, 500), cells("other", 1000.0, 500)].concat();
         all.iter_mut().for_each(|cell| cell.preloaded = Some(vec!["libc.so.6".into()]));
         let told = taken(&all);
-        assert!(told.take == "keep" && told.because.len() == 2, "{told:#?}");
+        assert!(told.take.as_deref() == Some("keep") && told.because.len() == 2, "{told:#?}");
         assert!(
             told.because[1].contains("with LD_PRELOAD=libc.so.6: where yours is not, this is a change"),
             "{told:#?}"
@@ -206,14 +261,20 @@ mod tests {
         let mut all = [cells("glibc", 1000.0, 500), cells("tcmalloc", 1000.0, 100)].concat();
         all[7].state = "out_of_memory".into();
         let told = taken(&all);
-        assert!(told.take == "keep" && told.because[0].contains("ended as out_of_memory"), "{told:#?}");
+        assert!(
+            told.take.as_deref() == Some("keep") && told.because[0].contains("ended as out_of_memory"),
+            "{told:#?}"
+        );
         all[7].state = "done".into();
         all[7].as_asked = false;
         assert!(taken(&all).because.iter().any(|it| it.contains("1 of its 5 cells ran without")));
         assert!(comparisons(&all, "glibc").iter().all(|it| it.compared.repeats_b == 4), "it is in no verdict");
         all[5..].iter_mut().for_each(|cell| cell.as_asked = false);
         let told = taken(&all);
-        assert!(told.take == "keep" && told.because[0].contains("none of its cells ran with everything"), "{told:#?}");
+        assert!(
+            told.take.as_deref() == Some("keep") && told.because[0].contains("none of its cells ran with everything"),
+            "{told:#?}"
+        );
     }
 
     /// MariaDB 10.11 turns transparent huge pages off for itself: the cells of `always` do not count, and the cells of `never` decide.
@@ -226,7 +287,7 @@ mod tests {
         };
         let all = [under("never", true, [500, 200]), under("always", false, [900, 900])].concat();
         let told = taken(&all);
-        assert_eq!((told.take.as_str(), told.price_bytes), ("jemalloc", Some(-300 << 20)), "{told:#?}");
+        assert_eq!((told.take.as_deref(), told.price_bytes), (Some("jemalloc"), Some(-300 << 20)), "{told:#?}");
         assert!(told.because.iter().any(|it| it.contains("5 of its 10 cells")), "{told:#?}");
     }
 }

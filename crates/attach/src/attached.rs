@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What was attached to: a server over a connection, its process, both, or neither.
 
+use crate::same::{Same, is_same};
 use crate::{Error, Group, Surroundings, Wanted, process};
 use capability::{Capability, Flavour};
 use host::places::Places;
@@ -22,6 +23,8 @@ pub struct Attached {
     name: String,
     /// Why there is a server and its process is not known.
     pub(crate) unseen: Option<Error>,
+    /// Why the process that was named may be another's than the server's.
+    doubt: Option<String>,
 }
 
 /// A server that answers.
@@ -54,10 +57,11 @@ impl Attached {
         listens: &mut dyn FnMut(u32),
     ) -> Result<Self, Error> {
         let mut reach = || Server::reach(wanted.target(around)?, listens);
-        let server = wanted.names_a_server(around).then(&mut reach).transpose()?;
-        if let (Some(pid), Some(server)) = (wanted.pid, &server) {
-            server.check(pid)?;
-        }
+        let mut server = wanted.names_a_server(around).then(&mut reach).transpose()?;
+        let doubt = match (wanted.pid, &mut server) {
+            (Some(pid), Some(server)) => server.doubt(pid)?,
+            _ => None,
+        };
         let (pid, unseen) = match (wanted.pid, &server) {
             (Some(pid), _) => (Some(pid), None),
             (None, Some(server)) => match server.find_process(around.places) {
@@ -67,7 +71,7 @@ impl Attached {
             (None, None) => (None, None),
         };
         let name = pid.map(process::name).unwrap_or_default();
-        Ok(Self { server, process: pid.map(process::open).transpose()?, name, unseen })
+        Ok(Self { server, process: pid.map(process::open).transpose()?, name, unseen, doubt })
     }
 
     /// Fails where there is a server and its process is not known.
@@ -102,11 +106,9 @@ impl Attached {
         if parts.is_empty() { "the host alone".to_owned() } else { parts.join(", ") }
     }
 
-    /// That another process than the named one listens at the server's socket, in words.
-    pub fn other_process(&self) -> Option<String> {
-        let (pid, peer) = (self.pid()?, self.server.as_ref()?.peer?);
-        let name = || process::name(peer);
-        (pid != peer).then(|| format!("process {peer} ({}) listens at the socket, and --pid names {pid}", name()))
+    /// Why the process that was named may be another's than the server's, in words. `None`: it is the server's, or none was named.
+    pub fn doubt(&self) -> Option<String> {
+        self.doubt.clone()
     }
 
     /// The server's settings by name; none without a server.
@@ -186,22 +188,15 @@ impl Server {
         Ok(Self { kind, version, peer, connection: Reopening::new(target.clone()), target })
     }
 
-    /// Refuses a process that is certainly not this server's: the rows of one server would be put into the memory of another. At the socket there may also
-    /// be a proxy in front of the process.
-    fn check(&self, pid: u32) -> Result<(), Error> {
-        let listening = self.peer.filter(|peer| *peer != pid && process::is_server(*peer));
-        let is_other_kind = || {
-            let is_postgresql = self.kind.flavour == Flavour::Postgresql;
-            process::is_server(pid) && process::is_postgresql(pid) != is_postgresql
-        };
-        if listening.is_none() && !is_other_kind() {
-            return Ok(());
+    /// Refuses a process that is not this server's. For one of which that is not known, the reason.
+    fn doubt(&mut self, pid: u32) -> Result<Option<String>, Error> {
+        process::open(pid)?;
+        let endpoint = self.target.endpoint.clone();
+        match is_same(pid, self.peer, &endpoint, self.kind.flavour, &mut self.connection) {
+            Same::Yes => Ok(None),
+            Same::Unknown(why) => Ok(Some(why)),
+            Same::No(serves) => Err(Error::OtherServer { pid, name: process::name(pid), serves, endpoint }),
         }
-        let serves = match listening {
-            Some(peer) => format!("process {peer} ({})", process::name(peer)),
-            None => format!("a {}", self.kind.flavour),
-        };
-        Err(Error::OtherServer { pid, name: process::name(pid), serves, endpoint: self.target.endpoint.clone() })
     }
 
     /// Finds the process by its socket; for a sandbox, also by its port.
@@ -273,7 +268,7 @@ mod tests {
             let (kind, connection) = (ServerKind::of(target.protocol, "8.4.3"), Reopening::new(target.clone()));
             let server = Server { target, kind, version: "8.4.3".into(), peer, connection };
             let unseen = server.find_process(&places).err();
-            Attached { server: Some(server), process: None, name: String::new(), unseen }
+            Attached { server: Some(server), process: None, name: String::new(), unseen, doubt: None }
         };
         let remote = || found("mysql://me@db.example/x", None);
         assert_eq!((groups(&remote()), remote().data(&BTreeMap::new())), (vec!["host", "server"], None));

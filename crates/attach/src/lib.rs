@@ -20,8 +20,10 @@ mod error;
 mod files;
 mod group;
 mod inventory;
+mod listener;
 mod parts;
 pub mod process;
+mod same;
 mod stalls;
 mod wanted;
 

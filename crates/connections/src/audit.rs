@@ -4,7 +4,7 @@
 use crate::pooler::{PoolerUse, pooler};
 use crate::pressure::{Pressure, pressure};
 use crate::standing::{
-    count, default_limit, exempting_right, holding, is_the_servers, own_limit, reserve_right, setting,
+    count, default_limit, exempting_right, holding, is_ordinary, is_the_servers, own_limit, reserve_right, setting,
 };
 use crate::usage::{Usage, Uses, uses};
 use crate::{Account, AccountSeen, Seen};
@@ -105,7 +105,7 @@ pub struct Unassigned {
 /// Whether accounts are promised more than there is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Overbooking {
-    /// The sum over accounts that may log in, are not the server's own, and may not exceed their limit.
+    /// The sum over accounts that may log in, and are neither the server's own nor administrators'.
     pub limits_sum: u64,
     /// The accounts among them for which no limit holds: each of them can take all connections.
     pub unlimited: Vec<String>,
@@ -219,9 +219,7 @@ fn unassigned(uses: &Uses) -> Vec<Unassigned> {
 }
 
 fn overbooking(accounts: &[AccountUse], ordinary: Option<u64>, are_known: bool) -> Overbooking {
-    let is_ordinary =
-        |it: &&AccountUse| it.may_log_in && !it.is_the_servers_own && it.exempt_by.is_none() && it.reserve_by.is_none();
-    let ordinary_ones = || accounts.iter().filter(is_ordinary);
+    let ordinary_ones = || accounts.iter().filter(|it| is_ordinary(it));
     let limits_sum = ordinary_ones().filter_map(|it| it.limit_that_holds).fold(0_u64, u64::saturating_add);
     let unlimited: Vec<String> =
         ordinary_ones().filter(|it| it.limit_that_holds.is_none()).map(|it| it.account.clone()).collect();

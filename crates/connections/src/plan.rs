@@ -5,6 +5,7 @@
 //! existing limit between need and share stays. An account that was never seen connected gets no limit, because there is nothing to derive it from.
 
 use crate::claim::{Claim, Claimant, claim};
+use crate::standing::is_ordinary;
 use crate::statement::statement;
 use crate::{Account, AccountUse, Audit, Seen, audit};
 use serde::Serialize;
@@ -166,9 +167,7 @@ fn decide(
     }
     match (wish, &used.reserve_by, audit.server.ordinary) {
         (Some(limit), ..) => Decided::Limit(limit, "as asked".into()),
-        (None, Some(right), _) => {
-            Decided::Keep(format!("it holds {right}: an administrator's account, which must get in when others do not"))
-        }
+        (None, Some(right), _) => Decided::Keep(format!("it holds {right}: it is meant to get in when others do not")),
         (None, None, None) => Decided::Keep("max_connections is not known".into()),
         (None, None, Some(_)) if used.peak == 0 => {
             Decided::Keep("it was not seen connected: there is nothing to derive a limit from".into())
@@ -247,10 +246,6 @@ fn planned(used: &AccountUse, limit: Option<u64>, why: String) -> Planned {
         session_bytes_max: used.session_bytes_max,
         claim_bytes: holds.zip(used.session_bytes_max).map(|(limit, bytes)| limit.saturating_mul(bytes)),
     }
-}
-
-fn is_ordinary(used: &AccountUse) -> bool {
-    used.may_log_in && !used.is_the_servers_own && used.exempt_by.is_none() && used.reserve_by.is_none()
 }
 
 /// The claims on memory, now and as planned.

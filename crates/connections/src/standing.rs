@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The relation of an account to the limits: the limit that holds for it, its right to exceed the limit, and whether it is the server's own account.
 
-use crate::{Account, AccountSeen, Seen};
+use crate::{Account, AccountSeen, AccountUse, Seen};
 use capability::{Capability, Protocol, words};
 
 /// Accounts that a server makes for itself.
 const OF_THE_SERVER: [&str; 5] = ["mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys", "PUBLIC"];
+
+/// The right of PostgreSQL to the connections of `reserved_connections`. Its members are ordinary roles otherwise: their limits hold.
+const OF_A_MEMBER: &str = "pg_use_reserved_connections";
 
 /// A number among the settings.
 pub(crate) fn setting(seen: &Seen, name: &str) -> Option<i64> {
@@ -33,9 +36,20 @@ pub(crate) fn exempting_right<'a>(seen: &Seen, account: &'a AccountSeen) -> Opti
     has_one_of(account, words(Capability::BeyondAccountLimit, seen.flavour, &seen.version))
 }
 
-/// The right of the account by which it may connect when all connections for ordinary accounts are taken, if it has one.
+/// The right of the account by which it may connect when all connections for ordinary accounts are taken, if it has one. A right to a
+/// reserve of 0 connections is none.
 pub(crate) fn reserve_right<'a>(seen: &Seen, account: &'a AccountSeen) -> Option<&'a str> {
+    let is_empty = count(seen, "reserved_connections").unwrap_or(0) == 0;
     has_one_of(account, words(Capability::ConnectionReserve, seen.flavour, &seen.version))
+        .filter(|right| *right != OF_A_MEMBER || !is_empty)
+}
+
+/// Whether the account takes its connections from those that ordinary accounts have together: it may log in, and is neither the server's own nor an
+/// administrator's.
+pub(crate) fn is_ordinary(used: &AccountUse) -> bool {
+    let is_administrators =
+        used.exempt_by.is_some() || used.reserve_by.as_deref().is_some_and(|right| right != OF_A_MEMBER);
+    used.may_log_in && !used.is_the_servers_own && !is_administrators
 }
 
 fn has_one_of<'a>(account: &'a AccountSeen, rights: &[&str]) -> Option<&'a str> {

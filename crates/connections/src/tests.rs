@@ -194,3 +194,35 @@ fn postgresql_has_its_reserve_inside_and_limits_of_nothing() {
     assert_eq!(of("app").unwrap(), ["ALTER ROLE \"app\" CONNECTION LIMIT -1"]);
     assert!(matches!(of("root"), Err(Unplanned::Refused { why, .. }) if why.contains("superuser")));
 }
+
+#[test]
+fn a_member_of_the_reserve_is_ordinary_but_for_the_reserve() {
+    let with_reserve = |reserve: &str| {
+        let settings =
+            [("max_connections", "20"), ("superuser_reserved_connections", "3"), ("reserved_connections", reserve)];
+        let mut seen = mysql(&settings, &[], &[&[("agent", 4, None)]]);
+        (seen.flavour, seen.version) = (Flavour::Postgresql, "18.6".parse().unwrap());
+        let role = |name: &str, right: &str| AccountSeen {
+            account: Account::role(name),
+            limit: -1,
+            rights: vec![right.to_owned()],
+            may_log_in: true,
+        };
+        seen.accounts = Some(vec![role("agent", "pg_use_reserved_connections"), role("root", "superuser")]);
+        seen
+    };
+    for (reserve, by) in [("0", None), ("2", Some("pg_use_reserved_connections"))] {
+        let seen = with_reserve(reserve);
+        let audit = audit(&seen);
+        assert_eq!(audit.accounts[0].reserve_by.as_deref(), by, "a reserve of {reserve}");
+        assert_eq!(audit.accounts[1].reserve_by.as_deref(), Some("superuser"), "a reserve of {reserve}");
+        assert_eq!(audit.overbooking.unlimited, ["agent"], "a reserve of {reserve}");
+        assert_eq!(audit.overbooking.is_overbooked, Some(true), "a reserve of {reserve}");
+    }
+    let plan = |reserve| plan(&with_reserve(reserve), &asked(&[])).unwrap();
+    assert_eq!(limit_and_why(&plan("0"), "agent"), (Some(6), "peak 4 x 1.5".into()));
+    let (limit, why) = limit_and_why(&plan("2"), "agent");
+    assert!(limit.is_none() && why.contains("meant to get in"), "{limit:?}: {why}");
+    let names_it = |doubt: &String| doubt.contains("could still take all connections: agent");
+    assert!(plan("2").doubts.iter().any(names_it), "{:?}", plan("2").doubts);
+}

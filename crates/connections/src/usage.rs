@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Computes the present use and the peak from all looks.
 
-use crate::{Account, Look, Seen, Sessions, client};
+use crate::{Account, AccountSeen, Look, Seen, Sessions, client, standing};
 use capability::Protocol;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -46,14 +46,24 @@ fn server(looks: &[Look]) -> Option<Usage> {
     Some(Usage { in_use, peak, bytes_max: None })
 }
 
-/// The account as which the sessions are logged in.
 fn account(seen: &Seen, sessions: &Sessions) -> Option<Account> {
-    let accounts = seen.accounts.as_deref()?;
-    match seen.flavour.protocol() {
-        Protocol::Mysql => client::row(accounts, &sessions.user, sessions.client.as_deref()?).cloned(),
-        Protocol::Postgresql => {
-            accounts.iter().map(|seen| &seen.account).find(|account| account.user == sessions.user).cloned()
-        }
+    seen.account_of(&sessions.user, sessions.client.as_deref()).map(|row| row.account.clone())
+}
+
+impl Seen {
+    /// The account as which sessions of this user and client are logged in. `None`: it is not known.
+    pub fn account_of(&self, user: &str, client: Option<&str>) -> Option<&AccountSeen> {
+        let accounts = self.accounts.as_deref()?;
+        let account = match self.flavour.protocol() {
+            Protocol::Mysql => client::row(accounts, user, client?)?,
+            Protocol::Postgresql => accounts.iter().map(|seen| &seen.account).find(|account| account.user == user)?,
+        };
+        accounts.iter().find(|row| row.account == *account)
+    }
+
+    /// The most connections of this account. `None`: only the server's limit holds.
+    pub fn limit_of(&self, account: &AccountSeen) -> Option<u64> {
+        standing::holding(self, account)
     }
 }
 

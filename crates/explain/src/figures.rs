@@ -9,6 +9,20 @@ use verdict::{Figure, THROUGHPUT};
 const RESOLUTION: f64 = 0.001;
 const PERCENTILES: [(&str, f64); 4] = [("p50", 50.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9)];
 
+/// The names of all figures, without those of humps.
+pub const NAMES: [&str; 7] =
+    [THROUGHPUT, PERCENTILES[0].0, PERCENTILES[1].0, PERCENTILES[2].0, PERCENTILES[3].0, READS, READS_BY_SERVER];
+const READS: &str = "reads a query";
+const READS_BY_SERVER: &str = "reads a query by the server";
+const PLACE: &str = "place";
+const SHARE: &str = "share";
+
+/// Whether some arm may have a figure of this name.
+pub fn is_name(name: &str) -> bool {
+    let of_hump = |(reads, of): (&str, &str)| reads.parse::<u32>().is_ok() && [PLACE, SHARE].contains(&of);
+    NAMES.contains(&name) || name.split_once(" reads: ").is_some_and(of_hump)
+}
+
 /// Throughput (`transactions/s`), `p50`, `p95`, `p99`, `p99.9` (response time, `us`), `reads a query` by the humps and by the server's count.
 /// For each hump that stands for a whole number of reads: `N reads: place` (its median, `us`) and `N reads: share`. Other humps give no figures,
 /// because the second hump of one run need not be the second hump of another. Empty without a load.
@@ -21,14 +35,14 @@ pub fn of_arm(evidence: &Evidence, arm: &Arm) -> Vec<Figure> {
     figures.extend(of_times(&load.measured.transaction.response));
     // two figures: PostgreSQL's count has reads that the page cache served, and the humps have not
     if let Some(reads) = &summary.reads {
-        let named = [("reads a query", reads.by_modes), ("reads a query by the server", reads.by_server)];
+        let named = [(READS, reads.by_modes), (READS_BY_SERVER, reads.by_server)];
         figures.extend(named.into_iter().filter_map(|(name, reads)| Some(Figure::new(name, "reads", reads?))));
     }
     for mode in summary.modes.iter().flat_map(|modes| &modes.modes) {
         let Some(reads) = mode.reads.filter(|reads| reads.fract().abs() < 1e-9) else { continue };
         let name = |of: &str| format!("{reads:.0} reads: {of}");
-        figures.push(Figure { resolution: RESOLUTION, ..Figure::new(name("place"), "us", mode.center_us) });
-        figures.push(Figure::new(name("share"), "share", mode.share));
+        figures.push(Figure { resolution: RESOLUTION, ..Figure::new(name(PLACE), "us", mode.center_us) });
+        figures.push(Figure::new(name(SHARE), "share", mode.share));
     }
     figures
 }

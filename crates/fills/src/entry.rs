@@ -32,11 +32,14 @@ pub(crate) struct Record {
     /// A value of the caller's own, returned with each clone.
     pub note: Value,
     pub files: Vec<Row>,
+    /// The file with the password. `None`: an earlier version of Wringer made the entry, which did not look at that file again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<Row>,
 }
 
 impl Record {
     pub(crate) fn new(key: Key, taken_bytes: u64, note: Value, files: Vec<Row>) -> Self {
-        Self { schema: SCHEMA, key, made: host::clock::unix_seconds(), taken_bytes, note, files }
+        Self { schema: SCHEMA, key, made: host::clock::unix_seconds(), taken_bytes, note, files, secret: None }
     }
 
     /// `None`: there is no such file, or it has another version.
@@ -52,6 +55,7 @@ impl Record {
 pub struct Entry {
     pub(crate) folder: PathBuf,
     pub(crate) record: Record,
+    /// The content of the file with the password.
     pub(crate) secret: String,
     pub(crate) _lock: File,
 }
@@ -78,7 +82,7 @@ impl Entry {
 
     /// The password of the account that is in the data.
     pub fn secret(&self) -> &str {
-        &self.secret
+        self.secret.trim()
     }
 
     /// Length of all its files.
@@ -99,6 +103,17 @@ impl Entry {
         match manifest::difference(&data, &self.record.files)? {
             None => Ok(cloned),
             Some(why) => Err(Error::Changed { path: self.folder.clone(), why }),
+        }
+    }
+
+    /// What has changed since it was kept, in words, as far as sizes, inodes and times show it; of the file with the password, also its content. `None`:
+    /// nothing has.
+    pub(crate) fn difference(&self) -> Result<Option<String>, Error> {
+        let secret = self.record.secret.as_ref();
+        let changed = secret.map(|row| manifest::difference_of_one(&self.folder, self.secret.as_bytes(), row));
+        match changed.transpose()?.flatten() {
+            None => manifest::difference(&self.folder.join(DATA), &self.record.files),
+            changed => Ok(changed),
         }
     }
 

@@ -34,18 +34,36 @@ pub(crate) fn of(data: &Path, stop: &(dyn Fn() -> bool + Sync)) -> Result<Vec<Ro
     let root = Root::open(data)?;
     let nodes = root.nodes()?;
     let sums = in_parallel(&nodes, |node| checksum(&root, node, stop))?;
-    let rows = nodes.into_iter().zip(sums).map(|(node, crc32c)| Row {
-        path: node.path,
-        is_folder: node.is_folder,
-        mode: node.mode,
-        // a folder's size and times belong to the file system, not to its content
-        size_bytes: if node.is_folder { 0 } else { node.size_bytes },
-        inode: node.inode,
-        modified: node.modified,
-        changed: node.changed,
-        crc32c,
-    });
-    Ok(rows.collect())
+    Ok(nodes.into_iter().zip(sums).map(|(node, crc32c)| Row::of(node, crc32c)).collect())
+}
+
+impl Row {
+    fn of(node: Node, crc32c: u32) -> Self {
+        Self {
+            path: node.path,
+            is_folder: node.is_folder,
+            mode: node.mode,
+            // a folder's size and times belong to the file system, not to its content
+            size_bytes: if node.is_folder { 0 } else { node.size_bytes },
+            inode: node.inode,
+            modified: node.modified,
+            changed: node.changed,
+            crc32c,
+        }
+    }
+}
+
+/// The row of one small file in `folder`, whose content the caller has.
+pub(crate) fn of_one(folder: &Path, name: &str, content: &[u8]) -> Result<Row, Error> {
+    Ok(Row::of(Root::open(folder)?.node(name)?, crc32c::crc32c(content)))
+}
+
+/// The same for such a file, in words: also its content is compared. `None`: there is no difference.
+pub(crate) fn difference_of_one(folder: &Path, content: &[u8], row: &Row) -> Result<Option<String>, Error> {
+    let name = row.path.to_string_lossy();
+    let node = Root::open(folder)?.node(&name)?;
+    let checksum = (crc32c::crc32c(content) != row.crc32c).then_some("has another checksum");
+    Ok(difference_of(&node, row).or(checksum).map(|what| format!("{name} {what}")))
 }
 
 fn checksum(root: &Root, node: &Node, stop: &(dyn Fn() -> bool + Sync)) -> Result<u32, Error> {

@@ -133,7 +133,7 @@ impl Store {
         };
         let entry = Entry { folder, record, secret, _lock: lock };
         let mut changed = match entry.record.key == *key {
-            true => manifest::difference(&entry.folder.join(DATA), &entry.record.files)?,
+            true => entry.difference()?,
             false => Some("its description is that of other data".into()),
         };
         if changed.is_none() && verify {
@@ -229,9 +229,11 @@ impl Store {
         // also where blocks are shared: a server that writes to the original then needs blocks of its own
         require_room(what, &self.folder, KEEP_FREE_BYTES)?;
         let rows = manifest::of(&data, stop)?;
-        let record = Record::new(wanted.key.clone(), bytes, wanted.note.clone(), rows);
+        let secret = format!("{}\n", wanted.secret);
+        files::write_atomic(&new.join(SECRET), secret.as_bytes(), 0o600)?;
+        let secret = Some(manifest::of_one(new, SECRET, secret.as_bytes())?);
+        let record = Record { secret, ..Record::new(wanted.key.clone(), bytes, wanted.note.clone(), rows) };
         let text = serde_json::to_string(&record).map_err(|error| Error::path("write", new, error))?;
-        files::write_atomic(&new.join(SECRET), format!("{}\n", wanted.secret).as_bytes(), 0o600)?;
         files::open_lock(&new.join(LOCK))?;
         note_use(new)?;
         Ok(files::write_atomic(&new.join(RECORD), format!("{text}\n").as_bytes(), 0o600)?)
@@ -355,10 +357,11 @@ fn open_entry(folder: &Path) -> Result<Option<File>, Error> {
     Ok(folder.join(RECORD).exists().then_some(lock))
 }
 
+/// The content of the file with the password.
 fn read_secret(folder: &Path) -> Option<String> {
     let mut text = String::new();
     files::open_safe(&folder.join(SECRET), false).ok()?.read_to_string(&mut text).ok()?;
-    Some(text.trim().to_owned())
+    Some(text)
 }
 
 fn note_use(folder: &Path) -> Result<(), Error> {

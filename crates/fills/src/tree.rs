@@ -4,7 +4,7 @@
 
 use crate::Error;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, open, openat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, open, openat, statat};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,21 @@ pub(crate) struct Node {
     pub changed: (i64, i64),
 }
 
+impl Node {
+    fn of(path: PathBuf, stat: &Stat) -> Self {
+        Self {
+            path,
+            is_folder: FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
+            mode: stat.st_mode & 0o777,
+            size_bytes: u64::try_from(stat.st_size).unwrap_or_default(),
+            taken_bytes: u64::try_from(stat.st_blocks).unwrap_or_default().saturating_mul(512),
+            inode: stat.st_ino,
+            modified: (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or_default()),
+            changed: (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default()),
+        }
+    }
+}
+
 /// The most levels of folders that are read: more than any server has.
 const DEEPEST: usize = 32;
 
@@ -40,6 +55,16 @@ impl Root {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = open(path, flags, Mode::empty()).map_err(|errno| Error::path("open", path, errno))?;
         Ok(Self { path: path.into(), folder })
+    }
+
+    /// One file directly in it.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub(crate) fn node(&self, name: &str) -> Result<Node, Error> {
+        let stat = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|errno| Error::path("look at", self.path.join(name), errno))?;
+        Ok(Node::of(name.into(), &stat))
     }
 
     /// Everything below it, sorted by name; a folder stands before its content.
@@ -71,18 +96,8 @@ impl Root {
             let Ok(text) = std::str::from_utf8(&name) else { return unfit(&path, "its name is no text") };
             let stat = statat(&folder, text, AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(|errno| Error::path("look at", self.path.join(&path), errno))?;
-            let kind = FileType::from_raw_mode(stat.st_mode);
-            let node = Node {
-                path: path.clone(),
-                is_folder: kind == FileType::Directory,
-                mode: stat.st_mode & 0o777,
-                size_bytes: u64::try_from(stat.st_size).unwrap_or_default(),
-                taken_bytes: u64::try_from(stat.st_blocks).unwrap_or_default().saturating_mul(512),
-                inode: stat.st_ino,
-                modified: (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or_default()),
-                changed: (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default()),
-            };
-            match kind {
+            let node = Node::of(path.clone(), &stat);
+            match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory => {
                     nodes.push(node);
                     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

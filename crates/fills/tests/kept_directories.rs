@@ -68,7 +68,7 @@ fn a_clone_has_the_same_bytes_modes_and_holes_and_neither_identity_nor_more() {
 #[test]
 fn what_was_written_added_or_replaced_since_is_noticed() {
     type Change = fn(&Path);
-    let changes: [(&str, Change); 6] = [
+    let changes: [(&str, Change); 8] = [
         ("another size", |data| fs::write(data.join("ibdata1"), "short").unwrap()),
         ("changed since", |data| {
             // of the same size, and with its old time of writing
@@ -82,6 +82,18 @@ fn what_was_written_added_or_replaced_since_is_noticed() {
         ("is a link", |data| {
             fs::remove_file(data.join("ibdata1")).unwrap();
             symlink("/etc/passwd", data.join("ibdata1")).unwrap();
+        }),
+        ("secret was written since", |data| {
+            // of the same size, in the same file
+            let file = File::options().write(true).open(data.join("../secret")).unwrap();
+            file.write_all_at(b"Pass", 0).unwrap();
+        }),
+        ("secret is another file", |data| {
+            let secret = data.join("../secret");
+            let modified = secret.metadata().unwrap().modified().unwrap();
+            fs::rename(&secret, data.join("../old")).unwrap();
+            fs::write(&secret, "pass\n").unwrap();
+            File::options().write(true).open(&secret).unwrap().set_modified(modified).unwrap();
         }),
         ("description", |data| fs::write(data.join("../entry.json"), "{").unwrap()),
     ];
@@ -106,7 +118,23 @@ fn other_content_behind_the_same_times_is_noticed_by_verify() {
     record["files"][0]["crc32c"] = json!(1);
     fs::write(&file, record.to_string()).unwrap();
     drop(here(&store));
-    assert!(thrown_away(&store, true).contains("checksum"));
+    assert!(thrown_away(&store, true).contains("ibdata1 has another checksum"));
+}
+
+#[test]
+fn another_password_behind_the_same_times_is_noticed_and_an_entry_without_its_checksum_is_used() {
+    let (_home, store, data) = home();
+    let Kept::Yes { id, .. } = keep(&store, &data) else { panic!("not kept") };
+    let file = store.folder().join(id).join("entry.json");
+    let record: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let mut earlier = record.clone();
+    earlier.as_object_mut().unwrap().remove("secret").unwrap();
+    fs::write(&file, earlier.to_string()).unwrap();
+    assert_eq!(here(&store).secret(), "pass");
+    let mut other = record;
+    other["secret"]["crc32c"] = json!(1);
+    fs::write(&file, other.to_string()).unwrap();
+    assert!(thrown_away(&store, false).contains("secret has another checksum"));
 }
 
 #[test]

@@ -15,6 +15,7 @@
 
 mod addresses;
 mod budget;
+mod callers;
 mod damage;
 mod dhat;
 pub mod flame;
@@ -37,10 +38,11 @@ mod tree;
 mod wrappers;
 
 pub use addresses::{Mapping, NoSymbols, Symbols};
+pub use callers::AskedBelow;
 pub use damage::{Damage, Error};
 pub use format::Format;
 pub use frame::{Frame, Label, base_name};
-pub use growth::{Growth, Held, Holdings, changed, growth};
+pub use growth::{Growth, Held, Holdings, PartHeld, changed, growth};
 pub use heaptrack::at_times;
 pub use lines::MOST_BYTES;
 pub use outline::Outline;

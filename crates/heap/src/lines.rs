@@ -113,6 +113,11 @@ impl<R: Read> Lines<R> {
         Damage { at_byte, line: self.number, what: what.into(), is_end: false }
     }
 
+    /// The line has no end: the file ends within it.
+    pub(crate) fn cut(&self) -> Damage {
+        Damage { is_end: true, ..self.damage("the file ends within a line") }
+    }
+
     pub(crate) fn end(&self, expected: &str) -> Damage {
         Damage { is_end: true, ..self.damage(format!("the file ends where {expected} must follow")) }
     }

@@ -177,7 +177,7 @@ impl File {
         while lines.advance()? {
             let mapping = Mapping::of_line(lines.text());
             if !lines.is_whole() {
-                return Err(lines.end("the rest of a line").into());
+                return Err(lines.cut().into());
             }
             if let Some(mapping) = mapping {
                 let taken = budget.take(size_of::<Mapping>() + mapping.path.len());

@@ -16,6 +16,11 @@ pub(crate) enum Family {
     Postgresql,
 }
 
+/// Memory of the C library that no part of a server has asked for. With all mappings as the heap, these are the largest ones; a malloc's arena is as large
+/// as the range of addresses that it reserves.
+const LIBRARY: Parts =
+    &[("stacks of threads", "allocate_stack pthread_create"), ("malloc's arenas", "alloc_new_heap new_heap")];
+
 /// Functions that PostgreSQL alone has, and that are on many paths of its processes.
 const OF_POSTGRESQL: [&str; 3] = ["PostmasterMain", "PostgresMain", "AllocSetContextCreateInternal"];
 
@@ -55,7 +60,7 @@ const MYSQL: Parts = &[
     (
         "connections and threads",
         "THD:: thd_ create_background_thd Connection_handler handle_one_connection handle_connection create_thread my_net_ net_ vio_ Protocol  \
-         connection_ thread_ tp_ lf_pinbox_get_pins pthread_create allocate_dtv _dl_allocate_tls",
+         connection_ thread_ tp_ lf_pinbox_get_pins allocate_dtv _dl_allocate_tls",
     ),
     (
         "character sets",
@@ -80,10 +85,7 @@ const POSTGRESQL: Parts = &[
         "tables and dictionary",
         "RelationBuildDesc RelationCache RelCache SearchCatCache CatalogCache InitCatCache load_relcache lookup_type_cache",
     ),
-    (
-        "connections and threads",
-        "PostmasterMain BackendStartup InitProcess pq_ pthread_create allocate_dtv _dl_allocate_tls",
-    ),
+    ("connections and threads", "PostmasterMain BackendStartup InitProcess pq_ allocate_dtv _dl_allocate_tls"),
     ("start of the program", "_dl_ dl_ call_init OPENSSL_ CRYPTO_ OSSL_ __internal_atexit"),
 ];
 
@@ -104,7 +106,11 @@ impl Family {
             Self::Postgresql => POSTGRESQL,
         };
         let fits = |beginning: &str| name.starts_with(beginning);
-        parts.iter().find(|(_, beginnings)| beginnings.split_whitespace().any(fits)).map(|(part, _)| *part)
+        LIBRARY
+            .iter()
+            .chain(parts)
+            .find(|(_, beginnings)| beginnings.split_whitespace().any(fits))
+            .map(|(part, _)| *part)
     }
 }
 
@@ -124,6 +130,9 @@ mod tests {
             "InnoDB alone uses this pool"
         );
         assert_eq!(of("sp_create_assignment_lex"), Some("stored routines"));
+        assert_eq!(of("allocate_stack"), Some("stacks of threads"));
+        assert_eq!(of("pthread_create@@GLIBC_2.34"), Some("stacks of threads"), "without the C library's static names");
+        assert_eq!(of("alloc_new_heap"), Some("malloc's arenas"));
         assert_eq!([of("main"), of("???")], [None, None], "every path begins with main");
     }
 

@@ -43,6 +43,7 @@ fn read_all(bytes: &[u8]) -> Result<usize, Error> {
     for tree in &trees {
         heap::folded::write(tree, &mut std::io::sink())?;
     }
+    holdings.iter().for_each(|it| drop(it.subsystems()));
     holdings.windows(2).for_each(|pair| drop(growth(&pair[0], &pair[1])));
     Ok(outline.snapshots.len())
 }
@@ -60,6 +61,128 @@ fn a_file_that_broke_off_is_read_up_to_there() {
     let last_line = "heap_tree=empty\n".len();
     let cut = Outline::read(&whole[..whole.len() - last_line]).unwrap();
     assert!(cut.damage.is_some_and(|damage| damage.is_end && damage.line > 20), "a line is missing");
+}
+
+/// Massif ends each line: what is left of a line may be half of a name, or of a number.
+#[test]
+fn a_file_that_ends_within_a_line_is_damaged() {
+    let whole = format!("{HEADER}{}{}", snapshot(0, 0, ""), snapshot(1, 900, TREE));
+    for cut in 1..whole.lines().last().unwrap().len() {
+        let text = &whole.as_bytes()[..whole.len() - cut];
+        let outline = Outline::read(text).unwrap();
+        let damage = outline.damage.unwrap();
+        assert!(damage.is_end && damage.what == "the file ends within a line", "{cut}: {damage}");
+        assert_eq!((outline.snapshots.len(), trees(text, &[1]).unwrap().len()), (1, 0), "{cut}: its tree is not whole");
+    }
+    let rule = format!("{whole}#----");
+    assert!(Outline::read(rule.as_bytes()).unwrap().damage.is_some(), "a snapshot must follow");
+    assert_eq!(Outline::read(format!("{whole}  ").as_bytes()).unwrap().damage, None, "blanks are nothing");
+    let printed = |text: &str| {
+        let mut written = Vec::new();
+        let ended =
+            ms_print::print(text.as_bytes(), || Ok(text.as_bytes()), &ms_print::Options::default(), &mut written);
+        (ended.is_ok(), written)
+    };
+    assert_eq!(printed(whole.trim_end()), printed(&whole), "as ms_print, which needs no end of a line");
+}
+
+fn held(trees_of: &str) -> Holdings {
+    let text = format!("{HEADER}{}", snapshot(0, 900, trees_of));
+    Holdings::of(&trees(text.as_bytes(), &[0]).unwrap()[0])
+}
+
+fn parts(of: &[heap::PartHeld]) -> Vec<(Option<&'static str>, u64)> {
+    of.iter().map(|it| (it.subsystem, it.bytes)).collect()
+}
+
+#[test]
+fn the_bytes_of_a_function_are_of_its_callers_parts() {
+    let of = |replication: u64, innodb: u64, rest: u64| {
+        let all = replication + innodb + rest;
+        held(&format!(
+            "n1: {all} (heap allocation functions) malloc\n n3: {all} 0x1: copy_text (a.c:1)\n  \
+             n0: {replication} 0x2: Log_event::read(char const*) (b.c:1)\n  n1: {innodb} 0x3: helper (c.c:1)\n   \
+             n0: {innodb} 0x4: buf_pool_init (c.c:2)\n  n0: {rest} in 3 places, all below massif's threshold (1.00%)\n"
+        ))
+    };
+    let even = of(500, 300, 100);
+    let expected = [(Some("replication"), 500), (Some("InnoDB"), 300), (None, 100)];
+    assert_eq!(parts(&even.subsystems()), expected);
+    assert_eq!(parts(&even.functions[0].parts), expected);
+    assert_eq!(even.functions[0].subsystem, Some("several parts"));
+    let nearly_all = of(850, 30, 20);
+    assert_eq!(nearly_all.functions[0].subsystem, Some("replication"));
+    assert_eq!(parts(&nearly_all.subsystems())[1], (Some("InnoDB"), 30));
+    assert_eq!(of(0, 5, 95).functions[0].subsystem, None);
+}
+
+/// As Valgrind 3.19 writes it with `--pages-as-heap=yes`: a buffer pool, a large block, a thread's stack and a malloc's arena.
+#[test]
+fn mappings_are_charged_to_who_asked_for_them() {
+    let held = held(
+        "n3: 900 (page allocation syscalls) mmap/mremap/brk, --alloc-fns, etc.
+ n1: 500 0x1: __mmap64 (mmap64.c:58)
+  n3: 500 0x1: mmap (mmap64.c:46)
+   n1: 200 0x2: my_large_malloc (my_largepage.c:373)
+    n0: 200 0x3: buf_pool_t::create() (buf0buf.cc:1250)
+   n1: 200 0x4: sysmalloc_mmap.constprop.0 (malloc.c:2435)
+    n1: 200 0x5: sysmalloc (malloc.c:2588)
+     n1: 200 0x6: _int_malloc (malloc.c:4403)
+      n1: 200 0x7: malloc (malloc.c:3315)
+       n0: 200 0x8: Log_event_leak (pg.c:6)
+   n1: 100 0x9: allocate_stack (allocatestack.c:366)
+    n0: 100 0x9: pthread_create@@GLIBC_2.34 (pthread_create.c:650)
+ n1: 300 0xA: brk (brk.c:37)
+  n1: 300 0xB: sbrk (sbrk.c:74)
+   n1: 300 0xC: __glibc_morecore (morecore.c:29)
+    n1: 300 0xD: sysmalloc (malloc.c:2721)
+     n0: 300 0x8: Small_rows (pg.c:7)
+ n1: 100 0xE: alloc_new_heap (arena.c:518)
+  n0: 100 0xF: my_thread_init (my_thr_init.c:292)
+",
+    );
+    let told: Vec<_> = held.functions.iter().map(|it| (it.function.as_str(), it.bytes, it.subsystem)).collect();
+    let expected = [
+        ("Small_rows", 300, None),
+        ("Log_event_leak", 200, Some("replication")),
+        ("buf_pool_t::create()", 200, Some("InnoDB")),
+        ("alloc_new_heap", 100, Some("malloc's arenas")),
+        ("allocate_stack", 100, Some("stacks of threads")),
+    ];
+    assert_eq!(told, expected);
+}
+
+/// A function that the profile names at one of two times only may have held as much at the other.
+#[test]
+fn a_function_below_the_threshold_at_one_time_is_not_ranked() {
+    let of = |functions: &[(&str, u64)], hidden: u64| {
+        let all = functions.iter().map(|(_, bytes)| bytes).sum::<u64>() + hidden;
+        let mut tree = format!("n{}: {all} (heap allocation functions) malloc\n", functions.len() + 1);
+        for (name, bytes) in functions {
+            tree += &format!(" n0: {bytes} 0x1: {name} (a.c:1)\n");
+        }
+        held(&format!("{tree} n0: {hidden} in 3 places, all below massif's threshold (1.00%)\n"))
+    };
+    let told = growth(&of(&[("f", 700), ("was", 11)], 50), &of(&[("f", 720), ("is", 12), ("leak", 100)], 60));
+    let told: Vec<_> =
+        told.iter().map(|it| (it.function.as_str(), it.growth_bytes, it.before_bytes, it.after_bytes)).collect();
+    let expected = [
+        ("leak", Some(100), None, Some(100)),
+        ("f", Some(20), Some(700), Some(720)),
+        ("is", None, None, Some(12)),
+        ("was", None, Some(11), None),
+    ];
+    assert_eq!(told, expected, "a leak grew even if it had all that was hidden");
+}
+
+/// Two functions of one part, each with as many bytes as 64 bits can tell.
+#[test]
+fn sums_that_are_too_large_are_the_largest() {
+    let most = u64::MAX;
+    let held = held(&format!(
+        "n2: {most} (heap allocation functions) malloc\n n0: {most} 0x1: buf_a (a.c:1)\n n0: {most} 0x2: buf_b (a.c:1)\n"
+    ));
+    assert_eq!(parts(&held.subsystems()), [(Some("InnoDB"), most)]);
 }
 
 #[test]

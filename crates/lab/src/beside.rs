@@ -31,6 +31,8 @@ pub(crate) struct Running {
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Tally {
     opened: u64,
+    /// How long it tried to open connections at its rate: until it kept its most open, or to the end.
+    trying: Duration,
     /// Errors by the server's code; the empty code: the server did not answer.
     refused: BTreeMap<String, u64>,
     elapsed: Duration,
@@ -152,9 +154,17 @@ fn make_account(connection: &mut Connection, target: &Target, name: &str) -> Res
 fn open_at_its_rate(asked: &experiment::Beside, target: &Target, stop: &AtomicBool) -> Tally {
     let (began, every) = (Instant::now(), Duration::from_secs_f64(1.0 / asked.rate));
     let (mut tally, mut kept, mut due) = (Tally::default(), Vec::new(), began);
+    let mut full = None;
     while !stop.load(Ordering::SeqCst) {
-        if Instant::now() < due || kept.len() >= asked.most as usize {
-            std::thread::sleep(LOOK.min(every));
+        // it closes none, so once there are enough this lasts to the end
+        if kept.len() >= asked.most as usize {
+            full.get_or_insert_with(|| began.elapsed());
+            std::thread::sleep(LOOK);
+            continue;
+        }
+        let early = due.saturating_duration_since(Instant::now());
+        if !early.is_zero() {
+            std::thread::sleep(LOOK.min(early));
             continue;
         }
         // a connection that is late does not lead to a burst of further ones
@@ -167,7 +177,8 @@ fn open_at_its_rate(asked: &experiment::Beside, target: &Target, stop: &AtomicBo
             Err(error) => *tally.refused.entry(error.code().unwrap_or_default().to_owned()).or_default() += 1,
         }
     }
-    Tally { elapsed: began.elapsed(), ..tally }
+    let elapsed = began.elapsed();
+    Tally { elapsed, trying: full.unwrap_or(elapsed), ..tally }
 }
 
 /// The connection, where the client keeps it open.
@@ -187,11 +198,32 @@ fn told(asked: &experiment::Beside, tally: &Tally) -> String {
     let refused: Vec<String> = tally.refused.iter().map(by).collect();
     let refused =
         if refused.is_empty() { "never refused".to_owned() } else { format!("refused {}", refused.join(", ")) };
-    format!("{} {what} {} connections, {refused}", asked.account, tally.opened)
+    let slow = match tally.is_at_its_rate(asked.rate) {
+        true => String::new(),
+        false => format!("; its rate asks for {:.0} attempts", tally.due(asked.rate)),
+    };
+    format!("{} {what} {} connections, {refused}{slow}", asked.account, tally.opened)
+}
+
+impl Tally {
+    fn all_refused(&self) -> u64 {
+        self.refused.values().sum()
+    }
+
+    /// How many connections the client should have tried to open, as a whole number.
+    fn due(&self, rate: f64) -> f64 {
+        (rate * self.trying.as_secs_f64()).floor()
+    }
+
+    /// Whether it has tried as often as its rate asks for. A tenth may be missing, and one in any case: the last attempt may not be over yet.
+    fn is_at_its_rate(&self, rate: f64) -> bool {
+        let tried = self.opened.saturating_add(self.all_refused()) as f64;
+        tried >= (self.due(rate) * 0.9).min(self.due(rate) - 1.0)
+    }
 }
 
 fn measured(asked: &experiment::Beside, tally: &Tally) -> Vec<Measured> {
-    let refused: u64 = tally.refused.values().sum();
+    let refused = tally.all_refused();
     let codes: Vec<&str> = tally.refused.keys().map(String::as_str).filter(|code| !code.is_empty()).collect();
     let codes = if codes.is_empty() { String::new() } else { format!(": {}", codes.join(", ")) };
     let one = |what: &str, count: u64, witness: String| {
@@ -199,8 +231,55 @@ fn measured(asked: &experiment::Beside, tally: &Tally) -> Vec<Measured> {
             (format!("beside.{}.{what}", asked.account), format!("{} new connections a second", asked.rate));
         Measured { got: Some(Quantity::count(count as f64)), ..Measured::of(what, mechanism, witness) }
     };
+    let tried = Measured {
+        asked: Some(Quantity::count(tally.due(asked.rate))),
+        within_tolerance: Some(tally.is_at_its_rate(asked.rate)),
+        tolerance: Some("a tenth less, or one less".into()),
+        ..one("tried", tally.opened.saturating_add(refused), "attempts to log in, whatever the server answered".into())
+    };
     vec![
+        tried,
         one("opened", tally.opened, format!("logins that the server took, in {:.1} s", tally.elapsed.as_secs_f64())),
         one("refused", refused, format!("answers of the server{codes}")),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(rate: f64) -> experiment::Beside {
+        experiment::Beside { account: "shop".into(), rate, keep: false, most: 1000 }
+    }
+
+    fn tally(opened: u64, refused: u64, trying_s: f64) -> Tally {
+        let refused = if refused == 0 { BTreeMap::new() } else { BTreeMap::from([("1040".to_owned(), refused)]) };
+        let trying = Duration::from_secs_f64(trying_s);
+        Tally { opened, refused, trying, elapsed: Duration::from_secs(60) }
+    }
+
+    #[test]
+    fn a_client_far_below_its_rate_is_told() {
+        let tried = |rate, tally: &Tally| {
+            let rows = measured(&client(rate), tally);
+            rows.into_iter().find(|row| row.what == "beside.shop.tried").unwrap()
+        };
+        let slow = tried(10.0, &tally(16, 0, 5.4));
+        assert_eq!((slow.asked.unwrap().value, slow.got.unwrap().value), (54.0, 16.0));
+        assert_eq!(slow.within_tolerance, Some(false));
+        assert!(told(&client(10.0), &tally(16, 0, 5.4)).ends_with("never refused; its rate asks for 54 attempts"));
+        let refused = tried(10.0, &tally(16, 36, 5.4));
+        assert_eq!((refused.got.unwrap().value, refused.within_tolerance), (52.0, Some(true)));
+        assert!(told(&client(10.0), &tally(16, 36, 5.4)).ends_with("refused 36 times with 1040"));
+        for (rate, opened, trying_s, is_within) in [
+            (0.1, 0, 5.0, true),
+            (0.1, 1, 19.0, true),
+            (1.0, 4, 5.0, true),
+            (1.0, 3, 5.0, false),
+            (20.0, 89, 5.0, false),
+        ] {
+            let row = tried(rate, &tally(opened, 0, trying_s));
+            assert_eq!(row.within_tolerance, Some(is_within), "{rate} a second, {opened} in {trying_s} s");
+        }
+    }
 }

@@ -69,6 +69,13 @@ pub enum Error {
         #[source]
         source: Box<sandbox::Error>,
     },
+    /// The server of a clone refuses the password that is kept with the data.
+    #[error("the server does not take the account of the kept fill {key}")]
+    KeptAccount {
+        key: String,
+        #[source]
+        source: Box<sandbox::Error>,
+    },
     #[error("no server runs")]
     NoServer,
     #[error("no server runs, or its load was not prepared")]
@@ -198,6 +205,12 @@ impl Error {
                 Kind::Failed,
                 hint(
                     "it is given the server by its words ({dsn}, {socket}, ...) and its environment (WRINGER_DSN): docs/experiment.md",
+                ),
+            ),
+            Self::KeptAccount { .. } => (
+                Kind::Failed,
+                hint(
+                    "`wringer run FILE --fresh-fill` fills anew and keeps that; `wringer purge` throws all kept fills away",
                 ),
             ),
             Self::HugePages { .. } => (

@@ -43,10 +43,7 @@ impl Lab<'_> {
     pub(crate) fn footprint(&self, arm: &str, mark: &str) -> Result<(), Error> {
         let Some(serving) = self.serving.as_ref().filter(|_| is_wanted(self.cell)) else { return Ok(()) };
         let (pid, flavour) = (serving.running.pid, serving.kind.flavour);
-        let lightly = Options { lightly: true, ..Options::default() };
-        let inventory = memory::inventory(Some(pid), Some(flavour), None, &lightly);
-        let pids: Vec<u32> = inventory.processes.iter().map(|process| process.pid).collect();
-        let mut seen = of_processes(&pids);
+        let mut seen = of_processes(&processes(pid, flavour), true);
         mark.clone_into(&mut seen.mark);
         let heap = one_heap(pid, flavour);
         let heap = || heap.as_ref().map_err(Clone::clone);
@@ -107,23 +104,37 @@ fn asked((kind, name): &(MallocKind, String), map: Option<&asked::Map>) -> Resul
     Ok((bytes, format!("{name}, {function}")))
 }
 
-fn of_processes(pids: &[u32]) -> Footprint {
-    let read = |pid: &u32, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    let statuses: Vec<String> = pids.iter().map(|pid| read(pid, "status")).collect();
-    let rollups: Vec<String> = pids.iter().map(|pid| read(pid, "smaps_rollup")).collect();
-    of_texts(&statuses, &rollups)
+/// The server's processes now; its first one is the first of them.
+pub(crate) fn processes(first: u32, flavour: Flavour) -> Vec<u32> {
+    let lightly = Options { lightly: true, ..Options::default() };
+    let inventory = memory::inventory(Some(first), Some(flavour), None, &lightly);
+    inventory.processes.iter().map(|process| process.pid).collect()
 }
 
-/// A process that has ended meanwhile has none of these texts, and is not counted.
-fn of_texts(statuses: &[String], rollups: &[String]) -> Footprint {
-    let is_there = |text: &&String| !text.is_empty();
+/// `with_pss`: the kernel goes through all pages for it, and holds up the process meanwhile. Several processes have no size without it.
+pub(crate) fn of_processes(pids: &[u32], with_pss: bool) -> Footprint {
+    let read = |pid: &u32, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let texts: Vec<(String, String)> = pids
+        .iter()
+        .map(|pid| {
+            let rollup = if with_pss { read(pid, "smaps_rollup") } else { String::new() };
+            // read last: where the process has ended, this text says so
+            (read(pid, "status"), rollup)
+        })
+        .collect();
+    of_texts(&texts)
+}
+
+/// `texts`: of each process its `status` and its `smaps_rollup`. A process that has ended, or is about to, has no memory, and is not counted.
+fn of_texts(texts: &[(String, String)]) -> Footprint {
+    let has_memory = |(status, _): &&(String, String)| meminfo::bytes(status, "VmRSS").is_some();
     let (statuses, rollups): (Vec<&String>, Vec<&String>) =
-        (statuses.iter().filter(is_there).collect(), rollups.iter().filter(is_there).collect());
+        texts.iter().filter(has_memory).map(|(status, rollup)| (status, rollup)).unzip();
     let sum = |texts: &[&String], name: &str| {
         let values: Option<Vec<u64>> = texts.iter().map(|text| meminfo::bytes(text, name)).collect();
         values.filter(|values| !values.is_empty()).map(|values| values.iter().sum())
     };
-    let pss: Option<u64> = sum(&rollups, "Pss").filter(|_| rollups.len() == statuses.len());
+    let pss: Option<u64> = sum(&rollups, "Pss");
     Footprint {
         mark: String::new(),
         processes: u32::try_from(statuses.len()).unwrap_or(u32::MAX),
@@ -151,18 +162,23 @@ mod tests {
             format!("VmSize:\t  900 kB\nVmHWM:\t  70 kB\nVmRSS:\t  {rss} kB\nVmPTE:\t  4 kB\nHugetlbPages:\t  0 kB\n")
         };
         let rollup = |pss: u64| format!("Rss:   50 kB\nPss:   {pss} kB\nAnonHugePages:   2 kB\n");
-        let one = of_texts(&[status(50)], &[rollup(40)]);
+        let one = of_texts(&[(status(50), rollup(40))]);
         assert_eq!(
             (one.rss_bytes, one.pss_bytes, one.anon_huge_bytes),
             (Some(50 << 10), Some(40 << 10), Some(2 << 10))
         );
         assert_eq!(one.peak_rss_bytes, Some(70 << 10));
-        let two = of_texts(&[status(50), status(50)], &[rollup(40), rollup(10)]);
+        let both = [(status(50), rollup(40)), (status(50), rollup(10))];
+        let two = of_texts(&both);
         assert_eq!((two.rss_bytes, two.page_tables_bytes, two.processes), (Some(50 << 10), Some(8 << 10), 2));
         assert_eq!(two.peak_rss_bytes, None, "of two processes at two times");
         assert_eq!((two.vsz_bytes, two.huge_pool_bytes), (Some(900 << 10), Some(0)));
-        let refused = of_texts(&[status(50), status(50)], &[rollup(40), String::new()]);
+        let light = of_texts(&[(status(50), String::new())]);
+        assert_eq!((light.rss_bytes, light.pss_bytes), (Some(50 << 10), None));
+        let ending = ("State:\tZ (zombie)\n".to_owned(), String::new());
+        assert_eq!(of_texts(&[both[0].clone(), ending, both[1].clone()]), two, "a process that ends meanwhile");
+        let refused = of_texts(&[(status(50), rollup(40)), (status(50), String::new())]);
         assert_eq!((refused.rss_bytes, refused.anon_huge_bytes), (None, None), "no sum over some of them");
-        assert_eq!(of_texts(&[], &[]).vsz_bytes, None);
+        assert_eq!(of_texts(&[]).vsz_bytes, None);
     }
 }

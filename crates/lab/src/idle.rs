@@ -3,16 +3,13 @@
 
 use crate::cell::Phase;
 use crate::error::Error;
+use crate::footprint;
 use crate::lab::Lab;
-use evidence::{Measured, Quantity};
-use host::meminfo;
-use std::fs;
+use evidence::{Footprint, Measured, Quantity};
 use std::time::{Duration, Instant};
 
 /// The time between two checks whether the run must end, or the server has ended.
 const LOOK: Duration = Duration::from_millis(50);
-/// The figures that are compared, each with its line in `/proc/PID/status`.
-const FOOTPRINT: [(&str, &str); 2] = [("idle.rss", "VmRSS"), ("idle.vsz", "VmSize")];
 
 impl Lab<'_> {
     /// The load has no work; its connections are closed, except where they are to stay. Observers go on as under load.
@@ -22,8 +19,11 @@ impl Lab<'_> {
         self.notes
             .progress
             .step("load", &format!("{}: looking at the idle server for {}", phase.name, phase.load.idle));
-        let pid = serving.running.pid;
-        self.first_process(phase, pid, "begin")?;
+        let size = || {
+            let pids = footprint::processes(serving.running.pid, serving.kind.flavour);
+            footprint::of_processes(&pids, pids.len() > 1)
+        };
+        self.size(phase, "begin", &size())?;
         let (began, began_us) = (Instant::now(), self.notes.clock.now_us());
         while let Some(left) = length.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
             self.check_stop()?;
@@ -32,25 +32,61 @@ impl Lab<'_> {
                 return Err(Error::NoServer);
             }
         }
-        self.first_process(phase, pid, "end")?;
+        self.size(phase, "end", &size())?;
         self.footprint(&phase.name, "idle")?;
         self.span("load.idle", &phase.name, began_us, &[])
     }
 
-    /// The figures of the server's first process.
-    fn first_process(&self, phase: &Phase, pid: u32, when: &str) -> Result<(), Error> {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        for (what, line) in FOOTPRINT {
-            let Some(bytes) = meminfo::bytes(&status, line) else { continue };
-            let mechanism = match phase.load.stay {
-                true => "no load, its connections stay open",
-                false => "no load, its connections are closed",
-            };
-            let witness = format!("{line} in /proc/PID/status of the server's first process");
+    fn size(&self, phase: &Phase, when: &str, seen: &Footprint) -> Result<(), Error> {
+        let mechanism = match phase.load.stay {
+            true => "no load, its connections stay open",
+            false => "no load, its connections are closed",
+        };
+        for (what, bytes, witness) in rows(seen) {
             let (at_us, arm) = (self.notes.clock.now_us(), Some(phase.name.clone()));
             let measured = Measured::of(format!("{what}.{when}"), mechanism, witness);
             self.notes.measured(&Measured { at_us, arm, got: Some(Quantity::bytes(bytes)), ..measured })?;
         }
         Ok(())
+    }
+}
+
+/// The figures, each with its source. A figure that this user may not read is left out.
+fn rows(seen: &Footprint) -> Vec<(&'static str, u64, String)> {
+    let count = seen.processes;
+    let (rss, vsz) = match count {
+        1 => (
+            "VmRSS in /proc/PID/status of the server's only process".into(),
+            "VmSize in /proc/PID/status of the server's only process".into(),
+        ),
+        _ => (
+            format!(
+                "Pss in /proc/PID/smaps_rollup, the sum over the server's {count} processes: shared memory counts once"
+            ),
+            format!("VmSize in /proc/PID/status, of the largest of the server's {count} processes"),
+        ),
+    };
+    let figures = [("idle.rss", seen.rss_bytes, rss), ("idle.vsz", seen.vsz_bytes, vsz)];
+    figures.into_iter().filter_map(|(what, bytes, witness)| Some((what, bytes?, witness))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_figure_says_of_which_processes_it_is() {
+        let told = |processes, rss_bytes| {
+            let seen = Footprint { processes, rss_bytes, vsz_bytes: Some(9), ..Footprint::default() };
+            rows(&seen)
+        };
+        let of_one = told(1, Some(5));
+        assert_eq!((of_one[0].0, of_one[0].1, of_one[1].1), ("idle.rss", 5, 9));
+        assert!(of_one.iter().all(|(_, _, witness)| witness.ends_with("only process")), "{of_one:?}");
+        let of_seven = told(7, Some(5));
+        assert!(of_seven[0].2.contains("the sum over the server's 7 processes"), "{of_seven:?}");
+        assert!(of_seven[1].2.contains("the largest of the server's 7 processes"), "{of_seven:?}");
+        let refused = told(7, None);
+        assert_eq!(refused.iter().map(|row| row.0).collect::<Vec<_>>(), ["idle.vsz"], "nothing is made up");
     }
 }

@@ -14,7 +14,7 @@ use observe::memory::InventoryReader;
 use observe::server::{self, ServerKind, witness_counters};
 use observe::{Observer, Options, Reopening};
 use run::Run;
-use sandbox::{RunningServer, Sandbox, StartOptions};
+use sandbox::{RunningServer, Sandbox, StartOptions, Taken};
 use slowfs::control::Client;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -51,7 +51,8 @@ impl Serving {
         notes: &Notes<'_>,
     ) -> Result<Self, Error> {
         let began = Instant::now();
-        let running = sandbox.start(run, start)?;
+        let running =
+            sandbox.start(run, start).map_err(|error| not_started(sandbox.manifest.filled.as_ref(), error))?;
         // the login of a Percona Server names it as MySQL does
         let kind =
             ServerKind { flavour: sandbox.flavour(), ..ServerKind::of(running.target.protocol, &running.version) };
@@ -170,8 +171,44 @@ impl Serving {
     }
 }
 
+/// A wrong name or password: MySQL's code, PostgreSQL's.
+const DENIED: [&str; 3] = ["1045", "28P01", "28000"];
+
+/// The error of a start. `filled`: the server's data are a clone of kept data, and so is its account.
+fn not_started(filled: Option<&Taken>, error: sandbox::Error) -> Error {
+    let sandbox::Error::Talk { source, .. } = &error else { return error.into() };
+    match filled.filter(|_| source.code().is_some_and(|code| DENIED.contains(&code))) {
+        Some(taken) => Error::KeptAccount { key: taken.key.clone(), source: error.into() },
+        None => error.into(),
+    }
+}
+
 /// Whether the conversation with the server is broken, and not a question refused.
 fn is_of_the_connection(error: &Error) -> bool {
     use load::Error::{Connect, Lost, ServerLost};
     error.chain().any(|cause| matches!(cause.downcast_ref(), Some(Connect { .. } | Lost { .. } | ServerLost { .. })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_does_not_take_the_kept_account_names_the_kept_data() {
+        let refused = |code: &str| {
+            let source = load::Error::Server { code: code.into(), message: "denied".into() };
+            sandbox::Error::Talk { name: "s".into(), source }
+        };
+        let taken =
+            Taken { key: "k1".into(), made: 0, mechanism: "copy".into(), bytes: 0, copied_bytes: 0, elapsed_us: 0 };
+        for code in ["1045", "28P01"] {
+            let error = not_started(Some(&taken), refused(code));
+            assert!(error.to_string().contains("the kept fill k1"), "{error}");
+            let hints = error.meaning().unwrap().hints.join("; ");
+            assert!(hints.contains("--fresh-fill") && hints.contains("wringer purge"), "{hints}");
+        }
+        for error in [not_started(None, refused("1045")), not_started(Some(&taken), refused("3D000"))] {
+            assert!(matches!(error, Error::Sandbox(_)), "{error:?}");
+        }
+    }
 }

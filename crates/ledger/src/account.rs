@@ -13,6 +13,8 @@ use capability::Version;
 
 /// The number of largest mappings with unexplained memory that are named.
 const NAMED: usize = 8;
+/// Smaller differences come from figures that were read at different times.
+const LEAST_HIDDEN: u64 = 1 << 20;
 
 /// Makes the account of an inventory, whole or with parts missing. For an inventory with impossible figures ([`crate::implausible`]) the account is empty, and
 /// says why.
@@ -26,7 +28,7 @@ pub fn account(inventory: &Inventory) -> Account {
     let rows: Vec<&'static Row> = rows_for(inventory.flavour, version.as_ref()).collect();
     let partition = partition(inventory, &figures);
     let segments = huge::segments(inventory);
-    let mut claims = settle::claims(inventory, &partition, &rows);
+    let (mut claims, overcounted) = settle::claims(inventory, &partition, &rows);
     claims.extend(huge::claims(&segments, inventory.segment.as_ref(), &figures, &rows));
     claims.extend(page_tables(inventory, &rows));
     let in_huge_pages: u64 = segments.iter().map(|segment| segment.resident).sum();
@@ -35,8 +37,22 @@ pub fn account(inventory: &Inventory) -> Account {
     let uncertainty = partition.estimates.uncertainty_bytes + partition.apart + huge_apart;
     let leaves = settle::merged(claims);
     let mut account = finish(inventory, partition, leaves, total, uncertainty);
+    account.overcounted_bytes = overcounted;
     account.missing.extend(huge::missing(&segments));
+    account.missing.extend(hidden(overcounted));
     account
+}
+
+/// Meters that count more than is resident explain all of it, whatever it is.
+fn hidden(overcounted: u64) -> Option<Missing> {
+    (overcounted >= LEAST_HIDDEN).then(|| Missing {
+        what: Missing::HIDDEN.into(),
+        why: format!(
+            "the server's meters count {} more than is resident: a leak of up to that size does not show",
+            units::Bytes(overcounted)
+        ),
+        remedy: None,
+    })
 }
 
 fn finish(inventory: &Inventory, partition: Partition, leaves: Vec<Leaf>, total: u64, uncertainty: u64) -> Account {
@@ -49,6 +65,7 @@ fn finish(inventory: &Inventory, partition: Partition, leaves: Vec<Leaf>, total:
         explained_share: (total > 0).then(|| (explained as f64 / total as f64).min(1.0)),
         unexplained_bytes: unexplained,
         uncertainty_bytes: uncertainty,
+        overcounted_bytes: 0,
         leaves,
         unexplained: remainders(inventory, &partition, unexplained),
         processes: processes(inventory, &partition),

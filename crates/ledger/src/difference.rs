@@ -55,7 +55,8 @@ impl Difference {
             // a server that was not asked has told nothing that another reading lacks
             let is_silent = other.iter().any(|it| SILENT.contains(&it.what.as_str()));
             let is_covered = |it: &Missing| is_silent && hides(&it.what, Basis::Server);
-            let is_new = |it: &&Missing| !is_covered(it) && !other.iter().any(|other| other.what == it.what);
+            let is_unread = |it: &Missing| it.what != Missing::HIDDEN && !is_covered(it);
+            let is_new = |it: &&Missing| is_unread(it) && !other.iter().any(|other| other.what == it.what);
             of.iter().filter(is_new).map(|it| format!("{} ({when})", it.what)).collect()
         };
         let before = only(&self.missing_before, &self.missing_after, "before");
@@ -92,7 +93,8 @@ fn is_hidden(leaf: &Leaf, there: Option<&Leaf>, other: &Account, own: &Account) 
 const SILENT: [&str; 3] = [Missing::OWN_ROWS, Missing::ITS_WORD, Missing::SETTINGS];
 
 /// Things without which no leaf is smaller.
-const BESIDE_LEAVES: [&str; 7] = [
+const BESIDE_LEAVES: [&str; 8] = [
+    Missing::HIDDEN,
     "memory cgroup",
     "the last kill in the kernel's log",
     "processes that ended",

@@ -18,6 +18,9 @@ pub struct Account {
     pub unexplained_bytes: i64,
     /// How far the total may be off: sampled processes, readings at different times.
     pub uncertainty_bytes: u64,
+    /// By how much the server's meters count more than is resident. So much unexplained memory may be in leaves.
+    #[serde(default)]
+    pub overcounted_bytes: u64,
     /// In order of their paths.
     pub leaves: Vec<Leaf>,
     pub unexplained: Vec<Unexplained>,

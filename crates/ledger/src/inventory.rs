@@ -2,7 +2,7 @@
 //! The data that were read about a server's memory, before any arithmetic: mappings, processes, the server's own rows, the allocator's chunks, memory contexts.
 //! Each part says when it was read. A recording keeps an [`Inventory`] as a snapshot; a bundle holds one as JSON.
 
-use crate::marks::Marks;
+use crate::marks::{Marks, Raised};
 use capability::Flavour;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -112,6 +112,9 @@ pub struct Mapping {
     pub kernel_page_bytes: u64,
     #[serde(skip_serializing_if = "is_nothing")]
     pub anon_huge_pages: u64,
+    /// Bytes in ranges of at least 4 MiB that have no resident page. Looked for where malloc's blocks of MySQL and MariaDB may lie.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub holes: u64,
     /// As in smaps: `rd wr mr mw me ht`.
     #[serde(skip_serializing_if = "is_nothing")]
     pub flags: String,
@@ -181,11 +184,21 @@ pub struct ServerSeen {
     /// The part "BUFFER POOL AND MEMORY" of SHOW ENGINE INNODB STATUS.
     pub innodb_memory: Option<String>,
     pub sessions: Vec<Session>,
+    /// MariaDB's information_schema.KEY_CACHES, with the default cache. Empty: not asked, or refused.
+    #[serde(default)]
+    pub key_caches: Vec<KeyCacheSeen>,
     /// pg_shmem_allocations, in order of their offset.
     pub shared_allocations: Vec<SharedAllocation>,
     /// `None`: not asked, or refused.
     #[serde(default)]
     pub marks: Option<Marks>,
+    /// PostgreSQL's settings for which a role or a database has a larger value than the server.
+    #[serde(default)]
+    pub raised: Vec<Raised>,
+    /// The most connections of each account that is known to have some, by its name as in [`Session`]; without a number only the server's limit holds. `None`: not
+    /// asked, or refused.
+    #[serde(default)]
+    pub account_limits: Option<BTreeMap<String, Option<u64>>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,6 +211,20 @@ pub struct Session {
     /// By the server: threads.TOTAL_MEMORY, PROCESSLIST.MEMORY_USED.
     pub bytes: Option<u64>,
     pub bytes_max: Option<u64>,
+}
+
+/// One key cache of MyISAM.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyCacheSeen {
+    pub name: String,
+    /// With the descriptors of its blocks, in bytes.
+    pub size: u64,
+    /// The bytes of a block.
+    pub block: u64,
+    /// How many blocks there are.
+    pub blocks: u64,
+    /// How many of them were used at once, at most.
+    pub used: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -331,6 +358,10 @@ impl Missing {
     /// Only its process is known.
     pub const ITS_WORD: &'static str = "what the server says of itself";
     pub const SETTINGS: &'static str = "the server's settings";
+    /// How many connections each account may have.
+    pub const ACCOUNT_LIMITS: &'static str = "the limits of accounts";
+    /// All was read, but meters count more than is resident.
+    pub const HIDDEN: &'static str = "memory that nobody names";
 }
 
 fn is_nothing<T: Default + PartialEq>(field: &T) -> bool {

@@ -45,6 +45,7 @@ mod row;
 mod settle;
 mod share;
 mod table;
+mod untouched;
 mod worst;
 
 pub use account::account;
@@ -57,7 +58,7 @@ pub use inventory::*;
 pub use kernel_log::{Kill, is_of_a_kill, last_kill};
 pub use kind::{Kind, kind};
 pub use leaf::{event_leaf, rows, rows_for};
-pub use marks::{AccountMark, Marks, StatementMark};
+pub use marks::{AccountMark, Marks, Raised, StatementMark};
 pub use oom::{badness, oom, oom_score};
 pub use over_time::{LeafOverTime, OverTime, over_time};
 pub use plausible::implausible;

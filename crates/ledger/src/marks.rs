@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! High-water marks that a server keeps itself, by account and by statement.
+//! High-water marks that a server keeps itself, by account and by statement; settings that accounts have larger than the server.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,4 +32,14 @@ pub struct StatementMark {
     pub count: u64,
     /// The most that one run of it has held, in bytes.
     pub bytes_max: u64,
+}
+
+/// A setting of PostgreSQL for which a role or a database has a larger value than the server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Raised {
+    pub name: String,
+    /// As in the server's settings: `512MB`.
+    pub value: String,
+    /// `role app`, `database shop`, `role app in database shop`.
+    pub by: String,
 }

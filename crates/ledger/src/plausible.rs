@@ -39,7 +39,8 @@ fn of_server(server: &ServerSeen) -> u128 {
     let events: u128 = events.map(|bytes| u128::from(sane(bytes))).sum();
     let sessions = all(server.sessions.iter().filter_map(|session| session.bytes.as_ref()));
     let shared = server.shared_allocations.iter().flat_map(|it| [&it.size, &it.allocated_size]);
-    events + sessions + all(shared)
+    let key_caches = all(server.key_caches.iter().map(|it| &it.size));
+    events + sessions + all(shared) + key_caches
 }
 
 #[cfg(test)]

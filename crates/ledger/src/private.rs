@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Private memory, which contains malloc's blocks. It is split first by the walk through the allocator, then by the server's figures; the rest is
-//! unexplained.
+//! Private memory, which contains malloc's blocks. It is split first by the walk through the allocator, then by figures whose resident part is known, then
+//! by the server's meters, and last by what meters count and nothing measures. Each gets at most what those before it have left; the rest is unexplained.
 
 use crate::claim::Claim;
 use crate::contexts;
@@ -9,25 +9,46 @@ use crate::figures::Figures;
 use crate::pieces::Partition;
 use crate::row::{Amount, Reckoned, Row, Rule};
 use crate::share::{self, sane};
-use crate::{Class, Inventory, ProcessSeen, huge, leaf};
+use crate::{Class, Inventory, ProcessSeen, huge, key_cache, leaf, untouched};
 use capability::Flavour;
 use std::collections::BTreeSet;
 
 /// The leaves of one process; their sum is at most its resident memory.
-pub(crate) fn leaves(
-    inventory: &Inventory,
-    partition: &Partition,
-    process: usize,
-    rows: &[&'static Row],
-) -> Vec<Claim> {
+pub(crate) struct Split {
+    pub(crate) leaves: Vec<Claim>,
+    /// By how much the server's meters count more than is resident beside all else that is known.
+    pub(crate) overcounted: u64,
+}
+
+pub(crate) fn split(inventory: &Inventory, partition: &Partition, process: usize, rows: &[&'static Row]) -> Split {
     let seen = &inventory.processes[process];
     let resident = partition.private_of(process);
     let retained = retained(seen, partition, process).min(resident);
-    let mut claims = claims(inventory, partition, process, rows);
-    claims.extend(collations(seen, rows));
-    cap(&mut claims, resident - retained);
-    claims.extend(walked(seen, retained));
-    claims
+    let claims = claims(inventory, partition, process, rows);
+    let (mut known, mut metered): (Vec<Claim>, Vec<Claim>) =
+        claims.into_iter().partition(|claim| claim.basis == Basis::Formula);
+    known.extend(collations(seen, rows));
+    let (mut unmeasured, untouched) = match process {
+        0 => (unmeasured(inventory, rows), untouched::bytes(inventory, partition, process)),
+        _ => (Vec::new(), 0),
+    };
+    untouched::take_from(&mut unmeasured, untouched::of_others(untouched, &metered, &Figures::of(inventory)));
+    let mut left = resident - retained;
+    let mut overcounted = 0;
+    for claims in [&mut known, &mut metered, &mut unmeasured] {
+        let wanted = sum(claims);
+        cap(claims, left);
+        left -= sum(claims);
+        overcounted += wanted - sum(claims);
+    }
+    let leaves = [known, metered, unmeasured].into_iter().flatten().chain(walked(seen, retained));
+    // contexts of PostgreSQL count in each process by themselves
+    let is_of_server = inventory.flavour != Some(Flavour::Postgresql);
+    Split { leaves: leaves.collect(), overcounted: if is_of_server { overcounted } else { 0 } }
+}
+
+fn sum(claims: &[Claim]) -> u64 {
+    claims.iter().map(|claim| claim.resident).sum()
 }
 
 /// Scales the resident bytes of the claims down to `budget`; the allocated bytes stay.
@@ -108,10 +129,11 @@ fn of_server(inventory: &Inventory, partition: &Partition, rows: &[&'static Row]
         if taken.contains(row.path) {
             continue;
         }
-        let Some(amount) = row.rule.amount(row.path, *figures) else { continue };
+        let Some(amount) = row.rule.amount(row.path, *figures).filter(|_| !is_unmeasured(row)) else { continue };
         taken.insert(row.path);
         claims.push(claim(row, amount, figures.at_us()));
     }
+    claims.extend(named_key_caches(figures));
     claims.extend(figures.other_areas().into_iter().map(|(path, bytes)| Claim {
         path,
         resident: bytes,
@@ -121,6 +143,40 @@ fn of_server(inventory: &Inventory, partition: &Partition, rows: &[&'static Row]
         at_us: figures.at_us(),
     }));
     claims
+}
+
+/// Whether the row counts what was asked for, and nothing tells how much of it was touched: a cache of 64 MiB for each transaction is in it as soon as the
+/// transaction begins.
+fn is_unmeasured(row: &Row) -> bool {
+    row.path == COUNTED
+}
+
+const COUNTED: &str = "server/counted";
+
+/// Of the server's first process.
+fn unmeasured(inventory: &Inventory, rows: &[&'static Row]) -> Vec<Claim> {
+    let figures = Figures::of(inventory);
+    let row = rows.iter().find(|row| is_unmeasured(row));
+    let counted = row.and_then(|row| Some(claim(row, row.rule.amount(row.path, figures)?, figures.at_us())));
+    let beside_default = key_cache::blocks_beside_default(&figures)
+        .map(|bytes| of_key_caches(Amount::whole(bytes), key_cache::EVENT_SOURCE, figures.at_us()));
+    beside_default.into_iter().chain(counted).collect()
+}
+
+/// MariaDB's, by its list of them. The default cache has a row of its own.
+fn named_key_caches(figures: &Figures<'_>) -> Option<Claim> {
+    Some(of_key_caches(key_cache::named_blocks(figures)?, key_cache::LIST_SOURCE, figures.at_us()))
+}
+
+fn of_key_caches(amount: Amount, source: &str, at_us: u64) -> Claim {
+    Claim {
+        path: "data_cache/key_cache".into(),
+        resident: amount.resident,
+        allocated: Some(amount.allocated),
+        basis: Basis::Server,
+        source: source.to_owned(),
+        at_us,
+    }
 }
 
 /// Leaves that have mappings, or huge pages, of their own.
@@ -199,6 +255,7 @@ fn counted_beside(innodb: u64, of: &Reckoned<'_>) -> Option<Amount> {
     let figures = &of.0;
     let caches = ["key_buffer_size", "aria_pagecache_buffer_size", "query_cache_size"];
     let caches: u64 = caches.into_iter().filter_map(|name| figures.size(name)).sum();
+    let caches = caches + key_cache::named_size(figures);
     // where no memory event is counted, all memory of the sessions is without events
     let sessions = figures.events_in_memory_used() + without_events(figures);
     figures.status("Memory_used")?.checked_sub(innodb + caches + sessions).map(Amount::whole)

@@ -12,8 +12,8 @@ use crate::share::sane;
 use crate::{Inventory, Mapping, SegmentSeen, alike, allocations, private};
 use std::collections::BTreeMap;
 
-/// All leaves but page tables.
-pub(crate) fn claims(inventory: &Inventory, partition: &Partition, rows: &[&'static Row]) -> Vec<Claim> {
+/// All leaves but page tables, and by how much the server's meters count more than is resident.
+pub(crate) fn claims(inventory: &Inventory, partition: &Partition, rows: &[&'static Row]) -> (Vec<Claim>, u64) {
     let figures = Figures::of(inventory);
     let mut claims = named_by_kernel(inventory, partition);
     claims.extend(pool(partition.of_class(Class::BufferPool), partition, inventory, &figures));
@@ -25,11 +25,11 @@ pub(crate) fn claims(inventory: &Inventory, partition: &Partition, rows: &[&'sta
         at_us(inventory, Class::MainShared, partition),
     ));
     let processes = 0..inventory.processes.len();
-    let of_each: Vec<Vec<Claim>> =
-        processes.map(|process| private::leaves(inventory, partition, process, rows)).collect();
+    let splits = processes.map(|process| private::split(inventory, partition, process, rows));
+    let (of_each, overcounted): (Vec<Vec<Claim>>, Vec<u64>) = splits.map(|it| (it.leaves, it.overcounted)).unzip();
     claims.extend(alike::leaves(inventory, partition, &of_each));
     claims.extend(of_each.into_iter().flatten());
-    claims
+    (claims, overcounted.into_iter().fold(0, u64::saturating_add))
 }
 
 /// Leaves with equal paths become one leaf. Its basis is the basis of its largest part.

@@ -131,7 +131,7 @@ pub(crate) const ROWS: &[Row] = &[
         "mysys/mf_keycache.c; measured on 10.11.19",
         Rule::Formula(key_cache::descriptors),
     ),
-    row("data_cache/key_cache", INNODB, EVENTS, Rule::Events(&["memory/mysys/KEY_CACHE"])),
+    row("data_cache/key_cache", &[Mariadb], EVENTS, Rule::Events(&["memory/mysys/KEY_CACHE"])),
     row(
         "data_cache/aria_cache",
         &[Mariadb],

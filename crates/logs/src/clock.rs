@@ -1,12 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The times that logs are written with. Only differences count, so time zones are ignored.
+//! The times that logs are written with, and what they tell of their time zone.
 
 use time::{Date, Month};
 
 /// Some twelve thousand years. No log is older, and sums of two such times fit.
 const US_MOST: i64 = 400_000_000_000_000_000;
 
-/// Microseconds since the beginning of 1970 by the log's own clock; a time without a day counts as a time of that first day.
+/// The time zone of a time in a log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Zone {
+    /// UTC, or a time that the server counts from 1970.
+    #[default]
+    Utc,
+    /// So many seconds east of UTC. The moment is in UTC.
+    Offset(i64),
+    /// A name that does not tell the offset (`EST`, `CEST`). The moment is as the log shows it.
+    Named(String),
+    /// The moment is as the log shows it.
+    NotTold,
+}
+
+impl Zone {
+    /// `rest`: what follows the time of the day: ` UTC`, `Z`, `+01:00`, ` +0530|28490`.
+    fn of(rest: &str) -> Self {
+        const LONGEST_NAME: usize = 6;
+        let rest = rest.strip_prefix(' ').unwrap_or(rest);
+        let name = &rest[..rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len())];
+        match name {
+            "" => offset(rest)
+                .map_or(Self::NotTold, |seconds| if seconds == 0 { Self::Utc } else { Self::Offset(seconds) }),
+            "Z" | "UTC" | "GMT" => Self::Utc,
+            name if name.len() <= LONGEST_NAME && name.bytes().all(|byte| byte.is_ascii_uppercase()) => {
+                Self::Named(name.to_owned())
+            }
+            _ => Self::NotTold,
+        }
+    }
+
+    fn east_us(&self) -> i64 {
+        if let Self::Offset(seconds) = self { seconds * 1_000_000 } else { 0 }
+    }
+}
+
+/// Seconds east of UTC: `+03`, `-0330`, `+05:30`.
+fn offset(text: &str) -> Option<i64> {
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    let digits = text.strip_prefix(['+', '-'])?;
+    let digits = &digits[..digits.find(|c: char| !(c.is_ascii_alphanumeric() || c == ':')).unwrap_or(digits.len())];
+    let number = |at: std::ops::Range<usize>| digits.get(at)?.parse::<i64>().ok();
+    let minutes = match digits.len() {
+        2 => 0,
+        4 => number(2..4)?,
+        5 if digits[2..].starts_with(':') => number(3..5)?,
+        _ => return None,
+    };
+    let hours = number(0..2)?;
+    (hours <= 15 && minutes < 60).then_some(sign * (hours * 60 + minutes) * 60)
+}
+
+/// A time with its day, as a log shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) at: Moment,
+    /// Whether it has a fraction of the second.
+    pub(crate) is_fine: bool,
+    pub(crate) zone: Zone,
+}
+
+impl Told {
+    /// `2026-11-21T22:43:55.123456Z`, `2026-11-21 22:43:55.123 UTC`; other text may follow.
+    pub(crate) fn of_iso(text: &str) -> Option<Self> {
+        let (date, time) = (text.get(..10)?, text.get(11..)?);
+        let mut parts = date.split('-').map(str::parse::<i64>);
+        let (year, month, day) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
+        (date.as_bytes()[4] == b'-' && (0..=9999).contains(&year)).then_some(())?;
+        let shown_us = days(year, month, day)? * 86_400_000_000 + of_day(time)?;
+        let (clock, rest) = time.split_at(clock_length(time));
+        let zone = Zone::of(rest);
+        Some(Self { at: Moment::within(shown_us - zone.east_us())?, is_fine: clock.contains('.'), zone })
+    }
+}
+
+/// The length of the time of the day that a text begins with: `22:43:55.123`.
+pub(crate) fn clock_length(text: &str) -> usize {
+    text.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(text.len())
+}
+
+/// Microseconds since the beginning of 1970: in UTC, where the log tells the offset from it ([`Zone`]), otherwise by the log's own clock. A time without a day
+/// counts as a time of that first day.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
     pub us: i64,
@@ -28,13 +109,9 @@ impl Moment {
         (-US_MOST..=US_MOST).contains(&us).then_some(Self { us })
     }
 
-    /// `2026-11-21T22:43:55.123456Z`, `2026-11-21 22:43:55.123 UTC`.
+    /// As [`Told::of_iso`].
     pub(crate) fn of_iso(text: &str) -> Option<Self> {
-        let (date, time) = (text.get(..10)?, text.get(11..)?);
-        let mut parts = date.split('-').map(str::parse::<i64>);
-        let (year, month, day) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
-        (date.as_bytes()[4] == b'-' && (0..=9999).contains(&year)).then_some(())?;
-        Self::within(days(year, month, day)? * 86_400_000_000 + of_day(time)?)
+        Told::of_iso(text).map(|told| told.at)
     }
 
     /// A time without a day: `22:43:55.123456Z`.
@@ -56,8 +133,7 @@ impl Moment {
 
 /// `22:43:55`, with a fraction or not; the text after it is ignored.
 fn of_day(text: &str) -> Option<i64> {
-    let end = text.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(text.len());
-    let mut parts = text[..end].split(':');
+    let mut parts = text[..clock_length(text)].split(':');
     let (hour, minute, second) = (parts.next()?, parts.next()?, parts.next()?);
     let (second, fraction) = second.split_once('.').unwrap_or((second, ""));
     let number = |text: &str| text.parse::<i64>().ok().filter(|number| (0..100).contains(number));
@@ -102,6 +178,26 @@ mod tests {
         assert_eq!(Moment::of_seconds("5.25").map(|it| it.us), Some(5_250_000));
         for bad in ["", "2026-11-21", "soon 22:43:55", "2026-1x-21 22:43:55", "2026-02-29 22:43:55"] {
             assert!(Moment::of_iso(bad).is_none() && Moment::of_mariadb(bad).is_none(), "{bad}");
+        }
+    }
+    #[test]
+    fn an_offset_that_the_log_tells_is_applied_and_a_name_is_not() {
+        let told = |text: &str| Told::of_iso(text).map(|told| (told.at.us, told.zone)).expect("a time");
+        let (utc, _) = told("2026-11-21 22:43:55 UTC");
+        for zone in ["Z", " Z", " GMT", "+00:00", " UTC|28490"] {
+            assert_eq!(told(&format!("2026-11-21 22:43:55{zone}")), (utc, Zone::Utc), "{zone}");
+        }
+        let hour = 3_600_000_000;
+        for (zone, hours) in
+            [(" +03", 3), ("+03:00", 3), (" +0300 [7]", 3), (" -02|28490|", -2), ("-02:00\t 7 Query", -2)]
+        {
+            let expected = (utc - hours * hour, Zone::Offset(hours * 3600));
+            assert_eq!(told(&format!("2026-11-21 22:43:55{zone}")), expected, "{zone}");
+        }
+        assert_eq!(told("2026-11-21 22:43:55.5 +0530").1, Zone::Offset(19_800));
+        assert_eq!(told("2026-11-21 22:43:55 CEST"), (utc, Zone::Named("CEST".to_owned())));
+        for none in ["", " [123]", " 28490", "-6920e1d3.6f4a-", " me@shop", " -1234567"] {
+            assert_eq!(told(&format!("2026-11-21 22:43:55{none}")), (utc, Zone::NotTold), "{none}");
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The results of the readers of the formats: entries, and counts of everything that is no entry.
 
-use crate::clock::Moment;
+use crate::clock::{Moment, Zone};
 use crate::figures::Figures;
 use crate::lines::MOST_BYTES;
 use crate::place::Place;
@@ -89,6 +89,8 @@ pub(crate) struct Gathered {
     pub(crate) cuts: bool,
     /// The line in which the server names its version at its start.
     pub(crate) header: Option<String>,
+    /// The time zone of the last time with a day.
+    pub(crate) zone: Zone,
     /// Omitted bytes are counted up to this offset.
     left_out_until: u64,
 }
@@ -103,6 +105,7 @@ impl Default for Gathered {
             most: MOST_BYTES,
             cuts: false,
             header: None,
+            zone: Zone::default(),
             left_out_until: 0,
         }
     }
@@ -139,6 +142,12 @@ impl Gathered {
     pub(crate) fn header(&mut self, line: &str) {
         if line.contains(", Version: ") && line.len() <= HEADER_BYTES {
             self.header = Some(line.to_owned());
+        }
+    }
+
+    pub(crate) fn zone(&mut self, zone: &Zone) {
+        if self.zone != *zone {
+            self.zone = zone.clone();
         }
     }
 

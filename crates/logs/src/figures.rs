@@ -37,6 +37,8 @@ pub struct Figures {
     pub is_perconas: bool,
     /// The entry has a field that only MariaDB writes.
     pub is_mariadbs: bool,
+    /// Messages of its own tell its waits for locks (PostgreSQL's `log_lock_waits`).
+    pub has_wait_message: bool,
     /// A field occurs twice, or its value is no number: a server does not write such an entry.
     pub is_damaged: bool,
 }

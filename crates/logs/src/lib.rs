@@ -9,6 +9,7 @@
 //! Not here: opening files; what a statement does.
 
 mod clock;
+mod csv;
 mod databases;
 mod entry;
 mod figures;
@@ -24,7 +25,7 @@ mod slow_time;
 mod statement_end;
 mod untimed;
 
-pub use clock::Moment;
+pub use clock::{Moment, Zone};
 pub use entry::{Entry, Skip, Skipped, cut};
 pub use figures::Figures;
 pub use lines::MOST_BYTES;
@@ -74,7 +75,7 @@ impl Format {
             Self::MysqlSlow => Box::<mysql::Slow>::default(),
             Self::MysqlGeneral => Box::<mysql::General>::default(),
             Self::PostgresqlStderr => Box::<postgresql::Stderr>::default(),
-            Self::PostgresqlCsv => Box::<postgresql::Csv>::default(),
+            Self::PostgresqlCsv => Box::<csv::Csv>::default(),
             Self::PostgresqlJson => Box::<postgresql::Json>::default(),
             Self::Pairs => Box::<pairs::Pairs>::default(),
         }
@@ -156,6 +157,11 @@ impl<R: BufRead> Log<R> {
         self.gathered.header.as_deref()
     }
 
+    /// The time zone of the last time with a day.
+    pub fn zone(&self) -> &Zone {
+        &self.gathered.zone
+    }
+
     /// Bytes read until now.
     pub fn bytes(&self) -> u64 {
         let place = self.lines.place();
@@ -207,7 +213,7 @@ fn detect(head: &str) -> Option<Format> {
             Some(Format::MysqlGeneral)
         } else if line.starts_with('{') && line.contains("\"error_severity\"") {
             Some(Format::PostgresqlJson)
-        } else if postgresql::is_csv(line) {
+        } else if csv::is_record(line) {
             Some(Format::PostgresqlCsv)
         } else if prefix::is_stderr(line) {
             Some(Format::PostgresqlStderr)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The slow log and the general log of MySQL and MariaDB. Both write a prepared statement with its values at each execution.
 
-use crate::clock::Moment;
+use crate::clock::{Moment, Told};
 use crate::databases::Databases;
 use crate::entry::{Found, Gathered, Reader};
 use crate::figures::Figures;
@@ -77,7 +77,9 @@ impl Reader for Slow {
             self.end(gathered);
             let time = time.trim();
             let old = Moment::of_mariadb(time);
-            let moment = old.or_else(|| Moment::of_iso(time));
+            let iso = Told::of_iso(time);
+            iso.iter().for_each(|told| gathered.zone(&told.zone));
+            let moment = old.or_else(|| iso.map(|told| told.at));
             if moment.is_none() {
                 gathered.trouble_with(number, "no time", || format!("'{time}' is no time"));
             }

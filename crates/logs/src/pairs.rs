@@ -2,7 +2,7 @@
 //! Lines that people extract from a slow log with awk: the moment at which a statement ended, and how long it took. `01:35:41.656535Z: 0.401592`,
 //! with or without the day before it.
 
-use crate::clock::Moment;
+use crate::clock::{Moment, Told};
 use crate::entry::{Found, Gathered, Reader};
 use crate::figures::{Figures, decimal};
 
@@ -29,6 +29,7 @@ impl Reader for Pairs {
             }
             return;
         };
+        Told::of_iso(line.trim()).iter().for_each(|told| gathered.zone(&told.zone));
         let figures = Figures { took_us: Some(took), step_us, ..Figures::default() };
         let at = ended.minus_us(i64::try_from(took).unwrap_or(0));
         gathered.found(Found { at, line: number, from: gathered.here.offset, figures, ..Found::default() });

@@ -1,46 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-//! PostgreSQL's log: stderr with a prefix that has time and process, csvlog, jsonlog. It reads the messages of `log_statement` and
+//! PostgreSQL's log: stderr with a prefix that has time and process, jsonlog; [`crate::csv`] has csvlog. It reads the messages of `log_statement` and
 //! `log_min_duration_statement`, also where the first has the text and the second the duration; the values of prepared statements are in the detail.
 
-use crate::clock::Moment;
+use crate::clock::Told;
 use crate::databases::Databases;
-use crate::entry::{Found, Gathered, Reader};
+use crate::entry::{Entry, Found, Gathered, Reader};
 use crate::figures::{Figures, decimal};
 use crate::lines::append;
-use crate::lock_waits::LockWaits;
+use crate::lock_waits::{Heard, LockWaits, heard};
 use crate::prefix::{SEVERITIES, stderr_line, time_and_session};
 use crate::untimed::Untimed;
 use sql::{Dialect, Inside, Piece, Scanner, piece};
-use std::borrow::Cow;
 
 /// One message of the log.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Message {
-    line: u64,
+pub(crate) struct Message {
+    pub(crate) line: u64,
     /// The offset of that line.
-    from: u64,
-    at: Option<Moment>,
-    session: String,
-    database: Option<String>,
-    severity: String,
-    text: String,
-    detail: String,
+    pub(crate) from: u64,
+    pub(crate) told: Option<Told>,
+    pub(crate) session: String,
+    pub(crate) database: Option<String>,
+    pub(crate) severity: String,
+    pub(crate) text: String,
+    pub(crate) detail: String,
+    /// The statement that ran when the server wrote the message (`STATEMENT`), where it is not the message itself.
+    pub(crate) statement: String,
 }
 
 /// The known facts about the connections.
 #[derive(Default)]
-struct Connections {
+pub(crate) struct Connections {
     databases: Databases,
     lock_waits: LockWaits,
     untimed: Untimed,
 }
 
 impl Connections {
-    fn message(&mut self, message: Message, gathered: &mut Gathered) {
+    pub(crate) fn message(&mut self, message: Message, gathered: &mut Gathered) {
         let line = message.line;
+        message.told.iter().for_each(|told| gathered.zone(&told.zone));
         if message.severity != "LOG" {
             if message.severity == "ERROR" || message.severity == "FATAL" {
-                self.is_over(&message.session, gathered);
+                self.failed(&message, gathered);
             }
             let known = SEVERITIES.iter().find(|severity| message.severity.starts_with(*severity));
             return gathered.no_statement(line, known.unwrap_or(&"a message of another severity"));
@@ -58,22 +60,13 @@ impl Connections {
             self.databases.remove(&message.session);
             self.is_over(&message.session, gathered);
         }
-        if self.lock_waits.hear(&message.session, &message.text) {
+        if let Some(heard) = heard(&message.text) {
+            self.waited(&message, &heard, gathered);
             return gathered.no_statement(line, "a wait for a lock");
         }
         match said(&message.text) {
             Said::Statement(took_us, sql) => self.statement(&message, took_us, sql, gathered),
-            Said::Duration(took_us) => match self.untimed.take(&message.session) {
-                Some(mut entry) => {
-                    entry.figures.took_us = Some(took_us);
-                    self.lock_waits.end(&message.session, &mut entry.figures);
-                    gathered.entries.push_back(entry);
-                }
-                None => {
-                    self.lock_waits.forget(&message.session);
-                    gathered.no_statement(line, "a duration without a statement");
-                }
-            },
+            Said::Duration(took_us) => self.duration(&message, took_us, gathered),
             Said::Step(which) => {
                 self.is_over(&message.session, gathered);
                 gathered.no_statement(line, which);
@@ -89,48 +82,116 @@ impl Connections {
             self.is_over(session, gathered);
         }
         gathered.entries.extend(self.untimed.take(session));
-        let Some(at) = message.at else { return gathered.trouble_from(*from, *line, "a statement without a time") };
-        if session.is_empty() {
-            return gathered.trouble_from(*from, *line, "a statement without its process: log_line_prefix lacks %p");
-        }
         let sql = match with_values(sql, &message.detail) {
             Ok(sql) => sql,
             Err(why) => {
                 return gathered.trouble_from_with(*from, *line, "parameters that do not fit the statement", || why);
             }
         };
-        let database = message.database.clone().or_else(|| self.databases.of(session));
-        let took = i64::try_from(took_us.unwrap_or(0)).unwrap_or(0);
-        let mut figures = Figures { took_us, step_us: step_of(at), ..Figures::default() };
-        if took_us.is_some() {
-            self.lock_waits.end(session, &mut figures);
+        let mut figures = Figures { took_us, ..Figures::default() };
+        if let Some(took_us) = took_us {
+            self.ended(message, took_us, &mut figures, gathered);
         }
-        let at = at.minus_us(took);
-        let entry = gathered.entry(Found { session, at, line: *line, from: *from, sql, database, figures });
+        let entry = self.entry(message, sql, figures, gathered);
         match entry {
             Some(entry) if took_us.is_none() => gathered.entries.extend(self.untimed.keep(entry)),
             entry => gathered.entries.extend(entry),
         }
     }
 
-    /// The session's last statement is over, and no duration of it follows: it failed, or the session has gone on.
+    /// A duration without a text: it is that of the statement that the session began, or of one that is not in the log.
+    fn duration(&mut self, message: &Message, took_us: u64, gathered: &mut Gathered) {
+        let begun = self.untimed.take(&message.session);
+        let mut figures = begun.as_ref().map(|entry| entry.figures).unwrap_or_default();
+        figures.took_us = Some(took_us);
+        let text = self.ended(message, took_us, &mut figures, gathered);
+        match begun {
+            Some(entry) => gathered.entries.push_back(Entry { figures, ..entry }),
+            None if gathered.cuts => {
+                let entry = self.entry(message, text.unwrap_or_default(), figures, gathered);
+                gathered.entries.extend(entry);
+            }
+            None => gathered.no_statement(message.line, "a duration without a statement"),
+        }
+    }
+
+    /// The entry of a statement that ends with this message, if `figures` has its time, and otherwise begins with it.
+    fn entry(
+        &mut self,
+        message: &Message,
+        sql: String,
+        mut figures: Figures,
+        gathered: &mut Gathered,
+    ) -> Option<Entry> {
+        let Message { line, from, session, .. } = message;
+        let Some(told) = &message.told else {
+            gathered.trouble_from(*from, *line, "a statement without a time");
+            return None;
+        };
+        if session.is_empty() {
+            gathered.trouble_from(*from, *line, "a statement without its process: log_line_prefix lacks %p");
+            return None;
+        }
+        figures.step_us = step_of(told);
+        let at = told.at.minus_us(figures.took_us.and_then(|took| i64::try_from(took).ok()).unwrap_or(0));
+        let database = message.database.clone().or_else(|| self.databases.of(session));
+        gathered.entry(Found { session, at, line: *line, from: *from, sql, database, figures })
+    }
+
+    /// The message tells of a wait. It is kept until the log tells the end of its statement; a reader of statements alone needs no waits.
+    fn waited(&mut self, message: &Message, heard: &Heard<'_>, gathered: &mut Gathered) {
+        let Some(told) = message.told.as_ref().filter(|_| gathered.cuts) else { return };
+        let Some(mut figures) = heard.figures() else { return };
+        figures.step_us = step_of(told);
+        let session = if message.session.is_empty() { heard.process } else { &message.session };
+        let at = told.at.minus_us(i64::try_from(heard.us).unwrap_or(0));
+        let database = message.database.clone().or_else(|| self.databases.of(session));
+        let (line, from, sql) = (message.line, message.from, message.statement.clone());
+        let entry = gathered.entry(Found { session, at, line, from, sql, database, figures });
+        if let Some(entry) = entry {
+            gathered.entries.extend(self.lock_waits.keep(entry, heard.goes_on()));
+        }
+    }
+
+    /// The session's statement has ended. The waits in its time are its own, and their text is returned; earlier ones are entries.
+    fn ended(
+        &mut self,
+        message: &Message,
+        took_us: u64,
+        figures: &mut Figures,
+        gathered: &mut Gathered,
+    ) -> Option<String> {
+        let began = message.told.as_ref().map(|told| told.at.minus_us(i64::try_from(took_us).unwrap_or(0)));
+        let (others, text) = self.lock_waits.end(&message.session, began, figures);
+        gathered.entries.extend(others);
+        text
+    }
+
+    /// The session's statement failed: no duration of it follows, and the wait that went on is over.
+    fn failed(&mut self, message: &Message, gathered: &mut Gathered) {
+        let at = message.told.as_ref().map(|told| told.at);
+        gathered.entries.extend(self.lock_waits.over(&message.session, at));
+        gathered.entries.extend(self.untimed.take(&message.session));
+    }
+
+    /// The session's last statement is over, and no duration of it follows: the session has gone on.
     fn is_over(&mut self, session: &str, gathered: &mut Gathered) {
-        self.lock_waits.forget(session);
+        gathered.entries.extend(self.lock_waits.over(session, None));
         gathered.entries.extend(self.untimed.take(session));
     }
 
     /// The log is at its end.
-    fn end(&mut self, gathered: &mut Gathered) {
+    pub(crate) fn end(&mut self, gathered: &mut Gathered) {
+        gathered.entries.extend(self.lock_waits.take_all());
         gathered.entries.extend(self.untimed.take_all());
     }
 }
 
 const TOO_LONG: &str = "a message that is too long";
 
-/// `%m` has milliseconds, `%t` seconds. A moment at a full second may have either; it is taken for seconds, which is wrong for one in a thousand of
-/// `%m`.
-fn step_of(at: Moment) -> u64 {
-    if at.us % 1_000_000 == 0 { 1_000_000 } else { 1000 }
+/// `%m` has milliseconds, `%t` seconds.
+fn step_of(told: &Told) -> u64 {
+    if told.is_fine { 1000 } else { 1_000_000 }
 }
 
 fn connected_to(text: &str) -> Option<String> {
@@ -142,7 +203,7 @@ fn connected_to(text: &str) -> Option<String> {
 enum Said<'a> {
     /// A statement with its duration, or at its begin.
     Statement(Option<u64>, &'a str),
-    /// The duration of a statement whose text came before.
+    /// The duration of a statement whose text came before, or is not in the log.
     Duration(u64),
     /// Another step, with or without its duration. Its waits are not in the time of the statement that follows.
     Step(&'static str),
@@ -231,15 +292,47 @@ fn quoted_length(text: &str) -> Option<usize> {
 pub(crate) struct Stderr {
     connections: Connections,
     open: Option<Message>,
-    in_detail: bool,
+    part: Part,
+}
+
+/// The part of a message to which its next line belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Part {
+    #[default]
+    Text,
+    Detail,
+    Statement,
+    /// `HINT`, `QUERY`, `CONTEXT`, `LOCATION`.
+    Other,
+}
+
+impl Part {
+    /// `None`: a message begins.
+    fn of(severity: &str) -> Option<Self> {
+        match severity {
+            "DETAIL" => Some(Self::Detail),
+            "STATEMENT" => Some(Self::Statement),
+            "HINT" | "QUERY" | "CONTEXT" | "LOCATION" => Some(Self::Other),
+            _ => None,
+        }
+    }
+
+    fn text(self, message: &mut Message) -> Option<&mut String> {
+        match self {
+            Self::Text => Some(&mut message.text),
+            Self::Detail => Some(&mut message.detail),
+            Self::Statement => Some(&mut message.statement),
+            Self::Other => None,
+        }
+    }
 }
 
 impl Reader for Stderr {
     fn line(&mut self, number: u64, line: &str, gathered: &mut Gathered) {
-        // the lines of one message after its first begin with a tab
+        // the lines of one part after its first begin with a tab
         if let Some(more) = line.strip_prefix('\t') {
-            if let Some(message) = &mut self.open {
-                append(if self.in_detail { &mut message.detail } else { &mut message.text }, more, gathered.most);
+            if let Some(text) = self.open.as_mut().and_then(|message| self.part.text(message)) {
+                append(text, more, gathered.most);
             }
             return;
         }
@@ -249,20 +342,24 @@ impl Reader for Stderr {
             }
             return;
         };
-        let (at, session) = time_and_session(prefix);
+        let (told, session) = time_and_session(prefix);
         let session = session.unwrap_or_default();
-        if severity == "DETAIL"
-            && let Some(message) = self.open.as_mut().filter(|message| message.session == session)
-        {
-            text.clone_into(&mut message.detail);
-            self.in_detail = true;
+        let open = self.open.as_mut().filter(|message| message.session == session);
+        if let (Some(part), Some(message)) = (Part::of(severity), open) {
+            self.part = part;
+            if let Some(kept) = part.text(message) {
+                text.clone_into(kept);
+            }
+            if part != Part::Detail {
+                gathered.no_statement(number, severity);
+            }
             return;
         }
         self.close(gathered);
-        self.in_detail = false;
-        let (severity, text) = (severity.to_owned(), text.to_owned());
+        self.part = Part::Text;
+        let (severity, text) = (severity.to_owned(), without_sqlstate(text).to_owned());
         let from = gathered.here.offset;
-        self.open = Some(Message { line: number, from, at, session, severity, text, ..Message::default() });
+        self.open = Some(Message { line: number, from, told, session, severity, text, ..Message::default() });
     }
 
     fn end(&mut self, gathered: &mut Gathered) {
@@ -278,6 +375,16 @@ impl Stderr {
             self.connections.message(message, gathered);
         }
     }
+}
+
+/// With `log_error_verbosity=verbose`, a message begins with its SQLSTATE: `00000: duration: ...`.
+fn without_sqlstate(text: &str) -> &str {
+    let is_sqlstate = |state: &str| {
+        state.len() == 5
+            && state.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+            && state.bytes().any(|byte| byte.is_ascii_digit())
+    };
+    text.split_once(": ").filter(|(state, _)| is_sqlstate(state)).map_or(text, |(_, message)| message)
 }
 
 #[derive(Default)]
@@ -300,125 +407,18 @@ impl Reader for Json {
         let message = Message {
             line: number,
             from: gathered.here.offset,
-            at: Moment::of_iso(&text("timestamp")),
+            told: Told::of_iso(&text("timestamp")),
             session: value["pid"].as_u64().map(|pid| pid.to_string()).unwrap_or_default(),
             database: value["dbname"].as_str().map(str::to_owned),
             severity: text("error_severity"),
             text: text("message"),
             detail: text("detail"),
+            statement: text("statement"),
         };
         self.connections.message(message, gathered);
     }
 
     fn end(&mut self, gathered: &mut Gathered) {
-        self.connections.end(gathered);
-    }
-}
-
-/// Columns of csvlog ("Using CSV-Format Log Output"): the same in all versions; later versions append columns.
-mod column {
-    pub(crate) const TIME: usize = 0;
-    pub(crate) const DATABASE: usize = 2;
-    pub(crate) const PROCESS: usize = 3;
-    pub(crate) const SEVERITY: usize = 11;
-    pub(crate) const MESSAGE: usize = 13;
-    pub(crate) const DETAIL: usize = 14;
-    pub(crate) const LEAST: usize = 23;
-}
-
-pub(crate) fn is_csv(line: &str) -> bool {
-    let mut fields = Fields::default();
-    fields.split(line);
-    Moment::of_iso(&fields.text(column::TIME)).is_some() && SEVERITIES.contains(&fields.text(column::SEVERITY).as_ref())
-}
-
-/// Splits records into fields. The parser is made once, because making it takes longer than reading a record.
-struct Fields {
-    parser: csv_core::Reader,
-    bytes: Vec<u8>,
-    /// More fields than a csvlog has.
-    ends: [usize; 64],
-    count: usize,
-}
-
-impl Default for Fields {
-    fn default() -> Self {
-        // the parser's own default is a parser that was not built
-        Self { parser: csv_core::Reader::new(), bytes: Vec::new(), ends: [0; 64], count: 0 }
-    }
-}
-
-impl Fields {
-    fn split(&mut self, record: &str) {
-        self.parser.reset();
-        self.bytes.clear();
-        self.bytes.resize(record.len() + 1, 0);
-        let (_, read, written, ends) = self.parser.read_record(record.as_bytes(), &mut self.bytes, &mut self.ends);
-        // no more input: the last field ends here
-        let (.., last) =
-            self.parser.read_record(&record.as_bytes()[read..], &mut self.bytes[written..], &mut self.ends[ends..]);
-        self.count = ends + last;
-    }
-
-    fn text(&self, column: usize) -> Cow<'_, str> {
-        let end = |column: usize| self.ends[..self.count].get(column).copied();
-        let start = column.checked_sub(1).map_or(Some(0), end);
-        let bytes = start.zip(end(column)).and_then(|(start, end)| self.bytes.get(start..end));
-        String::from_utf8_lossy(bytes.unwrap_or_default())
-    }
-}
-
-/// A record may have line ends within quotes.
-#[derive(Default)]
-pub(crate) struct Csv {
-    connections: Connections,
-    /// The number of the record's first line, its offset, and the record so far.
-    open: Option<(u64, u64, String)>,
-    is_quoted: bool,
-    fields: Fields,
-}
-
-impl Reader for Csv {
-    fn line(&mut self, number: u64, line: &str, gathered: &mut Gathered) {
-        match &mut self.open {
-            Some((.., record)) => append(record, line, gathered.most),
-            None => self.open = Some((number, gathered.here.offset, line.to_owned())),
-        }
-        self.is_quoted ^= line.bytes().filter(|byte| *byte == b'"').count() % 2 == 1;
-        let is_too_long = self.open.as_ref().is_some_and(|(.., record)| record.len() > gathered.most);
-        if self.is_quoted && !is_too_long {
-            return;
-        }
-        self.is_quoted = false;
-        let Some((first, from, record)) = self.open.take() else { return };
-        gathered.here_since(from);
-        if is_too_long {
-            return gathered.trouble(first, "a record that is too long");
-        }
-        self.fields.split(&record);
-        let count = self.fields.count;
-        if count < column::LEAST {
-            let what = || format!("{count} columns where a csvlog has {} or more", column::LEAST);
-            return gathered.trouble_with(first, "fewer columns than a csvlog has", what);
-        }
-        let text = |column: usize| self.fields.text(column).into_owned();
-        let message = Message {
-            line: first,
-            from,
-            at: Moment::of_iso(&text(column::TIME)),
-            session: text(column::PROCESS),
-            database: Some(text(column::DATABASE)).filter(|name| !name.is_empty()),
-            severity: text(column::SEVERITY),
-            text: text(column::MESSAGE),
-            detail: text(column::DETAIL),
-        };
-        self.connections.message(message, gathered);
-    }
-
-    fn end(&mut self, gathered: &mut Gathered) {
-        if let Some((first, from, _)) = self.open.take() {
-            gathered.trouble_from(from, first, "a record that does not end");
-        }
         self.connections.end(gathered);
     }
 }

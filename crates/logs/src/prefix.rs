@@ -2,7 +2,7 @@
 //! The prefix of a line that PostgreSQL writes to stderr (`log_line_prefix`): its time, its process, and the severity that follows. The server's user
 //! chooses the prefix, so time and process are looked for in it.
 
-use crate::clock::Moment;
+use crate::clock::{Moment, Told, clock_length};
 
 pub(crate) const SEVERITIES: [&str; 14] = [
     "LOG",
@@ -22,7 +22,7 @@ pub(crate) const SEVERITIES: [&str; 14] = [
 ];
 
 /// (prefix, severity, text).
-pub(crate) fn stderr_line(line: &str) -> Option<(&str, &str, &str)> {
+pub(crate) fn stderr_line(line: &str) -> Option<(&str, &'static str, &str)> {
     let mut from = 0;
     // the severity may follow the prefix without a space
     while let Some(found) = line[from..].find(":  ") {
@@ -41,21 +41,20 @@ pub(crate) fn is_stderr(line: &str) -> bool {
 }
 
 /// The time and the session of a prefix.
-pub(crate) fn time_and_session(prefix: &str) -> (Option<Moment>, Option<String>) {
+pub(crate) fn time_and_session(prefix: &str) -> (Option<Told>, Option<String>) {
     let time = time_in(prefix);
-    let behind = time.map_or("", |(_, end)| &prefix[end..]);
-    (time.map(|(moment, _)| moment), session_in(prefix, behind).map(str::to_owned))
+    let behind = time.as_ref().map_or("", |(_, end)| &prefix[*end..]);
+    let session = session_in(prefix, behind).map(str::to_owned);
+    (time.map(|(told, _)| told), session)
 }
 
 /// `2026-11-21 22:51:56.629`, anywhere in the prefix (%m, %t), and where it ends.
-fn time_in(prefix: &str) -> Option<(Moment, usize)> {
+fn time_in(prefix: &str) -> Option<(Told, usize)> {
     const DAY: usize = "2026-11-21 ".len();
     let starts = prefix.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, _)| at);
     starts.take(64).find_map(|at| {
-        let moment = Moment::of_iso(&prefix[at..])?;
-        let clock = prefix.get(at + DAY..)?;
-        let length = clock.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(clock.len());
-        Some((moment, at + DAY + length))
+        let told = Told::of_iso(&prefix[at..])?;
+        Some((told, at + DAY + clock_length(prefix.get(at + DAY..)?)))
     })
 }
 

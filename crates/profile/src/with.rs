@@ -60,6 +60,15 @@ impl With {
         }
     }
 
+    /// Callers with less than this percentage of the heap are summed into one line, where nothing else is asked for. Massif's own 1 % would hide most
+    /// functions of a server. The other profilers count each allocation, and a threshold would make functions that cross it look as if they grew.
+    pub fn threshold(self) -> f64 {
+        match self {
+            Self::Massif => 0.1,
+            Self::Heaptrack | Self::Tcmalloc | Self::Jemalloc => 0.0,
+        }
+    }
+
     /// # Errors
     /// [`Error::OneProcess`]: the server forks, as PostgreSQL does, and this profiler does not follow.
     pub fn check_server(self, forks: bool) -> Result<(), Error> {
@@ -166,6 +175,12 @@ fn has_profiling(library: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_exact_profile_is_not_cut() {
+        let all = [With::Massif, With::Heaptrack, With::Tcmalloc, With::Jemalloc].map(With::threshold);
+        assert_eq!(all.map(|it| it > 0.0), [true, false, false, false]);
+    }
 
     #[test]
     fn a_path_that_would_be_read_as_several_is_refused() {

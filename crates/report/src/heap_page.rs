@@ -67,7 +67,7 @@ impl HeapProfile {
         // a function whose growth the page reports must be visible, even if others hold more; but not if its layer is too thin to be seen
         let most_bytes = self.held.iter().map(|it| it.holdings.total_bytes).max().unwrap_or(0);
         let least = i128::from(most_bytes / 100).max(1);
-        let growing = self.growth.iter().take(2).filter(|it| it.growth_bytes >= least);
+        let growing = self.growth.iter().take(2).filter(|it| it.growth_bytes.is_some_and(|it| it >= least));
         let grown: Vec<&str> = growing.map(|it| it.function.as_str()).collect();
         names.sort_by_key(|(name, _)| !grown.contains(name));
         names.truncate(MOST_LAYERS);
@@ -112,8 +112,10 @@ impl HeapProfile {
     pub(crate) fn headline(&self) -> String {
         let largest = self.largest();
         let least = i128::from(largest.map_or(0, |it| it.holdings.total_bytes) / 100).max(1);
-        if let Some(most) = self.growth.first().filter(|it| it.growth_bytes >= least && self.held.len() > 1) {
-            return format!("{} grew most: by {}", shortened(&most.function), show::bytes(most.growth_bytes as f64));
+        let most = self.growth.first().filter(|_| self.held.len() > 1);
+        let grown = most.and_then(|it| Some((it, it.growth_bytes.filter(|bytes| *bytes >= least)?)));
+        if let Some((most, bytes)) = grown {
+            return format!("{} grew most: by {}", shortened(&most.function), show::bytes(bytes as f64));
         }
         match largest.and_then(|it| it.holdings.functions.first()) {
             None => "No snapshot says who held the heap".to_owned(),

@@ -85,6 +85,7 @@ fn cells() -> Vec<Cell> {
             );
         }
     }
+    cells[0].disturbed = true;
     let last = cells.last_mut().unwrap();
     (last.state, last.why) = ("out_of_memory".into(), Some("killed by signal 9".into()));
     cells
@@ -170,5 +171,5 @@ fn names_that_are_not_what_they_seem() {
     let Some(headline) = check("hostile", HOSTILE, &cells, 8, 8, 6 * (4 * 6 + 2 * 16)) else {
         testkit::skip!("no chromium")
     };
-    assert!(headline.starts_with("Keep "), "{headline}");
+    assert_eq!(headline, "No verdict: nothing can be recommended yet", "there is one malloc");
 }

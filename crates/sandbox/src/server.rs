@@ -150,7 +150,7 @@ impl Sandbox {
     }
 
     /// Whether this run holds the sandbox, or held it.
-    pub(crate) fn is_held_by(&self, run: &FoundRun) -> bool {
+    pub fn is_held_by(&self, run: &FoundRun) -> bool {
         let resource = format!("sandbox-{}", self.name());
         run.resources.contains(&resource)
     }

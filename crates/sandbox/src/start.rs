@@ -283,13 +283,22 @@ impl Sandbox {
         if let Some(why) = self.unseen_server() {
             return Err(Error::Unknown { name: self.name().into(), why });
         }
+        if !self.may_move() {
+            port::require(self.manifest.port)?;
+        }
+        self.check_installation()
+    }
+
+    /// The checks of [`Self::check_before_start`] that can be made while the server runs: its program, its pooler, and whether the server's user can
+    /// reach its files.
+    ///
+    /// # Errors
+    /// [`Error::ProgramGone`], [`Error::Unreachable`].
+    pub fn check_installation(&self) -> Result<(), Error> {
         let installation = &self.manifest.installation;
         let program = &installation.program;
         if let Some(gone) = installation.libraries.loader.iter().chain([program]).find(|path| !path.is_file()) {
             return Err(Error::ProgramGone { name: self.name().into(), program: gone.clone() });
-        }
-        if !self.may_move() {
-            port::require(self.manifest.port)?;
         }
         self.manifest.user.check_reach(program)?;
         self.check_pooler()?;

@@ -70,10 +70,11 @@ impl Burst {
     }
 }
 
-/// Groups victims by the ends of their stalls. Victims that say nothing alone, and in whose burst there are too few others, are left out.
+/// Groups victims by the ends of their stalls. Returns also the victims that are in no burst: those that say nothing alone, where too few others ended with
+/// them, and those of classes that are slow most of the time.
 ///
 /// A clock of whole seconds cannot separate ends within one second: with such a clock, victims that waited for different things are in different bursts.
-pub(crate) fn bursts(victims: Vec<Stalled>) -> Vec<Burst> {
+pub(crate) fn bursts(victims: Vec<Stalled>) -> (Vec<Burst>, Vec<Stalled>) {
     let mut fine = Vec::new();
     let mut coarse: BTreeMap<Most, Vec<Stalled>> = BTreeMap::new();
     for victim in victims {
@@ -88,8 +89,11 @@ pub(crate) fn bursts(victims: Vec<Stalled>) -> Vec<Burst> {
     // a log has its entries in the order in which their statements ended
     found.extend(coarse.into_values().flat_map(|victims| grouped(victims, may_have_ended_together)));
     found.sort_by_key(Burst::ended_us);
-    found.retain(|burst| burst.victims.len() >= COMPANY || burst.victims.iter().any(|it| !it.needs_company()));
-    without_the_usual(found)
+    let says_enough =
+        |burst: &Burst| burst.victims.len() >= COMPANY || burst.victims.iter().any(|it| !it.needs_company());
+    let (found, alone): (Vec<Burst>, Vec<Burst>) = found.into_iter().partition(says_enough);
+    let (found, usual) = without_the_usual(found);
+    (found, alone.into_iter().chain(usual).flat_map(|burst| burst.victims).collect())
 }
 
 /// `is_of`: whether a victim belongs to the burst before it.
@@ -126,8 +130,8 @@ fn may_have_ended_together(burst: &Burst, victim: &Stalled) -> bool {
     !is_again && spread < allowed.saturating_add_unsigned(figures.step_us)
 }
 
-/// Removes victims of classes that are slow most of the time and have no quick statement: their statements are slow, and not stalled.
-fn without_the_usual(mut bursts: Vec<Burst>) -> Vec<Burst> {
+/// Separates victims of classes that are slow most of the time and have no quick statement: their statements are slow, and not stalled.
+fn without_the_usual(bursts: Vec<Burst>) -> (Vec<Burst>, Vec<Burst>) {
     let unknown = |burst: &Burst| burst.victims.iter().all(|victim| !victim.has_usual && !victim.waited_for_locks());
     let (first, last) = (bursts.iter().map(Burst::began_us).min(), bursts.iter().map(Burst::ended_us).max());
     let span = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
@@ -135,7 +139,7 @@ fn without_the_usual(mut bursts: Vec<Burst>) -> Vec<Burst> {
     let longest = bursts.iter().map(Burst::length_us).max().unwrap_or(0);
     let span = u64::try_from(span).unwrap_or(0);
     if span > longest.saturating_mul(10) && busy > span / 2 {
-        bursts.retain(|burst| !unknown(burst));
+        return bursts.into_iter().partition(|burst| !unknown(burst));
     }
-    bursts
+    (bursts, Vec::new())
 }

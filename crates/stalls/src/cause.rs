@@ -180,7 +180,13 @@ fn by_fields(burst: &Burst, parts: &Parts, server: Option<&Server>) -> Option<Ve
 
 /// The verdict on waits for locks, where the log does not say which locks. A statement that takes no locks of rows has not waited for one.
 fn lock(burst: &Burst, server: Option<&Server>, said: String) -> Verdict {
-    let all = |of: &dyn Fn(Kind) -> bool| burst.victims.iter().all(|victim| of(victim.kind));
+    let waited = |of: &dyn Fn(Kind) -> bool| {
+        let victims = burst.victims.iter().filter(|victim| of(victim.kind));
+        victims.map(|victim| victim.parts.row_locks + victim.parts.locks).fold(0, u64::saturating_add)
+    };
+    let all = waited(&|_| true);
+    let reading = waited(&|kind| matches!(kind, Kind::Read | Kind::Counting));
+    let writing = waited(&|kind| matches!(kind, Kind::Write | Kind::LockingRead));
     let tells_apart = burst.victims.iter().all(|victim| victim.candidate.figures.row_lock_us.is_some());
     let is_mariadbs = burst.victims.iter().all(|victim| victim.candidate.figures.is_mariadbs);
     let has_rows = server.is_some_and(Server::counts_row_locks);
@@ -188,10 +194,14 @@ fn lock(burst: &Burst, server: Option<&Server>, said: String) -> Verdict {
         (Cause::MetadataLock, 0.85, "MariaDB's Lock_time has no waits for locks of rows, from 10.6 on")
     } else if tells_apart {
         (Cause::MetadataLock, 0.85, "none of that was for locks of rows")
-    } else if all(&|kind| matches!(kind, Kind::Read | Kind::Counting)) {
+    } else if reading == all {
         (Cause::MetadataLock, 0.7, "the victims only read, and take no locks of rows")
-    } else if all(&|kind| matches!(kind, Kind::Write | Kind::LockingRead)) {
+    } else if writing == all {
         (Cause::RowLock, 0.7, "all victims take locks of rows")
+    } else if reading >= all - all / 10 {
+        (Cause::MetadataLock, 0.65, "nine tenths of it were waits of statements that take no locks of rows")
+    } else if writing >= all - all / 10 {
+        (Cause::RowLock, 0.65, "nine tenths of it were waits of statements that take locks of rows")
     } else {
         (Cause::MetadataLock, 0.55, "statements that take locks of rows waited, and so did statements that take none")
     };

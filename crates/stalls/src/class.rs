@@ -110,6 +110,31 @@ impl Class {
         let rest = self.count.saturating_sub(stalled) as f64;
         self.quantile_us(rest / 2.0 / self.count.max(1) as f64)
     }
+
+    /// The lengths below the last gap that ends at `us` or below. `is_gap`: whether two lengths are far apart; no length lies between them.
+    pub(crate) fn below_gap(&self, us: u64, is_gap: impl Fn(u64, u64) -> bool) -> Option<Lower> {
+        let (mut count, mut before, mut found) = (0, None, None);
+        for it in self.lengths.iter_recorded() {
+            let length = self.lengths.lowest_equivalent(it.value_iterated_to());
+            if length > us {
+                break;
+            }
+            if before.is_some_and(|before| is_gap(before, length)) {
+                found = Some(count);
+            }
+            count += u64::from(it.count_at_value());
+            before = Some(it.value_iterated_to());
+        }
+        let count = found?;
+        Some(Lower { median_us: self.median_without_us(self.count.saturating_sub(count)), count })
+    }
+}
+
+/// The lower one of two groups of lengths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lower {
+    pub(crate) median_us: u64,
+    pub(crate) count: u64,
 }
 
 #[derive(Debug, Default)]

@@ -39,7 +39,8 @@ pub struct Source {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stall {
-    /// Since the beginning of 1970, by the log's own clock and in its own time zone; where the log has times without a day, since midnight.
+    /// Since the beginning of 1970, in UTC; where the log does not tell the offset of its time zone, as the log shows it; where the log has times without a day,
+    /// since midnight.
     pub started_us: Option<i64>,
     /// From the first victim's begin to the last one's end. Where the log has whole seconds: the longest time of a victim.
     pub length_us: u64,
@@ -151,6 +152,8 @@ pub struct Cost {
     pub entries: u64,
     /// Entries that do not say how long they took: they are in no class.
     pub untimed_entries: u64,
+    /// Lines, messages and commands that were understood and ran no statement.
+    pub no_statement: u64,
     pub skipped_bytes: u64,
 }
 

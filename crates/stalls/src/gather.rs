@@ -10,7 +10,7 @@ use crate::server::{Backoff, Server};
 use crate::settle::{Around, Settled};
 use crate::victim::Candidate;
 use capability::Algorithm;
-use logs::{Entry, Format, Log, cut};
+use logs::{Entry, Format, Log, Skipped, Zone, cut};
 use std::io::{self, BufRead};
 
 /// What the caller asks of a log.
@@ -80,6 +80,8 @@ struct Gathering {
     is_coarse: bool,
     entries: u64,
     untimed: u64,
+    /// PostgreSQL's durations without a text.
+    textless: u64,
     shortest_us: Option<u64>,
 }
 
@@ -91,6 +93,7 @@ impl Gathering {
             self.untimed += 1;
             return;
         };
+        self.textless += u64::from(entry.sql.is_empty() && format.dialect() == sql::Dialect::Postgresql);
         self.is_perconas |= figures.is_perconas;
         self.is_mariadbs |= figures.is_mariadbs;
         self.has_engine |= figures.engine_us.is_some();
@@ -151,7 +154,7 @@ impl Gathering {
         server: Option<Server>,
         broken: Option<io::Error>,
     ) -> Explained {
-        let notes = self.notes(log.format(), asked);
+        let notes = self.notes(log, asked);
         let (stalls, stalls_left_out, account) = close(std::mem::take(&mut self.settled), asked);
         let classes = by_time(&self.classes);
         let part = |(place, why): &(logs::Place, &str)| SkippedPart {
@@ -180,6 +183,7 @@ impl Gathering {
                 bytes: log.bytes(),
                 entries: self.entries,
                 untimed_entries: self.untimed,
+                no_statement: log.skipped().no_statement.values().map(|skip| skip.count).sum(),
                 skipped_bytes: log.skipped().bytes,
             },
             skipped,
@@ -188,8 +192,12 @@ impl Gathering {
         }
     }
 
-    fn notes(&self, format: Format, asked: &Asked) -> Vec<String> {
-        let mut notes = Vec::new();
+    fn notes<R: BufRead>(&self, log: &Log<R>, asked: &Asked) -> Vec<String> {
+        let format = log.format();
+        if self.entries == 0 && log.bytes() > 0 {
+            return vec![no_entry(format, log.skipped())];
+        }
+        let mut notes: Vec<String> = zone_of_times(log.zone()).into_iter().collect();
         let mut note = |is_so: bool, text: &str| notes.extend(is_so.then(|| text.to_owned()));
         let is_of_slow = self.shortest_us.is_some_and(|shortest| shortest >= asked.least_us);
         note(
@@ -208,6 +216,13 @@ impl Gathering {
             self.untimed > 0,
             "some entries do not say how long they took: they are in no class (PostgreSQL: log_min_duration_statement=0 writes the time of each)",
         );
+        if self.textless > 0 {
+            notes.push(format!(
+                "{} entries have no text of their statement: they are one class, whatever their statements were (PostgreSQL: log_min_duration_statement=0 writes the \
+                 text of each, and log_duration does not)",
+                self.textless
+            ));
+        }
         notes
     }
 
@@ -233,8 +248,8 @@ impl Gathering {
         }
     }
 
-    /// What the log's fields tell of the slow statements that are in no stall because their class has no quick one, where that is more than a tenth of their
-    /// time.
+    /// The slow statements that are in no stall because their class has no quick one, or few; and what the log's fields tell of them, where that is more than a
+    /// tenth of their time.
     fn waited(&self, is_of_slow: bool) -> Option<String> {
         let slow_us = self.settled.no_stall.usual_us;
         let Parts { row_locks, locks, reads, queue, .. } = self.settled.no_stall.usual;
@@ -249,16 +264,54 @@ impl Gathering {
             .map(|(us, what)| format!("{} of {what}", ms(*us)))
             .collect();
         let (slow, what) = (ms(slow_us), parts.join(", "));
+        if slow_us == 0 {
+            return None;
+        }
+        if parts.is_empty() {
+            return Some(format!(
+                "{slow} in slow statements whose class has no quick one, or few: they are in no stall, because nothing shows whether that is usual for them"
+            ));
+        }
         let why = if is_of_slow {
             "A statement of which they tell a tenth or more is in no stall here, because this log does not show whether that is usual for it"
         } else {
-            "They are in no stall here, because no quick statement of their class shows whether that is usual for them"
+            "They are in no stall here, because too few quick statements of their class show whether that is usual for them"
         };
-        (!parts.is_empty()).then(|| {
-            format!(
-                "of {slow} in slow statements whose class has no quick one, the log's own fields tell {what}. {why}"
-            )
-        })
+        Some(format!(
+            "of {slow} in slow statements whose class has no quick one, or few, the log's own fields tell {what}. {why}"
+        ))
+    }
+}
+
+/// The log has content, and no entry: what its lines are.
+fn no_entry(format: Format, skipped: &Skipped) -> String {
+    let kinds = skipped.no_statement.iter().chain(&skipped.not_understood);
+    let mut kinds: Vec<(u64, &str)> = kinds.map(|(what, skip)| (skip.count, *what)).collect();
+    kinds.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let kinds: Vec<String> = kinds.into_iter().map(|(count, what)| format!("{what} ({count})")).collect();
+    let seen = if kinds.is_empty() { "what the server writes when it starts".to_owned() } else { kinds.join(", ") };
+    let needs = match format.dialect() {
+        sql::Dialect::Postgresql => {
+            "The durations of log_min_duration_statement or log_duration are read, and the waits of log_lock_waits, in English (lc_messages=C)"
+        }
+        _ => "Are slow_query_log and long_query_time so that statements are logged?",
+    };
+    format!("no entry of a statement was found. The log has: {seen}. {needs}")
+}
+
+/// What the moments of the answer are, where they are not the log's own and in UTC.
+fn zone_of_times(zone: &Zone) -> Option<String> {
+    match zone {
+        Zone::Utc => None,
+        Zone::Offset(east) => {
+            let (sign, minutes) = (if *east < 0 { '-' } else { '+' }, east.abs() / 60);
+            let (hours, minutes) = (minutes / 60, minutes % 60);
+            Some(format!("times are UTC; the log's own are at {sign}{hours:02}:{minutes:02}"))
+        }
+        Zone::Named(name) => Some(format!(
+            "times are as the log shows them, in the time zone {name}: its offset from UTC is not known here"
+        )),
+        Zone::NotTold => Some("times are as the log shows them: it does not tell their time zone".to_owned()),
     }
 }
 

@@ -40,10 +40,11 @@ impl Settled {
     /// Judges these candidates.
     pub(crate) fn settle(&mut self, candidates: Vec<Candidate>, classes: &mut Classes, around: Around<'_>) {
         let Around { least_us, backoff, server, wait_free } = around;
-        let (victims, no_stall) = stalled(candidates, classes, least_us);
+        let (victims, mut no_stall) = stalled(candidates, classes, least_us);
+        let (bursts, left_out) = bursts(victims);
+        left_out.iter().for_each(|victim| no_stall.usual(&victim.candidate));
         self.no_stall.add(&no_stall);
         self.account.own_work_query_us = self.no_stall.own_work_us;
-        let bursts = bursts(victims);
         let fitted = if backoff == Backoff::NotThere { None } else { fit(&bursts, &LADDER) };
         let usual = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
         let lattice = fitted.as_ref().map_or(&usual, |fit| &fit.lattice);

@@ -2,7 +2,7 @@
 //! The victims: statements that took far longer than their class usually does. In a log that has only slow statements: statements whose work was little and
 //! that took long.
 
-use crate::class::{Classes, Kind};
+use crate::class::{Class, Classes, Kind};
 use crate::needs::{Most, Parts, is_little, is_said, work_us};
 use logs::Figures;
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ pub(crate) struct Stalled {
     pub(crate) lost_us: u64,
     pub(crate) parts: Parts,
     pub(crate) kind: Kind,
-    /// Whether its class has statements that did not stall.
+    /// Whether the usual time of its class is known.
     pub(crate) has_usual: bool,
 }
 
@@ -57,19 +57,18 @@ const FAR_ABOVE: u64 = 4;
 pub(crate) fn stalled(candidates: Vec<Candidate>, classes: &Classes, least_us: u64) -> (Vec<Stalled>, NoStall) {
     // a log that has no quick statement at all does not show whether waits are usual
     let has_quick = classes.iter().any(|class| class.min_us < least_us);
-    let medians = medians(&candidates, classes, least_us);
+    let usual = usual(&candidates, classes, least_us);
     let mut no_stall = NoStall::default();
     let mut found = Vec::new();
     for candidate in candidates {
         let Some(class) = classes.get(candidate.class) else { continue };
-        // the class has no quick statement: only the entry itself tells how much work the statement had
-        let is_unknown = class.min_us >= least_us;
-        let judged = if is_unknown {
-            alone(class.kind, &candidate, has_quick)
-        } else {
-            let median = medians.get(&candidate.class).copied().unwrap_or(0);
-            against_class(class.kind, &candidate, median, class.rows_each(), least_us)
+        let usual = usual.get(&candidate.class).copied().flatten();
+        let judged = match usual {
+            Some(usual) => against_class(class.kind, &candidate, usual, least_us),
+            // only the entry itself tells how much work the statement had
+            None => alone(class.kind, &candidate, has_quick),
         };
+        let is_unknown = usual.is_none();
         match judged {
             Judged::Usual if is_unknown => no_stall.usual(&candidate),
             Judged::Usual => {}
@@ -88,13 +87,13 @@ pub(crate) fn stalled(candidates: Vec<Candidate>, classes: &Classes, least_us: u
 pub(crate) struct NoStall {
     /// Of statements that took long because of their own work, or because they asked to wait.
     pub(crate) own_work_us: u64,
-    /// Of statements whose class has no quick one, and that count as usual; and where it went, by the log's own fields.
+    /// Of statements whose class has no quick one, or few, and that count as usual; and where it went, by the log's own fields.
     pub(crate) usual_us: u64,
     pub(crate) usual: Parts,
 }
 
 impl NoStall {
-    fn usual(&mut self, candidate: &Candidate) {
+    pub(crate) fn usual(&mut self, candidate: &Candidate) {
         self.usual_us = self.usual_us.saturating_add(candidate.took_us);
         self.usual.add(&Parts::of(&candidate.figures, candidate.took_us));
     }
@@ -114,10 +113,12 @@ enum Judged {
     Stalled(u64),
 }
 
-/// A statement whose class has no quick one.
+/// A statement whose usual time is not known.
 fn alone(kind: Kind, candidate: &Candidate, has_quick: bool) -> Judged {
     let (figures, took) = (&candidate.figures, candidate.took_us);
-    if is_small(kind, figures, took) || (has_quick && waited_for_locks(kind, figures, took)) {
+    // the server writes such a message about a wait that is longer than usual (deadlock_timeout)
+    let tells_waits = has_quick || figures.has_wait_message;
+    if is_small(kind, figures, took) || (tells_waits && waited_for_locks(kind, figures, took)) {
         Judged::Stalled(took)
     } else if kind == Kind::AskedToWait {
         Judged::OwnWork(took)
@@ -126,7 +127,8 @@ fn alone(kind: Kind, candidate: &Candidate, has_quick: bool) -> Judged {
     }
 }
 
-fn against_class(kind: Kind, candidate: &Candidate, median: u64, rows_each: u64, least_us: u64) -> Judged {
+fn against_class(kind: Kind, candidate: &Candidate, usual: Usual, least_us: u64) -> Judged {
+    let Usual { median_us: median, rows_each } = usual;
     let lost = candidate.took_us.saturating_sub(median);
     let waited = waited_for_locks(kind, &candidate.figures, candidate.took_us);
     let is_long = is_far_above(candidate.took_us, median, least_us) || (waited && lost >= least_us);
@@ -159,33 +161,61 @@ fn is_small(kind: Kind, figures: &Figures, took_us: u64) -> bool {
     is_known && is_little(figures, took_us)
 }
 
-/// The median of each class outside stalls. Statements that waited for locks, and those far above the median, are left out, and the median is computed
-/// again, until it does not change.
-fn medians(candidates: &[Candidate], classes: &Classes, least_us: u64) -> HashMap<usize, u64> {
-    const ROUNDS: usize = 8;
+/// How a class is outside stalls.
+#[derive(Debug, Clone, Copy)]
+struct Usual {
+    median_us: u64,
+    /// The rows that each of its statements examines.
+    rows_each: u64,
+}
+
+/// The usual time of each class that has candidates. `None`: it is not known, because the class has no quick statement, or few among many slow ones.
+fn usual(candidates: &[Candidate], classes: &Classes, least_us: u64) -> HashMap<usize, Option<Usual>> {
     let mut lengths: HashMap<usize, Vec<(u64, bool)>> = HashMap::new();
     for candidate in candidates {
         let Some(class) = classes.get(candidate.class) else { continue };
         let waited = waited_for_locks(class.kind, &candidate.figures, candidate.took_us);
         lengths.entry(candidate.class).or_default().push((candidate.took_us, waited));
     }
-    let median = |(id, lengths): (usize, Vec<(u64, bool)>)| {
+    let of_class = |(id, lengths): (usize, Vec<(u64, bool)>)| {
         let class = classes.get(id)?;
-        let without = |is_out: &dyn Fn(u64, bool) -> bool| {
-            let stalled = lengths.iter().filter(|(took, waited)| is_out(*took, *waited)).count() as u64;
-            class.median_without_us(class.stalled + stalled)
-        };
-        let mut median = without(&|_, waited| waited);
-        for _ in 0..ROUNDS {
-            let next = without(&|took, waited| waited || is_far_above(took, median, least_us));
-            if next == median {
-                break;
-            }
-            median = next;
-        }
-        Some((id, median))
+        Some((id, (class.min_us < least_us).then(|| outside_stalls(class, &lengths, least_us)).flatten()))
     };
-    lengths.into_iter().filter_map(median).collect()
+    lengths.into_iter().filter_map(of_class).collect()
+}
+
+/// Statements that waited for locks, and those far above the median, are left out, and the median is computed again, until it does not change. `lengths`: of
+/// the candidates, and whether each waited for locks.
+///
+/// Where most statements of the class stalled, the first median is the time of a stall: then the lengths are in two groups that are far apart, and the lower
+/// group is the usual time, if enough statements are in it.
+fn outside_stalls(class: &Class, lengths: &[(u64, bool)], least_us: u64) -> Option<Usual> {
+    const ROUNDS: usize = 8;
+    const ENOUGH: u64 = 3;
+    const ENOUGH_OF: u64 = 4;
+    let stalled = |is_out: &dyn Fn(u64, bool) -> bool| {
+        class.stalled + lengths.iter().filter(|(took, waited)| is_out(*took, *waited)).count() as u64
+    };
+    let with_stalls = stalled(&|_, waited| waited);
+    let mut median_us = class.median_without_us(with_stalls);
+    let mut rows_each = class.rows_each();
+    if let Some(lower) = class.below_gap(median_us, |below, above| is_far_above(above, below, least_us)) {
+        let all = class.count.saturating_sub(with_stalls);
+        if lower.count < ENOUGH || lower.count < all / ENOUGH_OF {
+            return None;
+        }
+        // the rows of the slow statements may be the reason why they are slow
+        (median_us, rows_each) = (lower.median_us, 0);
+    }
+    for _ in 0..ROUNDS {
+        let out = stalled(&|took, waited| waited || is_far_above(took, median_us, least_us));
+        let next = class.median_without_us(out);
+        if next == median_us {
+            break;
+        }
+        median_us = next;
+    }
+    Some(Usual { median_us, rows_each })
 }
 
 #[cfg(test)]
@@ -237,6 +267,7 @@ mod tests {
         step_us: 1,
         is_perconas: false,
         is_mariadbs: false,
+        has_wait_message: false,
         is_damaged: false,
     };
 
@@ -272,5 +303,38 @@ mod tests {
     fn where_a_log_has_slow_statements_alone_those_that_need_little_stalled() {
         let little = ("select c from t where id=1", 744_840, Figures { rows_examined: Some(1), ..NOTHING });
         assert_eq!(losses(&[little]), (vec![744_840], 0));
+    }
+
+    #[test]
+    fn where_most_statements_of_a_class_stalled_its_quick_ones_are_its_usual_time() {
+        for slow in [59, 61, 120] {
+            let mut entries = vec![QUICK; 60];
+            entries.extend(vec![("select 1", 900_000, NOTHING); slow]);
+            assert_eq!(losses(&entries), (vec![899_900; slow], 0), "{slow} slow ones");
+        }
+        // the rows of each slow statement explain its time
+        let many = Figures { rows_examined: Some(1_000_000), ..NOTHING };
+        let mut entries = vec![QUICK; 4];
+        entries.extend([("select 1", 900_000, many); 6]);
+        assert_eq!(losses(&entries), (vec![], 6 * 899_900));
+    }
+
+    #[test]
+    fn one_quick_statement_among_many_slow_ones_does_not_tell_the_usual_time() {
+        let mut entries = vec![("select a from t", 300, NOTHING)];
+        let many = Figures { rows_examined: Some(1_000_000), ..NOTHING };
+        entries.extend([("select a from t", 2_000_000, many); 9]);
+        let (candidates, classes) = log(&entries);
+        let (found, no_stall) = stalled(candidates, &classes, 20_000);
+        assert_eq!((found.len(), no_stall.usual_us), (0, 9 * 2_000_000), "reports are as they always are");
+        let one = Figures { rows_examined: Some(1), ..NOTHING };
+        entries.iter_mut().for_each(|(_, _, figures)| *figures = one);
+        assert_eq!(losses(&entries), (vec![2_000_000; 9], 0), "their work is little");
+    }
+
+    #[test]
+    fn lengths_without_a_gap_are_one_group() {
+        let entries: Vec<_> = (1..=100).map(|ms| ("select a from t", ms * 1000, NOTHING)).collect();
+        assert_eq!(losses(&entries), (vec![], 0));
     }
 }

@@ -70,6 +70,22 @@ fn the_lock_time_of_an_old_mariadb_has_waits_for_rows() {
     assert_eq!(stalls(&found(&log("10.6.21"))), [(Cause::MetadataLock, 1, 547)]);
 }
 
+/// Updates of one row, and a query that waited a moment in the same second (measured on 10.1.23: a look at INNODB_TRX).
+#[test]
+fn a_burst_is_judged_by_what_most_of_its_time_was() {
+    let of = |thread: u64, entry: String| entry.replace("Thread_id: 7", &format!("Thread_id: {thread}"));
+    let update = |thread| of(thread, mariadb(10, 0.16, 0.1595, "UPDATE t SET a=2 WHERE id=1"));
+    let log = |took: f64, updates: std::ops::Range<u64>| {
+        let select = of(20, mariadb(10, took, took - 0.0005, "SELECT a FROM t WHERE id=1"));
+        let usual = mariadb(0, 0.0001, 0.0, "UPDATE t SET a=2 WHERE id=1")
+            + &mariadb(0, 0.0001, 0.0, "SELECT a FROM t WHERE id=1");
+        head("10.1.23") + &usual.repeat(5) + &select + &updates.map(update).collect::<String>()
+    };
+    let causes = |text: &str| found(text).stalls.iter().map(|it| (it.cause, it.victim_count)).collect::<Vec<_>>();
+    assert_eq!(causes(&log(0.021, 1..7)), [(Cause::RowLock, 7)]);
+    assert_eq!(causes(&log(0.16, 1..4)), [(Cause::MetadataLock, 4)], "who reads waits for no row");
+}
+
 #[test]
 fn a_wait_that_postgresql_logs_is_a_stall_of_a_class_without_a_quick_statement() {
     let log = "2026-11-21 22:51:50.120 UTC [28490] LOG:  duration: 0.110 ms  statement: SELECT 1\n\

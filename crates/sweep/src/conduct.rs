@@ -3,6 +3,7 @@
 
 use crate::bench::{Bench, Due, News};
 use crate::error::Error;
+use crate::killed;
 use crate::merge::merged;
 use crate::plan::Plan;
 use crate::quiet;
@@ -71,10 +72,13 @@ impl<'a> Sweep<'a> {
     /// Another process measures, or runs the sweep in this folder; the folder's state cannot be read, or belongs to another sweep.
     pub fn open(folder: &Path, plan: &'a Plan, places: &'a Places) -> Result<Self, Error> {
         let store = Store::open(folder)?;
-        let before = read(folder)?;
+        let mut before = read(folder)?;
         if let Some(before) = before.as_ref().filter(|before| before.name != plan.name) {
             let (theirs, ours) = (before.name.clone(), plan.name.clone());
             return Err(Error::Another { folder: folder.to_owned(), theirs, ours });
+        }
+        if let Some(before) = &mut before {
+            killed::charge(before, folder, places);
         }
         let shown = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let who = format!("the sweep in {}, process {}", shown.display(), std::process::id());

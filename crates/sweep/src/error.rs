@@ -70,7 +70,10 @@ impl Error {
                 format!("name another folder with --to; the recordings beside {} can still be read", path.display())
             }
             Self::Newer { .. } => "use that version, or name another folder with --to".into(),
-            Self::Another { .. } | Self::NotEmpty { .. } => "name another folder with --to".into(),
+            Self::Another { theirs, .. } => {
+                format!("put the name back, name = \"{theirs}\", to go on with that sweep; or name another folder with --to")
+            }
+            Self::NotEmpty { .. } => "name another folder with --to".into(),
             Self::NoRoom { .. } => {
                 "make room (`wringer purge` frees kept fills), and give the same command again: it goes on from here"
                     .into()

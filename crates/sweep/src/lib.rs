@@ -9,6 +9,7 @@
 //! | `plan` | which cells are to be run |
 //! | `state` | which cells were run, with their results: the content of `sweep.json` |
 //! | `merge` | brings an earlier state in line with a plan that may have changed since |
+//! | `killed` | the time of attempts that were killed |
 //! | `store` | the folder: its lock, and `sweep.json` written whole or not at all |
 //! | `conduct` | the loop: recover, wait for a quiet host, run, keep |
 //! | `bench` | the interface of the code that runs one cell |
@@ -27,6 +28,7 @@
 mod bench;
 mod conduct;
 mod error;
+mod killed;
 mod merge;
 mod plan;
 mod quiet;

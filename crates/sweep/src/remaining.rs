@@ -31,10 +31,16 @@ pub(crate) fn one(state: &State, cell: &Cell) -> Option<f64> {
         |cloned: bool| mean(counted.iter().filter(|(_, it)| it.cloned == cloned).map(|(_, it)| it.data_us as f64));
     let data = data(true).or_else(|| data(false)).unwrap_or_default();
     let waited = mean(ended.iter().map(|(_, it)| it.waited_us as f64)).unwrap_or_default();
-    // cells that ran twice
+    Some((work + data + waited) * attempts(cell, &counted))
+}
+
+/// How many attempts with a result the cell is expected to need still: after its first one it runs once more, and no further time.
+fn attempts(cell: &Cell, counted: &[(&Cell, &Attempt)]) -> f64 {
+    if cell.finished() > 0 {
+        return 1.0;
+    }
     let cells = counted.iter().map(|(cell, _)| &cell.id).collect::<std::collections::BTreeSet<_>>().len();
-    let again = ended.len() as f64 / cells.max(1) as f64;
-    Some((work + data + waited) * again.clamp(1.0, 2.0))
+    (counted.len() as f64 / cells.max(1) as f64).clamp(1.0, 2.0)
 }
 
 fn has_a_result(attempt: &Attempt) -> bool {
@@ -83,5 +89,22 @@ mod tests {
         assert_eq!(of(&state), Some(Remaining { cells: 2, us: 36_000_000 }));
         assert_eq!(of(&State { cells: vec![cell("a", 1, 0, 0, false)], ..State::default() }), None);
         assert_eq!(of(&State { cells: vec![cell("a", 1, 9, 0, false)], ..State::default() }), None);
+    }
+
+    #[test]
+    fn a_cell_whose_first_attempt_was_disturbed_needs_one_more_and_kills_make_none_longer() {
+        let attempt = |end| Attempt { elapsed_us: 10_000_000, end: Some(end), ..Attempt::default() };
+        let killed = Attempt { elapsed_us: 3_000_000, ..attempt(AttemptEnd::Interrupted) };
+        let again = Cell {
+            attempts: vec![killed.clone(), killed.clone(), killed, attempt(AttemptEnd::Disturbed)],
+            ..cell("a", 1, 0, 0, false)
+        };
+        let mut state = State { cells: vec![again], ..State::default() };
+        assert_eq!(of(&state), Some(Remaining { cells: 1, us: 10_000_000 }));
+        state.cells.push(cell("a", 2, 0, 0, false));
+        assert_eq!(of(&state), Some(Remaining { cells: 2, us: 20_000_000 }), "a cell had one attempt with a result");
+        state.cells[0].attempts.push(attempt(AttemptEnd::Counts));
+        state.cells[0].state = CellState::Done;
+        assert_eq!(of(&state), Some(Remaining { cells: 1, us: 20_000_000 }), "it had two, so the next may have two");
     }
 }

@@ -362,6 +362,27 @@ fn budgets_end_it_and_a_larger_one_goes_on() {
 }
 
 #[test]
+fn a_budget_counts_the_time_of_attempts_that_were_killed() {
+    let _alone = alone();
+    let mut home = Home::new(1, 1);
+    let mut bench = Told { next: [Comes::Interrupted].into(), ..Told::default() };
+    let (_, mut state) = home.run(&mut bench);
+    let attempt = &mut state.cells[0].attempts[0];
+    (attempt.end, attempt.elapsed_us, attempt.started) = (None, 0, "2026-01-01T00:00:00Z".into());
+    (state.cells[0].state, state.spent_us) = (CellState::Running, 0);
+    std::fs::write(home.results().join("sweep.json"), serde_json::to_vec(&state).unwrap()).unwrap();
+    home.plan.budget = Budget { time_us: Some(30_000_000), disk_bytes: None };
+    let mut again = Told::default();
+    let (ended, state) = home.run(&mut again);
+    assert!(matches!(ended.unwrap(), Ended::Budget(which) if which.contains("is used up (30 s)")));
+    assert!(again.ran.is_empty() && one(&state).attempts[0].elapsed_us > 30_000_000, "{:?}", one(&state));
+    let spent_us = state.spent_us;
+    home.plan.budget = Budget::default();
+    let (_, state) = home.run(&mut Told::default());
+    assert_eq!(one(&state).attempts[0].elapsed_us, spent_us, "it is charged once");
+}
+
+#[test]
 fn no_room_for_a_cell_is_told_before_it_runs() {
     let _alone = alone();
     let mut home = Home::new(1, 1);
@@ -399,6 +420,9 @@ fn a_folder_is_one_sweeps_and_one_process_at_a_time() {
         let said = refused(&home.results());
         assert!(said.contains(words), "{words:?} is not in {said}");
     }
+    std::fs::write(&state, text.replace("\"name\": \"p\"", "\"name\": \"q\"")).unwrap();
+    let hint = open(&home, &home.results()).map(drop).unwrap_err().hint().unwrap();
+    assert!(hint.contains("name = \"q\"") && hint.contains("--to"), "{hint}");
     let foreign = home.folder.path().join("foreign");
     std::fs::create_dir(&foreign).unwrap();
     std::fs::write(foreign.join("mine.txt"), "x").unwrap();

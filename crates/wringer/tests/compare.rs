@@ -205,3 +205,29 @@ fn bad_recordings_and_words_are_refused() {
     let b = side(&lab, "b", &STEADY, |_| ());
     compare(&lab, &[a], &b, &["--paired"]).expect_code(2).expect_said(&["1 and 4"]);
 }
+
+/// The hint of a limit that cannot be told fits its reason.
+#[test]
+fn a_limit_that_cannot_be_told_says_what_would_help() {
+    let lab = Lab::new(WRINGER);
+    let (a, b) = (side(&lab, "a", &STEADY, |_| ()), side(&lab, "b", &STEADY, |_| ()));
+    let limit = |name: &str| ["--fail-if".to_owned(), format!("{name}>1.5x")];
+    let ran = |a: &[String], b: &[String], name: &str| compare(&lab, a, b, &limit(name).each_ref().map(String::as_str));
+    let (figures, three) = ("throughput, p50, p95, p99, p99.9", "hint: a verdict needs three runs");
+    ran(&a, &b, "p98").expect_code(2).expect_said(&["no figure \"p98\"", "did you mean \"p9", figures]);
+    ran(&a, &b, "latency").expect_code(2).expect_said(&["no figure \"latency\"", figures]);
+    let absent = ran(&a, &b, "31 reads: place").expect_code(3);
+    absent.expect_said(&["no run has this figure", "hint: these runs have throughput, p50"]);
+    ran(&a[..2], &b, "p99").expect_code(3).expect_said(&[three]);
+    let other = side(&lab, "other", &STEADY, |run| run.arms[0].load.as_mut().unwrap().workload = "oltp_insert".into());
+    ran(&a, &other, "p99").expect_code(3).expect_said(&["arm.load.workload is not the same", "--across"]);
+    let broken = side(&lab, "broken", &STEADY, |run| run.arms[0].broke_off = Some("the server ended".into()));
+    let told = ran(&a, &broken, "p99").expect_code(3);
+    told.expect_said(&["broke off: the server ended", "hint: only runs that measured"]);
+    // each figure there is, is a known name
+    let all = json(&compare(&lab, &a, &b, &["-o", "json"]).expect_code(0));
+    let names = all["figures"].as_array().unwrap().iter().map(|figure| figure["name"].as_str().unwrap());
+    let limits: Vec<String> = names.flat_map(limit).collect();
+    assert!(limits.len() > 10, "{limits:?}");
+    compare(&lab, &a, &b, &limits.iter().map(String::as_str).collect::<Vec<_>>()).expect_code(0);
+}

@@ -268,6 +268,16 @@ fn the_processes_of_a_load_that_stays_are_there_at_the_marks() {
     assert_eq!(processes("twelve", "after"), five + 12 - 5, "those of the load before are closed");
     assert_eq!(processes("five", "before"), five + 12 - 5, "until this load begins");
     assert_eq!(processes("closed", "idle"), five + 1, "and the one of the statement beside the load");
+    let idle = footprint(&told, "closed", "idle");
+    let got = |what: &str| {
+        let mut rows = told["measured"].as_array().unwrap().iter();
+        let row = rows.find(|row| row["what"] == what && row["arm"] == "closed").unwrap_or_else(|| panic!("no {what}"));
+        assert!(row["witness"].as_str().unwrap().contains(&format!("{} processes", five + 1)), "{row}");
+        row["got"]["value"].as_f64().unwrap()
+    };
+    let (rss, pss) = (got("idle.rss.end"), idle["pss_bytes"].as_f64().unwrap());
+    assert!((rss / pss - 1.0).abs() < 0.1, "{rss} of all processes, and a moment later {pss}");
+    assert_eq!(got("idle.vsz.end"), idle["vsz_bytes"].as_f64().unwrap());
 }
 
 /// A cache of 64 MiB that the server is told to have moves what it has asked for by that, whoever serves; its RSS says nothing of it.

@@ -128,8 +128,14 @@ fn each_cell_is_done_once_whatever_kills_it_and_a_changed_file_runs_only_what_ch
         );
         assert!(cell["elapsed_us"].as_u64().unwrap() > 300_000 && cell["node"].is_string(), "{cell}");
     }
-    let cloned = state["cells"].as_array().unwrap().iter().flat_map(|cell| cell["attempts"].as_array().unwrap());
-    assert!(cloned.filter(|attempt| attempt["cloned"] == true).count() >= 3, "one fill serves all: {state}");
+    let attempts = || state["cells"].as_array().unwrap().iter().flat_map(|cell| cell["attempts"].as_array().unwrap());
+    let elapsed_us = |attempt: &Value| attempt["elapsed_us"].as_u64().unwrap();
+    assert!(
+        attempts().any(|it| it["end"] == "interrupted" && elapsed_us(it) > 0),
+        "a killed attempt took time: {state}"
+    );
+    assert!(state["spent_us"].as_u64().unwrap() >= attempts().map(elapsed_us).sum(), "{state}");
+    assert!(attempts().filter(|attempt| attempt["cloned"] == true).count() >= 3, "one fill serves all: {state}");
     assert_eq!(state["settings"][0]["done"], 2);
     assert_eq!(state["comparisons"][0]["figures"][0]["no_verdict"], "too_few_repeats");
 

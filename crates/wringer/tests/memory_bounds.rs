@@ -245,6 +245,11 @@ fn another_process_is_refused(server: &Server) {
     let own = std::process::id();
     let said = [format!("--pid names process {own}"), format!("process {} (mariadbd) serves", server.pid)];
     account(own).expect_code(3).expect_said(&[&said[0], &said[1], "leave out --pid"]);
+    // over TCP the process that listens there tells it
+    let dsn = server.lab.run(["sandbox", "export", "s", "dsn"]).expect_code(0).stdout;
+    let over_tcp = |pid: u32| server.lab.run(["memory", "account", "--dsn", dsn.trim(), "--pid", &pid.to_string()]);
+    over_tcp(server.pid).expect_code(0);
+    over_tcp(own).expect_code(3).expect_said(&[&said[0], &said[1], "leave out --pid"]);
 }
 
 #[test]
@@ -263,6 +268,38 @@ fn a_postgresql_at_work() {
     assert_eq!(seen.worst["concurrency"]["connections_max"], 12);
     let wanted = ["sql/variables.tsv", "sql/pg_shmem_allocations.tsv", "sql/pg_stat_activity.tsv", "ps.tsv"];
     expect_bundle(&server, &wanted);
+    expect_settings_of_roles(&server);
+}
+
+/// The role that asks has less than the server, and the database that it is connected to has more; another role has a limit of its own.
+fn expect_settings_of_roles(server: &Server) {
+    let mut connection = Connection::open(&server.target).unwrap();
+    for statement in [
+        "ALTER ROLE wringer SET work_mem = '64kB'",
+        "CREATE ROLE app LOGIN PASSWORD 'hush' CONNECTION LIMIT 3",
+        "ALTER ROLE app SET maintenance_work_mem = '1GB'",
+        "ALTER DATABASE sbtest SET temp_buffers = '100MB'",
+    ] {
+        connection.query(statement).unwrap();
+    }
+    let app: Target = format!("postgresql://app:hush@{}/sbtest", server.target.endpoint).parse().unwrap();
+    let mut app = Connection::open(&app).unwrap();
+    app.query("SELECT 1").unwrap();
+    let worst = server.worst_case();
+    let line = |name: &str| {
+        let line = worst["bound"].as_array().unwrap().iter().find(|line| line["name"] == name);
+        let line = line.unwrap_or_else(|| panic!("{name}: {worst:#}"));
+        (bytes(line, "size_bytes") >> 20, line["source"].as_str().unwrap())
+    };
+    assert_eq!(line("sessions: sorts and hashes").0, 2 * 8, "the server's work_mem, twice for a hash");
+    let (temporary, maintenance) = (line("sessions: temporary tables"), line("sessions: index or VACUUM"));
+    assert!(temporary.0 == 100 && temporary.1.ends_with("temp_buffers = 100MB of database sbtest"), "{temporary:?}");
+    assert!(
+        maintenance.0 == 1024 && maintenance.1.ends_with("maintenance_work_mem = 1GB of role app"),
+        "{maintenance:?}"
+    );
+    let account = worst["accounts"].as_array().unwrap().iter().find(|it| it["account"] == "app").unwrap();
+    assert_eq!(bytes(account, "bound_bytes"), 3 * bytes(&worst, "per_connection_bytes"));
 }
 
 #[test]

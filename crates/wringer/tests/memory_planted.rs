@@ -168,6 +168,19 @@ fn mysql_knows_what_its_sessions_do() {
     prepared(&server, 14, "SELECT total_memory FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()");
     let (planted, without, with) = open_tables(&server, 2);
     expect_planted("metadata/", &without, &with, planted);
+    key_cache_with_a_name(&server);
+}
+
+/// Of a cache that nobody uses the server has said that it is there; its descriptors are written when it is made.
+fn key_cache_with_a_name(server: &Server) {
+    let allocated = |account: &Value| {
+        let leaves = account["leaves"].as_array().unwrap().iter();
+        let of_caches = leaves.filter(|leaf| leaf["path"].as_str().unwrap().starts_with("data_cache/key_cache"));
+        of_caches.filter_map(|leaf| leaf["allocated_bytes"].as_i64()).sum::<i64>()
+    };
+    let before = allocated(&server.account());
+    server.connect().query(&format!("SET GLOBAL hot.key_buffer_size = {PLANTED}")).unwrap();
+    expect_near("key caches", allocated(&server.account()) - before, PLANTED, 0.01);
 }
 
 /// MariaDB has no memory event for the buffer of a sort: only the list of sessions counts it.

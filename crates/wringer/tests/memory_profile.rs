@@ -271,6 +271,7 @@ fn who_grew(lab: &Lab, with: &str) -> Value {
     assert!(heap[0] > 10 << 20 && heap[2] - heap[1] >= 5000 * 1024, "{heap:?}");
     assert_eq!(told["growth"][0]["function"], "lose_a_kilobyte", "{:#}", told["growth"]);
     assert_eq!(told["growth"][0]["growth_bytes"], 5000 * 1024);
+    assert_eq!(told["hidden_bytes"], 0, "an exact profile is not cut");
     assert!(told["growth"][0]["path"][1].as_str().unwrap().starts_with("lose (lose.c"), "{:#}", told["growth"]);
     let left = std::fs::read_dir(lab.home().join("sandboxes/w/profiles")).unwrap().count();
     assert_eq!(left, 0, "what the server wrote was taken away");

@@ -267,6 +267,37 @@ fn a_pool_is_given_back_also_while_its_pages_are_used() {
     expect_as_before(&before);
 }
 
+/// Somebody's pages beyond the pool, in use: neither mechanism counts them as its own, and they are beyond the pool afterwards.
+#[test]
+fn what_others_hold_beyond_the_pool_is_not_hidden_and_not_in_the_way() {
+    const POOL: &str = "/proc/sys/vm/nr_hugepages";
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    std::fs::write(POOL, "20").unwrap();
+    let used = huge_pages_in_use(20);
+    std::fs::write(POOL, "0").unwrap();
+    let pages = || ["Total", "Free", "Rsvd", "Surp"].map(|count| meminfo(&format!("HugePages_{count}")));
+    assert_eq!(pages(), [20, 0, 0, 20]);
+    let told =
+        ["nr_overcommit_hugepages: 0 -> 40 (others hold 20 surplus", "nr_hugepages: 0 -> 40 (40 MiB beside the 20"];
+    for ((mechanism, hidden), told) in [("holder", [40, 20, 20, 40]), ("pool", [40, 20, 0, 0])].into_iter().zip(told) {
+        let hide = ["ram", "hide", "40M", "--mechanism", mechanism];
+        let shown = lab.run(hide.iter().chain(&["--dry-run"])).expect_code(0).stdout;
+        assert!(shown.contains(told), "'{told}' is not in: {shown}");
+        let said = json(&lab.run(hide.iter().chain(&["--yes", "--strict", "-o", "json"])).expect_code(0));
+        assert_eq!((&said["hidden_bytes"], pages()), (&(40 * MIB).into(), hidden), "{mechanism}");
+        assert!(is_exact(&said), "{said:#}");
+        assert_eq!(status(&lab)["hidden_bytes"], 40 * MIB, "{mechanism}");
+        lab.run(["ram", "release"]).expect_code(0);
+        assert!(wait_until(PATIENCE, || pages() == [20, 0, 0, 20]), "{mechanism}: {:?}", pages());
+        assert_eq!(std::fs::read_to_string(POOL).unwrap().trim(), "0", "{mechanism}");
+    }
+    drop(used);
+    expect_as_before(&before);
+}
+
 /// No process holds a pool: with everything dead it stays hidden, and must be seen until somebody gives it back.
 #[test]
 fn a_pool_whose_supervisor_and_watchdog_are_dead_is_shown_and_given_back() {

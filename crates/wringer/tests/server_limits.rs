@@ -7,7 +7,7 @@
 mod standing;
 
 use serde_json::Value;
-use standing::{PATIENCE, is_alive, json, process_of, signal};
+use standing::{PATIENCE, is_alive, json, kill_together, process_of, signal, status};
 use std::time::Duration;
 use testkit::{Lab, Snapshot, alone, is_root, wait_until};
 
@@ -174,6 +174,23 @@ fn a_standing_server_has_less_until_it_stops() {
     let of_server = |file: &str| std::fs::read_to_string(format!("/proc/{server}/{file}")).unwrap();
     assert!(of_server("status").contains("Cpus_allowed_list:\t0\n"));
     assert!(of_server("cgroup").contains("-server"), "{}", of_server("cgroup"));
+    for (refused, words) in [(["--cpus", "8000"], "is the most"), (["--ram", "512T"], "limits nothing")] {
+        lab.run(["sandbox", "restart", "small"].into_iter().chain(refused)).expect_code(3).expect_said(&[words]);
+        assert!(is_alive(server), "a restart that is refused has stopped the server");
+    }
+    let hide = ["ram", "hide", "16M", "--mechanism", "pool", "--yes", "-o", "json"];
+    let supervisor = json(&lab.run(hide).expect_code(0))["pid"].as_u64().unwrap();
+    let seen = status(&lab);
+    let steps = seen["runs"].as_array().unwrap().last().unwrap()["steps"].as_array().unwrap();
+    let watchdog = steps.iter().find(|step| step["change"].as_str().unwrap().starts_with("watchdog")).unwrap();
+    kill_together(&[supervisor, watchdog["processes"][0].as_u64().unwrap()]);
+    lab.run(["sandbox", "restart", "small"]).expect_code(3).expect_said(&["wringer undo"]);
+    assert!(is_alive(server), "a run that was not undone has stopped the server");
+    lab.run(["ram", "release"]).expect_code(0);
+    let broken = lab.run(["sandbox", "restart", "small", "-c", "no_such_option=1"]).expect_code(4);
+    broken.expect_said(&["the server is stopped; `wringer sandbox start small` starts it as it was deployed"]);
+    assert!(!is_alive(server));
+    start();
     lab.run(["sandbox", "stop", "small"]).expect_code(0);
     before.expect_unchanged();
 

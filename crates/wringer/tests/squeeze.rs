@@ -79,6 +79,11 @@ fn a_summary_that_cannot_be_written_is_a_failure_that_says_the_commands_exit_cod
         assert!(ran.stderr.contains(&told) && ran.stderr.contains("No space left"), "{}", ran.stderr);
         assert_eq!(ran.stderr.contains("squeeze: sh ended with exit code"), options.len() == 2, "{}", ran.stderr);
     }
+    for (output, code) in [("json", 4), ("text", 7)] {
+        let mut command = lab.command(sh(&["--cpuset", "0", "-o", output], "exit 7"));
+        command.stderr(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+        assert_eq!(command.status().unwrap().code(), Some(code), "-o {output}: standard error is full");
+    }
     assert_eq!(status(&lab)["runs"], serde_json::json!([]));
 }
 
@@ -345,6 +350,7 @@ fn refusals_say_what_to_do_and_change_nothing() {
     refused(squeeze(&["--disk", &format!("{shown}=gp9")]), 2, &["gp9", "gp3"]);
     refused(squeeze(&["--cpus", "8000"]), 3, &["is the most"]);
     refused(squeeze(&["--cpuset", "8000"]), 3, &["no CPU 8000"]);
+    refused(squeeze(&["--ram", "512T"]), 3, &["--ram 512 TiB limits nothing: the host has", "write less"]);
     refused(squeeze(&["--ram", "1K"]), 3, &["less than a program needs to start"]);
     refused(lab.run(["squeeze", "--cpuset", "0", "no-such-program"]), 3, &["no-such-program in PATH"]);
     refused(

@@ -125,6 +125,10 @@ fn a_log_that_says_nothing_is_told_from_one_that_is_not_known() {
         Time                 Id Command    Argument\n";
     let new = explain("new.log", header).expect_code(0);
     assert!(new.stdout.contains("0 entries") && new.stdout.contains("No stall"), "{}", new.stdout);
+    let german = b"2026-11-27 01:04:38.468 UTC [7] LOG:  Dauer: 807.433 ms  Anweisung: select 1\n";
+    let german = explain("german.log", german);
+    let shown = german.expect_code(0).stdout;
+    assert!(shown.contains("Nothing could be judged") && !shown.contains("No stall"), "{shown}");
     explain("empty.log", b"").expect_code(3).expect_said(&["is empty", "long_query_time"]);
     explain("slow.log.1.gz", b"\x1f\x8b\x08\x00more").expect_code(3).expect_said(&["is compressed", "zcat "]);
     let log = lab.write("slow.log", &slow_log());

@@ -166,4 +166,21 @@ fn a_wait_in_the_log_of_postgresql_has_a_name_where_waits_are_logged() {
     expect_stall(&found, "unknown", "update t", unnamed);
     expect_stall(&found, "row_lock", "update u", rows);
     expect_stall(&found, "metadata_lock", "select a from u", table);
+    // the same where the server logs waits alone, each message with its SQLSTATE
+    for sql in [
+        "ALTER SYSTEM SET log_error_verbosity = verbose",
+        "ALTER SYSTEM SET log_min_duration_statement = -1",
+        "SELECT pg_reload_conf()",
+    ] {
+        connection.execute(sql).unwrap();
+    }
+    let logs_durations = || server.connect().query("SHOW log_min_duration_statement").unwrap().text(0, 0);
+    assert!(wait_until(PATIENCE, || logs_durations().as_deref() == Some("-1")));
+    let locking = "SELECT a FROM u WHERE id = {} FOR UPDATE";
+    let alone = planted(&server, &["BEGIN", &delete("u")], locking, "ROLLBACK");
+    wait_until(PATIENCE, || {
+        found = explained(&server, "log/wringer.log");
+        found["account"]["lost_query_us"].as_u64() > Some(unnamed + rows + table + alone / 2)
+    });
+    expect_stall(&found, "row_lock", "for update", alone);
 }

@@ -9,10 +9,12 @@ mod watched;
 
 use accounted::{MARIADB, Server};
 use load::admin::Connection;
+use rustix::process::Signal;
 use serde_json::Value;
+use standing::signal;
 use std::process::Command;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use testkit::Ran;
 use watched::{Client, Felt, MYSQL, POSTGRESQL, Told, Watch, exact_within_us, overlap_us};
 
@@ -182,6 +184,7 @@ fn mariadb_tells_whose_lock_it_was_and_what_was_asked_for_is_no_stall() {
     if testkit::is_root() {
         another_user_sees_no_threads(&server);
     }
+    is_stopped(&server, &mut victim);
     ends_with_the_server(&server, &mut onlooker, &mut holder, &mut victim);
 }
 
@@ -237,6 +240,32 @@ fn another_user_sees_no_threads(server: &Server) {
         "the user the server runs as",
         "stalls explain",
     ]);
+}
+
+/// The server is stopped for a second. A client asks meanwhile, for something that takes some milliseconds: by its CPU time the thread is known as one that had work.
+fn is_stopped(server: &Server, victim: &mut Client) {
+    let watch = Watch::start(server, "stopped", &[]);
+    let (stopped, felt) = thread::scope(|scope| {
+        let began = Instant::now();
+        signal(server.pid.into(), Signal::STOP);
+        let waiting = scope.spawn(|| victim.run("SELECT BENCHMARK(20000, MD5(a)) FROM shop.t WHERE id = 2"));
+        thread::sleep(Duration::from_secs(1));
+        signal(server.pid.into(), Signal::CONT);
+        (began.elapsed(), waiting.join().unwrap())
+    });
+    watch.tells("unknown");
+    let told = watch.end();
+    let is_it = |stall: &&Value| {
+        stall["evidence"]["for"][0].as_str().unwrap_or_default().starts_with("the server was stopped by a signal")
+    };
+    let stalls: Vec<&Value> = told.stalls.iter().filter(is_it).collect();
+    let [stall] = stalls.as_slice() else { panic!("one stop: {:#?}", told.stalls) };
+    let victims = stall["victims"].as_array().unwrap();
+    let connection = felt.connection.to_string();
+    let own = victims.iter().find(|it| it["connection"] == connection);
+    let length_us = own.unwrap_or_else(|| panic!("{felt:?} is no victim: {stall:#}"))["length_us"].as_u64().unwrap();
+    let stopped_us = u64::try_from(stopped.as_micros()).unwrap();
+    assert!(length_us.abs_diff(stopped_us) <= exact_within_us(&told.summary), "{length_us} of {stopped_us}: {stall:#}");
 }
 
 fn ends_with_the_server(server: &Server, onlooker: &mut Onlooker, holder: &mut Client, victim: &mut Client) {

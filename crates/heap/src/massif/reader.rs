@@ -14,7 +14,7 @@ use std::io::Read;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remarks {
     /// A line that begins with `#` is a remark, such as Massif's separators. Names of functions may contain a `#`. What editors and transfers add is left
-    /// out: a byte order mark, and blanks and a carriage return at the end of a line.
+    /// out: a byte order mark, and blanks and a carriage return at the end of a line. A line without an end is damage: Massif ends each line.
     Lines,
     /// Everything from a `#` to the end of the line is a remark. `ms_print` reads so, and cuts off names of functions that contain a `#`.
     Anywhere,
@@ -159,6 +159,9 @@ impl<R: Read> Reader<R> {
     fn advance(&mut self) -> Result<bool, Error> {
         while self.lines.advance()? {
             let line = self.lines.text();
+            if self.remarks == Remarks::Lines && !self.lines.is_whole() && !line.trim_ascii().is_empty() {
+                return Err(self.lines.cut().into());
+            }
             let is_marked = self.remarks == Remarks::Lines && self.lines.number() == 1;
             self.begin = if is_marked && line.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
             self.end = match self.remarks {

@@ -4,40 +4,42 @@
 use super::concurrency::is_client;
 use super::entries::{AccountClaim, Concurrency};
 use super::realistic;
-use super::settings::Settings;
 use crate::share::sane;
-use crate::{Inventory, Session, estimate};
+use crate::{Inventory, Missing, ServerSeen, Session, estimate};
 use capability::Flavour;
 use std::collections::BTreeMap;
 
+/// Users of threads of the server's own, as which nobody logs in.
+const NOBODY: [&str; 2] = ["event_scheduler", "system user"];
+
 /// The accounts that hold the most memory stand first.
-pub(crate) fn of(
-    inventory: &Inventory,
-    concurrency: &Concurrency,
-    settings: &Settings<'_>,
-    per_connection: Option<u64>,
-) -> Vec<AccountClaim> {
+pub(crate) fn of(inventory: &Inventory, concurrency: &Concurrency, per_connection: Option<u64>) -> Vec<AccountClaim> {
     let Some(server) = &inventory.server else { return Vec::new() };
     let weigh = Weigh::of(inventory);
     let mut claims: BTreeMap<&str, AccountClaim> = BTreeMap::new();
-    // threads of the server's own have no account
-    for session in server.sessions.iter().filter(|session| !session.account.is_empty()) {
+    for session in server.sessions.iter().filter(|session| is_account(&session.account)) {
         let Some((now, most)) = weigh.session(session) else { continue };
         let claim = claims.entry(&session.account).or_default();
         claim.connections += 1;
         claim.now_bytes = plus(claim.now_bytes, now);
         claim.session_max_bytes = claim.session_max_bytes.max(most);
     }
-    for mark in server.marks.iter().flat_map(|marks| &marks.accounts) {
+    for mark in server.marks.iter().flat_map(|marks| &marks.accounts).filter(|mark| is_account(&mark.account)) {
         let claim = claims.entry(&mark.account).or_default();
         claim.connections = claim.connections.max(mark.connections);
         claim.session_max_bytes = claim.session_max_bytes.max(mark.session_bytes_max.map(sane));
     }
-    let limit = limit(concurrency, settings);
-    let bound = per_connection.zip(limit).map(|(each, limit)| each.saturating_mul(limit));
-    let mut claims: Vec<AccountClaim> = claims.into_iter().map(|(name, claim)| finish(name, claim, bound)).collect();
+    let bound = |account: &str| Some(per_connection?.saturating_mul(limit(server, account, concurrency)?));
+    let mut claims: Vec<AccountClaim> =
+        claims.into_iter().map(|(name, claim)| finish(name, claim, bound(name))).collect();
     claims.sort_by_key(|claim| std::cmp::Reverse((claim.at_marks_bytes, claim.connections)));
     claims
+}
+
+/// Threads of the server's own have no account, or one as which nobody logs in.
+fn is_account(account: &str) -> bool {
+    let user = account.split('@').next().unwrap_or_default();
+    !account.is_empty() && !NOBODY.contains(&user)
 }
 
 fn finish(name: &str, claim: AccountClaim, bound_bytes: Option<u64>) -> AccountClaim {
@@ -45,10 +47,23 @@ fn finish(name: &str, claim: AccountClaim, bound_bytes: Option<u64>) -> AccountC
     AccountClaim { account: name.to_owned(), at_marks_bytes, bound_bytes, ..claim }
 }
 
-/// max_user_connections holds for each account that has no limit of its own; 0 is none.
-fn limit(concurrency: &Concurrency, settings: &Settings<'_>) -> Option<u64> {
+/// The most connections of an account: by its own limit, and by the server's. `None`: not known.
+fn limit(server: &ServerSeen, account: &str, concurrency: &Concurrency) -> Option<u64> {
     let all = concurrency.connections_max?;
-    Some(settings.number("max_user_connections").filter(|limit| *limit > 0).map_or(all, |limit| limit.min(all)))
+    let own = server.account_limits.as_ref()?.get(account)?;
+    Some(own.map_or(all, |own| own.min(all)))
+}
+
+/// That the limits of accounts are not known, where the reading has not said so already.
+pub(crate) fn unread(inventory: &Inventory, claims: &[AccountClaim]) -> Option<Missing> {
+    let server = inventory.server.as_ref()?;
+    let is_said = inventory.missing.iter().any(|it| it.what == Missing::ACCOUNT_LIMITS);
+    let is_unread = server.account_limits.is_none() && !claims.is_empty() && !is_said;
+    is_unread.then(|| Missing {
+        what: Missing::ACCOUNT_LIMITS.into(),
+        why: "they were not read".into(),
+        remedy: Some("`wringer memory worst-case` of the server itself".into()),
+    })
 }
 
 fn plus(sum: Option<u64>, more: Option<u64>) -> Option<u64> {

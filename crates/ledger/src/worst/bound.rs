@@ -38,6 +38,7 @@ impl Bound {
         lines.extend(of_one_times(&of_one, clients));
         lines.extend(beside(&seen, clients));
         lines.push(page_tables(&seen, &lines, clients));
+        lines.iter_mut().for_each(|line| line.source = settings.noted(&line.source));
         Some(Self { lines, per_connection_bytes: sum(&of_one) })
     }
 }

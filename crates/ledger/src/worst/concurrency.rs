@@ -89,5 +89,5 @@ fn operations(settings: &Settings<'_>, assumed: &Assumed) -> (u64, String) {
     let collapse = settings.number("join_collapse_limit").unwrap_or(COLLAPSE).max(1);
     let why =
         "2 x join_collapse_limit: each join of so many tables sorts both of its sides, then a grouping and an order";
-    (2 * collapse, why.into())
+    (2 * collapse, settings.noted(why))
 }

@@ -3,8 +3,9 @@
 
 use super::entries::Concurrency;
 use super::settings::Settings;
+use crate::figures::Figures;
 use crate::share::sane;
-use crate::{Account, Class, Inventory, classes};
+use crate::{Account, Class, Inventory, classes, key_cache};
 use capability::Flavour::{self, Mariadb, Mysql, Postgresql};
 use std::collections::BTreeMap;
 
@@ -59,12 +60,12 @@ pub(crate) const ROWS: &[Global] = &[
         ..row("buffer pool", &["data_cache/buffer_pool"], BOTH, Limit::Settings(1, &["innodb_buffer_pool_size"]))
     },
     Global {
-        source: "key_buffer_size + aria_pagecache_buffer_size",
+        source: "key_buffer_size of all key caches + aria_pagecache_buffer_size",
         ..row(
             "caches of MyISAM and Aria",
             &["data_cache/key_cache", "data_cache/aria_cache", "data_cache/key_and_aria_cache"],
             BOTH,
-            Limit::Settings(1, &["key_buffer_size", "aria_pagecache_buffer_size"]),
+            Limit::Reckoned(key_and_aria_caches),
         )
     },
     Global {
@@ -167,6 +168,11 @@ impl Global {
     pub(crate) fn source(&self) -> &'static str {
         self.source
     }
+}
+
+fn key_and_aria_caches(seen: &Seen<'_>) -> Option<(u64, u64)> {
+    let key = key_cache::size_of_all(&Figures::of(seen.inventory));
+    Some((1, key.saturating_add(seen.settings.number("aria_pagecache_buffer_size").unwrap_or(0))))
 }
 
 fn performance_schema(seen: &Seen<'_>) -> Option<(u64, u64)> {

@@ -36,7 +36,8 @@ pub fn worst_case(inventory: &Inventory, assumed: &Assumed) -> WorstCase {
         concurrency.connections_peak_source.push_str(&note);
     }
     let bound = Bound::of(inventory, &account, &settings, &concurrency);
-    let accounts = accounts::of(inventory, &concurrency, &settings, bound.as_ref().map(|it| it.per_connection_bytes));
+    let accounts = accounts::of(inventory, &concurrency, bound.as_ref().map(|it| it.per_connection_bytes));
+    let unread = accounts::unread(inventory, &accounts);
     let server = inventory.server.as_ref();
     WorstCase {
         schema: 1,
@@ -52,7 +53,7 @@ pub fn worst_case(inventory: &Inventory, assumed: &Assumed) -> WorstCase {
         concurrency,
         accounts,
         statements: server.and_then(|it| it.marks.as_ref()).map(|it| it.statements.clone()).unwrap_or_default(),
-        missing: account.missing.into_iter().chain(uncounted).collect(),
+        missing: account.missing.into_iter().chain(uncounted).chain(unread).collect(),
     }
 }
 

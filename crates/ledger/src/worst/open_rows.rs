@@ -83,6 +83,16 @@ pub(crate) const ROWS: &[Open] = &[
             "a table takes what its columns, indexes and partitions take",
         )
     },
+    Open {
+        only: Some(("performance_schema", "OFF")),
+        remedy: Some("performance_schema=ON in the server's option file, and a restart"),
+        ..open(
+            "key caches with names of their own",
+            &[Mysql],
+            Counted::Now,
+            "only performance_schema tells their sizes, and it is off",
+        )
+    },
     open("row locks and transactions of InnoDB", BOTH, Counted::Now, "one statement may lock any number of rows"),
     Open {
         only: Some(("performance_schema", "ON")),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The server's settings as sizes and numbers. PostgreSQL writes a unit behind them.
 
-use crate::Inventory;
 use crate::share::sane;
+use crate::{Inventory, Raised};
 use capability::{Flavour, Version};
 use std::collections::BTreeMap;
 
@@ -11,6 +11,7 @@ pub(crate) struct Settings<'a> {
     pub(crate) version: Option<Version>,
     variables: Option<&'a BTreeMap<String, String>>,
     status: Option<&'a BTreeMap<String, String>>,
+    raised: &'a [Raised],
 }
 
 impl<'a> Settings<'a> {
@@ -21,6 +22,7 @@ impl<'a> Settings<'a> {
             version: inventory.version.as_deref().and_then(crate::account::version_in),
             variables: server.map(|it| &it.variables),
             status: server.map(|it| &it.status),
+            raised: server.map_or(&[], |it| &it.raised),
         }
     }
 
@@ -28,8 +30,19 @@ impl<'a> Settings<'a> {
         self.flavour == Some(Flavour::Postgresql)
     }
 
+    /// The server's value, or the largest one that a role or a database has.
     pub(crate) fn text(&self, name: &str) -> Option<&'a str> {
-        self.variables?.get(name).map(|value| value.trim())
+        let own = || self.variables?.get(name);
+        let raised = self.raised.iter().find(|it| it.name == name).map(|it| &it.value);
+        raised.or_else(own).map(|value| value.trim())
+    }
+
+    /// The source of a line, with the roles and databases that have larger values for the settings in it than the server.
+    pub(crate) fn noted(&self, source: &str) -> String {
+        let mut words = source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect::<Vec<_>>();
+        words.sort_unstable();
+        let named = self.raised.iter().filter(|it| words.binary_search(&it.name.as_str()).is_ok());
+        named.fold(source.to_owned(), |source, it| source + &format!("; {} = {} of {}", it.name, it.value, it.by))
     }
 
     /// `ON`, `TempTable`, ... in small or capital letters.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use crate::{AccountMark, Marks, ProcessSeen, ServerSeen, Session, SharedAllocation};
+use crate::{AccountMark, KeyCacheSeen, Marks, ProcessSeen, Raised, ServerSeen, Session, SharedAllocation};
 use capability::Flavour;
 
 const MIB: u64 = 1 << 20;
@@ -61,6 +61,7 @@ fn mariadb() -> Inventory {
             variables,
             status: texts(&[("Threads_connected", "2"), ("Max_used_connections", "5")]),
             sessions: vec![session(1, "app@h", MIB, 11 * MIB), session(2, "app@h", MIB, 21 * MIB)],
+            account_limits: Some([("app@h".to_owned(), None)].into()),
             ..ServerSeen::default()
         }),
         ..Inventory::default()
@@ -146,6 +147,32 @@ fn the_bound_of_a_mariadb() {
     assert!(!worst.bound.iter().any(|line| line.name.contains("binlog")), "the binlog is off");
 }
 
+/// `SET GLOBAL hot.key_buffer_size = 1400 * 1024 * 1024`, of which nothing is resident before it is used.
+#[test]
+fn the_bound_has_key_caches_with_names_of_their_own() {
+    let caches = |inventory: &Inventory| {
+        let worst = worst_case(inventory, &Assumed::default());
+        let open = worst.unbounded.iter().any(|it| it.name == "key caches with names of their own");
+        (line(&worst.bound, "caches of MyISAM and Aria").size_bytes / MIB, open)
+    };
+    let mut inventory = mariadb();
+    let cache = |name: &str, size| KeyCacheSeen { name: name.into(), size, block: 1024, ..KeyCacheSeen::default() };
+    inventory.server.get_or_insert_default().key_caches = vec![cache("default", 8 * MIB), cache("hot", 1400 * MIB)];
+    assert_eq!(caches(&inventory), (1416, false));
+    // MySQL tells it by a memory event
+    (inventory.flavour, inventory.version) = (Some(Flavour::Mysql), Some("9.7.4".into()));
+    let server = inventory.server.get_or_insert_default();
+    server.key_caches.clear();
+    server.variables.remove("aria_pagecache_buffer_size");
+    server.variables.insert("performance_schema".into(), "ON".into());
+    server.memory_events.insert("memory/mysys/KEY_CACHE".into(), 1408 << 20);
+    assert_eq!(caches(&inventory), (1408, false));
+    let server = inventory.server.get_or_insert_default();
+    server.variables.insert("performance_schema".into(), "OFF".into());
+    server.memory_events.clear();
+    assert_eq!(caches(&inventory), (8, true), "and without it they are named");
+}
+
 #[test]
 fn a_query_and_a_repair_are_not_at_once() {
     let counted = |operations| {
@@ -218,7 +245,10 @@ fn accounts_by_what_they_hold_and_may_hold() {
     let mut inventory = mariadb();
     if let Some(server) = &mut inventory.server {
         server.sessions.push(Session { bytes: Some(MIB), ..Session::default() });
-        server.variables.insert("max_user_connections".into(), "3".into());
+        let daemon =
+            AccountMark { account: "event_scheduler@localhost".into(), connections: 1, session_bytes_max: None };
+        server.marks = Some(Marks { accounts: vec![daemon], statements: Vec::new() });
+        server.account_limits = Some([("app@h".to_owned(), Some(3))].into());
     }
     let worst = worst_case(&inventory, &Assumed::default());
     let app = &worst.accounts[0];
@@ -226,6 +256,25 @@ fn accounts_by_what_they_hold_and_may_hold() {
     assert_eq!(worst.accounts.len(), 1, "threads of the server's own are nobody's");
     assert_eq!((app.session_max_bytes, app.at_marks_bytes), (Some(21 * MIB), Some(42 * MIB)));
     assert_eq!(app.bound_bytes, worst.per_connection_bytes.map(|each| 3 * each));
+    assert_eq!(worst.missing, []);
+}
+
+/// By hand: nine connections, and one for an administrator.
+#[test]
+fn an_account_has_its_own_limit_and_the_servers() {
+    let bound = |limits: Option<&[(&str, Option<u64>)]>| {
+        let mut inventory = mariadb();
+        let limits = limits.map(|limits| limits.iter().map(|(name, limit)| ((*name).to_owned(), *limit)).collect());
+        inventory.server.get_or_insert_default().account_limits = limits;
+        let worst = worst_case(&inventory, &Assumed::default());
+        let connections = worst.accounts[0].bound_bytes.map(|bytes| bytes / worst.per_connection_bytes.unwrap());
+        (connections, worst.missing.iter().any(|it| it.what == Missing::ACCOUNT_LIMITS))
+    };
+    assert_eq!(bound(Some(&[("app@h", Some(3))])), (Some(3), false));
+    assert_eq!(bound(Some(&[("app@h", Some(300))])), (Some(10), false));
+    assert_eq!(bound(Some(&[("app@h", None)])), (Some(10), false));
+    assert_eq!(bound(Some(&[])), (None, false), "no row is known to be its own");
+    assert_eq!(bound(None), (None, true));
 }
 
 fn backend(pid: u32, anonymous: u64, mark: u64) -> ProcessSeen {
@@ -272,6 +321,7 @@ fn postgresql() -> Inventory {
                 ("join_collapse_limit", "8"),
             ]),
             sessions: vec![session(2, "app"), session(3, "app"), session(9, "gone")],
+            account_limits: Some([("app".to_owned(), None)].into()),
             shared_allocations: vec![SharedAllocation {
                 name: Some("Buffer Blocks".into()),
                 offset: Some(0),
@@ -317,6 +367,23 @@ fn the_bound_of_a_postgresql() {
     let app = &worst.accounts[0];
     assert_eq!((app.account.as_str(), app.connections, app.now_bytes), ("app", 2, Some(8 * MIB)));
     assert_eq!((app.session_max_bytes, worst.accounts.len()), (Some(12 * MIB), 1));
+}
+
+/// `ALTER ROLE app SET work_mem = '512MB'`: sessions of that role have it, whoever asks.
+#[test]
+fn the_bound_has_the_largest_settings_of_roles_and_databases() {
+    let mut inventory = postgresql();
+    let raised = |name: &str, value: &str, by: &str| Raised { name: name.into(), value: value.into(), by: by.into() };
+    inventory.server.get_or_insert_default().raised =
+        vec![raised("work_mem", "512MB", "role app"), raised("join_collapse_limit", "10", "database shop")];
+    let worst = worst_case(&inventory, &Assumed::default());
+    let sorts = line(&worst.bound, "sessions: sorts and hashes");
+    assert_eq!((sorts.count, sorts.size_bytes), (24 * 20, 1024 * MIB));
+    assert!(sorts.source.ends_with("; work_mem = 512MB of role app"), "{sorts:?}");
+    let index = line(&worst.bound, "sessions: index or VACUUM");
+    assert!(!index.source.contains("role app"), "maintenance_work_mem is another setting: {index:?}");
+    let operations = &worst.concurrency.operations_source;
+    assert!(operations.ends_with("; join_collapse_limit = 10 of database shop"), "{operations}");
 }
 
 /// Status says 5 MiB at its time; the mappings, from which the total is, had 2 MiB left a moment later, when a statement had ended.

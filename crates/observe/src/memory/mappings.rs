@@ -5,7 +5,7 @@
 //! each GiB). So `smaps` is read up to the first large mapping; this mapping and all after it are read in slices of `pagemap`, and have no flags.
 
 use super::elf::in_root;
-use super::pagemap::{Resident, Way, of_mapping};
+use super::pagemap::{Resident, Way, has_more_than, of_mapping};
 use super::reading::{LIMIT_US, Reading, STRETCH_US};
 use super::smaps;
 use super::target::Target;
@@ -32,10 +32,12 @@ pub(super) fn read(
     reading: &mut Reading,
 ) -> Option<Vec<Mapping>> {
     let maps = target.maps(reading).ok().filter(|maps| !maps.is_empty())?;
-    let pid = target.pid();
-    let first_large = may_slice(processes, reading)
-        .then(|| first_large(pid, &maps, status, large_bytes(processes, reading)))
-        .flatten();
+    let first_large = if may_slice(processes, reading) {
+        let large_bytes = large_bytes(processes, reading);
+        first_large(target, &maps, status, large_bytes, reading)
+    } else {
+        None
+    };
     let text = match smaps::text(target.smaps(), first_large, reading) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::TimedOut => return stopped(target, reading),
@@ -56,11 +58,25 @@ fn may_slice(processes: usize, reading: &Reading) -> bool {
     !reading.options.deep || processes == 1 || reading.counts.is_readable()
 }
 
-/// The first mapping that may have much resident memory.
-fn first_large(pid: u32, maps: &[Mapping], status: &Status, large_bytes: u64) -> Option<usize> {
+/// The first mapping that may have much resident memory. Of private memory the kernel is asked: a large block of malloc may not be touched at all, and without
+/// the flags of the mappings behind it InnoDB's pool is not told from them.
+fn first_large(
+    target: &Target,
+    maps: &[Mapping],
+    status: &Status,
+    large_bytes: u64,
+    reading: &mut Reading,
+) -> Option<usize> {
     let of_process = of(status, "VmRSS");
-    let is_large = |mapping: &Mapping| (mapping.end - mapping.start).min(of_process) > large_bytes;
-    maps.iter().position(|mapping| is_large(mapping) && may_be_touched(mapping) && !is_hugetlb(pid, mapping, status))
+    let may_be_large = |mapping: &Mapping| (mapping.end - mapping.start).min(of_process) > large_bytes;
+    let mut is_large = |mapping: &Mapping| {
+        mapping.permissions.ends_with('s')
+            || has_more_than(target.pagemap(), mapping, large_bytes, reading).unwrap_or(true)
+    };
+    maps.iter().position(|mapping| {
+        let may_be = may_be_large(mapping) && may_be_touched(mapping) && !is_hugetlb(target.pid(), mapping, status);
+        may_be && is_large(mapping)
+    })
 }
 
 /// The size from which a mapping is large. The smaller size is used when the counts of pages are readable; otherwise only `smaps` has the shares of
@@ -281,15 +297,23 @@ mod tests {
             path: path.into(),
             ..Mapping::default()
         };
+        let touched = Touched::new(1 << 30, 16 << 20);
+        let start = touched.start as u64;
         let maps = [
             of(0, 1 << 43, "---p", ""),
             of(0, 1 << 30, "rw-s", "/anon_hugepage (deleted)"),
             of(0, 1 << 20, "rw-p", ""),
+            of(start, start + (1 << 30), "rw-p", ""),
             of(0, 1 << 30, "rw-s", "/dev/zero (deleted)"),
         ];
-        let own = std::process::id();
         let status = |rss: u64| Status::from([("VmRSS".into(), rss), ("HugetlbPages".into(), 1 << 30)]);
-        assert_eq!(first_large(own, &maps, &status(1 << 28), LARGE_IN_MANY), Some(3));
-        assert_eq!(first_large(own, &maps, &status(1 << 25), LARGE_IN_MANY), None, "so little is resident");
+        let mut reading = Reading::begin(Options::default());
+        let own = super::super::target::own(&mut reading);
+        let can_ask = has_more_than(own.pagemap(), &maps[3], 0, &mut reading).is_some();
+        let mut of_rss = |rss, large| first_large(&own, &maps, &status(rss), large, &mut reading);
+        // of the private one 8 MiB are touched; a kernel before 6.7 does not tell it
+        assert_eq!(of_rss(1 << 28, LARGE_IN_MANY), Some(if can_ask { 4 } else { 3 }));
+        assert_eq!(of_rss(1 << 28, 4 << 20), Some(3));
+        assert_eq!(of_rss(1 << 25, LARGE_IN_MANY), None, "so little is resident");
     }
 }

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `processes` | the processes of the server; their role, status, OOM score |
 //! | `mappings` | each mapping, and its resident memory: `smaps` up to the first large one, `pagemap` from there on |
+//! | `holes` | large ranges without a resident page, in which untouched blocks of malloc lie |
 //! | `segment`, `touched` | PostgreSQL's shared memory: the pages that any of its processes has touched, by `pagemap` |
 //! | `glibc` | the chunks of glibc's arenas, through `/proc/PID/mem` |
 //! | `tcmalloc` | the free spans of tcmalloc's page heap, through `/proc/PID/mem` |
@@ -31,6 +32,7 @@ mod collected;
 mod contexts;
 mod elf;
 mod glibc;
+mod holes;
 mod host_seen;
 mod huge_pages;
 mod kernel_log;

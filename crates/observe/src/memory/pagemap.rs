@@ -154,6 +154,23 @@ pub(super) fn present(
     scan::ranges(file, start, end, reading).or_else(|| words(file, (start, end), page_bytes, reading))
 }
 
+/// The ranges of resident pages of any mapping; `None`: as above, or without the ioctl it is longer than `most_in_words`.
+pub(super) fn present_of_any_length(
+    file: &File,
+    (start, end): (u64, u64),
+    most_in_words: u64,
+    reading: &mut Reading,
+) -> Option<Vec<(u64, u64)>> {
+    let by_words = |reading: &mut Reading| words(file, (start, end), super::page_bytes(), reading);
+    let ranges = scan::ranges(file, start, end, reading);
+    ranges.or_else(|| if end - start <= most_in_words { by_words(reading) } else { None })
+}
+
+/// Whether more than `bytes` of a mapping are resident. `None`: this kernel does not have the ioctl, or the budget is used up.
+pub(super) fn has_more_than(file: &File, mapping: &Mapping, bytes: u64, reading: &mut Reading) -> Option<bool> {
+    scan::has_more_than(file, (mapping.start, mapping.end), bytes, reading)
+}
+
 /// Without the ioctl.
 fn words(file: &File, (start, end): (u64, u64), page_bytes: u64, reading: &mut Reading) -> Option<Vec<(u64, u64)>> {
     let (mut ranges, page) = (Vec::new(), super::page_bytes());

@@ -5,7 +5,7 @@
 use super::reading::Reading;
 use super::segment::{self, Segment};
 use super::target::Target;
-use super::{collations, contexts, elf, glibc, mappings, tcmalloc};
+use super::{collations, contexts, elf, glibc, holes, mappings, tcmalloc};
 use crate::process::title_role;
 use capability::Flavour;
 use host::pause_point;
@@ -228,7 +228,10 @@ fn all_over(members: &[usize]) -> Vec<usize> {
 
 fn read_into(process: &mut ProcessSeen, family: &mut Family<'_>, reading: &mut Reading) {
     let Some(mut target) = Target::open(process, reading) else { return };
-    let Some(found) = mappings::read(&mut target, &process.status, family.count, reading) else { return };
+    let Some(mut found) = mappings::read(&mut target, &process.status, family.count, reading) else { return };
+    if matches!(family.flavour, Some(Flavour::Mysql | Flavour::Mariadb | Flavour::Percona)) {
+        holes::note(&target, &mut found, reading);
+    }
     pause_point("the mappings of a process were read");
     if family.exact.insert(process.role.clone()) || reading.options.deep {
         process.rollup = mappings::rollup(&target, &process.status, family.count, reading);

@@ -2,6 +2,7 @@
 //! The server's own rows about its memory, over SQL. Nothing is switched on, reset or written. Rows that a server lacks or refuses are noted as
 //! missing, with what would allow to read them.
 
+mod account_limits;
 mod huge_pages;
 mod marks;
 mod mysql;
@@ -23,6 +24,9 @@ pub(super) fn read(connection: &mut dyn Query, flavour: Flavour, reading: &mut R
     match flavour {
         Flavour::Postgresql => postgresql::read(&mut asking, &mut seen),
         Flavour::Mysql | Flavour::Mariadb | Flavour::Percona => mysql::read(&mut asking, flavour, &mut seen),
+    }
+    if asking.wants_limits() {
+        seen.account_limits = account_limits::read(&mut asking, flavour, &seen);
     }
     seen
 }
@@ -172,6 +176,7 @@ mod tests {
                 "SHOW ENGINE INNODB STATUS" => {
                     vec![row(&["InnoDB", "", "x\n---\nBUFFER POOL AND MEMORY\n---\nTotal 1\n---\nROW\n"])]
                 }
+                sql if sql.contains("KEY_CACHES") => Vec::new(),
                 other => return Err(format!("not expected: {other}")),
             })
         });
@@ -221,6 +226,7 @@ mod tests {
     fn postgresql_tells_its_shared_memory_and_no_secrets() {
         let (seen, missing) = ask(Flavour::Postgresql, |sql| {
             Ok(match sql {
+                sql if sql.contains("pg_db_role_setting") => Vec::new(),
                 sql if sql.contains("pg_settings") => {
                     vec![row(&["shared_buffers", "128MB"]), row(&["primary_conninfo", "password=x"])]
                 }

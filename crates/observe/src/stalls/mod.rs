@@ -322,6 +322,7 @@ impl Watcher {
             .sweep(&|thread| is_for_all || watching.is_client(thread), &|sample| watching.is_at_rest(sample));
         let took_us = self.clock.now_us().saturating_sub(at_us);
         // the time of each sample within the sweep is not known, so the middle is used
+        self.watching.stopped(at_us + took_us / 2, swept.stop);
         self.watching.sample(at_us + took_us / 2, &swept.samples);
         for thread in swept.gone {
             self.watching.gone(at_us, thread);

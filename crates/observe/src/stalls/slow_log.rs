@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// The time from one look at the file to the next.
 const EVERY: Duration = Duration::from_millis(100);
+/// An entry is read at most so long after the end of its statement: the last entry of the file is taken when the next look finds no more of it.
+const LATE_US: u64 = 300_000;
 /// The most bytes that are read in one look; further bytes are read later.
 const AT_ONCE: u64 = 4 << 20;
 /// A longer entry is left out.
@@ -123,7 +125,8 @@ fn follow(mut tail: Tail, clock: RunClock, tell: &Sender<Read>, is_over: &Atomic
     loop {
         let is_last = is_over.load(Ordering::SeqCst);
         let mut read = Read::default();
-        if let Err(error) = tail.look(clock.now_us(), is_last, &mut read) {
+        let now = Now { us: clock.now_us(), started_unix_us: clock.started_unix_us() };
+        if let Err(error) = tail.look(now, is_last, &mut read) {
             read.lost = Some(format!("{}: {error}", tail.path.display()));
         }
         let is_lost = read.lost.is_some();
@@ -132,6 +135,28 @@ fn follow(mut tail: Tail, clock: RunClock, tell: &Sender<Read>, is_over: &Atomic
             return;
         }
         std::thread::sleep(EVERY);
+    }
+}
+
+/// The time of a look, on the watch's clock; and when that clock began, since 1970.
+#[derive(Debug, Clone, Copy)]
+struct Now {
+    us: u64,
+    started_unix_us: u64,
+}
+
+impl Now {
+    /// Between which times the statement of an entry began that is read now: by the log's own clock, unless that contradicts the time of reading.
+    fn began_us(self, entry: &logs::Entry, took_us: u64) -> (u64, u64) {
+        let latest = self.us.saturating_sub(took_us);
+        let earliest = latest.saturating_sub(LATE_US);
+        let by_log = u64::try_from(entry.at.us).ok().and_then(|at| at.checked_sub(self.started_unix_us));
+        let step_us = entry.figures.step_us;
+        by_log
+            .filter(|_| step_us > 0)
+            .map(|at| (earliest.max(at), latest.min(at.saturating_add(step_us))))
+            .filter(|(from, to)| from <= to)
+            .unwrap_or((earliest, latest))
     }
 }
 
@@ -156,7 +181,7 @@ impl Tail {
     }
 
     /// `is_last`: nothing more will be read after this.
-    fn look(&mut self, now_us: u64, is_last: bool, read: &mut Read) -> io::Result<()> {
+    fn look(&mut self, now: Now, is_last: bool, read: &mut Read) -> io::Result<()> {
         let length = self.file.metadata()?.len();
         if length < self.position {
             read.skipped.push(self.pending_lost("the log was truncated"));
@@ -165,13 +190,13 @@ impl Tail {
         let grown = self.grow()?;
         let is_rotated = std::fs::metadata(&self.path).is_ok_and(|now| now.ino() != self.inode);
         let is_whole = grown == 0 && self.pending.ends_with(b";\n");
-        self.understand(now_us, is_whole || is_last || (is_rotated && grown == 0), read);
+        self.understand(now, is_whole || is_last || (is_rotated && grown == 0), read);
         if is_rotated && grown == 0 {
             // the old file has been read to its end; a new file that cannot be opened yet is tried again
             if let Ok(new) = Self::open(&self.path, false) {
                 *self = new;
                 self.grow()?;
-                self.understand(now_us, is_last, read);
+                self.understand(now, is_last, read);
             }
         }
         Ok(())
@@ -185,7 +210,7 @@ impl Tail {
     }
 
     /// Parses all complete entries; with `is_all`, everything that was read.
-    fn understand(&mut self, now_us: u64, is_all: bool, read: &mut Read) {
+    fn understand(&mut self, now: Now, is_all: bool, read: &mut Read) {
         let end = if is_all { self.pending.len() } else { last_begin(&self.pending) };
         if end == 0 {
             if self.pending.len() > MOST_PENDING {
@@ -201,8 +226,9 @@ impl Tail {
             return;
         };
         for entry in log.by_ref().flatten() {
-            if let (Ok(connection), Some(_)) = (entry.session.parse(), entry.figures.took_us) {
-                read.entries.push(Logged { connection, read_us: now_us, figures: entry.figures });
+            if let (Ok(connection), Some(took_us)) = (entry.session.parse(), entry.figures.took_us) {
+                let began_us = now.began_us(&entry, took_us);
+                read.entries.push(Logged { connection, began_us, figures: entry.figures });
             }
         }
         read.skipped.extend(log.skipped().places.iter().map(|(place, why)| SkippedPart {

@@ -16,6 +16,20 @@ fn without_time(connection: u64) -> String {
     entry(connection, "0.2").split_once('\n').expect("lines").1.to_owned()
 }
 
+/// A watch that began a second before the entries' time of 2 o'clock, 200 ms after that time.
+const NOW: Now = Now { us: 1_200_000, started_unix_us: 1_795_485_599_000_000 };
+
+/// An entry with microseconds tells when its statement began; where the log's clock cannot be right, the time of reading tells it.
+#[test]
+fn the_begin_of_a_statement_is_known_as_well_as_the_log_tells_it() {
+    let mut log = Written::new();
+    log.write(&(entry(2, "0.25") + &entry(3, "9")));
+    let mut read = log.look();
+    read.entries.extend(log.look().entries);
+    let began: Vec<(u64, u64)> = read.entries.iter().map(|it| it.began_us).collect();
+    assert_eq!(began, [(750_000, 750_001), (0, 0)]);
+}
+
 struct Written {
     folder: tempfile::TempDir,
     tail: Tail,
@@ -41,7 +55,7 @@ impl Written {
 
     fn look(&mut self) -> Read {
         let mut read = Read::default();
-        self.tail.look(5, false, &mut read).expect("reads");
+        self.tail.look(NOW, false, &mut read).expect("reads");
         read
     }
 

@@ -102,7 +102,7 @@ impl Surroundings {
             for entry in entries {
                 let took_us = entry.figures.took_us.unwrap_or(0);
                 let attributes = BTreeMap::from([("connection".to_owned(), entry.connection.to_string())]);
-                self.span(LOGGED, entry.read_us.saturating_sub(took_us), took_us, attributes);
+                self.span(LOGGED, entry.began_us.1, took_us, attributes);
                 watching.logged(entry);
             }
             let room = MOST_SKIPPED.saturating_sub(self.skipped.len());

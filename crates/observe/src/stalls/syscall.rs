@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The activity of a thread, by `/proc/PID/task/TID/syscall` (proc_pid_syscall(5)), or, if that is not readable, by `wchan`.
 
-use ::stalls::watch::Doing;
+use ::stalls::watch::{Doing, Stop};
 use libc::c_long;
 
 /// The activity from the text of `syscall`: `running`, `-1 SP PC` (in the kernel, and in no system call), or the call's number, six arguments, SP and
@@ -21,6 +21,19 @@ pub(super) fn doing(text: &str) -> Option<Doing> {
         u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
     };
     Some(of_call(number, &argument))
+}
+
+/// Whether the thread goes on with a call in which a signal had stopped it: the kernel does not show which call that is.
+pub(super) fn is_restarted(text: &str) -> bool {
+    let number = text.split_ascii_whitespace().next().and_then(|word| word.parse().ok());
+    number == Some(libc::SYS_restart_syscall)
+}
+
+/// What such a thread does, by the function of the kernel in which it waits. The function of a sleep that goes on is one of the scheduler's, which `wchan` leaves
+/// out: it shows the one before.
+pub(super) fn doing_restarted(wchan: &str) -> Doing {
+    let is_sleep = ["do_syscall", "invoke_syscall"].iter().any(|it| wchan.starts_with(it));
+    if is_sleep { Doing::Asleep } else { by_wait_channel(wchan) }
 }
 
 /// Calls that wait only for a time.
@@ -124,6 +137,9 @@ pub(super) fn by_wait_channel(wchan: &str) -> Doing {
     let is = |beginnings: &[&str]| beginnings.iter().any(|it| wchan.starts_with(it));
     if wchan.is_empty() || wchan == "0" {
         Doing::Running
+    } else if stop(wchan).is_some() {
+        // what it was stopped in is not known
+        Doing::Idle
     } else if is(&["hrtimer_nanosleep", "do_nanosleep", "common_nsleep"]) {
         Doing::Asleep
     } else if is(&[
@@ -162,6 +178,20 @@ pub(super) fn by_wait_channel(wchan: &str) -> Doing {
         Doing::Syncing
     } else {
         Doing::Blocked
+    }
+}
+
+/// Whether this is a function of the kernel in which a task is stopped (kernel/signal.c, kernel/freezer.c; Linux 5.10 to 6.18).
+pub(super) fn stop(wchan: &str) -> Option<Stop> {
+    let is = |beginnings: &[&str]| beginnings.iter().any(|it| wchan.starts_with(it));
+    if is(&["do_signal_stop", "get_signal"]) {
+        Some(Stop::Signal)
+    } else if is(&["ptrace_stop", "do_jobctl_trap"]) {
+        Some(Stop::Tracer)
+    } else if is(&["do_freezer_trap", "__refrigerator", "refrigerator"]) {
+        Some(Stop::Freezer)
+    } else {
+        None
     }
 }
 
@@ -207,6 +237,9 @@ mod tests {
         assert_eq!(doing("-1 0x7ffd 0x7f12"), Some(Doing::Faulting));
         assert!(is_reclaim("mem_cgroup_handle_over_high") && is_reclaim("reclaim_throttle"));
         assert!(!is_reclaim("futex_do_wait") && !is_reclaim("0"));
+        let stops = ["do_signal_stop", "ptrace_stop", "do_freezer_trap", "__refrigerator"].map(stop);
+        assert_eq!(stops, [Stop::Signal, Stop::Tracer, Stop::Freezer, Stop::Freezer].map(Some));
+        assert_eq!(stop("futex_do_wait"), None);
         assert_eq!(doing(""), None);
         assert_eq!(doing("gone"), None);
     }

@@ -2,9 +2,9 @@
 //! The threads of a server, sampled repeatedly through descriptors that stay open. No thread is stopped.
 
 use super::descriptors;
-use super::syscall::{by_wait_channel, doing, is_reclaim};
+use super::syscall::{by_wait_channel, doing, doing_restarted, is_reclaim, is_restarted, stop};
 use crate::Error;
-use ::stalls::watch::{Doing, Missing, Sample, Sched};
+use ::stalls::watch::{Doing, Missing, Sample, Sched, Stop};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -26,6 +26,8 @@ pub(super) struct Threads {
     room: u64,
     /// There was no room for all threads the last time: room is looked for again when some of them have ended.
     is_full: bool,
+    /// `wchan` of the process's first thread: it tells whether the server is stopped.
+    leader: Option<File>,
     /// Threads that could not be opened, because this process has too many open files already.
     without_files: Option<Missing>,
 }
@@ -43,12 +45,15 @@ struct Files {
     /// `wchan`, opened when it is first needed.
     channel: Option<File>,
     folder: PathBuf,
+    was_stopped: bool,
 }
 
 /// The result of a sweep: samples, and the threads that have ended.
 #[derive(Debug, Default)]
 pub(super) struct Swept {
     pub(super) samples: Vec<Sample>,
+    /// `None`: the server is not stopped.
+    pub(super) stop: Option<Stop>,
     pub(super) gone: Vec<u32>,
 }
 
@@ -89,6 +94,7 @@ impl Threads {
             is_memory_short: false,
             room: 0,
             is_full: false,
+            leader: File::open(format!("/proc/{pid}/task/{pid}/wchan")).ok(),
             without_files: None,
         };
         if std::fs::read(format!("/proc/{pid}/schedstat")).is_err() {
@@ -161,7 +167,13 @@ impl Threads {
             PathBuf::from(format!("/proc/{}/task/{thread}", self.pid))
         };
         let state = File::open(folder.join(if self.by_wait_channel { "wchan" } else { "syscall" }))?;
-        Ok(Files { state, schedstat: File::open(folder.join("schedstat")).ok(), channel: None, folder })
+        Ok(Files {
+            state,
+            schedstat: File::open(folder.join("schedstat")).ok(),
+            channel: None,
+            folder,
+            was_stopped: false,
+        })
     }
 
     /// Sets whether tasks of this host wait for memory: threads of the server may be among them.
@@ -176,18 +188,26 @@ impl Threads {
     /// Samples the threads that `wanted` selects. `at_rest`: whether nothing more need be read of a thread with this sample.
     pub(super) fn sweep(&mut self, wanted: &dyn Fn(u32) -> bool, at_rest: &dyn Fn(&Sample) -> bool) -> Swept {
         let mut swept = Swept::default();
-        let Self { open, buffer, by_wait_channel: by_channel, is_memory_short, .. } = self;
+        let Self { open, buffer, by_wait_channel: by_channel, is_memory_short, leader, .. } = self;
+        swept.stop = leader.as_ref().and_then(|file| text(file, buffer).ok().and_then(stop));
         for (thread, files) in open.iter_mut().filter(|(thread, _)| wanted(**thread)) {
-            let Ok(mut doing) = look(&files.state, buffer, *by_channel) else {
+            let Ok(mut doing) = files.look(buffer, *by_channel) else {
                 swept.gone.push(*thread);
                 continue;
             };
-            // a thread that is held back at the end of a call seems to be still in that call
-            if *is_memory_short && doing != Doing::Running && files.is_in_reclaim(buffer) {
-                doing = Doing::Reclaiming;
+            // a thread that is held back or stopped at the end of a call seems to be still in that call
+            let may_be_elsewhere = *is_memory_short || swept.stop.is_some() || doing == Doing::Faulting;
+            let mut stopped = None;
+            if may_be_elsewhere && doing != Doing::Running {
+                let channel = files.channel(buffer);
+                stopped = stop(channel);
+                if *is_memory_short && is_reclaim(channel) {
+                    doing = Doing::Reclaiming;
+                }
             }
-            let mut sample = Sample { thread: *thread, doing, sched: None };
-            if !at_rest(&sample) {
+            let was_stopped = std::mem::replace(&mut files.was_stopped, stopped.is_some());
+            let mut sample = Sample { thread: *thread, doing, sched: None, stop: stopped };
+            if was_stopped || stopped.is_some() || !at_rest(&sample) {
                 sample.sched = files.schedstat.as_ref().and_then(|file| sched(file, buffer));
             }
             swept.samples.push(sample);
@@ -216,22 +236,30 @@ fn too_many(watched: u64, error: &io::Error) -> Missing {
 }
 
 impl Files {
-    fn is_in_reclaim(&mut self, buffer: &mut [u8]) -> bool {
+    fn look(&mut self, buffer: &mut [u8], by_channel: bool) -> io::Result<Doing> {
+        let text = text(&self.state, buffer)?;
+        if by_channel {
+            return Ok(by_wait_channel(text));
+        }
+        match doing(text) {
+            Some(Doing::Blocked) if is_restarted(text) => Ok(doing_restarted(self.channel(buffer))),
+            Some(doing) => Ok(doing),
+            None => Err(io::Error::other("no such text")),
+        }
+    }
+
+    /// The kernel's function in which the thread waits; empty if it cannot be read.
+    fn channel<'a>(&mut self, buffer: &'a mut [u8]) -> &'a str {
         if self.channel.is_none() {
             self.channel = File::open(self.folder.join("wchan")).ok();
         }
-        self.channel.as_ref().is_some_and(|file| text(file, buffer).is_ok_and(is_reclaim))
+        self.channel.as_ref().and_then(|file| text(file, buffer).ok()).unwrap_or_default()
     }
 }
 
 fn text<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str> {
     let length = file.read_at(buffer, 0)?;
     std::str::from_utf8(buffer.get(..length).unwrap_or_default()).map_err(io::Error::other)
-}
-
-fn look(file: &File, buffer: &mut [u8], by_channel: bool) -> io::Result<Doing> {
-    let text = text(file, buffer)?;
-    if by_channel { Ok(by_wait_channel(text)) } else { doing(text).ok_or_else(|| io::Error::other("no such text")) }
 }
 
 fn sched(file: &File, buffer: &mut [u8]) -> Option<Sched> {
@@ -266,6 +294,38 @@ mod tests {
         gone.extend(threads.list());
         assert!(gone.contains(&tid), "{gone:?}");
         assert!(threads.sweep(&|thread| thread == tid, &|_| false).samples.is_empty());
+    }
+
+    /// `sleep` is stopped in its system call; its `schedstat` is read then, and once more after the stop.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test starts its own process")]
+    fn a_process_that_is_stopped_is_seen_stopped_until_it_goes_on() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
+        let pid = rustix::process::Pid::from_child(&child);
+        let send = |signal| rustix::process::kill_process(pid, signal).expect("our own");
+        let (mut threads, _) = Threads::of(child.id(), false).expect("our own");
+        threads.list();
+        let mut look = |is_it: &dyn Fn(&Sample) -> bool| {
+            let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            loop {
+                let swept = threads.sweep(&|_| true, &|sample| sample.doing == Doing::Asleep);
+                let [sample] = swept.samples.as_slice() else { panic!("{swept:?}") };
+                if is_it(sample) || std::time::Instant::now() > until {
+                    return (swept.stop, *sample);
+                }
+            }
+        };
+        let sleeps = |sample: &Sample| sample.doing == Doing::Asleep && sample.sched.is_none();
+        assert!(sleeps(&look(&sleeps).1));
+        send(rustix::process::Signal::STOP);
+        let (stop, sample) = look(&|sample| sample.stop.is_some());
+        assert_eq!((stop, sample.stop, sample.sched.is_some()), (Some(Stop::Signal), Some(Stop::Signal), true));
+        send(rustix::process::Signal::CONT);
+        let (_, sample) = look(&|sample| sample.stop.is_none());
+        assert!(sample.sched.is_some(), "to see whether it ran");
+        // in restart_syscall
+        assert!(sleeps(&look(&sleeps).1), "it sleeps on");
+        child.kill().and_then(|()| child.wait()).expect("our own");
     }
 
     #[test]

@@ -75,10 +75,11 @@ pub fn write_allocators_html(page: &AllocatorsPage<'_>, out: &mut impl Write) ->
 
 fn verdict(page: &AllocatorsPage<'_>, out: &mut dyn Write) -> io::Result<()> {
     let recommendation = page.recommendation;
-    let headline = match recommendation.take.as_str() {
+    let headline = match recommendation.take.as_deref() {
         _ if page.cells.is_empty() => "Nothing was measured yet".to_owned(),
-        "keep" => format!("Keep {}", page.base),
-        take => format!("Take {take} in place of {}", page.base),
+        None => "No verdict: nothing can be recommended yet".to_owned(),
+        Some("keep") => format!("Keep {}", page.base),
+        Some(take) => format!("Take {take} in place of {}", page.base),
     };
     writeln!(out, "<section class=\"verdict\">\n<p class=\"question\">The same load under several mallocs</p>")?;
     writeln!(out, "<h1>{}</h1>", Text(headline))?;
@@ -99,6 +100,9 @@ fn verdict(page: &AllocatorsPage<'_>, out: &mut dyn Write) -> io::Result<()> {
         "<p class=\"but\">This was seen with {}. With more CPUs another malloc may be better.</p>",
         Text(&recommendation.scope)
     )?;
+    for note in &recommendation.notes {
+        writeln!(out, "<p class=\"but\">{}.</p>", Text(note))?;
+    }
     if !page.set_by.is_empty() {
         writeln!(out, "<pre>{}</pre>", Text(page.set_by.join("\n")))?;
     }

@@ -15,6 +15,8 @@ const STYLE: &str = include_str!("../../assets/heap.css");
 const SCRIPT: &str = include_str!("../../assets/heap.js");
 /// Rows of the table; `wringer heap show` prints all.
 const MOST_ROWS: usize = 30;
+/// In place of a size: the profile does not name the function at this time.
+const BELOW: &str = "below the threshold";
 /// The most callers of a function in the table.
 const MOST_CALLERS: usize = 12;
 
@@ -26,7 +28,8 @@ const FLAME_HELP: &str = "<p>Each box is a function, below the one that <b>calle
      as the page; <b>Escape</b>, or the button, shows all. What is below a thousandth of the heap is left out.</p>";
 
 const GROWTH_HELP: &str = "<p>Functions are the same by their names, at whatever address. <b>At least</b> and <b>at most</b> take into account what the profiler hides below its \
-     threshold: it may have been of any function. Functions that neither grew nor shrank are only counted. The callers are those of the largest path. <code>wringer heap show FILE</code> has all functions; \
+     threshold: it may have been of any function. A function that the profile names at one of the two times only was <b>below the threshold</b> at the other; where the two bounds leave open whether it \
+     grew, it stands last. Functions that neither grew nor shrank are only counted. The callers are those of the largest path. <code>wringer heap show FILE</code> has all functions; \
      <code>wringer doc heap</code> says more.</p>";
 
 /// Writes the whole page.
@@ -97,7 +100,7 @@ fn parts(profile: &HeapProfile, out: &mut impl Write) -> io::Result<()> {
         Text(profile.time(largest.at))
     )?;
     let named = largest.holdings.subsystems().into_iter();
-    let named = named.map(|(part, bytes)| (part.unwrap_or("functions whose names tell no part"), bytes));
+    let named = named.map(|it| (it.subsystem.unwrap_or("functions whose names tell no part"), it.bytes));
     let hidden = Some(("of nobody who is named", largest.holdings.hidden_bytes)).filter(|(_, bytes)| *bytes > 0);
     for (part, bytes) in named.chain(hidden) {
         let share = 100.0 * bytes as f64 / total;
@@ -138,13 +141,14 @@ fn rows(grown: &[&Growth], out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "</tbody></table>")?;
     let more = grown.len().saturating_sub(MOST_ROWS) as u64;
     if more > 0 {
-        writeln!(out, "<p class=\"lead\">{} grew less, or shrank.</p>", counted(more, "more function"))?;
+        writeln!(out, "<p class=\"lead\">{} grew less, shrank, or may have.</p>", counted(more, "more function"))?;
     }
     Ok(())
 }
 
 fn row(growth: &Growth, out: &mut impl Write) -> io::Result<()> {
     let signed = |bytes: i128| format!("{}{}", if bytes > 0 { "+" } else { "" }, show::bytes(bytes as f64));
+    let size = |bytes: Option<u64>| bytes.map_or_else(|| BELOW.to_owned(), |it| show::bytes(it as f64));
     let part = growth.subsystem.map_or_else(String::new, |part| format!("<small>{}</small>", Text(part)));
     let callers = growth.path.iter().skip(1).take(MOST_CALLERS);
     let callers: String = callers.map(|it| format!("<li>{}</li>", Text(shortened(it)))).collect();
@@ -158,11 +162,11 @@ fn row(growth: &Growth, out: &mut impl Write) -> io::Result<()> {
         "<tr><th scope=\"row\">{}{part}{callers}</th><td data-label=\"Growth\">{}</td><td data-label=\"At least\">{}</td>\
          <td data-label=\"At most\">{}</td><td data-label=\"Before\">{}</td><td data-label=\"After\">{}</td></tr>",
         Text(shortened(&growth.function)),
-        signed(growth.growth_bytes),
+        growth.growth_bytes.map_or_else(|| "not known".to_owned(), signed),
         signed(growth.low_bytes),
         signed(growth.high_bytes),
-        show::bytes(growth.before_bytes as f64),
-        show::bytes(growth.after_bytes as f64),
+        size(growth.before_bytes),
+        size(growth.after_bytes),
     )
 }
 

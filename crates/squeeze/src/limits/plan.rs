@@ -56,8 +56,7 @@ const LEAST_RAM: Bytes = Bytes::mib(4);
 pub fn plan(asked: &Asked, names: OptionNames) -> Result<Plan, Error> {
     let members = if names == OptionNames::COMMAND { Members::Command } else { Members::Marked };
     let mut plan = Plan { asked: asked.clone(), notes: Vec::new(), groups: Vec::new(), affinity: None, names, members };
-    let swap_there = Meminfo::now()?.swap_total_bytes > 0;
-    plan.memory(swap_there)?;
+    plan.memory(&Meminfo::now()?)?;
     if asked.cpus.is_some() || asked.cpu_group {
         plan.cpu_time()?;
     }
@@ -112,7 +111,8 @@ impl Plan {
         Limits::make(run, self, name)
     }
 
-    fn memory(&mut self, swap_there: bool) -> Result<(), Error> {
+    fn memory(&mut self, host: &Meminfo) -> Result<(), Error> {
+        let swap_there = host.swap_total_bytes > 0;
         let (ram, swap) = (self.asked.ram, self.asked.swap);
         if ram.is_none() && swap.is_none() {
             return Ok(());
@@ -121,6 +121,13 @@ impl Plan {
             return Err(refused(
                 format!("{} {ram} is less than a program needs to start", self.names.ram),
                 "4M is the least",
+            ));
+        }
+        if let Some(ram) = ram.filter(|ram| ram.0 > host.total_bytes) {
+            let (name, there) = (self.names.ram, Bytes(host.total_bytes));
+            return Err(refused(
+                format!("{name} {ram} limits nothing: the host has {there}"),
+                format!("write less, or leave {name} out"),
             ));
         }
         let controller = cgroup::writable("memory")?;
@@ -316,5 +323,11 @@ mod tests {
         assert!(refusal(&cpuset).contains("no CPU 8000"), "{}", refusal(&cpuset));
         let ram = Asked { ram: Some(Bytes(4096)), ..Asked::default() };
         assert!(refusal(&ram).contains("less than a program needs"), "{}", refusal(&ram));
+        let ram = Asked { ram: Some(Bytes::gib(1 << 20)), ..Asked::default() };
+        assert!(
+            refusal(&ram).contains("squeeze.server_ram 1024 TiB limits nothing: the host has"),
+            "{}",
+            refusal(&ram)
+        );
     }
 }

@@ -6,7 +6,7 @@ use crate::ram::plan::Plan;
 use evidence::RamMechanism;
 use host::change::POOL;
 use serde::Serialize;
-use units::Bytes;
+use units::{Bytes, counted};
 
 /// One change with its undo, for `--dry-run`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,11 +41,17 @@ fn change(change: impl Into<String>, undo: impl Into<String>) -> Change {
 }
 
 fn holder(plan: &Plan) -> Vec<Change> {
-    let (before, after) = (plan.overcommit_before, plan.overcommit_before + plan.units);
+    let before = plan.overcommit_before;
+    let surplus = plan.before.huge_surplus_pages;
+    let after = plan.raised_cap(before, surplus);
+    let others = match surplus {
+        0 => String::new(),
+        pages => format!(" (others hold {})", counted(pages, "surplus huge page")),
+    };
     let (hidden, score) = (Bytes(plan.hide_bytes), plan.options.oom_score_adj());
     vec![
         change(
-            format!("{OVERCOMMIT}: {before} -> {after}, while the holder reserves"),
+            format!("{OVERCOMMIT}: {before} -> {after}{others}, while the holder reserves"),
             format!("back to {before} as soon as it has"),
         ),
         change(
@@ -56,15 +62,22 @@ fn holder(plan: &Plan) -> Vec<Change> {
 }
 
 fn pool(plan: &Plan) -> Vec<Change> {
-    let (before, pages) = (plan.pool_before, plan.units);
+    let (before, surplus) = (plan.pool_before, plan.before.huge_surplus_pages);
+    let (others, theirs) = match surplus {
+        0 => (String::new(), ""),
+        pages => (
+            format!(" beside the {} of others, which become pages of the pool", counted(pages, "surplus huge page")),
+            "; the pages of others are surplus again",
+        ),
+    };
     vec![
         change(
             format!(
-                "{POOL}: {before} -> {} ({}), asked for until it is there or the deadline has passed",
-                before + pages,
+                "{POOL}: {before} -> {} ({}{others}), asked for until it is there or the deadline has passed",
+                before + surplus + plan.units,
                 Bytes(plan.hide_bytes)
             ),
-            format!("back to {before}; pages that somebody uses by then are free when they let go"),
+            format!("back to {before}; pages that somebody uses by then are free when they let go{theirs}"),
         ),
         change("compact memory, when less than that was granted", "none: it only moves pages"),
     ]

@@ -132,11 +132,12 @@ fn finish(plan: &Plan, before: Meminfo, taken: Taken) -> Result<Hidden, Error> {
     })
 }
 
-/// The limit is raised only while the holder reserves; after a crash in between the journal restores it.
+/// The limit is raised above the surplus pages that others hold, and only while the holder reserves; after a crash in between the journal restores it.
 fn reserve(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
     let path = Path::new(OVERCOMMIT);
     let cap_before = host::change::read_value(path)?;
-    let cap_after = (cap_before.parse::<u64>().unwrap_or(plan.overcommit_before) + plan.units).to_string();
+    let surplus = Meminfo::now()?.huge_surplus_pages;
+    let cap_after = plan.raised_cap(cap_before.parse().unwrap_or(plan.overcommit_before), surplus).to_string();
     let spec = holder_spec(plan)?;
     let step = Step::Value { path: PathBuf::from(path), before: cap_before.clone(), after: cap_after.clone() };
     let (cap, _) = run.step(step, |permit| set_value(permit, path, &cap_before, &cap_after))?;

@@ -4,6 +4,7 @@
 //! Its own memory is a few locked pages. It ends, and with it the reservation, on SIGTERM, on SIGKILL, and at the end of its
 //! lifeline, that is when controller and watchdog are both dead.
 
+use crate::ram::refused::Refused;
 use crate::{Error, Meminfo};
 use host::process::{Order, lifeline, report_not_ready, report_ready};
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         return Err(error);
     }
     lock_own_memory();
+    host::pause_point("before a holder reserves");
     let held = reserve(options)?;
     report_ready::<Options>(&held);
     wait_for_end(lifeline.as_ref());
@@ -106,7 +108,9 @@ fn reserve_by(
         }
         held.failed_calls += 1;
         if started.elapsed() > options.deadline {
-            held.stopped = Some("deadline: the kernel could not free enough pages in one piece".into());
+            let why =
+                Refused::beyond_the_pool(options.page_bytes).why("the kernel could not free enough pages in one piece");
+            held.stopped = Some(format!("deadline: {why}"));
             break;
         }
         std::thread::sleep(RETRY);

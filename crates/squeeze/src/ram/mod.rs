@@ -26,6 +26,7 @@ pub mod persist;
 mod plan;
 mod planning;
 pub(crate) mod pool;
+mod refused;
 mod room;
 mod server_pages;
 mod taken;

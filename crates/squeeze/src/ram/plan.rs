@@ -74,6 +74,12 @@ impl Plan {
         self.floor_bytes - self.floor_bytes / 16
     }
 
+    /// The `vm.nr_overcommit_hugepages` by which all planned pages are granted: the kernel grants a page beyond the pool only while there are fewer
+    /// surplus pages than that, of everybody (mm/hugetlb.c, alloc_surplus_hugetlb_folio).
+    pub(super) fn raised_cap(&self, cap: u64, surplus: u64) -> u64 {
+        cap.max(surplus).saturating_add(self.units)
+    }
+
     pub fn is_nothing(&self) -> bool {
         self.units == 0
     }

@@ -3,6 +3,7 @@
 //! the machine boots. Any program may take its pages (PostgreSQL does, with `huge_pages = try`): then less is hidden.
 
 use crate::ram::plan::Plan;
+use crate::ram::refused::Refused;
 use crate::ram::taken::{Node, Taken};
 use crate::{Error, Meminfo};
 use host::change::{compact_memory, drop_page_cache, grow_pool, pool_of_nodes, pool_pages};
@@ -47,10 +48,12 @@ fn grow_in_requests(
     drop_caches: bool,
     next: &dyn Fn(u64) -> Result<u64, String>,
 ) -> Result<Grown, Error> {
-    let before = pool_pages()?;
-    let after = before + pages;
+    let (before, seen) = (pool_pages()?, Meminfo::now()?);
+    // The kernel first makes the surplus pages of others pages of the pool, which takes no memory (mm/hugetlb.c, set_max_huge_pages). When the pool
+    // has its former size again, they are surplus pages again.
+    let after = before + seen.huge_surplus_pages + pages;
     let mut stopped = None;
-    let (step, now) = run.step(Step::HugePool { before, after, nodes: pool_of_nodes() }, |permit| {
+    let (step, _) = run.step(Step::HugePool { before, after, nodes: pool_of_nodes() }, |permit| {
         grow_pool(permit, before, after, &mut |refused| {
             failpoint("before a request for huge pages");
             let pages = next(refused).unwrap_or_else(|why| {
@@ -68,7 +71,8 @@ fn grow_in_requests(
             pages
         })
     })?;
-    Ok(Grown { step, pages: now.saturating_sub(before), stopped })
+    let grown = Meminfo::now()?.huge_total_pages.saturating_sub(seen.huge_total_pages).min(pages);
+    Ok(Grown { step, pages: grown, stopped })
 }
 
 /// Grows the pool by the planned pages, until the host's floor, or until the deadline when the kernel does not grant all that is asked for.
@@ -76,7 +80,8 @@ pub(super) fn grow(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
     let (started, nodes_before) = (Instant::now(), nodes(plan.unit_bytes));
     let next = |refused| {
         let available = Meminfo::now().map_or(u64::MAX, |now| now.available_bytes);
-        next_request(plan, available, refused > 0 && started.elapsed() >= plan.options.deadline)
+        let is_over = refused > 0 && started.elapsed() >= plan.options.deadline;
+        next_request(plan, available, is_over.then(|| Refused::of_the_pool(plan.unit_bytes)))
     };
     let grown = grow_in_requests(run, plan.units, plan.options.drop_caches, &next)?;
     let by_node = shares(&nodes_before, &nodes(plan.unit_bytes));
@@ -86,19 +91,19 @@ pub(super) fn grow(run: &mut Run, plan: &Plan) -> Result<Taken, Error> {
 }
 
 /// The pages to ask for next: they leave the floor available.
-fn next_request(plan: &Plan, available_bytes: u64, is_over: bool) -> Result<u64, String> {
+fn next_request(plan: &Plan, available_bytes: u64, refused: Option<Refused>) -> Result<u64, String> {
     let (floor, page_bytes) = (plan.stop_bytes(), plan.unit_bytes.max(1));
     let room = available_bytes.saturating_sub(floor) / page_bytes;
     if room == 0 {
         return Err(format!("floor: with another page, less than {} would be available", Bytes(floor)));
     }
-    if is_over {
+    if let Some(refused) = refused {
         let advice = if plan.options.drop_caches {
             ""
         } else {
             " (--drop-caches lets it drop the page cache, which is mostly in the way)"
         };
-        return Err(format!("the kernel found no more memory in one piece{advice}"));
+        return Err(refused.why(&format!("the kernel found no more memory in one piece{advice}")));
     }
     Ok(room.min((REQUEST_BYTES / page_bytes).max(1)))
 }
@@ -165,12 +170,13 @@ mod tests {
     #[test]
     fn a_request_leaves_the_floor() {
         let (small, huge, floor) = (plan(2 * Bytes::MIB), plan(Bytes::GIB), plan(1).stop_bytes());
-        let next = |plan, above_floor| next_request(plan, floor + above_floor, false).ok();
+        let next = |plan, above_floor| next_request(plan, floor + above_floor, None).ok();
         assert_eq!((next(&small, 8 * Bytes::GIB), next(&huge, 8 * Bytes::GIB)), (Some(512), Some(1)));
         assert_eq!((next(&small, 5 * Bytes::MIB), next(&huge, Bytes::GIB)), (Some(2), Some(1)));
         assert_eq!((next(&small, 2 * Bytes::MIB - 1), next(&huge, Bytes::GIB - 1)), (None, None));
-        assert_eq!(next_request(&small, 0, false).expect_err("nothing is left").split(':').next(), Some("floor"));
-        let over = next_request(&small, 8 * Bytes::GIB, true).expect_err("the deadline has passed");
+        assert_eq!(next_request(&small, 0, None).expect_err("nothing is left").split(':').next(), Some("floor"));
+        let refused = Refused { surplus: 0, cap: None, free_blocks: 0 };
+        let over = next_request(&small, 8 * Bytes::GIB, Some(refused)).expect_err("the deadline has passed");
         assert!(over.contains("in one piece"), "{over}");
         assert_eq!(next(&plan(16 * Bytes::GIB), 32 * Bytes::GIB), Some(1), "at least one page");
     }

@@ -27,6 +27,8 @@ pub struct Around<'a> {
     pub began_us: Option<u64>,
     /// The lowest number of free pages that was read meanwhile.
     pub pages_free: Option<u64>,
+    /// For how long of the wait another thread of the server waited for the disk to write.
+    pub synced_us: u64,
     /// What the host's disk and memory did meanwhile.
     pub meanwhile: Option<Meanwhile>,
 }

@@ -12,9 +12,18 @@ use std::collections::{BTreeSet, VecDeque};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logged {
     pub connection: u64,
-    /// When the entry was read: up to [`LATE_US`] after its statement had ended.
-    pub read_us: u64,
+    /// The earliest and the latest time at which the statement can have begun: many logs have whole seconds, and an entry is read some time after the end.
+    pub began_us: (u64, u64),
     pub figures: Figures,
+}
+
+impl Logged {
+    /// Whether the statement can have begun before this time and ended after it.
+    fn has(&self, from_us: u64, to_us: u64) -> bool {
+        let (earliest, latest) = self.began_us;
+        let ends_late = to_us.saturating_sub(self.figures.took_us.unwrap_or(0).saturating_add(SLACK_US));
+        earliest.max(ends_late) <= latest.min(from_us.saturating_add(SLACK_US))
+    }
 }
 
 /// One run of the canary: a statement that needs nothing, on a connection of its own.
@@ -26,8 +35,8 @@ pub struct Canary {
 
 /// An entry of the slow log may be read so long after the end of its statement.
 const LATE_US: u64 = 600_000;
-/// By how much the begin or the end of a victim's entry may lie within the wait that was seen.
-const SLACK_US: u64 = 60_000;
+/// By how much the begin or the end of a victim's entry may lie within the wait that was seen: a look or two.
+const SLACK_US: u64 = 30_000;
 const MOST_LOGGED: usize = 10_000;
 const MOST_RUNS: usize = 2000;
 /// An answer to the canary within this time is a quick one.
@@ -114,17 +123,11 @@ impl Beside {
         }
     }
 
+    /// The entry of the connection that has the whole wait in it; of several, the one that ended first. A connection's statements end one after another.
     fn entry(&self, victim: &Victim, from_us: u64) -> Option<&Logged> {
         let connection: u64 = victim.connection.as_deref()?.parse().ok()?;
         let to_us = from_us.saturating_add(victim.length_us);
-        self.logged.iter().rev().find(|entry| {
-            let took_us = entry.figures.took_us.unwrap_or(0);
-            let began_us = entry.read_us.saturating_sub(took_us);
-            entry.connection == connection
-                && took_us.saturating_add(SLACK_US) >= victim.length_us
-                && entry.read_us.saturating_add(SLACK_US) >= to_us
-                && began_us <= from_us.saturating_add(SLACK_US + LATE_US)
-        })
+        self.logged.iter().filter(|entry| entry.connection == connection).find(|entry| entry.has(from_us, to_us))
     }
 
     fn canary_speaks_of(&self, stall: &mut Stall, from_us: u64) {

@@ -36,8 +36,41 @@ fn told(beside: &Beside, cause: Cause) -> Stall {
     stall
 }
 
+/// An entry that was read 300 ms after its end at most.
 fn entry(connection: u64, read_us: u64, took_us: u64) -> Logged {
-    Logged { connection, read_us, figures: Figures { took_us: Some(took_us), ..Figures::default() } }
+    let latest = read_us - took_us;
+    let figures = Figures { took_us: Some(took_us), ..Figures::default() };
+    Logged { connection, began_us: (latest - 300_000, latest), figures }
+}
+
+/// A wait of an insert, then one of an update, each with its entry; they are read together.
+#[test]
+fn an_entry_of_the_statement_before_or_after_is_not_quoted() {
+    let told = |entries: &[Logged]| {
+        let mut beside = Beside::default();
+        entries.iter().for_each(|entry| beside.logged(entry.clone()));
+        let stall = told(&beside, Cause::Unknown);
+        (stall.cause, stall.evidence.speaks_for)
+    };
+    let with = |began_us: (u64, u64), took_us: u64| {
+        let figures = Figures { took_us: Some(took_us), row_lock_us: Some(took_us - 5000), ..Figures::default() };
+        Logged { connection: 7, began_us, figures }
+    };
+    let quoted = |took: &str, rows: &str| {
+        (
+            Cause::RowLock,
+            vec![format!("the slow log has 1 of 1 victim: connection 7 took {took} (locks of rows {rows})")],
+        )
+    };
+    let own = with((1_750_000, 2_050_000), 410_000);
+    let next = with((2_160_000, 2_460_000), 600_000);
+    assert_eq!(told(&[own.clone(), next.clone()]), quoted("410.0 ms", "405.0 ms"), "not the newest");
+    assert_eq!(told(&[next]), (Cause::Unknown, vec![]), "it began while the wait went on");
+    let exact = |began_us: u64, took_us: u64| with((began_us, began_us), took_us);
+    assert_eq!(told(&[exact(1_995_000, 410_000)]), quoted("410.0 ms", "405.0 ms"));
+    for other in [exact(2_050_000, 410_000), exact(1_995_000, 350_000), exact(1_500_000, 510_000)] {
+        assert_eq!(told(&[other]), (Cause::Unknown, vec![]));
+    }
 }
 
 #[test]
@@ -58,7 +91,7 @@ fn an_entry_of_the_same_connection_and_time_is_evidence_and_no_other_one() {
 fn a_field_of_the_log_names_what_nobody_named_and_speaks_against_another_name() {
     let mut beside = Beside::default();
     let figures = Figures { took_us: Some(410_000), row_lock_us: Some(390_000), ..Figures::default() };
-    beside.logged(Logged { connection: 7, read_us: 2_500_000, figures });
+    beside.logged(Logged { connection: 7, began_us: (1_790_000, 2_090_000), figures });
     assert_eq!(told(&beside, Cause::Unknown).cause, Cause::RowLock);
     assert_eq!(told(&beside, Cause::RowLock).evidence.against, [""; 0]);
     let other = told(&beside, Cause::Sync);

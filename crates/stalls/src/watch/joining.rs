@@ -1,72 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One wait that samples show as two.
+//! One wait that samples show as several.
 //!
-//! A thread that waits for a lock wakes up now and then and goes on waiting: PostgreSQL looks for a deadlock after `deadlock_timeout`, and may write a line to its log.
-//! By the turns on a CPU alone, that looks like the end of one statement and the wait of the next one. What the server says tells the two apart.
+//! A thread that waits for a lock wakes up now and then and goes on waiting: PostgreSQL looks for a deadlock after `deadlock_timeout`, and may write a line to its log; where
+//! many wait for one row, each commit wakes some of them up. By the turns on a CPU alone, that looks like the end of one statement and the wait of the next
+//! one. What the server says tells the two apart, where it says for how long a statement has run.
 
 use super::known::Known;
 use super::track::{Tracker, Wait, Way};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// The most time between two waits that may be one: a look or two, while the thread was awake.
 const APART_US: u64 = 30_000;
+/// An answer that tells whether two waits are one comes within this time, or not at all.
+const DECIDED_US: u64 = 300_000;
 
-/// Whether the second wait begins where the first one ends.
-fn touch(first: &Wait, next: &Wait) -> bool {
-    let are_for_others = first.way == Way::Blocked && next.way == Way::Blocked;
-    let apart = next.from_us.checked_sub(first.to_us);
-    are_for_others && first.thread == next.thread && apart.is_some_and(|us| us <= APART_US)
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    wait: Wait,
+    /// Whether the thread was seen at rest right after it: its statement is over.
+    is_answered: bool,
 }
 
-/// Puts waits together that the server knows as one: those that have ended, and the last of them with the wait that goes on. Of each thread, `ended` has the
-/// waits in the order of their begins.
-pub(super) fn join(ended: &mut Vec<Wait>, trackers: &mut BTreeMap<u32, Tracker>, known: &Known) {
-    let mut joined: Vec<Wait> = Vec::new();
-    let mut last: HashMap<u32, usize> = HashMap::new();
-    for wait in ended.drain(..) {
-        let before = last.get(&wait.thread).and_then(|nth| joined.get_mut(*nth));
-        match before.filter(|it| is_one(it, &wait, known) == Some(true)) {
-            Some(first) => *first = first.and(&wait),
-            None => {
-                last.insert(wait.thread, joined.len());
-                joined.push(wait);
+impl Piece {
+    /// Whether this wait goes on in the next one. `None`: an answer may still come that tells it.
+    fn goes_on(&self, next: &Wait, known: &Known) -> Option<bool> {
+        let apart = next.from_us.checked_sub(self.wait.to_us);
+        let touches = next.way == Way::Blocked && !self.is_answered && apart.is_some_and(|us| us <= APART_US);
+        if touches { known.is_one(&self.wait, next) } else { Some(false) }
+    }
+}
+
+/// Waits for other threads that have ended, until it is known whether they are parts of longer ones. Of each thread, in the order of their begins.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    of: BTreeMap<u32, Vec<Piece>>,
+}
+
+impl Pieces {
+    pub(super) fn add(&mut self, wait: Wait, is_answered: bool) {
+        self.of.entry(wait.thread).or_default().push(Piece { wait, is_answered });
+    }
+
+    /// The wait that goes on, with those before it of which it may be the rest: from the begin of the first one.
+    pub(super) fn with(&self, open: Wait) -> Wait {
+        let mut whole = open;
+        for piece in self.of.get(&open.thread).into_iter().flatten().rev() {
+            let apart = whole.from_us.checked_sub(piece.wait.to_us);
+            if open.way != Way::Blocked || piece.is_answered || apart.is_none_or(|us| us > APART_US) {
+                break;
             }
+            whole = piece.wait.and(&whole);
+        }
+        whole
+    }
+
+    pub(super) fn begins(&self) -> impl Iterator<Item = u64> {
+        self.of.values().flatten().map(|piece| piece.wait.from_us)
+    }
+
+    /// Puts those together that the server knows as one, the last of them also with the wait that goes on. Takes those that are over.
+    pub(super) fn over(&mut self, now_us: u64, trackers: &mut BTreeMap<u32, Tracker>, known: &Known) -> Vec<Wait> {
+        let mut over = Vec::new();
+        for (thread, pieces) in &mut self.of {
+            join(pieces, known);
+            let mut tracker = trackers.get_mut(thread);
+            let open = tracker.as_ref().and_then(|it| it.open());
+            let last = pieces.last().filter(|last| open.is_some_and(|open| last.goes_on(&open, known) == Some(true)));
+            if let Some((last, tracker)) = last.zip(tracker.as_mut()) {
+                tracker.began_with(&last.wait);
+                pieces.pop();
+            }
+            let count = (0..pieces.len()).take_while(|nth| is_over(pieces, *nth, open, now_us, known)).count();
+            over.extend(pieces.drain(..count).map(|piece| piece.wait));
+        }
+        self.of.retain(|_, pieces| !pieces.is_empty());
+        over
+    }
+}
+
+fn join(pieces: &mut Vec<Piece>, known: &Known) {
+    let mut joined: Vec<Piece> = Vec::new();
+    for piece in pieces.drain(..) {
+        match joined.last_mut().filter(|last| last.goes_on(&piece.wait, known) == Some(true)) {
+            Some(last) => *last = Piece { wait: last.wait.and(&piece.wait), ..piece },
+            None => joined.push(piece),
         }
     }
-    joined.retain(|wait| {
-        let tracker = trackers.get_mut(&wait.thread);
-        let is_open = |it: &&mut Tracker| it.open().is_some_and(|open| is_one(wait, &open, known) == Some(true));
-        tracker.filter(is_open).map(|it| it.began_with(wait)).is_none()
-    });
-    *ended = joined;
+    *pieces = joined;
 }
 
-fn is_one(first: &Wait, next: &Wait, known: &Known) -> Option<bool> {
-    if touch(first, next) { known.is_one(first, next) } else { Some(false) }
-}
-
-/// The waits that may be the rest of another one.
-pub(super) struct Rests<'a> {
-    trackers: &'a BTreeMap<u32, Tracker>,
-    known: &'a Known,
-    /// Of those that have ended, the waits that may still be told of, by thread and begin.
-    ended: BTreeMap<(u32, u64), Wait>,
-}
-
-impl<'a> Rests<'a> {
-    pub(super) fn of(
-        ended: impl Iterator<Item = &'a Wait>,
-        trackers: &'a BTreeMap<u32, Tracker>,
-        known: &'a Known,
-    ) -> Self {
-        Self { trackers, known, ended: ended.map(|wait| ((wait.thread, wait.from_us), *wait)).collect() }
-    }
-
-    /// Whether an answer of the server is still to come that tells if the wait goes on in the next one.
-    pub(super) fn may_have(&self, wait: &Wait) -> bool {
-        let is_open = || self.trackers.get(&wait.thread).and_then(Tracker::open);
-        let next = self.ended.range((wait.thread, wait.to_us)..).next().map(|(_, next)| *next);
-        next.or_else(is_open).is_some_and(|next| is_one(wait, &next, self.known).is_none())
+/// Whether it is known where this wait ends.
+fn is_over(pieces: &[Piece], nth: usize, open: Option<Wait>, now_us: u64, known: &Known) -> bool {
+    let Some(piece) = pieces.get(nth) else { return false };
+    let since = |us: u64| now_us.saturating_sub(us);
+    match pieces.get(nth + 1).map(|next| next.wait) {
+        Some(next) => piece.goes_on(&next, known).is_some() || since(next.to_us) > DECIDED_US,
+        None if piece.is_answered => true,
+        // a look or two may be awake
+        None => match open {
+            Some(open) => piece.goes_on(&open, known) == Some(false) || since(piece.wait.to_us) > 2 * DECIDED_US,
+            None => since(piece.wait.to_us) > 2 * APART_US,
+        },
     }
 }
 

@@ -28,6 +28,20 @@ const ONE: Waits = Waits {
     tells_age: true,
 };
 
+fn watching() -> Watching {
+    Watching::new(Watch {
+        least_us: 50_000,
+        backoff: Some(false),
+        free_list: None,
+        probe: None,
+        is_deep: false,
+        with_values: false,
+        dialect: Dialect::Postgresql,
+        server: None,
+        started_unix_us: 0,
+    })
+}
+
 impl Waits {
     fn session(&self, at_us: u64) -> Session {
         let waits = (BEGINS_US..BEGINS_US + self.for_us).contains(&at_us);
@@ -48,22 +62,12 @@ impl Waits {
         let waits = (BEGINS_US..BEGINS_US + self.for_us).contains(&at_us);
         let woke = self.statements_us.iter().chain(&self.wakes_us).filter(|it| **it <= at_us).count();
         let sched = Some(Sched { turns: 2 * woke as u64, ..Sched::default() });
-        Sample { thread: 1, doing: if waits { Doing::Blocked } else { Doing::Idle }, sched }
+        Sample { thread: 1, doing: if waits { Doing::Blocked } else { Doing::Idle }, sched, stop: None }
     }
 
     /// The stalls that are told while it lasts and after it, and the longest one that was told to go on.
     fn told(&self) -> (Vec<Stall>, u64, Watched) {
-        let mut it = Watching::new(Watch {
-            least_us: 50_000,
-            backoff: Some(false),
-            free_list: None,
-            probe: None,
-            is_deep: false,
-            with_values: false,
-            dialect: Dialect::Postgresql,
-            server: None,
-            started_unix_us: 0,
-        });
+        let mut it = watching();
         let answer = |at_us: u64| Answer {
             asked_us: at_us,
             answered_us: at_us + 500,
@@ -119,4 +123,43 @@ fn waits_of_one_statement_after_another_are_several_stalls() {
     assert_eq!(Waits { statements_us, wakes_us: None, ..ONE }.lengths_ms(), [1_000, 500]);
     // nothing says that it is one statement
     assert_eq!(Waits { tells_age: false, ..ONE }.lengths_ms(), [1_000, 500]);
+}
+
+/// Many wait for one row of PostgreSQL: each commit wakes the thread up, every 30 ms, and looks are 20 ms apart. Each statement waits for 240 ms, and its transaction ends
+/// 30 ms later. `says`: what the server says of the waits.
+fn of_a_hot_row(says: Says) -> (u64, u64) {
+    const STATEMENT_US: u64 = 270_000;
+    let mut it = watching();
+    let is_in = |at_us: u64| at_us > BEGINS_US && at_us % STATEMENT_US < 240_000 && at_us < 5_900_000;
+    let list = |at_us: u64| {
+        let age_us = Some(at_us % STATEMENT_US);
+        let says = if is_in(at_us) { says } else { Says::Idle };
+        let session = Session { says, age_us, ..ONE.session(BEGINS_US) };
+        // somebody waits for a lock all the time
+        let other = Session { connection: 101, thread: Some(2), says: Says::RowLock, ..session.clone() };
+        Answer { asked_us: at_us, answered_us: at_us + 500, sessions: Some(vec![session, other]), ..Answer::default() }
+    };
+    it.answer(list(0));
+    let mut stalls = Vec::new();
+    for at_us in (1000..7_000_000).step_by(20_000) {
+        let doing = if is_in(at_us) { Doing::Blocked } else { Doing::Idle };
+        let sched = Some(Sched { turns: 2 * (at_us / 30_000), ..Sched::default() });
+        it.sample(at_us, &[Sample { thread: 1, doing, sched, stop: None }]);
+        let is_due = at_us % 1_000_000 < 20_000;
+        if is_due || it.wants(at_us).sessions {
+            it.answer(list(at_us));
+        }
+        stalls.extend(it.settled(at_us));
+    }
+    let (last, _) = it.finish(WatchCost { elapsed_us: 7_000_000, ..WatchCost::default() }, None, Vec::new());
+    stalls.extend(last);
+    (stalls.len() as u64, stalls.iter().map(|it| it.lost_query_us).sum())
+}
+
+#[test]
+fn pieces_of_waits_for_a_hot_row_are_whole_waits_and_short_waits_of_other_kinds_are_none() {
+    let (stalls, lost_us) = of_a_hot_row(Says::RowLock);
+    // 20 statements of 240 ms each
+    assert!((18..=20).contains(&stalls) && lost_us.abs_diff(20 * 240_000) < 600_000, "{stalls} {lost_us}");
+    assert_eq!(of_a_hot_row(Says::Busy), (0, 0));
 }

@@ -11,6 +11,9 @@ const MOST_SAID: usize = 40;
 const MOST_COUNTERS: usize = 4000;
 const MOST_LISTS: usize = 1000;
 
+/// The most time from an answer to a wait that may be the rest of the one that it named: the server is asked again meanwhile.
+const RECENT_US: u64 = 250_000;
+
 #[derive(Debug)]
 struct Said {
     asked_us: u64,
@@ -44,6 +47,7 @@ pub(super) struct Known {
     /// Threads that were not in a list that was made while they were busy: threads of the server's own.
     unlisted: HashSet<u32>,
     were_clients: HashSet<u32>,
+    has_locks: bool,
     polls: Polls,
     /// The fewest free pages of each instance that were read.
     least_free: Vec<u64>,
@@ -76,6 +80,7 @@ impl Known {
     fn list(&mut self, asked_us: u64, answered_us: u64, sessions: Vec<Session>) {
         self.connections.clear();
         self.background.clear();
+        self.has_locks = sessions.iter().any(|it| matches!(it.says, Says::RowLock | Says::MetadataLock));
         let strangers = std::mem::take(&mut self.strangers);
         for (thread, session) in one_of_each_thread(sessions) {
             self.tells_threads = true;
@@ -199,6 +204,14 @@ impl Known {
             .collect()
     }
 
+    /// What the server said of the thread's connection, from first to last, where question and answer lie within the wait.
+    pub(super) fn answers_within(&self, wait: &Wait) -> impl Iterator<Item = (u64, u64, &Session)> {
+        let (from_us, to_us) = (wait.from_us, wait.to_us);
+        let said = self.said.get(&wait.thread).into_iter().flatten();
+        let within = said.filter(move |it| it.asked_us >= from_us && it.answered_us <= to_us);
+        within.map(|it| (it.asked_us, it.answered_us, &it.session))
+    }
+
     /// When the statement began that the server named last while the wait lasted. It is not known when, between question and answer, the server looked: the
     /// earliest moment counts. For a thread without a CPU, the earliest of all statements that were named counts: the next statement may have begun when the
     /// server is given a CPU and answers. So a late answer tells nothing about such a thread, unless its statement is as old as the wait.
@@ -214,23 +227,43 @@ impl Known {
         within.filter(tells).filter_map(begun).min()
     }
 
-    /// Whether two waits of a thread, one right after the other, are one wait: before and after, the server names the same kind of wait of one connection, and the
-    /// statement after began before the first wait was half over. `None`: no answer has named the second wait yet.
+    /// Whether two waits of a thread, one right after the other, are one wait. `None`: an answer may still come that tells it.
+    ///
+    /// They are one if the server names a wait of the same kind after the begin of the second one, and the statement began before the first one was half over. Where no
+    /// such answer came: if it named a wait within the first one a short time before.
     pub(super) fn is_one(&self, first: &Wait, next: &Wait) -> Option<bool> {
-        let Some(said) = self.said.get(&first.thread) else { return Some(false) };
-        let of = |wait: &Wait| {
-            let (from_us, to_us) = (wait.from_us, wait.to_us);
-            let is_within = move |it: &&Said| it.asked_us >= from_us && it.answered_us <= to_us;
-            said.iter()
-                .filter(is_within)
-                .filter(|it| !matches!(it.session.says, Says::Idle | Says::Busy | Says::Background))
-        };
-        let Some(before) = of(first).next_back() else { return Some(false) };
-        let after = of(next).next()?;
-        let half_us = first.from_us + first.length_us() / 2;
-        let is_old = after.session.age_us.is_some_and(|age| after.answered_us.saturating_sub(age) <= half_us);
-        let (before, after) = (&before.session, &after.session);
-        Some(is_old && before.connection == after.connection && before.says == after.says)
+        let said = || self.said.get(&first.thread).into_iter().flatten();
+        let names = |it: &&Said| !matches!(it.session.says, Says::Idle | Says::Busy | Says::Background);
+        let before =
+            said().rev().filter(names).find(|it| it.asked_us >= first.from_us && it.answered_us <= first.to_us);
+        if said().any(|it| !names(&it) && it.asked_us >= next.from_us && it.answered_us <= next.to_us) {
+            return Some(false);
+        }
+        if let Some(after) = said().filter(names).find(|it| it.asked_us >= next.from_us) {
+            let began_us = after.session.age_us.map(|age| after.answered_us.saturating_sub(age));
+            if began_us.is_some_and(|us| us <= first.from_us + first.length_us() / 2) {
+                let is_same = |it: &Said| it.session.connection == after.session.connection;
+                return Some(before.is_none_or(|it| is_same(it) && it.session.says == after.session.says));
+            }
+            if began_us.is_none_or(|us| us <= next.to_us) {
+                return Some(false);
+            }
+        } else if !self.listed_since(next.to_us) {
+            return None;
+        }
+        let is_recent =
+            |it: &Said| it.session.age_us.is_some() && it.asked_us.saturating_add(RECENT_US) >= next.from_us;
+        Some(before.is_some_and(is_recent))
+    }
+
+    /// Whether the server tells for how long the statement of this thread's connection has run.
+    pub(super) fn tells_age(&self, thread: u32) -> bool {
+        self.said.get(&thread).and_then(VecDeque::back).is_some_and(|said| said.session.age_us.is_some())
+    }
+
+    /// Whether some connection waited for a lock when the server was asked last.
+    pub(super) fn has_locks(&self) -> bool {
+        self.has_locks
     }
 
     /// By how much a counter rose between the last reading before the wait and the first one after it.

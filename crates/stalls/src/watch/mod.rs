@@ -10,6 +10,7 @@
 mod around;
 mod beside;
 mod books;
+mod changes;
 mod free_page;
 mod group;
 mod joining;
@@ -22,13 +23,14 @@ mod track;
 mod verdict;
 mod watched;
 mod watching;
+mod whole;
 
 pub use around::{Around, Verdict};
 pub use beside::{Canary, Logged};
 pub use meanwhile::{DiskTimes, HostReading, Meanwhile};
 pub use parts::{Part, Parts};
 pub use probed::{Hit, Probe};
-pub use sample::{Answer, Counters, Doing, Missing, Sample, Says, Sched, Session};
+pub use sample::{Answer, Counters, Doing, Missing, Sample, Says, Sched, Session, Stop};
 pub use track::{LEAST_SAMPLES, Tracker, Wait, Way};
 pub use verdict::judge;
 pub use watched::{ClassSeen, Pressure, Tier, WatchCost, Watched};

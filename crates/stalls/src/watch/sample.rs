@@ -28,13 +28,28 @@ pub enum Doing {
     Syncing,
 }
 
+/// What keeps a thread from running at all, whatever it would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stop {
+    /// A signal: SIGSTOP and its kind.
+    Signal,
+    /// A tracer: a debugger.
+    Tracer,
+    /// The freezer of its cgroup: `docker pause`.
+    Freezer,
+}
+
 /// One thread at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     pub thread: u32,
+    /// Of a thread that is stopped: what it was stopped in.
     pub doing: Doing,
-    /// The thread's `schedstat`. `None`: it was not read because the thread does nothing, or it cannot be read.
+    /// The thread's `schedstat`. `None`: it was not read because the thread does nothing, or it cannot be read. It is read while the thread is stopped, and with the
+    /// first sample after that.
     pub sched: Option<Sched>,
+    /// `None`: the thread is not stopped.
+    pub stop: Option<Stop>,
 }
 
 /// The three numbers of `/proc/PID/task/TID/schedstat`.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 const STEP_US: u64 = 10_000;
 
 fn sample(doing: Doing, sched: Option<Sched>) -> Sample {
-    Sample { thread: 7, doing, sched }
+    Sample { thread: 7, doing, sched, stop: None }
 }
 
 /// Samples every 10 ms, of a thread that has turns as they are given; idle before and behind.

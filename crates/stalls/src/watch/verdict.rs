@@ -7,6 +7,7 @@ use super::free_page;
 use super::meanwhile::DiskTimes;
 use super::sample::{Says, Session};
 use super::track::{QUICK_READ_US, SLACK_QUEUED_US, Wait, Way};
+use super::whole::stopped;
 use crate::cause::{Cause, Evidence, ms};
 
 /// From so many quick reads on, one after another, reads are the statement's own work.
@@ -18,6 +19,10 @@ const SLACK_US: u64 = 30_000;
 /// second.
 const TURN_EACH_US: u64 = 15_000;
 
+/// What is not known of the victims of a stopped server, which cannot be asked.
+const OF_A_STOP: &str = "that these clients waited is known by what their threads did when they were stopped, or right after it; when a client had sent its \
+                         statement is not known: it may have waited for less";
+
 pub fn judge(wait: &Wait, around: &Around<'_>) -> Verdict {
     let said = Said::count(around.said);
     if wait.way == Way::FreePage {
@@ -25,8 +30,9 @@ pub fn judge(wait: &Wait, around: &Around<'_>) -> Verdict {
         let is_own = said.is_all(|it| it == Says::Background);
         return if is_own { Verdict::Nothing } else { free_page::probed(wait, around) };
     }
-    // a thread that could run is idle for the server until it runs: its client's request has come already
-    let may_rest = |it| it == Says::Background || it == Says::Idle && wait.way != Way::Queued;
+    // a thread that could run, or is stopped, is idle for the server until it runs: its client's request has come already
+    let has_request = matches!(wait.way, Way::Queued | Way::Stopped(_));
+    let may_rest = |it| it == Says::Background || it == Says::Idle && !has_request;
     if said.is_all(may_rest) {
         return Verdict::Nothing;
     }
@@ -38,10 +44,11 @@ pub fn judge(wait: &Wait, around: &Around<'_>) -> Verdict {
     }
     match wait.way {
         Way::Asleep => asleep(wait, around, &said),
-        Way::Blocked => blocked(around, &said),
+        Way::Blocked => blocked(wait, around, &said),
         Way::Faulting => faulting(wait, around, &said),
         Way::Reclaiming => reclaiming(wait, around),
         Way::FreePage => free_page::probed(wait, around),
+        Way::Stopped(stop) => unknown(vec![stopped(stop, wait.length_us())], OF_A_STOP.to_owned()),
         Way::Reading => with_disk(reading(wait, &said), around, false),
         Way::Syncing => {
             let what = format!("waited for the disk to write, for {}", ms(wait.length_us()));
@@ -83,10 +90,32 @@ fn asleep(wait: &Wait, around: &Around<'_>, said: &Said) -> Verdict {
     }
 }
 
-fn blocked(around: &Around<'_>, said: &Said) -> Verdict {
+/// The states of MySQL and MariaDB in which a statement that has written waits for its commit.
+const COMMITS: [&str; 6] = [
+    "updating status",
+    "commit",
+    "starting commit",
+    "waiting for prior transaction to commit",
+    "waiting for handler commit",
+    "query end",
+];
+
+/// Whether the server's words say that the statement commits.
+pub(super) fn is_commit(words: &str) -> bool {
+    COMMITS.iter().any(|it| words.eq_ignore_ascii_case(it))
+}
+
+fn blocked(wait: &Wait, around: &Around<'_>, said: &Said) -> Verdict {
     let held = "waited for another thread".to_owned();
     if let Some(cause) = said.cause() {
         return said.verdict(cause, held);
+    }
+    if let Some(state) = said.words.iter().find(|it| is_commit(it)).filter(|_| around.synced_us >= wait.length_us() / 2)
+    {
+        let synced = format!("another thread waited for the disk to write for {} meanwhile", ms(around.synced_us));
+        let evidence =
+            Evidence { speaks_for: vec![format!("{held}, and the server said: {state}"), synced], against: Vec::new() };
+        return Verdict::Stall { cause: Cause::Sync, confidence: 0.7, evidence };
     }
     if let Some(verdict) = free_page::blocked(around) {
         return verdict;
@@ -224,7 +253,7 @@ impl Said {
     }
 }
 
-fn cause_of(says: Says) -> Option<Cause> {
+pub(super) fn cause_of(says: Says) -> Option<Cause> {
     Some(match says {
         Says::RowLock => Cause::RowLock,
         Says::MetadataLock => Cause::MetadataLock,

@@ -19,6 +19,7 @@ const NOTHING: Around<'_> = Around {
     lru_flushed: None,
     began_us: None,
     pages_free: None,
+    synced_us: 0,
     meanwhile: None,
 };
 
@@ -82,6 +83,21 @@ fn what_the_server_says_names_a_lock() {
     let (confidence, evidence) = expect(Way::Blocked, &Around { said: &half, ..NOTHING }, Cause::RowLock);
     assert!(confidence < 0.75 && evidence.against == ["1 of 2 times it did not"], "{confidence} {evidence:?}");
     expect(Way::Blocked, &Around { said: &[said(Says::Busy)], ..NOTHING }, Cause::Unknown);
+}
+
+/// In MariaDB's group commit one connection writes for all, and the others are `Updating status`.
+#[test]
+fn a_commit_that_waits_while_another_thread_writes_is_a_sync() {
+    let with = |words: &str, synced_us| {
+        let said = [Session { words: words.to_owned(), ..said(Says::Busy) }];
+        match judge(&wait(Way::Blocked, 400_000), &Around { said: &said, synced_us, ..NOTHING }) {
+            Verdict::Stall { cause, confidence, .. } => (cause, confidence),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(with("Updating status", 210_000), (Cause::Sync, 0.7));
+    assert_eq!(with("Updating status", 190_000), (Cause::Unknown, 0.0));
+    assert_eq!(with("Updating", 400_000), (Cause::Unknown, 0.0), "it does not commit");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The result of a watch, as plain data: the shape of the JSON. Stalls, account and classes have the names that `stalls explain` gives them.
 
+use super::probed::Probe;
 use super::sample::{Counters, Missing};
-use crate::cause::ms;
+use crate::cause::{Cause, ms};
 use crate::explained::{Account, SkippedPart, Source, Stall};
 use serde::Serialize;
 
@@ -52,6 +53,23 @@ pub struct Tier {
     pub hits_lost: u64,
     /// CPU time that this process used for it, in microseconds; a part of `cost.cpu_us`. The time that the server's threads lose at each hit is not in it.
     pub cpu_us: Option<u64>,
+}
+
+impl Tier {
+    /// The ways of looking of a watch.
+    pub(super) fn of(is_deep: bool, probe: Option<Probe>, resolution_us: u64, cost: &WatchCost) -> Vec<Self> {
+        let tier = if is_deep { "deep" } else { "default" };
+        let samples = Self { tier, resolution_us, causes: Vec::new(), hits: 0, hits_lost: 0, cpu_us: None };
+        let probes = probe.map(|probe| Self {
+            tier: "probes",
+            resolution_us: probe.least_us,
+            causes: [Cause::FreeListBackoff, Cause::FreeListLegacy, Cause::FreeListWait].map(Cause::name).to_vec(),
+            hits: cost.hits,
+            hits_lost: cost.hits_lost,
+            cpu_us: Some(cost.hits_cpu_us),
+        });
+        std::iter::once(samples).chain(probes).collect()
+    }
 }
 
 /// A class of statements that had victims.

@@ -7,15 +7,17 @@
 use super::around::{Around, Verdict};
 use super::beside::{Beside, Canary, Logged};
 use super::books::Books;
+use super::changes::{Syncs, Woken};
 use super::group::{Group, Judged, Judgement};
-use super::joining::{Rests, join};
+use super::joining::Pieces;
 use super::known::Known;
 use super::meanwhile::{HostReading, Readings};
 use super::probed::{Calls, Hit, Probe};
-use super::sample::{Answer, Counters, Doing, Missing, Sample};
+use super::sample::{Answer, Counters, Doing, Missing, Sample, Session, Stop};
 use super::track::{LEAST_SAMPLES, Tracker, Wait, Way};
-use super::verdict::judge;
+use super::verdict::{cause_of, judge};
 use super::watched::{Pressure, Tier, WatchCost, Watched};
+use super::whole::{Whole, Wholes};
 use crate::cause::Cause;
 use crate::explained::{Source, Stall, Victim};
 use crate::ladder::Lattice;
@@ -76,6 +78,7 @@ pub struct Watching {
     watch: Watch,
     trackers: BTreeMap<u32, Tracker>,
     known: Known,
+    pieces: Pieces,
     pending: Vec<Wait>,
     groups: Vec<Group>,
     books: Books,
@@ -83,6 +86,9 @@ pub struct Watching {
     lattice: Lattice,
     calls: Calls,
     readings: Readings,
+    wholes: Wholes,
+    woken: Woken,
+    syncs: Syncs,
     /// Whether the server had `backoff` at some time: then the counter was a clock.
     had_backoff: bool,
 }
@@ -97,6 +103,7 @@ impl Watching {
             watch,
             trackers: BTreeMap::new(),
             known: Known::default(),
+            pieces: Pieces::default(),
             pending: Vec::new(),
             groups: Vec::new(),
             books,
@@ -104,6 +111,9 @@ impl Watching {
             lattice,
             calls,
             readings: Readings::default(),
+            wholes: Wholes::default(),
+            woken: Woken::default(),
+            syncs: Syncs::default(),
         }
     }
 
@@ -122,7 +132,9 @@ impl Watching {
                 Tracker::new(sample.thread)
             });
             let ended = tracker.sample(at_us, &sample);
-            ended.into_iter().for_each(|wait| self.ended(wait));
+            tracker.woke().into_iter().for_each(|us| self.woken.add(sample.thread, us));
+            let is_answered = sample.stop.is_none() && matches!(sample.doing, Doing::Idle | Doing::Polling(_));
+            ended.into_iter().for_each(|wait| self.ended(wait, is_answered));
         }
     }
 
@@ -156,9 +168,10 @@ impl Watching {
     /// The thread has ended.
     pub fn gone(&mut self, at_us: u64, thread: u32) {
         let wait = self.trackers.remove(&thread).and_then(|mut tracker| tracker.close(at_us));
-        wait.into_iter().for_each(|wait| self.ended(wait));
+        wait.into_iter().for_each(|wait| self.ended(wait, true));
         self.calls.gone(thread);
         self.known.went(thread);
+        self.woken.gone(thread);
     }
 
     pub fn answer(&mut self, answer: Answer) {
@@ -171,6 +184,8 @@ impl Watching {
     pub fn wants(&self, now_us: u64) -> Wants {
         let mut wants = Wants { sessions: self.known.has_strangers(), ..Wants::default() };
         for wait in self.waiting() {
+            // where nobody waits for a lock, many short waits are no part of a long one
+            let wait = if self.known.has_locks() { self.pieces.with(wait) } else { wait };
             let is_long = wait.samples >= 2 && now_us.saturating_sub(wait.from_us) >= ASKED_FROM_US;
             let last = self.known.last_said_us(wait.thread).filter(|us| *us >= wait.from_us);
             // what InnoDB shows of its transactions is up to 100 ms old: about a thread that is only called busy, the server is asked again soon
@@ -222,15 +237,33 @@ impl Watching {
         open.filter(|wait| self.known.is_client(wait.thread))
     }
 
-    fn ended(&mut self, wait: Wait) {
+    /// `is_answered`: whether the thread has sent its answer.
+    fn ended(&mut self, wait: Wait, is_answered: bool) {
+        if wait.way == Way::Syncing {
+            self.syncs.add(&wait);
+        }
         if !self.known.is_client(wait.thread) || self.watch.probe.is_some() && self.calls.cover(&wait) {
             return;
         }
-        if wait.samples >= LEAST_SAMPLES && wait.length_us() >= self.watch.least_us {
+        if wait.way == Way::Blocked && self.known.tells_age(wait.thread) {
+            self.pieces.add(wait, is_answered);
+        } else if self.is_long(&wait) {
             self.pending.push(wait);
         } else if wait.way == Way::Asleep && self.watch.backoff == Some(true) && self.watch.probe.is_none() {
             self.books.short_sleep(self.tries(&wait));
         }
+    }
+
+    /// Whether the wait is to be told, if it is one.
+    fn is_long(&self, wait: &Wait) -> bool {
+        wait.samples >= LEAST_SAMPLES && wait.length_us() >= self.watch.least_us
+    }
+
+    /// Puts pieces together, and keeps the waits that are over and long enough.
+    fn join(&mut self, now_us: u64) {
+        let over = self.pieces.over(now_us, &mut self.trackers, &self.known);
+        let long: Vec<Wait> = over.into_iter().filter(|wait| self.is_long(wait)).collect();
+        self.pending.extend(long);
     }
 
     fn tries(&self, wait: &Wait) -> u64 {
@@ -239,32 +272,41 @@ impl Watching {
 
     /// The stalls that are settled by now, in the order of their begins.
     pub fn settled(&mut self, now_us: u64) -> Vec<Stall> {
-        join(&mut self.pending, &mut self.trackers, &self.known);
+        self.join(now_us);
         let pending = std::mem::take(&mut self.pending);
-        let rests = Rests::of(pending.iter().filter(|it| !self.is_listed(it)), &self.trackers, &self.known);
-        let (ready, pending): (Vec<Wait>, _) = pending.iter().copied().partition(|wait| {
+        let (ready, pending): (Vec<Wait>, _) = pending.into_iter().partition(|wait| {
             let is_counted = !self.is_counted(wait) || self.known.counted_since(wait.to_us);
-            (is_counted && self.is_listed(wait) && !rests.may_have(wait)) || now_us >= wait.to_us + PATIENCE_US
+            (is_counted && self.is_listed(wait)) || now_us >= wait.to_us + PATIENCE_US
         });
         self.pending = pending;
         self.judge_all(ready);
         let begun: Vec<u64> =
             self.waiting().filter(|wait| wait.samples >= LEAST_SAMPLES).map(|wait| wait.from_us).collect();
-        let begun: Vec<u64> = begun.into_iter().chain(self.pending.iter().map(|wait| wait.from_us)).collect();
+        let begun: Vec<u64> =
+            begun.into_iter().chain(self.pending.iter().map(|wait| wait.from_us)).chain(self.pieces.begins()).collect();
         let is_over = |group: &Group| {
             let is_last = now_us >= group.to_us + COMPANY_US + self.beside.patience_us()
                 && begun.iter().all(|from| *from >= group.to_us);
             is_last || now_us >= group.to_us + HELD_BACK_US
         };
-        let (over, groups) = self.groups.drain(..).partition(is_over);
+        let (over, groups): (Vec<Group>, _) = self.groups.drain(..).partition(is_over);
         self.groups = groups;
-        self.close(over)
+        over.iter().for_each(|group| self.wholes.told(group.from_us, group.to_us));
+        let is_alone = |whole: &Whole| {
+            let begun = begun.iter().copied().chain(self.groups.iter().map(|group| group.from_us));
+            let is_last = now_us >= whole.to_us + COMPANY_US && begun.min().is_none_or(|from| from >= whole.to_us);
+            is_last || now_us >= whole.to_us + HELD_BACK_US
+        };
+        let wholes = self.wholes.over(is_alone);
+        self.close(over, wholes)
     }
 
-    fn close(&mut self, mut groups: Vec<Group>) -> Vec<Stall> {
-        groups.sort_by_key(|group| group.from_us);
+    /// `wholes`: stalls of the whole server without a victim.
+    fn close(&mut self, groups: Vec<Group>, wholes: Vec<Whole>) -> Vec<Stall> {
         let since_us = self.watch.started_unix_us;
-        let mut stalls: Vec<Stall> = groups.into_iter().map(|group| group.stall(since_us)).collect();
+        let wholes = wholes.into_iter().map(|whole| whole.stall(since_us));
+        let mut stalls: Vec<Stall> = groups.into_iter().map(|group| group.stall(since_us)).chain(wholes).collect();
+        stalls.sort_by_key(|stall| stall.started_us);
         for stall in &mut stalls {
             self.beside.speaks_of(stall, since_us);
             self.books.account(stall);
@@ -275,7 +317,11 @@ impl Watching {
     }
 
     fn judge_all(&mut self, waits: Vec<Wait>) {
-        for wait in waits {
+        let parts = waits.iter().flat_map(|wait| self.woken.parts(wait, &self.known));
+        // a part may be shorter than what is told
+        let parts: Vec<Wait> =
+            parts.filter(|it| it.length_us() >= self.watch.least_us || it.way == Way::FreePage).collect();
+        for wait in parts {
             match self.judged(wait) {
                 Judgement::Victim(judged) => {
                     // where the function is probed, the account has each call already
@@ -305,6 +351,8 @@ impl Watching {
         let since_us = self.watch.started_unix_us;
         let mut stalls: Vec<Stall> = groups.into_iter().map(|group| group.stall(since_us)).collect();
         stalls.iter_mut().for_each(|stall| stall.victims.truncate(MOST_VICTIMS));
+        let whole = self.wholes.going_on(now_us, least_us).filter(|_| stalls.is_empty());
+        stalls.extend(whole.map(|whole| whole.stall(since_us)));
         stalls
     }
 
@@ -330,6 +378,7 @@ impl Watching {
             tries: self.tries(&wait),
             began_us: self.known.began_us(&wait),
             pages_free: self.known.pages_free(&wait),
+            synced_us: if wait.way == Way::Blocked { self.synced_us(&wait) } else { 0 },
         };
         let (cause, confidence, evidence) = match judge(&wait, &around) {
             Verdict::Stall { cause, confidence, evidence } => (cause, confidence, evidence),
@@ -348,19 +397,27 @@ impl Watching {
             length_us: wait.length_us(),
             lost_query_us: wait.length_us(),
         };
-        let waited_for = said.iter().flat_map(|session| &session.blocked_by).copied().collect();
-        let perhaps_for = said.iter().flat_map(|session| &session.perhaps_blocked_by).copied().collect();
+        // an answer about the lock before this wait names the holder of that lock
+        let is_of_it = |it: &&Session| cause == Cause::Probe || cause_of(it.says) == Some(cause);
+        let waited_for = said.iter().filter(is_of_it).flat_map(|session| &session.blocked_by).copied().collect();
+        let perhaps_for = said.iter().filter(is_of_it).flat_map(|it| &it.perhaps_blocked_by).copied().collect();
         let judged = Judged { wait, cause, confidence, evidence, victim, connection, waited_for, perhaps_for };
         Judgement::Victim(Box::new(judged))
+    }
+
+    fn synced_us(&self, wait: &Wait) -> u64 {
+        let others = self.trackers.iter().filter(|(thread, _)| **thread != wait.thread);
+        self.syncs.within(wait, others.filter_map(|(_, tracker)| tracker.open()))
     }
 
     /// Watching ends: waits that go on end now. Answers of the server that come after this are still used for the verdicts.
     pub fn stop(&mut self, at_us: u64) {
         let threads = std::mem::take(&mut self.trackers);
         let waits: Vec<Wait> = threads.into_values().filter_map(|mut tracker| tracker.close(at_us)).collect();
-        waits.into_iter().for_each(|wait| self.ended(wait));
+        waits.into_iter().for_each(|wait| self.ended(wait, true));
         let calls = self.calls.close(at_us);
         calls.into_iter().for_each(|call| self.called(call));
+        self.wholes.end(at_us, self.watch.least_us);
     }
 
     /// Returns the last stalls, and the result of the watch.
@@ -371,35 +428,23 @@ impl Watching {
         missing: Vec<Missing>,
     ) -> (Vec<Stall>, Watched) {
         self.stop(cost.elapsed_us);
-        join(&mut self.pending, &mut self.trackers, &self.known);
+        self.join(u64::MAX);
         let pending = std::mem::take(&mut self.pending);
         self.judge_all(pending);
         let groups = std::mem::take(&mut self.groups);
-        let last = self.close(groups);
+        groups.iter().for_each(|group| self.wholes.told(group.from_us, group.to_us));
+        let wholes = self.wholes.over(|_| true);
+        let last = self.close(groups, wholes);
         let counters: Option<[Counters; 2]> = self.known.first_and_last();
         let overhead = self.had_backoff.then(|| self.lattice.overhead_us());
         let resolution_us = self.watch.least_us.max(u64::from(LEAST_SAMPLES) * cost.interval_p50_us.max(1));
-        let tiers = self.tiers(resolution_us, &cost);
+        let tiers = Tier::of(self.watch.is_deep, self.watch.probe, resolution_us, &cost);
         let least_free_by_instance = self.known.least_free();
         let Watch { server, least_us, .. } = self.watch;
         let source = Source { format: Some("watch"), server, least_us };
         let watched = self.books.watched(source, counters, overhead, cost);
         let notes = watched.notes.iter().cloned().chain(cost.note(resolution_us)).collect();
         (last, Watched { resolution_us, tiers, least_free_by_instance, pressure, missing, notes, ..watched })
-    }
-
-    fn tiers(&self, resolution_us: u64, cost: &WatchCost) -> Vec<Tier> {
-        let tier = if self.watch.is_deep { "deep" } else { "default" };
-        let samples = Tier { tier, resolution_us, causes: Vec::new(), hits: 0, hits_lost: 0, cpu_us: None };
-        let probes = self.watch.probe.map(|probe| Tier {
-            tier: "probes",
-            resolution_us: probe.least_us,
-            causes: [Cause::FreeListBackoff, Cause::FreeListLegacy, Cause::FreeListWait].map(Cause::name).to_vec(),
-            hits: cost.hits,
-            hits_lost: cost.hits_lost,
-            cpu_us: Some(cost.hits_cpu_us),
-        });
-        std::iter::once(samples).chain(probes).collect()
     }
 }
 
@@ -415,7 +460,13 @@ impl Watching {
     }
 
     pub fn canary(&mut self, run: Canary) {
+        self.wholes.canary(run, self.watch.least_us);
         self.beside.canary(run);
+    }
+
+    /// Takes whether the server is stopped at one look.
+    pub fn stopped(&mut self, at_us: u64, stop: Option<Stop>) {
+        self.wholes.look(at_us, stop, self.watch.least_us);
     }
 
     /// Names a connection of this watch's own. It is no victim; and a wait for a lock that it holds is caused by the watch.

@@ -44,7 +44,7 @@ fn watched(
     let mut found = Vec::new();
     for at_us in (1000..until_us).step_by(10_000) {
         let sched = Some(Sched::default());
-        let samples = THREADS.map(|thread| Sample { thread, doing: is(at_us, thread).0, sched });
+        let samples = THREADS.map(|thread| Sample { thread, doing: is(at_us, thread).0, sched, stop: None });
         watching.sample(at_us, &samples);
         let wants = watching.wants(at_us);
         if wants.sessions || wants.counters {
@@ -106,7 +106,7 @@ fn threads_that_serve_nobody_are_not_watched() {
     let mut it = watching(true);
     it.answer(answer(0, vec![session(1, Says::Idle)], 0));
     for at_us in (0..2_000_000).step_by(10_000) {
-        let of = |thread, doing| Sample { thread, doing, sched: None };
+        let of = |thread, doing| Sample { thread, doing, sched: None, stop: None };
         it.sample(at_us, &[of(1, Doing::Idle), of(50, Doing::Asleep), of(51, Doing::Blocked)]);
         assert_eq!(it.settled(at_us), []);
     }
@@ -125,7 +125,7 @@ fn a_thread_that_waited_for_its_next_client_is_no_victim() {
         if at_us % 500_000 == 0 || it.wants(at_us).sessions {
             it.answer(answer(at_us, serves.then(|| session(1, Says::Idle)).into_iter().collect(), 0));
         }
-        it.sample(at_us, &[Sample { thread: 1, doing, sched: None }]);
+        it.sample(at_us, &[Sample { thread: 1, doing, sched: None, stop: None }]);
         stalls.extend(it.settled(at_us));
     }
     assert_eq!(stalls, []);
@@ -150,7 +150,7 @@ fn a_wait_for_a_cpu_is_not_denied_by_an_answer_that_came_late() {
             it.answer(Answer { asked_us, answered_us: at_us, ..answer(at_us, vec![next], 0) });
             asked = None;
         }
-        it.sample(at_us, &[Sample { thread: 1, doing, sched: Some(sched) }]);
+        it.sample(at_us, &[Sample { thread: 1, doing, sched: Some(sched), stop: None }]);
         stalls.extend(it.settled(at_us));
     }
     let [stall] = stalls.as_slice() else { panic!("{stalls:#?}") };
@@ -181,7 +181,10 @@ fn queued(blocked_by: fn(u32) -> Vec<u64>) -> Vec<Stall> {
     for at_us in (1000..1_500_000).step_by(10_000) {
         let waits = (300_000..800_000).contains(&at_us);
         let (doing, says) = if waits { (Doing::Blocked, Says::RowLock) } else { (Doing::Idle, Says::Idle) };
-        it.sample(at_us, &[1, 2, 3, 4].map(|thread| Sample { thread, doing, sched: Some(Sched::default()) }));
+        it.sample(
+            at_us,
+            &[1, 2, 3, 4].map(|thread| Sample { thread, doing, sched: Some(Sched::default()), stop: None }),
+        );
         if it.wants(at_us).sessions {
             it.answer(list(at_us, says));
         }
@@ -236,7 +239,7 @@ fn a_guess_is_in_the_evidence_and_names_no_holder() {
     for at_us in (1000..800_000).step_by(10_000) {
         let (doing, says) =
             if at_us > 300_000 { (Doing::Blocked, Says::MetadataLock) } else { (Doing::Idle, Says::Idle) };
-        it.sample(at_us, &[1, 2].map(|thread| Sample { thread, doing, sched: None }));
+        it.sample(at_us, &[1, 2].map(|thread| Sample { thread, doing, sched: None, stop: None }));
         if it.wants(at_us).sessions {
             it.answer(list(at_us, says));
         }
@@ -274,7 +277,7 @@ fn where_a_process_polls_tells_what_it_waits_for() {
     let list = |at_us: u64| [1, 2].map(|thread| session(thread, is(at_us, thread).1)).to_vec();
     let mut stalls = Vec::new();
     for at_us in (0..3_000_000).step_by(10_000) {
-        it.sample(at_us, &[1, 2].map(|thread| Sample { thread, doing: is(at_us, thread).0, sched: None }));
+        it.sample(at_us, &[1, 2].map(|thread| Sample { thread, doing: is(at_us, thread).0, sched: None, stop: None }));
         if at_us % 500_000 == 20_000 || it.wants(at_us).sessions {
             it.answer(answer(at_us, list(at_us), 0));
         }
@@ -297,7 +300,7 @@ proptest! {
         let (mut at_us, mut told) = (0, 0);
         for (nth, (thread, doing, says, later)) in seen.iter().enumerate() {
             at_us += later;
-            it.sample(at_us, &[Sample { thread: *thread, doing: DOING[*doing], sched: None }]);
+            it.sample(at_us, &[Sample { thread: *thread, doing: DOING[*doing], sched: None, stop: None }]);
             if it.wants(at_us).sessions || nth == 0 {
                 it.answer(answer(at_us, (0..4).map(|thread| session(thread, SAYS[*says])).collect(), nth as u64));
             }
@@ -329,7 +332,7 @@ fn a_probed_call_is_a_stall_of_its_own_length_and_the_samples_of_it_are_not_told
     let hit = |thread, at_us, is_return| Hit { thread, at_us, is_return };
     let mut told = Vec::new();
     for at_us in (1000..1_200_000).step_by(10_000) {
-        let samples = [1, 2].map(|thread| Sample { thread, doing: slept(at_us, thread).0, sched: None });
+        let samples = [1, 2].map(|thread| Sample { thread, doing: slept(at_us, thread).0, sched: None, stop: None });
         watching.sample(at_us, &samples);
         match at_us {
             301_000 => watching.hits(&[hit(1, 298_500, false), hit(2, 299_000, false)]),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer compare`: two sides of runs, one verdict for each figure.
 
+mod limits;
 mod settings;
 mod table;
 
@@ -9,10 +10,10 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
 use evidence::Evidence;
 use explain::sides::{Sides, Wanted, compare};
-use serde::Serialize;
+use limits::{Checked, check, end};
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use verdict::{Held, Limit};
+use verdict::Limit;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -28,7 +29,7 @@ use verdict::{Held, Limit};
       # compare two settings of a matrix, paired within blocks\n  \
       wringer compare --sweep out --a threads=1 --b threads=8\n\n\
     Exit codes: 0 compared, and no --fail-if is shown; without --fail-if also when there is no verdict (not comparable, too few repeats); \
-    1 a --fail-if is shown; 2 wrong usage; 3 there is no verdict for a --fail-if, or a recording is missing or is something else; \
+    1 a --fail-if is shown; 2 wrong usage, or a --fail-if names no figure; 3 there is no verdict for a --fail-if, or a recording is missing or is something else; \
     4 a recording cannot be read."
 )]
 pub struct Args {
@@ -65,20 +66,10 @@ pub struct Args {
     output: Output,
 }
 
-/// One limit with one comparison.
-#[derive(Debug, Serialize)]
-struct Checked {
-    limit: String,
-    /// The arm of the first side; `None`: nothing could be compared.
-    arm: Option<String>,
-    held: Held,
-    /// One sentence for people.
-    statement: String,
-}
-
 /// # Errors
 /// Exit codes 1 and 3: a limit is shown to be exceeded, or this cannot be told. 2 and 3: the runs cannot be compared. 4: a recording cannot be read.
 pub fn main(args: Args) -> Outcome {
+    limits::require_known(&args.fail_if)?;
     let (a, b) = match (args.first, args.second) {
         (Some(a), Some(b)) => (vec![a], vec![b]),
         _ => (args.a, args.b),
@@ -124,50 +115,4 @@ fn document(sides: &Sides, checked: &[Checked]) -> Value {
         "comparisons": sides.comparisons,
         "fail_if": checked,
     })
-}
-
-fn check(limit: &Limit, sides: &Sides) -> Vec<Checked> {
-    if sides.comparisons.is_empty() {
-        let statement = format!("{limit}: it cannot be told, because the two sides are not comparable.");
-        return vec![Checked { limit: limit.to_string(), arm: None, held: Held::CannotTell, statement }];
-    }
-    let of = sides.comparisons.iter().map(|one| {
-        let held = limit.check(&one.judged);
-        let figure = one.judged.figure(limit.figure());
-        let detectable = figure.and_then(|figure| figure.detectable_ratio);
-        let what = match held {
-            Held::Shown => "it is shown.".to_owned(),
-            Held::NotShown => "it is not shown, and would have been.".to_owned(),
-            Held::Unseen => match detectable {
-                Some(ratio) if ratio > 10.0 => {
-                    "it is not shown. But these repeats lie so far apart that they show hardly any difference: more repeats, or longer ones, \
-                     would tell."
-                        .to_owned()
-                }
-                Some(ratio) => format!(
-                    "it is not shown. But these repeats show only what is {ratio:.2} times as much or more (or as much less): more repeats, \
-                     or longer ones, would tell."
-                ),
-                None => "it is not shown, and nothing says how large a difference would have been.".to_owned(),
-            },
-            Held::CannotTell => match figure.and_then(|figure| figure.told.first()) {
-                Some(why) => format!("it cannot be told: {why}."),
-                None => "it cannot be told: no run has this figure.".to_owned(),
-            },
-        };
-        Checked { limit: limit.to_string(), arm: Some(one.a.clone()), held, statement: format!("{limit}, \"{}\": {what}", one.a) }
-    });
-    of.collect()
-}
-
-/// The failure, if there is one: a limit that is shown to be exceeded counts before a limit that cannot be told.
-fn end(checked: &[Checked]) -> Outcome {
-    let first = |held: Held| checked.iter().find(|one| one.held == held);
-    let failure = match (first(Held::Shown), first(Held::CannotTell)) {
-        (Some(shown), _) => Failure::message(Exit::Finding, &shown.statement),
-        (None, Some(untold)) => Failure::message(Exit::Missing, &untold.statement)
-            .hint("a verdict needs three runs of each side, and each condition that differs named with --across"),
-        (None, None) => return Ok(()),
-    };
-    Err(failure)
 }

@@ -3,7 +3,8 @@
 
 use super::campaign::Bench;
 use super::records::{Mechanism, cut};
-use super::standing::{PATIENCE, expect_as_before, meminfo};
+use super::standing::{PATIENCE, expect_as_before, meminfo, signal};
+use rustix::process::Signal;
 use std::fs;
 use std::process::{Command, Stdio};
 use testkit::{Ran, Snapshot, announce_cases, is_root, takes_every_case, wait_until};
@@ -97,7 +98,7 @@ fn somebody_elses_huge_pages_stay() {
     assert!(cases > 5);
 }
 
-/// Huge pages of somebody's that are no pool: they count against a cap that is raised later.
+/// Huge pages of somebody's that are no pool: they count against the cap.
 struct Surplus {
     addresses: Vec<*mut libc::c_void>,
     page_bytes: usize,
@@ -136,23 +137,42 @@ impl Drop for Surplus {
     }
 }
 
-/// The kernel grants some pages and then no more: what was got is given back, and the shortage is told.
+/// The holder, when it has stopped itself at its pause point.
+fn paused_holder() -> Option<u64> {
+    let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_paused = |pid: &u64| {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        read("cmdline").split('\0').any(|word| word == "holder") && read("stat").contains(") T ")
+    };
+    pids.into_iter().find(is_paused)
+}
+
+/// The kernel grants some pages and then no more, because somebody sets the cap lower meanwhile: what was got is given back, and the shortage and its
+/// cause are told.
 #[test]
 fn huge_pages_are_granted_in_part() {
     if !is_root() {
         testkit::skip!("needs root");
     }
     let bench = Bench::new();
-    let asked = 128;
-    for granted in [16, 48] {
-        let theirs = Surplus::make(asked - granted);
-        let mut hide = bench.lab.start("hide", ["ram", "hide", "256M", "--deadline", "1s", "--yes"]);
-        wait_until(PATIENCE, || meminfo("HugePages_Total") == asked as u64 || hide.try_wait().unwrap().is_some());
-        // while it asks for more, somebody takes the right to them; on a busy machine it may have given up already
-        fs::write(OVERCOMMIT, "0").unwrap();
-        let (code, said) = (hide.wait().unwrap().code(), bench.lab.said("hide"));
-        assert_eq!(code, Some(4), "{said}");
-        assert!(said.contains(" of 256 MiB could be hidden") && !said.contains("only 0 B of"), "{said}");
+    for granted in [8, 24] {
+        let theirs = Surplus::make(8);
+        let cap = theirs.addresses.len() + granted;
+        fs::write(OVERCOMMIT, cap.to_string()).unwrap();
+        let mut command = bench.lab.command(["ram", "hide", "128M", "--deadline", "1s", "--yes"]);
+        command.env("WRINGER_PAUSE", "before a holder reserves").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let hide = command.spawn().unwrap();
+        let is_paused = wait_until(PATIENCE, || paused_holder().is_some());
+        let raised = fs::read_to_string(OVERCOMMIT).unwrap();
+        fs::write(OVERCOMMIT, cap.to_string()).unwrap();
+        paused_holder().into_iter().for_each(|holder| signal(holder, Signal::CONT));
+        let output = hide.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(is_paused && raised.trim() == (cap + 64).to_string(), "{raised}: {said}");
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        let got = format!("only {} MiB of 128 MiB could be hidden", 2 * granted);
+        let cause = format!("{cap} surplus huge pages (HugePages_Surp), and vm.nr_overcommit_hugepages allows {cap}");
+        assert!(said.contains(&got) && said.contains(&cause), "{got}; {cause}: {said}");
         let left = theirs.addresses.len() as u64;
         assert_eq!(meminfo("HugePages_Total"), left, "what was got is given back before the command ends");
         drop(theirs);

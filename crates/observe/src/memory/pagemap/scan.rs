@@ -70,6 +70,19 @@ pub(super) fn ranges(file: &File, start: u64, end: u64, reading: &mut Reading) -
     Some(ranges)
 }
 
+/// Whether more than `bytes` are resident; `None`: as above.
+pub(super) fn has_more_than(file: &File, (start, end): (u64, u64), bytes: u64, reading: &mut Reading) -> Option<bool> {
+    let (mut at, mut sum) = (start, 0);
+    while at < end && sum <= bytes {
+        reading.admits(0).then_some(())?;
+        let mut found = [Region::default(); 64];
+        let (count, walked) = call(file, (at, end), MOST_IN_RANGES, PRESENT, &mut found, reading)?;
+        sum += found.iter().take(count).map(|it| it.end - it.start).sum::<u64>();
+        at = walked.max(at + 1);
+    }
+    Some(sum > bytes)
+}
+
 /// The number of pages of this category; 0 also when this kernel does not have the call.
 pub(super) fn pages(file: &File, start: u64, end: u64, category: u64, reading: &mut Reading) -> u64 {
     let (mut at, mut sum, page) = (start, 0, crate::memory::page_bytes());

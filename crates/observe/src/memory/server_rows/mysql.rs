@@ -4,7 +4,7 @@
 use super::{Asking, Row, marks, number, pairs, text};
 use crate::server::{CLIENT_THREADS, without_port};
 use capability::Flavour;
-use ledger::{Missing, ServerSeen, Session};
+use ledger::{KeyCacheSeen, Missing, ServerSeen, Session};
 
 const PROCESS: Option<&str> = Some("GRANT PROCESS ON *.* TO the account that asks");
 const SELECT: Option<&str> = Some("GRANT SELECT ON performance_schema.* TO the account that asks");
@@ -74,11 +74,18 @@ pub(super) fn read(asking: &mut Asking<'_>, flavour: Flavour, seen: &mut ServerS
     }
     seen.innodb_memory = innodb(asking);
     seen.sessions = sessions(asking, flavour);
+    if flavour == Flavour::Mariadb {
+        seen.key_caches = key_caches(asking);
+    }
     if let Some(why) = unseen(seen) {
         asking.missing("other accounts' sessions", &why, PROCESS);
     }
     if seen.variables.get("performance_schema").is_some_and(|value| value == "OFF") {
         asking.missing("memory by the server's instruments", "performance_schema is off", SWITCH_ON);
+        if flavour != Flavour::Mariadb {
+            let why = "only performance_schema tells their sizes, and it is off";
+            asking.missing("key caches with names of their own", why, SWITCH_ON);
+        }
         return;
     }
     performance_schema(asking, seen);
@@ -147,6 +154,22 @@ fn sessions(asking: &mut Asking<'_>, flavour: Flavour) -> Vec<Session> {
     let mysql = [with_memory.as_str(), without.as_str(), WITHOUT_MEMORY];
     let statements: &[&str] = if flavour == Flavour::Mariadb { &MARIADB } else { &mysql };
     asking.rows_of_first("sessions", statements, PROCESS).iter().filter_map(session).collect()
+}
+
+/// A cache of several segments has a row for each, and one for all of them, whose number is NULL.
+fn key_caches(asking: &mut Asking<'_>) -> Vec<KeyCacheSeen> {
+    const ALL: &str = "SELECT key_cache_name, full_size, block_size, used_blocks + unused_blocks, used_blocks FROM information_schema.KEY_CACHES \
+                       WHERE segment_number IS NULL";
+    let cache = |row: &Row| {
+        Some(KeyCacheSeen {
+            name: row.first()?.clone()?,
+            size: number(row, 1)?,
+            block: number(row, 2)?,
+            blocks: number(row, 3)?,
+            used: number(row, 4)?,
+        })
+    };
+    asking.rows_of("key caches", ALL, None).iter().filter_map(cache).collect()
 }
 
 /// Without an error, a server shows only its own sessions to an account without PROCESS. A session that begins between two questions is no sign of that: then

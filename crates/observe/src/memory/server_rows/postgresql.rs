@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::{Asking, Row, number, pairs, text};
-use ledger::{Missing, ServerSeen, Session, SharedAllocation};
+mod own_settings;
+
+use super::{Asking, Row, number, text};
+use ledger::{ServerSeen, Session, SharedAllocation};
 
 const MONITOR: Option<&str> = Some("GRANT pg_monitor TO the account that asks");
 const SHARED: Option<&str> = Some(
@@ -33,10 +35,7 @@ const SETTINGS: [&str; 22] = [
 ];
 
 pub(super) fn read(asking: &mut Asking<'_>, seen: &mut ServerSeen) {
-    let names = SETTINGS.join("', '");
-    let settings = format!("SELECT name, current_setting(name, true) FROM pg_settings WHERE name IN ('{names}')");
-    seen.variables = pairs(asking.rows_of(Missing::SETTINGS, &settings, None));
-    seen.variables.retain(|name, _| SETTINGS.contains(&name.as_str()));
+    own_settings::read(asking, &SETTINGS, seen);
     const ALLOCATIONS: &str =
         "SELECT name, off, size, allocated_size FROM pg_shmem_allocations ORDER BY off NULLS LAST";
     let rows = asking.rows_of("parts of shared memory", ALLOCATIONS, SHARED);

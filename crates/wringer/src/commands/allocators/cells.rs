@@ -64,6 +64,7 @@ pub(super) fn seen(folder: &Path, state: &State) -> Result<Vec<Seen>, Failure> {
             cpus.as_deref(),
             cell.block,
         );
+        let seen_cell = Seen { disturbed: cell.disturbed, ..seen_cell };
         seen.push(if evidence.arms.is_empty() { without_arms(seen_cell, cell) } else { seen_cell });
     }
     Ok(seen)

@@ -65,10 +65,14 @@ pub(super) fn text(told: &Value) -> String {
     }
     not_shown(&mut out, &comparisons);
     let recommendation = &told["recommendation"];
-    let take = word(&recommendation["take"]);
-    let what = if take == "keep" { format!("keep {base}") } else { format!("take {take}") };
+    let what = match recommendation["take"].as_str() {
+        None => "none, because there is no verdict".to_owned(),
+        Some("keep") => format!("keep {base}"),
+        Some(take) => format!("take {take}"),
+    };
     _ = writeln!(out, "\nrecommendation, {}: {what}", word(&recommendation["scope"]));
     list(recommendation, "because").iter().for_each(|why| _ = writeln!(out, "  {}", word(why)));
+    list(recommendation, "notes").iter().for_each(|note| _ = writeln!(out, "  note: {}", word(note)));
     if let Some(price) = recommendation["price_bytes"].as_f64() {
         _ = writeln!(out, "  memory at the end of the rest: {:+.1} MiB", price / 1_048_576.0);
     }

@@ -32,13 +32,8 @@ pub(super) fn compared(folder: &Path, [a, b]: [&[PathBuf]; 2], arm: Option<&str>
     };
     let (of_a, of_b) = (cells(a), cells(b));
     let (of_a, of_b) = (in_blocks_of(&of_a, &of_b), in_blocks_of(&of_b, &of_a));
-    let reasons = [(a, &of_a), (b, &of_b)].into_iter().flat_map(|(setting, cells)| {
-        let label = setting.label(&state.keys);
-        cells
-            .iter()
-            .filter_map(move |cell| Some(format!("block {} of {label}: {}", cell.block, unmeasured(cell, arm)?)))
-    });
-    let unmeasured = reasons.collect();
+    let sides = [(a, &of_a), (b, &of_b)].into_iter();
+    let unmeasured = sides.flat_map(|(setting, cells)| reasons(&setting.label(&state.keys), cells, arm)).collect();
     let (of_a, of_b) = (measured(of_a), measured(of_b));
     let recordings = |cells: Vec<&Cell>| -> Vec<PathBuf> {
         cells.iter().filter_map(|cell| Some(folder.join(cell.recording.as_ref()?))).collect()
@@ -57,6 +52,18 @@ fn in_blocks_of<'c>(cells: &[&'c Cell], others: &[&Cell]) -> Vec<&'c Cell> {
     let mut own: Vec<&Cell> = cells.iter().filter(has).copied().collect();
     own.sort_by_key(|cell| cell.block);
     own
+}
+
+/// Why cells of a setting have no measurement: one sentence for each, and one for all where all have the same reason.
+fn reasons(label: &str, cells: &[&Cell], arm: Option<&str>) -> Vec<String> {
+    let found: Vec<(u32, String)> =
+        cells.iter().filter_map(|cell| Some((cell.block, unmeasured(cell, arm)?))).collect();
+    match found.as_slice() {
+        [(_, first), _, ..] if found.len() == cells.len() && found.iter().all(|(_, why)| why == first) => {
+            vec![format!("{label} has no measurement in any of its {} cells: {first}", cells.len())]
+        }
+        found => found.iter().map(|(block, why)| format!("block {block} of {label}: {why}")).collect(),
+    }
 }
 
 /// Why an arm that is compared has no measurement in this cell. `None`: it has one.
@@ -108,4 +115,25 @@ fn is_key(known: &str, asked: &str) -> bool {
 
 fn keys(state: &State) -> String {
     format!("it varies {}", state.keys.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(block: u32, outcome: &str) -> Cell {
+        Cell { block, outcomes: [(ALL_ARMS.to_owned(), outcome.to_owned())].into(), ..Cell::default() }
+    }
+
+    #[test]
+    fn a_setting_of_which_no_cell_was_measured_is_told_in_one_sentence() {
+        let (first, second, other) = (cell(1, "cannot_start"), cell(2, "cannot_start"), cell(2, "out_of_memory"));
+        let told = reasons("threads=8", &[&first, &second], None);
+        assert_eq!(told, ["threads=8 has no measurement in any of its 2 cells: all arms ended with cannot_start"]);
+        for cells in [vec![&first], vec![&first, &other]] {
+            let told = reasons("threads=8", &cells, None);
+            assert_eq!(told.len(), cells.len());
+            assert_eq!(told[0], "block 1 of threads=8: all arms ended with cannot_start");
+        }
+    }
 }

@@ -168,7 +168,7 @@ fn unsaid(attached: &Attached) -> Option<Missing> {
             ),
         });
     }
-    attached.other_process().map(|why| Missing {
+    attached.doubt().map(|why| Missing {
         what: "whether the server and the process are the same".into(),
         why,
         remedy: Some("leave out --pid, or name the server of that process".into()),

@@ -91,7 +91,7 @@ fn explained(error: &Explained) -> String {
 fn shown(looked: &Looked, audit: &Audit, all: bool) -> String {
     let mut text = format!("{}\n{}\n\n", in_line(&looked.of), span(audit));
     server(&mut text, audit);
-    accounts(&mut text, &audit.accounts, all);
+    accounts(&mut text, audit, all);
     databases(&mut text, audit, all);
     audit.pooler.iter().for_each(|it| pooler(&mut text, it));
     overbooking(&mut text, audit);
@@ -141,9 +141,10 @@ fn server(text: &mut String, audit: &Audit) {
     }
 }
 
-fn accounts(text: &mut String, accounts: &[AccountUse], all: bool) {
+fn accounts(text: &mut String, audit: &Audit, all: bool) {
+    let accounts = &audit.accounts;
     let is_shown = |it: &&AccountUse| all || it.peak > 0 || it.limit.is_some();
-    let rows: Vec<Vec<String>> = accounts.iter().filter(is_shown).map(account).collect();
+    let rows: Vec<Vec<String>> = accounts.iter().filter(is_shown).map(|it| account(audit, it)).collect();
     if !rows.is_empty() {
         let _ = write!(text, "\n{}", table(&["account", "in use", "peak", "limit", ""], &rows));
     }
@@ -154,7 +155,7 @@ fn accounts(text: &mut String, accounts: &[AccountUse], all: bool) {
     }
 }
 
-fn account(it: &AccountUse) -> Vec<String> {
+fn account(audit: &Audit, it: &AccountUse) -> Vec<String> {
     let limit = match (it.limit, it.limit_that_holds) {
         (None, Some(limit)) => format!("({limit})"),
         (limit, _) => number(limit, "none"),
@@ -162,6 +163,9 @@ fn account(it: &AccountUse) -> Vec<String> {
     let note = match (&it.exempt_by, &it.reserve_by, it.may_log_in) {
         (_, _, false) => "may not log in".to_owned(),
         (Some(right), ..) => format!("{right}: no limit of an account holds for it"),
+        (None, Some(right), _) if audit.overbooking.unlimited.contains(&it.account) => {
+            format!("{right}: may use the reserve; could take all other connections, too")
+        }
         (None, Some(right), _) => format!("{right}: may use the reserve"),
         (None, None, true) if it.limit_that_holds.is_none() => "could take all connections".into(),
         (None, None, true) => String::new(),

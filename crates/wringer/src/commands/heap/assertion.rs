@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Assertions on a profile: `growth<1M`, `Log_event::read_log_event<4M`.
 
-use heap::{Growth, base_name};
+use heap::{AskedBelow, Growth, Tree, base_name};
 use serde::Serialize;
 use std::str::FromStr;
 use units::Bytes;
@@ -41,6 +41,8 @@ pub(super) struct Verdict {
     pub(super) at_least_bytes: Option<i128>,
     pub(super) at_most_bytes: Option<i128>,
     pub(super) function: Option<String>,
+    /// The function that is charged with most of what the asserted one asked for. `None`: the asserted function holds memory itself, or is on no path.
+    pub(super) charged_to: Option<String>,
     pub(super) notes: Vec<&'static str>,
 }
 
@@ -59,23 +61,45 @@ pub(super) const DAMAGED: &str = "the file is damaged, and what the heap held be
 pub(super) const ONE_MOMENT: &str = "there is one moment, and growth needs two";
 const HIDDEN: &str = "the profiler hides too many bytes below its threshold";
 const NO_FUNCTION: &str = "no function that holds memory has this name at either moment";
+pub(super) const BELOW: &str =
+    "it holds nothing itself: what it asked for is charged to the functions that allocated it";
 
 /// Measured, at least, at most; `None`: not known.
 type Bounds = (i128, Option<i128>, Option<i128>);
 
 impl Assertion {
-    /// `hidden_bytes`: those of the end.
-    pub(super) fn judge(&self, grown: &[Growth], hidden_bytes: u64, known: Known) -> Verdict {
-        let (limit, bounds) = (i128::from(self.limit.0), self.bounds(grown, hidden_bytes.into(), known));
+    /// What functions hold that the asserted one called, at this moment.
+    pub(super) fn asked_below(&self, tree: &Tree) -> Option<AskedBelow> {
+        let name = self.function.as_ref()?;
+        tree.asked_below(&|function| is_named(name, function))
+    }
+
+    /// `below`: of the end, as `hidden_bytes`.
+    pub(super) fn judge(
+        &self,
+        grown: &[Growth],
+        below: Option<AskedBelow>,
+        hidden_bytes: u64,
+        known: Known,
+    ) -> Verdict {
+        let is_charged = self.of_name(grown).any(|it| it.after_bytes > Some(0));
+        let below = below.filter(|it| !is_charged && it.bytes > 0);
+        let unseen = i128::from(hidden_bytes) + below.as_ref().map_or(0, |it| it.bytes.into());
+        let (limit, bounds) = (i128::from(self.limit.0), self.bounds(grown, unseen, known));
         let holds = bounds.and_then(|(_, at_least, at_most)| match () {
             () if at_least.is_some_and(|it| it >= limit) => Some(false),
             () if at_most.is_some_and(|it| it < limit) => Some(true),
             () => None,
         });
-        let hides = if known.is_end_lost || known.is_start_lost { DAMAGED } else { HIDDEN };
+        let hides = match &below {
+            _ if known.is_end_lost || known.is_start_lost => DAMAGED,
+            Some(_) => BELOW,
+            None => HIDDEN,
+        };
         let mut notes = Vec::new();
         notes.extend(bounds.is_none().then_some(ONE_MOMENT));
-        notes.extend((self.function.is_some() && self.of_name(grown).next().is_none()).then_some(NO_FUNCTION));
+        let is_unknown = self.function.is_some() && below.is_none() && self.of_name(grown).next().is_none();
+        notes.extend(is_unknown.then_some(NO_FUNCTION));
         notes.extend((bounds.is_some() && holds.is_none()).then_some(hides));
         let function = match &self.function {
             None if bounds.is_none() => None,
@@ -89,6 +113,7 @@ impl Assertion {
             at_least_bytes: bounds.and_then(|(_, at_least, _)| at_least),
             at_most_bytes: bounds.and_then(|(_, _, at_most)| at_most),
             function,
+            charged_to: below.and_then(|it| it.charged_to),
             notes,
         }
     }
@@ -97,7 +122,7 @@ impl Assertion {
     fn bounds(&self, grown: &[Growth], hidden: i128, known: Known) -> Option<Bounds> {
         let at_most = |bytes: i128| (!known.is_end_lost).then_some(bytes);
         if self.function.is_some() {
-            let bytes = self.of_name(grown).map(|it| i128::from(it.after_bytes)).sum();
+            let bytes = self.of_name(grown).map(|it| i128::from(it.after_bytes.unwrap_or(0))).sum();
             return Some((bytes, Some(bytes), at_most(bytes + hidden)));
         }
         let (bytes, at_least, most) = of_growth(grown, hidden);
@@ -112,9 +137,10 @@ impl Assertion {
 
 /// The largest growth of all functions. A function of which the profiler shows nothing may have grown by all that is hidden at the end.
 fn of_growth(grown: &[Growth], hidden: i128) -> (i128, i128, i128) {
-    let bytes = grown.first().map_or(0, |most| most.growth_bytes);
+    let bytes = grown.first().and_then(|most| most.growth_bytes).unwrap_or(0);
     let at_least = grown.iter().map(|it| it.low_bytes).max().unwrap_or(0);
-    (bytes, at_least, bytes.max(0) + hidden)
+    let at_most = grown.iter().map(|it| it.high_bytes).max().unwrap_or(hidden);
+    (bytes, at_least, at_most.max(hidden))
 }
 
 /// Either name may lack the arguments.
@@ -132,16 +158,16 @@ mod tests {
             function: function.into(),
             path: Vec::new(),
             subsystem: None,
-            growth_bytes,
+            growth_bytes: Some(growth_bytes),
             low_bytes: growth_bytes - i128::from(hidden_before),
             high_bytes: growth_bytes + i128::from(hidden_after),
-            before_bytes: before,
-            after_bytes: after,
+            before_bytes: Some(before),
+            after_bytes: Some(after),
         }
     }
 
     fn judged(assertion: &str, grown: &[Growth], hidden: u64) -> Verdict {
-        assertion.parse::<Assertion>().unwrap().judge(grown, hidden, Known::default())
+        assertion.parse::<Assertion>().unwrap().judge(grown, None, hidden, Known::default())
     }
 
     #[test]
@@ -165,7 +191,7 @@ mod tests {
     fn one_moment_tells_no_growth() {
         let all = [grown("f", 4096, 4096, [0, 0])];
         let known = Known { is_one_moment: true, ..Known::default() };
-        let judge = |text: &str| text.parse::<Assertion>().unwrap().judge(&all, 0, known);
+        let judge = |text: &str| text.parse::<Assertion>().unwrap().judge(&all, None, 0, known);
         let told = judge("growth<1M");
         assert_eq!((told.holds, told.bytes, told.notes.as_slice()), (None, None, [ONE_MOMENT].as_slice()));
         assert_eq!(judge("f<1M").holds, Some(true), "what a function holds needs one moment");
@@ -177,7 +203,7 @@ mod tests {
         let all = [grown("f", 0, 4096, [0, 0])];
         let judge = |text: &str, is_start_lost: bool, is_end_lost: bool| {
             let known = Known { is_one_moment: false, is_start_lost, is_end_lost };
-            text.parse::<Assertion>().unwrap().judge(&all, 0, known)
+            text.parse::<Assertion>().unwrap().judge(&all, None, 0, known)
         };
         for text in ["growth<1M", "f<1M"] {
             let told = judge(text, false, true);
@@ -190,6 +216,21 @@ mod tests {
         let told = judge("growth<4K", true, false);
         assert_eq!((told.holds, told.bytes, told.at_least_bytes), (None, Some(4096), None));
         assert_eq!(judge("f<1M", true, false).holds, Some(true), "what it holds at the end is known");
+    }
+
+    /// Of a caller it is only known that it holds nothing of what its callees hold, or all of it.
+    #[test]
+    fn of_a_caller_it_cannot_be_told() {
+        let all = [grown("copy_text", 0, 40 << 20, [0, 0])];
+        let below = AskedBelow { bytes: 36 << 20, charged_to: Some("copy_text".into()) };
+        let judge =
+            |text: &str| text.parse::<Assertion>().unwrap().judge(&all, Some(below.clone()), 0, Known::default());
+        let told = judge("read<1M");
+        assert_eq!((told.holds, told.bytes, told.at_most_bytes), (None, Some(0), Some(36 << 20)));
+        assert_eq!((told.notes.as_slice(), told.charged_to.as_deref()), ([BELOW].as_slice(), Some("copy_text")));
+        assert_eq!(judge("read<37M").holds, Some(true), "not even with all that it asked for");
+        let own = judge("copy_text<1M");
+        assert_eq!((own.holds, own.charged_to), (Some(false), None), "what it holds itself is told");
     }
 
     #[test]

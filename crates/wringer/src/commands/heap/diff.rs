@@ -60,11 +60,11 @@ struct Grown<'a> {
     function: &'a str,
     path: &'a [String],
     subsystem: Option<&'static str>,
-    growth_bytes: i128,
+    growth_bytes: Option<i128>,
     low_bytes: Option<i128>,
     high_bytes: Option<i128>,
-    before_bytes: u64,
-    after_bytes: u64,
+    before_bytes: Option<u64>,
+    after_bytes: Option<u64>,
 }
 
 impl<'a> Grown<'a> {

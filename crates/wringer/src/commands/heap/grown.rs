@@ -34,30 +34,41 @@ fn changed(growth: &[Growth], top: usize, has_bounds: bool) -> String {
     text
 }
 
+/// In place of a size: the profile does not name the function at this moment.
+const BELOW: &str = "below the threshold";
+
 fn rows(grown: &[&Growth], top: usize, has_bounds: bool) -> String {
     let mut text = String::new();
-    let _ =
-        writeln!(text, "{:>12}  {:>24}  {:>11}  {:>11}  function", "growth", "at least to at most", "before", "after");
     let (shown, rest) = grown.split_at(grown.len().min(top));
+    let width = |bytes: &dyn Fn(&Growth) -> Option<u64>| {
+        if shown.iter().all(|it| bytes(it).is_some()) { 11 } else { BELOW.len() }
+    };
+    let (first, last) = (width(&|it| it.before_bytes), width(&|it| it.after_bytes));
+    let _ = writeln!(
+        text,
+        "{:>12}  {:>24}  {:>first$}  {:>last$}  function",
+        "growth", "at least to at most", "before", "after"
+    );
     for it in shown {
         let bounds = match has_bounds {
             true => format!("{} to {}", signed(it.low_bytes), signed(it.high_bytes)),
             false => "not known".to_owned(),
         };
-        let (before, after) = (Bytes(it.before_bytes).to_string(), Bytes(it.after_bytes).to_string());
+        let size = |bytes: Option<u64>| bytes.map_or_else(|| BELOW.to_owned(), |it| Bytes(it).to_string());
+        let (before, after) = (size(it.before_bytes), size(it.after_bytes));
+        let growth = it.growth_bytes.map_or_else(|| "not known".to_owned(), signed);
         let part = it.subsystem.map_or_else(String::new, |part| format!("  [{part}]"));
         let _ = writeln!(
             text,
-            "{:>12}  {bounds:>24}  {before:>11}  {after:>11}  {}{part}",
-            signed(it.growth_bytes),
+            "{growth:>12}  {bounds:>24}  {before:>first$}  {after:>last$}  {}{part}",
             in_line(&it.function)
         );
     }
     if !rest.is_empty() {
-        let sum: i128 = rest.iter().map(|it| it.growth_bytes).sum();
+        let sum: i128 = rest.iter().filter_map(|it| it.growth_bytes).sum();
         let _ = writeln!(
             text,
-            "{:>12}  {:>24}  {:>11}  {:>11}  {} more functions (--top)",
+            "{:>12}  {:>24}  {:>first$}  {:>last$}  {} more functions (--top)",
             signed(sum),
             "",
             "",
@@ -76,7 +87,7 @@ pub(in crate::commands) fn holders(functions: &[Held], top: usize) -> String {
         let _ = writeln!(text, "{:>12}  {}{part}", Bytes(held.bytes).to_string(), in_line(&held.function));
     }
     let rest = functions.iter().skip(top);
-    let (count, bytes) = rest.fold((0, 0), |(count, sum), it| (count + 1, sum + it.bytes));
+    let (count, bytes) = rest.fold((0, 0), |(count, sum), it| (count + 1, u64::saturating_add(sum, it.bytes)));
     if count > 0 {
         let _ = writeln!(text, "{:>12}  {count} more functions (--top)", Bytes(bytes).to_string());
     }
@@ -91,8 +102,8 @@ pub(super) fn parts(holdings: &Holdings) -> String {
         let share = 100.0 * bytes as f64 / total;
         let _ = writeln!(text, "  {share:5.1} %  {:>11}  {name}", Bytes(bytes).to_string());
     };
-    for (part, bytes) in holdings.subsystems() {
-        line(part.unwrap_or("functions whose names tell no part"), bytes);
+    for part in holdings.subsystems() {
+        line(part.subsystem.unwrap_or("functions whose names tell no part"), part.bytes);
     }
     if holdings.hidden_bytes > 0 {
         line("below the profiler's threshold, which names no function", holdings.hidden_bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer heap show`: one profile.
 
-use super::assertion::{Assertion, DAMAGED, ONE_MOMENT, Verdict};
+use super::assertion::{Assertion, BELOW, DAMAGED, ONE_MOMENT, Verdict};
 use super::grown::in_line;
 use super::profile::{Names, Profile};
 use super::shown::shown;
@@ -27,7 +27,7 @@ use std::path::PathBuf;
     wringer heap show massif.out.4711 -o ms_print --threshold 0.5 --x 100 --y 30\n\n\
     Exit codes: 1 if an assertion does not hold; 3 if the file is not a profile, or if it cannot be told\n  \
     whether an assertion holds: the profile hides too much, has one moment and so no growth,\n  \
-    or is damaged, so that its end is not known.")]
+    or is damaged, so that its end is not known; or the function holds nothing itself, and calls those that do.")]
 pub struct Args {
     /// The profile; several files of one moment each (gperftools, jemalloc) make one profile
     #[arg(value_name = "FILE", required = true)]
@@ -41,7 +41,8 @@ pub struct Args {
     /// Functions to print; the JSON output has all
     #[arg(long, default_value_t = 20, value_name = "N")]
     top: usize,
-    /// An assertion: growth<1M for the growth of every function, FUNCTION<4M for the bytes of one function at the end
+    /// An assertion: growth<1M for the growth of every function, FUNCTION<4M for the bytes of one function at the end. A
+    /// function that only calls those that hold memory is none of them: its assertion cannot be told
     #[arg(long = "assert", value_name = "ASSERTION")]
     assertions: Vec<Assertion>,
     #[command(flatten)]
@@ -134,7 +135,13 @@ fn verdict(verdicts: &[Verdict]) -> Outcome {
     }
     let Some(unknown) = of(None) else { return Ok(()) };
     let what = format!("whether {} holds cannot be told: {}", unknown.assertion, unknown.notes.join("; "));
-    let hint = if unknown.notes.contains(&DAMAGED) {
+    let below = unknown.charged_to.as_deref().map_or_else(
+        || "it only passes allocations on; assert one of the functions that call it".to_owned(),
+        |function| format!("assert the function that most of it is charged to, '{}', or growth", in_line(function)),
+    );
+    let hint = if unknown.notes.contains(&BELOW) {
+        below.as_str()
+    } else if unknown.notes.contains(&DAMAGED) {
         "profile again, so that the file is whole; of Massif's and heaptrack's files, --to NUMBER names a moment before the damage"
     } else if unknown.notes.contains(&ONE_MOMENT) {
         "give it two moments: several files of gperftools or jemalloc, or --from and --to; Massif gives every tenth snapshot a tree, \
@@ -142,5 +149,5 @@ fn verdict(verdicts: &[Verdict]) -> Outcome {
     } else {
         "profile with a lower --threshold of Massif, so that it hides less"
     };
-    Err(Failure::message(Exit::Missing, what).hint(hint))
+    Err(Failure::message(Exit::Missing, what).hint(hint.to_owned()))
 }

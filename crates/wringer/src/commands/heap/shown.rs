@@ -4,7 +4,7 @@
 use super::assertion::{Assertion, Known, Verdict};
 use super::profile::Profile;
 use crate::exit::Failure;
-use heap::{Damage, Growth, Held, Holdings, Kind, Snapshot, TimeUnit};
+use heap::{AskedBelow, Damage, Growth, Held, Holdings, Kind, PartHeld, Snapshot, TimeUnit};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) struct Shown {
     pub(super) to: Option<u64>,
     pub(super) growth: Vec<Growth>,
     pub(super) functions: Vec<Held>,
-    pub(super) subsystems: Vec<PartShown>,
+    pub(super) subsystems: Vec<PartHeld>,
     pub(super) hidden_bytes: u64,
     pub(super) total_bytes: u64,
     pub(super) sampled_every_bytes: Option<u64>,
@@ -42,13 +42,6 @@ pub(super) struct SnapshotShown {
     /// The file of the snapshot, if the profile is a series of files.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct PartShown {
-    /// The part of the server; `null`: the names of the functions do not tell the part.
-    subsystem: Option<&'static str>,
-    bytes: u64,
 }
 
 /// How many addresses have names, for formats that hold addresses.
@@ -82,8 +75,8 @@ pub(super) fn shown(
     };
     let from = place(from, profile.outline.with_trees().next())?;
     let to = place(to, if has_trees { Some(profile.last()?) } else { None })?;
-    let mut holdings = |place: Option<usize>| place.map_or_else(|| Ok(Holdings::default()), |it| profile.holdings(it));
-    let (before, after) = (holdings(from)?, holdings(to)?);
+    let before = from.map_or_else(|| Ok(Holdings::default()), |it| profile.holdings(it))?;
+    let (after, asked_below) = at_end(profile, to, assertions)?;
     let is_partial = |place: Option<usize>| place.is_some_and(|it| profile.is_partial(it));
     let known = Known {
         is_one_moment: from == to,
@@ -91,6 +84,8 @@ pub(super) fn shown(
         is_end_lost: is_end_lost || is_partial(to),
     };
     let growth = heap::growth(&before, &after);
+    let judge = |(it, below): (&Assertion, Option<AskedBelow>)| it.judge(&growth, below, after.hidden_bytes, known);
+    let judged: Vec<Verdict> = assertions.iter().zip(asked_below).map(judge).collect();
     let outline = &profile.outline;
     let lacks = |field: &str| outline.format.lacks().iter().any(|(lacking, _)| *lacking == field);
     let snapshot_shown = |(place, it): (usize, &Snapshot)| SnapshotShown {
@@ -121,9 +116,9 @@ pub(super) fn shown(
         snapshots: outline.snapshots.iter().enumerate().map(snapshot_shown).collect(),
         from: number(from),
         to: number(to),
-        assertions: assertions.iter().map(|it| it.judge(&growth, after.hidden_bytes, known)).collect(),
+        assertions: judged,
         growth,
-        subsystems: after.subsystems().into_iter().map(|(subsystem, bytes)| PartShown { subsystem, bytes }).collect(),
+        subsystems: after.subsystems(),
         hidden_bytes: after.hidden_bytes,
         total_bytes: after.total_bytes,
         functions: after.functions,
@@ -134,6 +129,17 @@ pub(super) fn shown(
         damaged_file: profile.damaged_file(),
         damage: outline.damage.clone(),
     })
+}
+
+/// What the functions hold; and for each assertion, what the functions below the one that it names hold.
+fn at_end(
+    profile: &mut Profile,
+    place: Option<usize>,
+    assertions: &[Assertion],
+) -> Result<(Holdings, Vec<Option<AskedBelow>>), Failure> {
+    let Some(place) = place else { return Ok((Holdings::default(), Vec::new())) };
+    let tree = profile.tree(place)?;
+    Ok((Holdings::of(&tree), assertions.iter().map(|it| it.asked_below(&tree)).collect()))
 }
 
 fn symbols_shown(profile: &Profile) -> SymbolsShown {

@@ -75,7 +75,7 @@ fn growth(growth: &[Growth], (from, to): (u64, u64), top: usize) -> String {
     }
     let mut text = format!("\nFunctions from snapshot {from} to {to}, the one that grew most first\n");
     text += &grown::table(growth, top);
-    if let Some(most) = growth.first().filter(|it| it.growth_bytes > 0) {
+    if let Some(most) = growth.first().filter(|it| it.growth_bytes > Some(0)) {
         let callers: Vec<String> = most.path.iter().skip(1).take(8).map(|it| in_line(it)).collect();
         let _ = writeln!(text, "\n{} is called by\n  {}", in_line(&most.function), callers.join("\n  "));
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
-use sweep::{Cell, CellState, FigureOf, Setting, State};
+use sweep::{AttemptEnd, Cell, CellState, FigureOf, Setting, State};
 use units::{Span, counted};
 use verdict::THROUGHPUT;
 
@@ -64,6 +64,9 @@ pub(super) fn cell_line(cell: &Cell, name: &str) -> String {
         }
         CellState::Failed => {
             let _ = write!(text, "  failed: {}", cell.told.join("; "));
+        }
+        CellState::Pending if last.is_some_and(|last| last.end == Some(AttemptEnd::Interrupted)) => {
+            text.push_str("  interrupted; runs again with the same command");
         }
         CellState::Pending | CellState::Running => {
             let why = last.map(|attempt| attempt.why.join("; ")).unwrap_or_default();
@@ -215,6 +218,20 @@ fn remarks(state: &State) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sweep::Attempt;
+
+    #[test]
+    fn a_cell_that_runs_once_more_says_why() {
+        let line = |end, why: &[&str]| {
+            let why = why.iter().map(|why| (*why).to_owned()).collect();
+            let attempt = Attempt { end: Some(end), elapsed_us: 1_000_000, why, ..Attempt::default() };
+            cell_line(&Cell { block: 1, attempts: vec![attempt], ..Cell::default() }, "a=1")
+        };
+        let interrupted = line(AttemptEnd::Interrupted, &[]);
+        assert_eq!(interrupted, "block 1  a=1  interrupted; runs again with the same command (1 s)");
+        let disturbed = line(AttemptEnd::Disturbed, &["other programs ran"]);
+        assert_eq!(disturbed, "block 1  a=1  runs once more: other programs ran (1 s)");
+    }
 
     #[test]
     fn lines_of_cells_are_in_columns_whatever_their_values_are() {

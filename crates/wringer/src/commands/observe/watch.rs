@@ -76,7 +76,7 @@ fn watch(
     let groups: Vec<Group> = attached.groups().into_iter().chain(memory).collect();
     refused.extend(groups.iter().flat_map(|group| group.refused.iter().cloned()));
     let before = told(attached.counters(), &mut refused);
-    for what in refused.drain(..).chain(attached.other_process()) {
+    for what in refused.drain(..).chain(attached.doubt()) {
         notes.event("observe", what)?;
     }
     let mut arm = Arm::observed(notes.clock.now_us());

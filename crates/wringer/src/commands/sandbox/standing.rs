@@ -35,17 +35,32 @@ fn start_all(meant: Vec<Meant>, places: &Places, args: &Start) -> Outcome {
             Server::Runs(_) | Server::Stopped => sandboxes.push(sandbox),
         }
     }
-    let limits = limits::checked(&args.limits)?;
+    let asked = Checked::of(args, &sandboxes, places)?;
     if sandboxes.is_empty() {
         terminal::say("all of them are running already");
         return Ok(());
     }
     sandbox::check_before_start_of(&sandboxes, &args.options)?;
-    for sandbox in &sandboxes {
-        args.wrappers.asked(sandbox, places)?;
+    start_in_turn(&sandboxes, places, |sandbox| start_as_asked(sandbox, places, args, &asked))
+}
+
+/// The squeezes of a start, which this machine can make.
+struct Checked {
+    limits: Asked,
+    disk: Option<SlowDisk>,
+}
+
+impl Checked {
+    /// # Errors
+    /// Exit code 2 or 3: this machine cannot start these sandboxes with these flags.
+    fn of(args: &Start, sandboxes: &[Sandbox], places: &Places) -> Result<Self, Failure> {
+        let limits = limits::checked(&args.limits)?;
+        for sandbox in sandboxes {
+            args.wrappers.asked(sandbox, places)?;
+        }
+        let disk = args.disk.as_ref().map(|asked| slow_disk::checked(asked, sandboxes, places)).transpose()?;
+        Ok(Self { limits, disk })
     }
-    let disk = args.disk.as_ref().map(|asked| slow_disk::checked(asked, &sandboxes, places)).transpose()?;
-    start_in_turn(&sandboxes, places, |sandbox| start_as_asked(sandbox, places, args, limits.clone(), disk.clone()))
 }
 
 /// The longest time for a start under Valgrind.
@@ -171,14 +186,51 @@ pub(super) fn restart(args: &Start) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
     let meant = args.which.find(&places)?;
-    stop_all(&meant, &places)?;
-    start_all(meant, &places, args)
+    let sandboxes: Vec<Sandbox> = meant.iter().map(|meant| meant.sandbox.clone()).collect();
+    let asked = checked_before_stop(args, &sandboxes, &places)?;
+    let stopped = stop_all(&meant, &places)?;
+    let started = sandbox::check_before_start_of(&sandboxes, &args.options)
+        .map_err(Failure::from)
+        .and_then(|()| start_in_turn(&sandboxes, &places, |sandbox| start_as_asked(sandbox, &places, args, &asked)));
+    started.map_err(|failure| after_stop(failure, &stopped))
+}
+
+/// Every check of a start that can be made while the servers run: a refusal leaves them running.
+fn checked_before_stop(args: &Start, sandboxes: &[Sandbox], places: &Places) -> Result<Checked, Failure> {
+    for sandbox in sandboxes {
+        sandbox.require_known(places)?;
+        sandbox.check_installation()?;
+    }
+    let mut look = run::Look::take(places)?;
+    run::refuse_lost(places, &look)?;
+    // the stop ends these runs, also one that is hot
+    look.runs.retain(|run| !sandboxes.iter().any(|sandbox| sandbox.is_held_by(run)));
+    run::refuse_hot(&look.runs)?;
+    Checked::of(args, sandboxes, places)
+}
+
+/// "Nothing was changed" (exit code 3) is not true of a start that fails after the stop.
+fn after_stop(failure: Failure, stopped: &[String]) -> Failure {
+    if stopped.is_empty() {
+        return failure;
+    }
+    let exit = match failure.exit {
+        Exit::Usage | Exit::Missing => Exit::Failed,
+        exit => exit,
+    };
+    let names = stopped.join(" ");
+    let (are_stopped, as_before) = match stopped {
+        [_] => ("the server is stopped", "it as it was deployed"),
+        _ => ("the servers are stopped", "them as they were deployed"),
+    };
+    Failure { exit, ..failure }.hint(format!("{are_stopped}; `wringer sandbox start {names}` starts {as_before}"))
 }
 
 /// The time that a squeeze lasts by default.
 const SQUEEZED_FOR: Duration = Duration::from_secs(3600);
 
-fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, limits: Asked, disk: Option<SlowDisk>) -> Outcome {
+fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, asked: &Checked) -> Outcome {
+    let Checked { limits, disk } = asked;
     let wrapping = args.wrappers.asked(sandbox, places)?;
     let lasts = args.lasts.map(|lasts| lasts.0).or(disk.is_some().then_some(SQUEEZED_FOR));
     match lasts {
@@ -189,16 +241,16 @@ fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, limits: Aske
                 options: args.options.clone(),
                 wait: args.wait.0,
                 lasts,
-                limits,
+                limits: limits.clone(),
                 wrapping,
-                disk,
+                disk: disk.clone(),
             };
             start_for(sandbox, places, &timed)
         }
         None => {
             let (extra_options, ready_timeout) = (args.options.clone(), args.wait.0);
             let start = StartOptions { extra_options, ready_timeout, wrapping, ..StartOptions::default() };
-            start_sandbox(sandbox, places, start, &limits)
+            start_sandbox(sandbox, places, start, limits)
         }
     }
 }

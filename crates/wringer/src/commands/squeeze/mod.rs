@@ -17,6 +17,7 @@ use evidence::DiskMechanism;
 use host::places::Places;
 use prepare::{OfPrograms, Prepared};
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use summary::Summary;
@@ -111,17 +112,17 @@ pub fn main(args: &Args) -> Outcome {
     }
     let file = args.summary.as_deref().map(|path| create(path).map(|file| (path, file))).transpose()?;
     let summary = session::run(&prepared, args, places)?;
-    let write = |(path, file): (&Path, File)| summary.write(file).err().map(|error| unwritten(&summary, path, error));
-    let unwritten = file.and_then(write);
-    if !args.quiet {
-        summary.show(args.output);
-    }
-    end(&summary, unwritten)
+    let write =
+        |(path, file): (&Path, File)| summary.write(file).err().map(|error| unwritten(&summary, path.display(), error));
+    let of_file = file.and_then(write);
+    let shown = if args.quiet { Ok(()) } else { summary.show(args.output) };
+    let of_stderr = shown.err().map(|error| unwritten(&summary, "the summary on standard error", error));
+    end(&summary, of_file.or(of_stderr))
 }
 
-/// The exit code is never the command's when the file of the summary is not filled: by the file, scripts tell whose code it is.
-fn unwritten(summary: &Summary, path: &Path, error: anyhow::Error) -> Failure {
-    let what = format!("{} was not written; the command ended with exit code {}", path.display(), summary.exit_code());
+/// The exit code is never the command's when its summary was not written: by the summary, scripts tell whose code it is.
+fn unwritten(summary: &Summary, what: impl Display, error: anyhow::Error) -> Failure {
+    let what = format!("{what} was not written; the command ended with exit code {}", summary.exit_code());
     Failure::new(Exit::Failed, error.context(what))
 }
 

@@ -14,8 +14,7 @@ use serde_json::{Value, json};
 use slowfs::stats::{InPrograms, Latency, Stats};
 use squeeze::foreign_cache::ForeignCache;
 use squeeze::limits::{Account, Asked, Got};
-use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 use units::{Bytes, Span, counted};
@@ -192,14 +191,26 @@ impl Summary {
         self.exit_code
     }
 
-    pub fn write(&self, mut file: File) -> anyhow::Result<()> {
-        Ok(writeln!(file, "{}", report::pretty(&self.json())?)?)
+    pub fn write(&self, mut to: impl Write) -> anyhow::Result<()> {
+        Ok(writeln!(to, "{}", report::pretty(&self.json())?)?)
     }
 
-    pub fn show(&self, output: Output) {
-        if output == Output::Json {
-            return terminal::say(report::pretty(&self.json()).unwrap_or_default());
+    /// Prints the summary on standard error.
+    ///
+    /// # Errors
+    /// The JSON, which a program reads, cannot be written. A reader that has closed its pipe does not want it.
+    pub fn show(&self, output: Output) -> anyhow::Result<()> {
+        if output != Output::Json {
+            self.show_text();
+            return Ok(());
         }
+        let is_closed = |error: &anyhow::Error| {
+            error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        };
+        self.write(io::stderr().lock()).or_else(|error| if is_closed(&error) { Ok(()) } else { Err(error) })
+    }
+
+    fn show_text(&self) {
         let program = self.program.file_name().unwrap_or_default().to_string_lossy();
         let (elapsed, cpu) = (self.elapsed.as_secs_f64(), self.cpu.as_secs_f64());
         terminal::say(format_args!(

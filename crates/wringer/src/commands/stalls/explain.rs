@@ -20,7 +20,7 @@ use units::Span;
 /// The stalls of a log or of a recording: what statements waited for, and what it cost
 ///
 /// The command recognises the log by its content: the slow log of MySQL (also with log_slow_extra), MariaDB or Percona Server; PostgreSQL's log
-/// with durations (log_min_duration_statement; log_line_prefix with time and process: '%m [%p] '), its csvlog or jsonlog; or lines
+/// with durations (log_min_duration_statement) or waits (log_lock_waits; log_line_prefix with time and process: '%m [%p] '), its csvlog or jsonlog; or lines
 /// `01:35:41.656535Z: 0.401592` of the end and the query time of statements. A log with all statements (long_query_time=0) shows more than a log with slow
 /// statements only. For a recording, the command lists the stalls of each arm whose load kept its slow statements (load.slow_statements = "20ms"). Without a
 /// log, the counter Innodb_buffer_pool_wait_free of a Percona Server under `backoff` says how long its stalls were.

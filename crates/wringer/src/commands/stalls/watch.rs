@@ -72,7 +72,7 @@ pub struct Args {
     output: Form,
     /// Send a query that needs no data and no lock (SELECT 1) once in this time, 10ms to 10s, on a connection of its own: a stall in which this query waits,
     /// too, is a
-    /// stall of the whole server or its host. Without a value, once in 100ms
+    /// stall of the whole server or its host; when no other stall of that time was seen, its own wait is one. Without a value, once in 100ms
     #[arg(long, value_name = "TIME", value_parser = pace, num_args = 0..=1, require_equals = true, default_missing_value = "100ms")]
     canary: Option<Span>,
     #[command(flatten)]

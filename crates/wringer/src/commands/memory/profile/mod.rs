@@ -96,9 +96,10 @@ pub(super) struct Args {
     /// compared with RSS
     #[arg(long)]
     pages_as_heap: bool,
-    /// Callers with less than this percentage of the heap are summed into one line without names
-    #[arg(long, default_value_t = 0.1, value_name = "PERCENT", value_parser = percent)]
-    threshold: f64,
+    /// Callers with less than this percentage of the heap are summed into one line without names [default: 0.1 with massif; 0 with the others, whose
+    /// profiles are exact]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    threshold: Option<f64>,
     /// A folder with files for debuggers, such as usr/lib/debug of a package NAME-dbgsym
     #[arg(long, value_name = "FOLDER")]
     debug_files: Option<PathBuf>,
@@ -152,7 +153,7 @@ pub(super) fn main(args: &Args) -> Outcome {
         with,
         tools,
         pages_as_heap: args.pages_as_heap,
-        threshold: args.threshold,
+        threshold: args.threshold.unwrap_or_else(|| with.threshold()),
         debug_files,
         options: args.options.clone(),
         folder: folder.clone(),

@@ -144,11 +144,10 @@ impl Shown {
     fn holders(&self, top: usize) -> String {
         let mut text = format!("\nFunctions that held the heap at number {}\n", self.to);
         text += &grown::holders(&self.functions, top);
-        let _ = writeln!(
-            text,
-            "{:>12}  below the threshold (--threshold), without names",
-            Bytes(self.hidden_bytes).to_string()
-        );
+        if self.hidden_bytes > 0 {
+            let hidden = Bytes(self.hidden_bytes).to_string();
+            let _ = writeln!(text, "{hidden:>12}  below the threshold (--threshold), without names");
+        }
         text
     }
 

@@ -16,6 +16,7 @@ pub(super) fn line(stall: &Stall) -> String {
     let began = stall.started_us.map_or_else(|| "-".to_owned(), clock);
     let sure = if stall.confidence > 0.0 { format!(" ({:.0} %)", stall.confidence * 100.0) } else { String::new() };
     let who = match stall.victims.as_slice() {
+        [] => "the whole server".to_owned(),
         [one] => match &one.connection {
             Some(connection) => format!("connection {connection}"),
             None => format!("thread {}", one.thread.unwrap_or(0)),
@@ -37,8 +38,11 @@ pub(super) fn line(stall: &Stall) -> String {
     } else {
         String::new()
     };
+    // of what is not known, the evidence tells at least what was seen
+    let seen = stall.evidence.speaks_for.first().filter(|_| stall.cause == Cause::Unknown);
+    let seen = seen.map_or_else(String::new, |seen| format!(" ({seen})"));
     let (length, cause, words) = (time(stall.length_us as f64), stall.cause.name(), words(stall.cause));
-    printable(&format!("{began}  {length:>9}  {cause}{sure}: {who} waited {words}{holder}{lost}{statement}"))
+    printable(&format!("{began}  {length:>9}  {cause}{sure}: {who} waited {words}{seen}{holder}{lost}{statement}"))
 }
 
 /// What the victims waited for, in plain words.

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::super::WatchCost;
+use super::super::sample::{Answer, Doing, Sample, Sched};
+use super::super::watching::{Watch, Watching};
+use super::*;
+use crate::cause::Cause;
+use crate::explained::Stall;
+use sql::Dialect;
+
+const STEP_US: u64 = 10_000;
+const BEGINS_US: u64 = 500_000;
+const GETS_ITS_LOCK_US: u64 = 1_200_000;
+const ENDS_US: u64 = 1_500_000;
+
+fn session(thread: u32, says: Says, words: &str) -> Session {
+    Session {
+        connection: 100 + u64::from(thread),
+        thread: Some(thread),
+        says,
+        words: words.to_owned(),
+        statement: None,
+        age_us: None,
+        blocked_by: if says == Says::MetadataLock { vec![9] } else { Vec::new() },
+        perhaps_blocked_by: Vec::new(),
+    }
+}
+
+/// Thread 1 waits for a lock, gets it, and waits for its commit, as the server says in these words. Thread 2 writes to the disk meanwhile. `wakes`: whether thread 1
+/// has a turn on a CPU in between.
+fn told(commit: (Says, &str), wakes: bool) -> Vec<Stall> {
+    let mut it = Watching::new(Watch {
+        least_us: 50_000,
+        backoff: Some(false),
+        free_list: None,
+        probe: None,
+        is_deep: false,
+        with_values: false,
+        dialect: Dialect::Mysql,
+        server: None,
+        started_unix_us: 0,
+    });
+    let list = |at_us: u64| {
+        let (says, words) = match at_us {
+            BEGINS_US..GETS_ITS_LOCK_US => (Says::MetadataLock, "Waiting for table metadata lock"),
+            GETS_ITS_LOCK_US..ENDS_US => commit,
+            _ => (Says::Idle, ""),
+        };
+        let sessions = Some(vec![session(1, says, words), session(2, Says::Idle, "")]);
+        Answer { asked_us: at_us, answered_us: at_us + 500, sessions, ..Answer::default() }
+    };
+    it.answer(list(0));
+    let mut stalls = Vec::new();
+    for at_us in (1000..3_000_000).step_by(10_000) {
+        let waits = (BEGINS_US..ENDS_US).contains(&at_us);
+        let syncs = (GETS_ITS_LOCK_US..ENDS_US).contains(&at_us);
+        let turns = u64::from(wakes && at_us >= GETS_ITS_LOCK_US);
+        let of = |thread, doing| Sample { thread, doing, sched: Some(Sched { turns, ..Sched::default() }), stop: None };
+        let first = of(1, if waits { Doing::Blocked } else { Doing::Idle });
+        it.sample(at_us, &[first, of(2, if syncs { Doing::Syncing } else { Doing::Idle })]);
+        if it.wants(at_us).sessions {
+            it.answer(list(at_us));
+        }
+        stalls.extend(it.settled(at_us));
+    }
+    let (last, _) = it.finish(WatchCost { elapsed_us: 3_000_000, ..WatchCost::default() }, None, Vec::new());
+    stalls.extend(last);
+    stalls.retain(|stall| stall.victims.iter().any(|it| it.connection.as_deref() == Some("101")));
+    stalls
+}
+
+#[test]
+fn a_lock_and_the_commit_after_it_are_two_stalls_and_the_commit_is_held_by_nobody() {
+    for commit in [(Says::Sync, "Commit"), (Says::Busy, "Updating status")] {
+        let stalls = told(commit, true);
+        let [lock, sync] = stalls.as_slice() else { panic!("{stalls:#?}") };
+        assert_eq!((lock.cause, lock.held_by.as_slice()), (Cause::MetadataLock, ["9".to_owned()].as_slice()));
+        assert!(lock.length_us.abs_diff(700_000) <= 2 * STEP_US, "{lock:#?}");
+        assert_eq!((sync.cause, sync.held_by.len()), (Cause::Sync, 0), "{sync:#?}");
+        let own = sync.victims.iter().find(|it| it.connection.as_deref() == Some("101")).expect("it is a victim");
+        assert!(own.length_us.abs_diff(300_000) <= 2 * STEP_US, "{sync:#?}");
+    }
+}
+
+#[test]
+fn a_thread_that_did_not_wake_up_is_in_one_wait_whatever_the_server_says() {
+    let stalls = told((Says::Mutex, "LWLock"), false);
+    let [stall] = stalls.as_slice() else { panic!("{stalls:#?}") };
+    assert!(stall.length_us.abs_diff(1_000_000) <= 2 * STEP_US, "{stall:#?}");
+}
+
+#[test]
+fn times_of_several_threads_that_write_are_counted_once() {
+    let wait = |way, from_us, to_us| Wait { thread: 1, way, from_us, to_us, samples: 4, turns: None, is_cut: false };
+    let mut syncs = Syncs::default();
+    for (from_us, to_us) in [(0, 150), (120, 200), (130, 140), (400, 900)] {
+        syncs.add(&wait(Way::Syncing, from_us, to_us));
+    }
+    let open = [wait(Way::Syncing, 300, 420), wait(Way::Blocked, 0, 500)];
+    assert_eq!(syncs.within(&wait(Way::Blocked, 100, 500), open.into_iter()), 300);
+}
