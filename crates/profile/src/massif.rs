@@ -5,7 +5,6 @@ use crate::mark::{ProcessMark, Taken};
 use crate::snapshots::{self, Stitched};
 use crate::{Error, vgdb};
 use capability::Flavour;
-use host::files;
 use load::admin::Connection;
 use sandbox::{RunningServer, Sandbox};
 use std::collections::BTreeMap;
@@ -75,12 +74,12 @@ impl Massif {
         })
     }
 
-    /// Writes, for PostgreSQL, a file with the snapshots of each process.
-    pub(crate) fn keep(&self, flavour: Flavour, folder: &Path) -> Result<(), Error> {
-        let of_processes = self.of_process.iter().filter(|_| flavour == Flavour::Postgresql);
+    /// Adds, for PostgreSQL, the new snapshots of each process to its file.
+    pub(crate) fn keep(&mut self, flavour: Flavour, folder: &Path) -> Result<(), Error> {
+        let of_processes = self.of_process.iter_mut().filter(|_| flavour == Flavour::Postgresql);
         for (pid, it) in of_processes {
             let path = folder.join(format!("heap.{pid}.massif"));
-            files::write_atomic(&path, it.text().as_bytes(), 0o600).map_err(Error::Keep)?;
+            it.keep(&path).map_err(Error::Keep)?;
         }
         Ok(())
     }

@@ -116,10 +116,11 @@ impl Session {
         self.marks.last().ok_or_else(nothing)
     }
 
-    /// Writes the files anew, each in one step: a reader finds all snapshots so far at any moment.
-    fn keep(&self) -> Result<(), Error> {
-        files::write_atomic(&self.profile(), self.of_all.text().as_bytes(), 0o600).map_err(Error::Keep)?;
-        match &self.profiler {
+    /// Adds the new snapshots to the files.
+    fn keep(&mut self) -> Result<(), Error> {
+        let profile = self.profile();
+        self.of_all.keep(&profile).map_err(Error::Keep)?;
+        match &mut self.profiler {
             Profiler::Massif(massif) => massif.keep(self.sandbox.flavour(), &self.settings.folder),
             _ => Ok(()),
         }
@@ -156,8 +157,8 @@ impl Session {
             Profiler::Massif(_) => copy_massif(&sandbox, &before, &settings.folder),
             Profiler::Heaptrack(heaptrack) => {
                 let ended = heaptrack.end(&sandbox, pid, &mut marks, &settings.folder);
-                ended.and_then(|(file, all)| {
-                    files::write_atomic(&profile, all.text().as_bytes(), 0o600).map_err(Error::Keep)?;
+                ended.and_then(|(file, mut all)| {
+                    all.keep(&profile).map_err(Error::Keep)?;
                     Ok(vec![file])
                 })
             }

@@ -4,8 +4,10 @@
 //!
 //! A snapshot for which Massif was asked comes as a file of its own, with the number 0 (massif/ms_main.c, `handle_snapshot_monitor_command`).
 
+use host::files;
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 const SEPARATOR: &str = "#-----------";
 /// The most levels of callers that are read. Massif writes 30 (`--depth`); a deeper tree was not written by Massif.
@@ -14,7 +16,9 @@ const DEEPEST: usize = 500;
 /// A file that grows by a snapshot at a time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stitched {
-    text: String,
+    /// What the file does not have yet.
+    new: String,
+    kept_bytes: u64,
     count: u32,
 }
 
@@ -22,22 +26,33 @@ impl Stitched {
     /// Adds a snapshot. `None`: the text is not a snapshot.
     pub(crate) fn push(&mut self, snapshot: &str) -> Option<()> {
         let (header, body) = parts(snapshot)?;
-        if self.text.is_empty() {
-            self.text.push_str(header);
+        if self.count == 0 {
+            self.new.push_str(header);
         }
         let number = self.count;
         let body = body.strip_prefix("snapshot=")?;
         let rest = body.split_once('\n')?.1;
-        let _ = write!(self.text, "{SEPARATOR}\nsnapshot={number}\n{rest}");
+        let _ = write!(self.new, "{SEPARATOR}\nsnapshot={number}\n{rest}");
         if !rest.ends_with('\n') {
-            self.text.push('\n');
+            self.new.push('\n');
         }
         self.count += 1;
         Some(())
     }
 
-    pub(crate) fn text(&self) -> &str {
-        &self.text
+    /// Writes the new snapshots behind those that the file has, and waits until they are on the disk: a file with hundreds of snapshots is not written
+    /// anew for each. The file is made in one step with the first ones. When this process is killed, at most the end of the last snapshot is missing.
+    pub(crate) fn keep(&mut self, path: &Path) -> Result<(), host::Error> {
+        if self.kept_bytes == 0 {
+            files::write_atomic(path, self.new.as_bytes(), 0o600)?;
+        } else {
+            files::open_existing(path)
+                .and_then(|file| files::write_synced_at(&file, self.new.as_bytes(), self.kept_bytes))
+                .map_err(|source| host::Error::path("write", path, source))?;
+        }
+        self.kept_bytes += self.new.len() as u64;
+        self.new.clear();
+        Ok(())
     }
 }
 
@@ -150,10 +165,14 @@ mod tests {
     #[test]
     fn snapshots_of_several_moments_are_one_file() {
         let mut stitched = Stitched::default();
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("heap.massif");
         assert!(stitched.push("").is_none() && stitched.push("vgdb error").is_none());
         stitched.push(&snapshot(10, 100, &format!("n1: 100 {ROOT}\n n0: 100 0x1: f (f.c:1)\n"))).expect("a snapshot");
+        stitched.keep(&path).expect("the first snapshot is kept");
         stitched.push(&snapshot(20, 300, &format!("n1: 300 {ROOT}\n n0: 300 0x1: f (f.c:1)"))).expect("a snapshot");
-        let outline = heap::Outline::read(stitched.text().as_bytes()).expect("a profile");
+        stitched.keep(&path).expect("the second one is added");
+        let outline = heap::Outline::read(&*std::fs::read(&path).expect("the file")).expect("a profile");
         let told: Vec<_> = outline.snapshots.iter().map(|it| (it.number, it.time, it.heap_bytes)).collect();
         assert_eq!((told, outline.damage), (vec![(0, 10, 100), (1, 20, 300)], None));
         assert_eq!(bytes(&snapshot(1, 7, "")), Some((7, 8)));

@@ -1,51 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::super::WatchCost;
 use super::super::sample::{Answer, Doing, Sample, Sched};
-use super::super::watching::{Watch, Watching};
+use super::super::testing::{STEP_US, session, watching};
 use super::*;
 use crate::cause::Cause;
 use crate::explained::Stall;
 use sql::Dialect;
 
-const STEP_US: u64 = 10_000;
 const BEGINS_US: u64 = 500_000;
 const GETS_ITS_LOCK_US: u64 = 1_200_000;
 const ENDS_US: u64 = 1_500_000;
 
-fn session(thread: u32, says: Says, words: &str) -> Session {
-    Session {
-        connection: 100 + u64::from(thread),
-        thread: Some(thread),
-        says,
-        words: words.to_owned(),
-        statement: None,
-        age_us: None,
-        blocked_by: if says == Says::MetadataLock { vec![9] } else { Vec::new() },
-        perhaps_blocked_by: Vec::new(),
-    }
+fn said(thread: u32, says: Says, words: &str) -> Session {
+    let blocked_by = if says == Says::MetadataLock { vec![9] } else { Vec::new() };
+    Session { words: words.to_owned(), blocked_by, ..session(thread, says) }
 }
 
 /// Thread 1 waits for a lock, gets it, and waits for its commit, as the server says in these words. Thread 2 writes to the disk meanwhile. `wakes`: whether thread 1
 /// has a turn on a CPU in between.
 fn told(commit: (Says, &str), wakes: bool) -> Vec<Stall> {
-    let mut it = Watching::new(Watch {
-        least_us: 50_000,
-        backoff: Some(false),
-        free_list: None,
-        probe: None,
-        is_deep: false,
-        with_values: false,
-        dialect: Dialect::Mysql,
-        server: None,
-        started_unix_us: 0,
-    });
+    let mut it = watching(Dialect::Mysql, false, 0);
     let list = |at_us: u64| {
         let (says, words) = match at_us {
             BEGINS_US..GETS_ITS_LOCK_US => (Says::MetadataLock, "Waiting for table metadata lock"),
             GETS_ITS_LOCK_US..ENDS_US => commit,
             _ => (Says::Idle, ""),
         };
-        let sessions = Some(vec![session(1, says, words), session(2, Says::Idle, "")]);
+        let sessions = Some(vec![said(1, says, words), session(2, Says::Idle)]);
         Answer { asked_us: at_us, answered_us: at_us + 500, sessions, ..Answer::default() }
     };
     it.answer(list(0));

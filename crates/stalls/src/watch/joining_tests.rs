@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::super::sample::{Answer, Doing, Sample, Says, Sched, Session};
-use super::super::watching::{Watch, Watching};
+use super::super::testing::{STEP_US, session, watching};
 use super::super::{WatchCost, Watched};
 use crate::explained::Stall;
 use sql::Dialect;
 
-const STEP_US: u64 = 10_000;
 const BEGINS_US: u64 = 500_000;
 
 /// A connection that waits for a lock from 0.5 s on.
@@ -28,33 +27,15 @@ const ONE: Waits = Waits {
     tells_age: true,
 };
 
-fn watching() -> Watching {
-    Watching::new(Watch {
-        least_us: 50_000,
-        backoff: Some(false),
-        free_list: None,
-        probe: None,
-        is_deep: false,
-        with_values: false,
-        dialect: Dialect::Postgresql,
-        server: None,
-        started_unix_us: 0,
-    })
-}
-
 impl Waits {
     fn session(&self, at_us: u64) -> Session {
         let waits = (BEGINS_US..BEGINS_US + self.for_us).contains(&at_us);
         let began_us = self.statements_us.iter().rev().find(|it| **it <= at_us).copied().unwrap_or(BEGINS_US);
         Session {
-            connection: 100,
-            thread: Some(1),
-            says: if waits { self.says } else { Says::Idle },
-            words: String::new(),
             statement: Some("UPDATE t SET a = 1".to_owned()),
             age_us: self.tells_age.then(|| at_us.saturating_sub(began_us)),
             blocked_by: vec![7],
-            perhaps_blocked_by: Vec::new(),
+            ..session(1, if waits { self.says } else { Says::Idle })
         }
     }
 
@@ -67,7 +48,7 @@ impl Waits {
 
     /// The stalls that are told while it lasts and after it, and the longest one that was told to go on.
     fn told(&self) -> (Vec<Stall>, u64, Watched) {
-        let mut it = watching();
+        let mut it = watching(Dialect::Postgresql, false, 0);
         let answer = |at_us: u64| Answer {
             asked_us: at_us,
             answered_us: at_us + 500,
@@ -129,7 +110,7 @@ fn waits_of_one_statement_after_another_are_several_stalls() {
 /// 30 ms later. `says`: what the server says of the waits.
 fn of_a_hot_row(says: Says) -> (u64, u64) {
     const STATEMENT_US: u64 = 270_000;
-    let mut it = watching();
+    let mut it = watching(Dialect::Postgresql, false, 0);
     let is_in = |at_us: u64| at_us > BEGINS_US && at_us % STATEMENT_US < 240_000 && at_us < 5_900_000;
     let list = |at_us: u64| {
         let age_us = Some(at_us % STATEMENT_US);

@@ -19,6 +19,8 @@ mod meanwhile;
 mod parts;
 mod probed;
 mod sample;
+#[cfg(test)]
+mod testing;
 mod track;
 mod verdict;
 mod watched;

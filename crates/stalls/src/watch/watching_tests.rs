@@ -1,29 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::super::sample::{Doing, Says, Sched, Session};
+use super::super::testing::{self, STEP_US};
 use super::*;
 use proptest::prelude::*;
 
-const STEP_US: u64 = 10_000;
-
-fn watching(backoff: bool) -> Watching {
-    Watching::new(Watch {
-        least_us: 50_000,
-        backoff: Some(backoff),
-        free_list: None,
-        probe: None,
-        is_deep: false,
-        with_values: false,
-        dialect: Dialect::Mysql,
-        server: None,
-        started_unix_us: 1_000_000_000,
-    })
+fn session(thread: u32, says: Says) -> Session {
+    let session = testing::session(thread, says);
+    Session { statement: Some(format!("SELECT c FROM t WHERE id = {}", session.connection)), ..session }
 }
 
-fn session(thread: u32, says: Says) -> Session {
-    let (connection, thread, words) = (u64::from(thread) + 100, Some(thread), String::new());
-    let (age_us, blocked_by, perhaps_blocked_by) = (None, Vec::new(), Vec::new());
-    let statement = Some(format!("SELECT c FROM t WHERE id = {connection}"));
-    Session { connection, thread, says, words, statement, age_us, blocked_by, perhaps_blocked_by }
+fn watching(backoff: bool) -> Watching {
+    testing::watching(Dialect::Mysql, backoff, 1_000_000_000)
 }
 
 fn answer(at_us: u64, sessions: Vec<Session>, wait_free: u64) -> Answer {

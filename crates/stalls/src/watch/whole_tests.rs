@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::super::sample::{Answer, Doing, Sample, Says, Sched, Session};
-use super::super::watching::{Watch, Watching};
+use super::super::sample::{Answer, Doing, Sample, Says, Sched};
+use super::super::testing::{STEP_US, session, watching};
 use super::super::{Canary, WatchCost};
 use super::*;
 use sql::Dialect;
 
-const STEP_US: u64 = 10_000;
 const STOPPED_US: std::ops::Range<u64> = 500_000..800_000;
 
 /// Of five threads: what each does while the server is stopped, and the CPU time that it uses right after it, in microseconds.
@@ -20,38 +19,14 @@ const THREADS: [(Doing, u64); 5] = [
     (Doing::Blocked, 0),
 ];
 
-fn watching() -> Watching {
-    Watching::new(Watch {
-        least_us: 50_000,
-        backoff: Some(false),
-        free_list: None,
-        probe: None,
-        is_deep: false,
-        with_values: false,
-        dialect: Dialect::Mysql,
-        server: None,
-        started_unix_us: 0,
-    })
-}
-
 fn list(at_us: u64) -> Answer {
-    let session = |thread: u32| Session {
-        connection: 100 + u64::from(thread),
-        thread: Some(thread),
-        says: Says::Idle,
-        words: String::new(),
-        statement: None,
-        age_us: None,
-        blocked_by: Vec::new(),
-        perhaps_blocked_by: Vec::new(),
-    };
-    let sessions = Some((1..=5).map(session).collect());
+    let sessions = Some((1..=5).map(|thread| session(thread, Says::Idle)).collect());
     Answer { asked_us: at_us, answered_us: at_us + 500, sessions, ..Answer::default() }
 }
 
 /// The stalls of a server with these threads that is stopped for 300 ms.
 fn told(threads: &[(Doing, u64)], canary: Option<Canary>) -> Vec<Stall> {
-    let mut it = watching();
+    let mut it = watching(Dialect::Mysql, false, 0);
     it.answer(list(0));
     let mut stalls = Vec::new();
     for at_us in (1000..2_000_000).step_by(10_000) {
@@ -123,7 +98,7 @@ fn a_canary_that_waited_is_a_stall_unless_one_of_that_time_is_told() {
 
 #[test]
 fn a_stop_that_goes_on_is_told_with_its_length_so_far() {
-    let mut it = watching();
+    let mut it = watching(Dialect::Mysql, false, 0);
     it.answer(list(0));
     for at_us in (1000..6_000_000).step_by(10_000) {
         it.stopped(at_us, (at_us > 500_000).then_some(Stop::Freezer));
