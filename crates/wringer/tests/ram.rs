@@ -10,6 +10,7 @@ use std::path::Path;
 use testkit::{Lab, Snapshot, alone, is_root, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
+const POOL: &str = "/proc/sys/vm/nr_hugepages";
 /// Small enough for a small machine, large against what it does by itself.
 const HIDE: &str = "512M";
 const HIDE_PAGES: u64 = 256;
@@ -270,7 +271,6 @@ fn a_pool_is_given_back_also_while_its_pages_are_used() {
 /// Somebody's pages beyond the pool, in use: neither mechanism counts them as its own, and they are beyond the pool afterwards.
 #[test]
 fn what_others_hold_beyond_the_pool_is_not_hidden_and_not_in_the_way() {
-    const POOL: &str = "/proc/sys/vm/nr_hugepages";
     if !is_root() {
         testkit::skip!("needs root");
     }
@@ -326,7 +326,6 @@ fn a_pool_whose_supervisor_and_watchdog_are_dead_is_shown_and_given_back() {
 /// Somebody else wants 40 pages meanwhile: they stay, and the release does not say that all is back.
 #[test]
 fn a_pool_that_somebody_else_changed_is_told() {
-    const POOL: &str = "/proc/sys/vm/nr_hugepages";
     if !is_root() {
         testkit::skip!("needs root");
     }
