@@ -26,6 +26,7 @@ for program in jq python3 psql; do need_program "$program" "${program/psql/postg
 need_wringer
 own_home_and_children
 
+: >"$home/rows"
 row() { # row PART NAME VALUES...: for the table at the end
     printf '%s\t' "$@" | sed 's/\t$/\n/' >>"$home/rows"
 }
