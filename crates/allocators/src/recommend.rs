@@ -104,10 +104,8 @@ fn no_verdict(malloc: &str, comparisons: &[Comparison]) -> Option<String> {
         return None;
     }
     let too_few = own().any(|it| it.compared.no_verdict == Some(NoVerdict::TooFewRepeats));
-    Some(match too_few {
-        true => format!("it needs {FEWEST_REPEATS} repeats of both mallocs"),
-        false => format!("it needs {FEWEST_REPEATS} repeats of both mallocs that have the same figure"),
-    })
+    let of_what = if too_few { "" } else { " that have the same figure" };
+    Some(format!("it needs {FEWEST_REPEATS} repeats of both mallocs{of_what}"))
 }
 
 fn disturbed(cells: &[Cell]) -> Option<String> {

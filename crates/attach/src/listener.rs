@@ -10,15 +10,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs as _, UdpSocket};
 pub(crate) fn server_at(host: &str, port: u16) -> Option<u32> {
     let addresses = (host, port).to_socket_addrs().ok()?;
     let local: Vec<IpAddr> = addresses.map(|it| it.ip()).filter(|it| is_local(*it)).collect();
-    let listening: Vec<u64> = ["tcp", "tcp6"]
-        .iter()
-        .flat_map(|table| table_of(table))
-        .collect::<Vec<_>>()
-        .into_iter()
-        .filter(|it| it.port == port && local.iter().any(|address| it.is_reached_by(*address)))
-        .map(|it| it.inode)
-        .collect();
-    let links: Vec<String> = listening.iter().map(|inode| format!("socket:[{inode}]")).collect();
+    let listening = ["tcp", "tcp6"].into_iter().flat_map(table_of);
+    let reached = listening.filter(|it| it.port == port && local.iter().any(|address| it.is_reached_by(*address)));
+    let links: Vec<String> = reached.map(|it| format!("socket:[{}]", it.inode)).collect();
     if links.is_empty() {
         return None;
     }
@@ -32,9 +26,8 @@ fn is_local(address: IpAddr) -> bool {
 }
 
 fn holds_one(pid: u32, links: &[String]) -> bool {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let targets = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
-    targets.into_iter().any(|target| links.iter().any(|link| target.as_os_str() == link.as_str()))
+    let held = host::process::links(pid).unwrap_or_default();
+    held.iter().any(|(_, target)| links.iter().any(|link| target.as_os_str() == link.as_str()))
 }
 
 /// A socket that listens.

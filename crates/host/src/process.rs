@@ -39,7 +39,7 @@ pub use namespaces::Namespaces;
 pub use order::{Order, order, report_not_ready, report_ready};
 pub use orphans::Orphans;
 pub(crate) use proc_files::look_at;
-pub use proc_files::pids;
+pub use proc_files::{links, pids};
 pub(crate) use scan::look_into;
 pub use scan::{
     carries_mark, descendants, holders_of, is_helper, mapped_by, oldest_below, open_below, open_device, with_mark,

@@ -3,7 +3,7 @@
 //! `wringer sandbox start` has started below another run's command does not belong to that command.
 
 use super::identity::{Identity, Stat};
-use super::proc_files::is_open_for_writing;
+use super::proc_files::{is_open_for_writing, links};
 use super::scan::children_by_parent;
 use std::collections::BTreeSet;
 use std::fs;
@@ -49,8 +49,7 @@ fn is_elsewhere(pid: u32, own: &BTreeSet<PathBuf>) -> bool {
 
 /// The tokens of runs that this process holds open. The token of a run that has ended does not count: its folder is gone.
 fn tokens_of(pid: u32) -> BTreeSet<PathBuf> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let links = entries.filter_map(|entry| Some((entry.path(), fs::read_link(entry.path()).ok()?)));
+    let links = links(pid).unwrap_or_default().into_iter();
     links.filter(|(entry, link)| is_token(link) && is_open_for_writing(entry)).map(|(_, link)| link).collect()
 }
 

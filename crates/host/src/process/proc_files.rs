@@ -18,7 +18,10 @@ pub(super) fn variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]
 }
 
 /// The entries below `/proc/PID/fd`, and what they link to.
-pub(super) fn links(pid: u32) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+///
+/// # Errors
+/// The process has ended, or this user may not see them.
+pub fn links(pid: u32) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))?;
     let paths = descriptors.flatten().map(|entry| entry.path());
     Ok(paths.filter_map(|path| fs::read_link(&path).ok().map(|link| (path, link))).collect())

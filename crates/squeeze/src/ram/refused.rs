@@ -4,6 +4,7 @@
 use crate::Meminfo;
 use crate::ram::OVERCOMMIT;
 use std::fs;
+use std::path::Path;
 use units::counted;
 
 /// The state of the host in which the kernel refused one huge page.
@@ -19,7 +20,7 @@ pub(super) struct Refused {
 
 impl Refused {
     pub(super) fn beyond_the_pool(page_bytes: u64) -> Self {
-        let cap = fs::read_to_string(OVERCOMMIT).ok().and_then(|text| text.trim().parse().ok());
+        let cap = host::change::read_value(Path::new(OVERCOMMIT)).ok().and_then(|value| value.parse().ok());
         Self { cap, ..Self::of_the_pool(page_bytes) }
     }
 
