@@ -30,7 +30,8 @@ const LOOK_AT_THE_HOST: [&str; 15] = [
     "watchdog",
 ];
 
-/// Programs that begin no run; they run beside those of the first list, in a lane with the units of all crates.
+/// Programs that begin no run; they run beside those of the first list. The units of all crates do not: some of them start processes with the mark of a
+/// run, and the programs of the first list would see these on the host.
 const WITHOUT_A_RUN: [&str; 54] = [
     "allocation",
     "allocators_page",
@@ -88,12 +89,13 @@ const WITHOUT_A_RUN: [&str; 54] = [
     "within",
 ];
 
-/// These programs come next; most of them have real servers, in homes of their own. They run in lanes that take about the same time. A lane needs a third
-/// to a half of a CPU: it waits for servers, for the disk, and for loads to end. `allocators` and `matrix` are in one lane, because only one sweep may
-/// measure on a host at a time. Five programs are not here. `memory_account` and `memory_planted`: servers of one program share its pages, and when the
-/// server of another test ends, more of these pages belong to the server under test. `stalls_advised`: its load must empty a free list, and beside other
-/// lanes it has too little CPU for that. `stalls_logs` and `stalls_reproduce`: they count the stalls of a server, or hold a statement to its moment, and
-/// a statement that waits for a CPU beside other lanes is one stall more, or late.
+/// These programs come next; most of them have real servers, in homes of their own. They run in lanes that take about the same time; the units of all
+/// crates run in the first lane. A lane needs a third to a half of a CPU: it waits for servers, for the disk, and for loads to end. `allocators` and
+/// `matrix` are in one lane, because only one sweep may measure on a host at a time. Five programs are not here. `memory_account` and
+/// `memory_planted`: servers of one program share its pages, and when the server of another test ends, more of these pages belong to the server under
+/// test. `stalls_advised`: its load must empty a free list, and beside other lanes it has too little CPU for that. `stalls_logs` and
+/// `stalls_reproduce`: they count the stalls of a server, or hold a statement to its moment, and a statement that waits for a CPU beside other lanes
+/// is one stall more, or late.
 const WITH_SERVERS: [&[&str]; 5] = [
     &[
         "catalogue",

@@ -69,11 +69,11 @@ fn in_three_parts(suite: &Suite<'_>, program: Option<Child>, parts: &mut Parts) 
     let Order { first, then, alone } = programs::order()?;
     std::thread::scope(|scope| {
         let guest = scope.spawn(|| suite.guest_test("guest: "));
-        let host = side_by_side(suite, &first, &["--lib", "--bins"]);
+        let host = side_by_side(suite, &first, &[]);
         guest.join().map_err(|_| anyhow::anyhow!("the thread of the guest panicked"))?.and(host)
     })?;
     parts.begin("lanes with servers");
-    side_by_side(suite, &then, &[])?;
+    side_by_side(suite, &then, &["--lib", "--bins"])?;
     parts.begin("one by one");
     suite.cargo_test("", &[&WORKSPACE, &targets(&alone)])?;
     parts.end();
@@ -113,13 +113,13 @@ impl Display for Parts {
 }
 
 /// Runs the lanes at the same time, the programs of each lane one after the other, each with two tests at a time: a test waits for servers, for the
-/// kernel or for the disk most of the time. `also` names further targets for the last lane. The lines of each lane but the first begin with its number.
+/// kernel or for the disk most of the time. `also` names further targets for the first lane. The lines of each lane but the first begin with its number.
 fn side_by_side(suite: &Suite<'_>, lanes: &[Vec<String>], also: &[&str]) -> Result<()> {
     std::thread::scope(|scope| {
         let mut running = Vec::new();
         for (number, lane) in lanes.iter().enumerate() {
             let label = if number == 0 { String::new() } else { format!("{}: ", number + 1) };
-            let also = if number + 1 == lanes.len() { also } else { &[] };
+            let also = if number == 0 { also } else { &[] };
             running.push(scope.spawn(move || {
                 let words: [&[&str]; 3] = [&WORKSPACE, also, &targets(lane)];
                 suite.test(cargo().env("RUST_TEST_THREADS", "2"), &label, &words)

@@ -21,6 +21,11 @@ impl RunId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The date and the second in which the run began. Texts of two ids compare as the seconds do.
+    pub fn second(&self) -> &str {
+        self.0.rsplit_once('-').map_or(self.0.as_str(), |(second, _)| second)
+    }
 }
 
 impl fmt::Display for RunId {

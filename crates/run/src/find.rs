@@ -63,9 +63,21 @@ impl Look {
         // found dead.
         let census = Census::take();
         let ids = all_runs(places)?;
-        let runs = ids.into_iter().map(|id| find_run(places, id, &census)).collect();
+        let runs = oldest_first(ids.into_iter().map(|id| find_run(places, id, &census)).collect());
         Ok(Self { runs, census })
     }
+}
+
+/// An id has a second and then random digits, and a script begins several runs in a second: there, the start of the controllers tells which run was
+/// first. The runs of one second are of one boot, so that their clock ticks can be compared. A run whose journal cannot be read comes last of its second:
+/// the undo looks at it first.
+fn oldest_first(mut runs: Vec<FoundRun>) -> Vec<FoundRun> {
+    let start = |run: &FoundRun| run.controller.map_or(u64::MAX, |controller| controller.start_time);
+    runs.sort_by(|one, other| {
+        let seconds = one.id.second().cmp(other.id.second());
+        seconds.then_with(|| start(one).cmp(&start(other))).then_with(|| one.id.cmp(&other.id))
+    });
+    runs
 }
 
 /// All runs of these places, oldest first. Changes nothing.
@@ -178,4 +190,43 @@ pub fn refuse_hot(found: &[FoundRun]) -> Result<(), Error> {
 /// For tests: a Wringer that treats a run with an unreadable journal as one that is over.
 fn is_forgotten(run: &FoundRun) -> bool {
     run.reading.whole().is_none() && journal::forgets_kind("unread")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use journal::{Begun, Content};
+
+    fn found(second: u64, random: u64, start_time: Option<u64>) -> FoundRun {
+        let id = RunId::new(second, random);
+        let begun = start_time.map(|start_time| Begun {
+            run: id.clone(),
+            build: String::new(),
+            uid: 0,
+            controller: Identity { pid: 1, start_time },
+            namespaces: None,
+            boot_id: None,
+            kind: Kind::Run,
+            command: vec![],
+            resources: vec![],
+            started: second,
+        });
+        let mut content = Content::default();
+        content.state.begun = begun;
+        describe(id, false, Alive { seen: vec![], unknown: None }, Reading::Whole(content), None)
+    }
+
+    #[test]
+    fn runs_of_one_second_are_in_the_order_in_which_they_began() {
+        let runs = [
+            found(8, 1, Some(5)),
+            found(7, 0x1, None),
+            found(7, 0x2, Some(30)),
+            found(7, 0xf, Some(20)),
+            found(6, 9, Some(90)),
+        ];
+        let order: Vec<String> = oldest_first(runs.into()).iter().map(|run| run.id.to_string()).collect();
+        let digits: Vec<&str> = order.iter().map(|id| &id[id.len() - 6..]).collect();
+        assert_eq!(digits, ["6-0009", "7-000f", "7-0002", "7-0001", "8-0001"]);
+    }
 }

@@ -82,7 +82,7 @@ pub fn status(lab: &Lab) -> Value {
     json(&lab.run(["status", "-o", "json"]).expect_code(0))
 }
 
-/// The first process of the newest run's step whose change begins with this.
+/// The first process of the oldest run's step whose change begins with this.
 pub fn process_of(lab: &Lab, step: &str) -> u64 {
     let status = status(lab);
     let steps = status["runs"][0]["steps"].as_array().unwrap_or_else(|| panic!("there is no run: {status:#}"));
