@@ -55,7 +55,7 @@ print(f"{len(instances):>4} series  label_values(wringer_memory_total_bytes, ins
 now = time.time()
 for panel in dashboard["panels"]:
     for one in panel.get("targets", []):
-        query = one["expr"].replace("$instance", ".*")
+        query = one["expr"].replace("$instance", ".*").replace("$server", ".*")
         found = ask("query_range", query=query, start=now - 30, end=now, step=5)["result"]
         points = [float(value) for series in found for _, value in series["values"]]
         good = [value for value in points if value == value and abs(value) != float("inf")]

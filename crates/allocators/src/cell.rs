@@ -5,6 +5,10 @@ use crate::study::{BURST, WARM_UP};
 use capability::MallocKind;
 use evidence::{Arm, ArmOutcome, Evidence, FOOTPRINT, Footprint, TimelinePoint};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// In [`Cell::not_in_force`]: another malloc served.
+pub(crate) const MALLOC: &str = "malloc";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
@@ -18,6 +22,10 @@ pub struct Cell {
     pub preloaded: Option<Vec<String>>,
     /// The malloc, its environment and the transparent huge pages that were asked for were in force. A cell without them is in no verdict.
     pub as_asked: bool,
+    /// What was asked for and was not in force: `malloc`, `environment`, `thp`. Empty where everything was, where nobody could look, and of cells of an
+    /// earlier version of Wringer.
+    #[serde(default)]
+    pub not_in_force: Vec<String>,
     /// The server's transparent huge pages. `None`: the host's setting.
     pub thp: Option<String>,
     /// The CPUs of the server. `None`: all.
@@ -95,6 +103,7 @@ pub fn cell(evidence: &Evidence, malloc: &str, thp: Option<&str>, cpus: Option<&
         serving: witness(evidence).map(serving),
         preloaded: witness(evidence).and_then(preloaded),
         as_asked: is_as_asked(evidence),
+        not_in_force: not_in_force(evidence),
         thp: thp.map(str::to_owned),
         cpus: cpus.map(str::to_owned),
         block,
@@ -149,9 +158,21 @@ fn preloaded(witness: &str) -> Option<Vec<String>> {
 
 /// Whether everything that was asked for was in force in all arms, and was looked at in one arm at least.
 fn is_as_asked(evidence: &Evidence) -> bool {
-    let of_start = |what: &str| ["server.malloc", "server.environment", "server.thp"].contains(&what);
-    let mut looks = evidence.measured.iter().filter(|it| of_start(&it.what)).peekable();
-    looks.peek().is_some() && looks.all(|it| it.within_tolerance == Some(true))
+    looks(evidence).next().is_some() && looks(evidence).all(|(_, is_in_force)| is_in_force)
+}
+
+fn not_in_force(evidence: &Evidence) -> Vec<String> {
+    let missing: BTreeSet<&str> =
+        looks(evidence).filter(|(_, is_in_force)| !is_in_force).map(|(what, _)| what).collect();
+    missing.into_iter().map(str::to_owned).collect()
+}
+
+/// What was looked at in each arm, and whether it was in force.
+fn looks(evidence: &Evidence) -> impl Iterator<Item = (&str, bool)> {
+    evidence.measured.iter().filter_map(|it| {
+        let what = it.what.strip_prefix("server.").filter(|what| [MALLOC, "environment", "thp"].contains(what))?;
+        Some((what, it.within_tolerance == Some(true)))
+    })
 }
 
 fn longest(point: &TimelinePoint, started_us: u64) -> Longest {
@@ -160,7 +181,7 @@ fn longest(point: &TimelinePoint, started_us: u64) -> Longest {
 
 fn load(arm: &Arm) -> Option<Load> {
     let load = arm.load.as_ref()?;
-    let (measured, times) = (&load.measured, &load.measured.transaction.response);
+    let (measured, times) = (&load.measured, load.measured.response_at_least());
     let at = |percentile: f64| times.percentile_ns(percentile) as f64 / 1e3;
     let grown = |counter: &str| {
         let witness = arm.witnesses.iter().find(|it| it.of == "process" && it.counter == counter);
@@ -204,7 +225,9 @@ mod tests {
         assert_eq!(preloaded("glibc 2.36 (preloaded for it: nothing)"), Some(Vec::new()));
         assert_eq!(preloaded("glibc 2.36 (tcmalloc is mapped as well and serves nothing)"), None);
         let mut earlier = serde_json::to_value(Cell::default()).unwrap();
-        earlier.as_object_mut().unwrap().remove("preloaded");
+        for field in ["preloaded", "not_in_force"] {
+            earlier.as_object_mut().unwrap().remove(field);
+        }
         assert_eq!(serde_json::from_value::<Cell>(earlier).unwrap(), Cell::default());
     }
 }

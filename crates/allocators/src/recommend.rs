@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which malloc to take, by a rule that can be read:
 //!
-//! 1. A malloc is out when one of its cells died, when none of its cells ran with everything that was asked for, or when a verdict shows it worse
-//!    than the first malloc: lower throughput, a higher p99, more CPU a query, more memory at the end of the rest. A cell that ran without something
-//!    that was asked for does not count: some servers turn transparent huge pages off for themselves, and that is no property of the malloc.
+//! 1. A malloc is out when one of its cells died, when another malloc served in all of its cells, or when a verdict shows it worse than the first
+//!    malloc: lower throughput, a higher p99, more CPU a query, more memory at the end of the rest. A cell that ran without something that was asked
+//!    for does not count: some servers turn transparent huge pages off for themselves, and that is no property of the malloc.
 //! 2. Each of the other mallocs is a candidate when a verdict shows it better in one of these figures.
 //! 3. The candidate with the least memory at the end of the rest is taken. Without a candidate, the first malloc is kept; but where no verdict was
-//!    possible for one of the others, nothing is recommended.
+//!    possible for one of the others, as where no cell of it or of the first malloc counts, nothing is recommended.
 //!
 //! A difference that no verdict shows does not count, neither for a malloc nor against it.
 
-use crate::cell::Cell;
+use crate::cell::{Cell, MALLOC};
 use crate::compare::{Comparison, IDLE_RSS, idle_rss};
 use crate::start;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use verdict::{FEWEST_REPEATS, NoVerdict, Verdict};
 
 /// The first malloc is kept.
@@ -47,6 +47,10 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
     }
     let (mut because, mut candidates, mut is_open) = (Vec::new(), BTreeMap::new(), others.is_empty());
     because.extend(is_open.then(|| format!("no verdict: no cell of a malloc beside {base} has a result")));
+    if !is_open && !cells.iter().any(|cell| cell.malloc == base && cell.counts()) {
+        is_open = true;
+        because.push(format!("no verdict: no cell of {base} counts: {}", why_none(cells, base)));
+    }
     for malloc in others {
         let own = || cells.iter().filter(|cell| cell.malloc == malloc);
         if let Some(died) = own().find(|cell| cell.state != "done") {
@@ -55,12 +59,19 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
         }
         let (all, not_asked) = (own().count(), own().filter(|cell| !cell.as_asked).count());
         if not_asked == all {
-            because.push(format!("{malloc} is out: none of its cells ran with everything that was asked for"));
+            let is_other = |cell: &Cell| cell.not_in_force.iter().any(|what| what == MALLOC);
+            if own().all(is_other) {
+                because.push(format!("{malloc} is out: another malloc served in each of its cells"));
+            } else {
+                is_open = true;
+                because.push(format!("{malloc}: no verdict: no cell of it counts: {}", why_none(cells, malloc)));
+            }
             continue;
         }
         if not_asked > 0 {
             because.push(format!(
-                "{malloc}: {not_asked} of its {all} cells ran without something that was asked for, and do not count"
+                "{malloc}: {not_asked} of its {all} cells ran without something that was asked for{}, and do not count",
+                lacking(own()).map_or_else(String::new, |what| format!(" ({what})"))
             ));
         }
         let shown = || comparisons.iter().filter(|it| it.malloc == malloc).filter_map(|it| Some((it, is_better(it)?)));
@@ -95,6 +106,26 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
             Recommendation { take: Some((*malloc).to_owned()), because, price_bytes, scope, notes }
         }
     }
+}
+
+/// Why no cell of this malloc counts.
+fn why_none(cells: &[Cell], malloc: &str) -> String {
+    let own = || cells.iter().filter(|cell| cell.malloc == malloc);
+    match own().next() {
+        None => "none was run".to_owned(),
+        Some(_) if own().all(|cell| cell.state != "done") => "none ran to its end".to_owned(),
+        Some(_) => format!(
+            "what was asked for was not in force{}",
+            lacking(own()).map_or_else(String::new, |what| format!(" ({what})"))
+        ),
+    }
+}
+
+/// What was not in force in some of these cells. `None`: it is not known.
+fn lacking<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
+    let what: BTreeSet<&str> = cells.flat_map(|cell| &cell.not_in_force).map(String::as_str).collect();
+    let what: Vec<&str> = what.into_iter().collect();
+    (!what.is_empty()).then(|| what.join(", "))
 }
 
 /// Why no figure of this malloc has a verdict. `None`: one has.
@@ -265,14 +296,39 @@ mod tests {
         );
         all[7].state = "done".into();
         all[7].as_asked = false;
-        assert!(taken(&all).because.iter().any(|it| it.contains("1 of its 5 cells ran without")));
+        all[7].not_in_force = vec![MALLOC.into()];
+        let said = "1 of its 5 cells ran without something that was asked for (malloc)";
+        assert!(taken(&all).because.iter().any(|it| it.contains(said)));
         assert!(comparisons(&all, "glibc").iter().all(|it| it.compared.repeats_b == 4), "it is in no verdict");
-        all[5..].iter_mut().for_each(|cell| cell.as_asked = false);
+        all[5..].iter_mut().for_each(|cell| (cell.as_asked, cell.not_in_force) = (false, vec![MALLOC.into()]));
         let told = taken(&all);
         assert!(
-            told.take.as_deref() == Some("keep") && told.because[0].contains("none of its cells ran with everything"),
+            told.take.as_deref() == Some("keep") && told.because[0].contains("another malloc served in each"),
             "{told:#?}"
         );
+    }
+
+    /// Cells that do not count say nothing, neither for a malloc nor against it.
+    #[test]
+    fn where_no_cell_counts_nothing_is_recommended() {
+        let mut all = [cells("glibc", 1000.0, 500), cells("tcmalloc", 1000.0, 100)].concat();
+        // MariaDB turns them off for itself
+        all.iter_mut().for_each(|cell| (cell.as_asked, cell.not_in_force) = (false, vec!["thp".into()]));
+        let told = taken(&all);
+        assert_eq!(told.take, None, "{told:#?}");
+        let said = [
+            "glibc counts: what was asked for was not in force (thp)",
+            "no cell of it counts: what was asked for was not",
+        ];
+        assert!(told.because.iter().zip(said).all(|(because, said)| because.contains(said)), "{told:#?}");
+        // the other one alone: of an interrupted run
+        let alone = taken(&cells("tcmalloc", 1000.0, 100)[..1]);
+        assert_eq!(
+            (alone.take, alone.because[0].as_str()),
+            (None, "no verdict: no cell of glibc counts: none was run")
+        );
+        all[5..].iter_mut().for_each(|cell| cell.as_asked = true);
+        assert_eq!(taken(&all).take, None, "the first one has no cell that counts");
     }
 
     /// MariaDB 10.11 turns transparent huge pages off for itself: the cells of `always` do not count, and the cells of `never` decide.

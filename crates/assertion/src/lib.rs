@@ -2,12 +2,13 @@
 //! Conditions that a load's result must meet: `p99<20ms`, `point_select service p99.9<=5ms`, `queries/s>1000`, `errors=0`.
 //!
 //! In: the text, then the measurements of a load. Out: a [`Verdict`] with the condition and the measured value. No I/O. A condition fails if its
-//! figure was not measured at all: a load without a single transaction has no latency below 20 ms.
+//! figure was not measured at all: a load without a single transaction has no latency below 20 ms. Where transactions had not ended, a latency may be known
+//! only from below; then a condition is met if it holds for every value that the latency can have.
 
 #[cfg(test)]
 mod tests;
 
-use evidence::{Latencies, LatencyHistogram, LoadResult, Phase, Quantity, Unit, Verdict};
+use evidence::{Clock, LatencyHistogram, LoadResult, Phase, Quantity, Time, Times, Unit, Verdict};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -54,12 +55,6 @@ enum Of {
     Connect,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Clock {
-    Response,
-    Service,
-}
-
 /// The point of a distribution that is meant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Point {
@@ -67,6 +62,13 @@ enum Point {
     Min,
     Mean,
     Max,
+}
+
+/// A measured value: latencies in nanoseconds, other figures in their own units.
+#[derive(Debug, Clone, Copy)]
+enum Value {
+    Time(Time),
+    Number(f64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,20 +180,20 @@ impl Figure {
         number.ok_or_else(|| format!("'{text}' is not a number"))
     }
 
-    /// The measured value: latencies in nanoseconds, other figures in their own units. `None`: nothing was measured.
-    fn measure(&self, phase: &Phase, connect: &LatencyHistogram) -> Option<f64> {
+    /// `None`: nothing was measured.
+    fn measure(&self, phase: &Phase, connect: &LatencyHistogram) -> Option<Value> {
         match self {
             Self::Latency { of, clock, point } => {
-                let histogram = match of {
-                    Of::Transaction => clock.of(&phase.transaction),
-                    Of::Class(class) => clock.of(phase.statements.get(class)?),
-                    Of::Connect => connect,
+                let times = match of {
+                    Of::Transaction => phase.times(*clock),
+                    Of::Class(class) => phase.times_of_class(class, *clock)?,
+                    Of::Connect => Times::known(connect),
                 };
-                (!histogram.is_empty()).then(|| point.of(histogram))
+                (!times.is_empty()).then(|| Value::Time(point.of(&times)))
             }
-            Self::QueriesPerSecond => phase.queries_per_second(),
-            Self::TransactionsPerSecond => phase.transactions_per_second(),
-            Self::Count(count) => Some(count.of(phase) as f64),
+            Self::QueriesPerSecond => phase.queries_per_second().map(Value::Number),
+            Self::TransactionsPerSecond => phase.transactions_per_second().map(Value::Number),
+            Self::Count(count) => Some(Value::Number(count.of(phase) as f64)),
         }
     }
 
@@ -220,21 +222,22 @@ impl Point {
         })
     }
 
-    fn of(self, histogram: &LatencyHistogram) -> f64 {
+    fn of(self, times: &Times<'_>) -> Time {
         match self {
-            Self::Percentile(percentile) => histogram.percentile_ns(percentile) as f64,
-            Self::Min => histogram.min_ns() as f64,
-            Self::Mean => histogram.mean_ns(),
-            Self::Max => histogram.max_ns() as f64,
+            Self::Percentile(percentile) => times.percentile(percentile),
+            Self::Min => times.min(),
+            Self::Mean => times.mean(),
+            Self::Max => times.max(),
         }
     }
 }
 
-impl Clock {
-    fn of(self, latencies: &Latencies) -> &LatencyHistogram {
+impl Value {
+    /// From the least to the most that the value can be.
+    fn range(self) -> (f64, f64) {
         match self {
-            Self::Response => &latencies.response,
-            Self::Service => &latencies.service,
+            Self::Time(time) => (time.ns, time.most_ns),
+            Self::Number(number) => (number, number),
         }
     }
 }
@@ -252,14 +255,15 @@ impl Count {
 }
 
 impl Relation {
-    fn holds(self, measured: f64, limit: f64) -> bool {
+    /// Whether it holds for every value of a range.
+    fn holds(self, (least, most): (f64, f64), limit: f64) -> bool {
         match self {
-            Self::Below => measured < limit,
-            Self::AtMost => measured <= limit,
+            Self::Below => most < limit,
+            Self::AtMost => most <= limit,
             #[allow(clippy::float_cmp)] // counts, or a figure that somebody wants to be exactly this
-            Self::Equal => measured == limit,
-            Self::AtLeast => measured >= limit,
-            Self::Above => measured > limit,
+            Self::Equal => least == limit && most == limit,
+            Self::AtLeast => least >= limit,
+            Self::Above => least > limit,
         }
     }
 }
@@ -324,15 +328,20 @@ impl Assertion {
         self.verdict(None)
     }
 
-    /// `measured`: latencies in nanoseconds.
-    fn verdict(&self, measured: Option<f64>) -> Verdict {
+    fn verdict(&self, measured: Option<Value>) -> Verdict {
         let unit = self.figure.unit();
         let factor = if unit == Unit::Microseconds { 1e-3 } else { 1.0 };
+        let range = measured.map(Value::range);
+        let passed = range.is_some_and(|range| self.relation.holds(range, self.limit));
+        // a narrow range that has the limit in it
+        let is_open = !passed && range.is_some_and(|(least, _)| self.relation.holds((least, least), self.limit));
+        let is_bound = matches!(measured, Some(Value::Time(time)) if time.is_at_least());
         Verdict {
             assertion: self.text.clone(),
-            passed: measured.is_some_and(|measured| self.relation.holds(measured, self.limit)),
+            passed,
             asked: Quantity { value: self.limit * factor, unit },
-            measured: measured.map(|measured| measured * factor),
+            measured: range.map(|(least, _)| least * factor),
+            at_least: is_bound || is_open,
         }
     }
 }

@@ -98,6 +98,33 @@ fn nothing_measured_meets_no_assertion_about_a_latency() {
     assert!(!"queries/s>=0".parse::<Assertion>().unwrap().judge(&nothing).passed, "no time, no rate");
 }
 
+/// Half of the transactions that were due had not ended, and had waited for up to 3 s.
+#[test]
+fn a_limit_is_not_met_on_those_alone_that_ended() {
+    let mut result = result();
+    let mut unended = evidence::Latencies::default();
+    (1..=100u64).for_each(|number| unended.response.record(number * 30_000_000));
+    result.measured.unended = Some(unended);
+    let judge = |text: &str| text.parse::<Assertion>().unwrap().judge(&result);
+    for (text, passed, measured) in [
+        ("p10<60ms", true, "20."),
+        ("p99<1s", false, ">= 2940."),
+        ("p99<3s", false, ">= 2940."),
+        ("p99>2s", true, ">= 2940."),
+        ("p99=3s", false, ">= 2940."),
+        ("max<=1h", false, ">= 3001."),
+        ("service p99<11ms", true, "10."),
+    ] {
+        let verdict = judge(text);
+        assert_eq!(verdict.passed, passed, "{text}");
+        assert!(verdict.measured_text().starts_with(measured), "{text}: {}", verdict.measured_text());
+        assert_eq!(verdict.measured_text().ends_with(" ms (not all had ended)"), measured.starts_with('>'), "{text}");
+    }
+    let json = judge("p99<1s").json();
+    assert_eq!(json["measured_at_least"], true, "{json}");
+    assert!(judge("errors=3").json().get("measured_at_least").is_none());
+}
+
 #[test]
 fn asked_and_measured_stand_side_by_side() {
     let verdicts: Vec<Verdict> = ["p99<20ms", "queries/s > 100", "errors=0"]

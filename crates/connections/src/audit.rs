@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Limits, use and peak side by side.
 
-use crate::pooler::{PoolerUse, pooler};
+use crate::pooler::{PoolerUse, hidden, pooler};
 use crate::pressure::{Pressure, pressure};
 use crate::standing::{
     count, default_limit, exempting_right, holding, is_ordinary, is_the_servers, own_limit, reserve_right, setting,
@@ -105,8 +105,10 @@ pub struct Unassigned {
 /// Whether accounts are promised more than there is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Overbooking {
-    /// The sum over accounts that may log in, and are neither the server's own nor administrators'.
+    /// The sum over ordinary accounts: they may log in, and are neither the server's own nor administrators'.
     pub limits_sum: u64,
+    /// How many of them have a limit that holds.
+    pub limited: u64,
     /// The accounts among them for which no limit holds: each of them can take all connections.
     pub unlimited: Vec<String>,
     /// `None`: the server's limit, or the accounts, are not known.
@@ -132,7 +134,7 @@ pub fn audit(seen: &Seen) -> Audit {
         unassigned: unassigned(&uses),
         pooler: seen.pooler.as_ref().map(pooler),
         pressure: pressure(seen),
-        missing: seen.missing.clone(),
+        missing: seen.missing.iter().cloned().chain(seen.pooler.iter().flat_map(hidden)).collect(),
     }
 }
 
@@ -221,8 +223,9 @@ fn unassigned(uses: &Uses) -> Vec<Unassigned> {
 fn overbooking(accounts: &[AccountUse], ordinary: Option<u64>, are_known: bool) -> Overbooking {
     let ordinary_ones = || accounts.iter().filter(|it| is_ordinary(it));
     let limits_sum = ordinary_ones().filter_map(|it| it.limit_that_holds).fold(0_u64, u64::saturating_add);
+    let limited = ordinary_ones().filter(|it| it.limit_that_holds.is_some()).count() as u64;
     let unlimited: Vec<String> =
         ordinary_ones().filter(|it| it.limit_that_holds.is_none()).map(|it| it.account.clone()).collect();
     let is_overbooked = ordinary.filter(|_| are_known).map(|ordinary| !unlimited.is_empty() || limits_sum > ordinary);
-    Overbooking { limits_sum, unlimited, is_overbooked }
+    Overbooking { limits_sum, limited, unlimited, is_overbooked }
 }

@@ -2,6 +2,7 @@
 //! Limits and use of pgBouncer.
 
 use crate::{PoolSeen, PoolerSeen};
+use ledger::Missing;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -22,8 +23,8 @@ pub struct PoolerUse {
     pub clients_peak: u64,
     pub servers: u64,
     pub pools: Vec<PoolUse>,
-    /// The most connections to the server that the present pools may make together, within the limits of their databases and users. `None`: a size is not
-    /// told.
+    /// The most connections to the server that the present pools may make together, within the limits of their databases and users. `None`: a size or a limit
+    /// is not told.
     pub servers_allowed: Option<u64>,
 }
 
@@ -67,6 +68,7 @@ pub(crate) fn pooler(seen: &PoolerSeen) -> PoolerUse {
     let by_user =
         allowed(capped().map(|(seen, pool)| (pool.user.as_str(), pool.limit, seen.max_user_connections.or(of_user))));
     let servers_allowed = [by_database, by_user].into_iter().flatten().min();
+    let servers_allowed = servers_allowed.filter(|_| pools.is_empty() || hidden(seen).is_empty());
     PoolerUse {
         max_client_conn: number("max_client_conn"),
         default_pool_size: size,
@@ -79,6 +81,21 @@ pub(crate) fn pooler(seen: &PoolerSeen) -> PoolerUse {
         servers_allowed,
         pools,
     }
+}
+
+/// The limits that this version of the console does not show.
+pub(crate) fn hidden(seen: &PoolerSeen) -> Vec<Missing> {
+    let missing = |whose: &str, command: &str, column: &str, section: &str| Missing {
+        what: format!("pgBouncer's limits of single {whose}"),
+        why: format!(
+            "{command} of this version has no column {column}, so how many connections its pools may make is not known"
+        ),
+        remedy: Some(format!("the section [{section}] of pgbouncer.ini, or a later version of pgBouncer")),
+    };
+    let of_databases = || missing("databases", "SHOW DATABASES", "max_connections", "databases");
+    let of_users = || missing("users", "SHOW USERS", "max_user_connections", "users");
+    let of_databases = seen.hides_database_limits.then(of_databases);
+    of_databases.into_iter().chain(seen.hides_user_limits.then(of_users)).collect()
 }
 
 /// The sum over all databases, or over all users: of each the limits of its pools together, and not more than its own limit, where it has one above 0.
@@ -133,5 +150,36 @@ mod tests {
         let unknown = PoolSeen { pool_size: None, ..pool("shop", "app") };
         assert_eq!(allowed(&[], std::slice::from_ref(&unknown)), None);
         assert_eq!(allowed(&[("max_db_connections", "5")], &[unknown, pool("stock", "app")]), Some(5 + 5));
+    }
+
+    /// pgBouncer 1.18: its `[users]` may give `app` 4 connections, and its console does not tell.
+    #[test]
+    fn limits_that_the_console_does_not_show_are_not_guessed() {
+        let config = [("max_user_connections".to_owned(), "5".to_owned())].into();
+        let mut seen = PoolerSeen { config, pools: vec![pool("shop", "app")], ..PoolerSeen::default() };
+        let told = |seen: &PoolerSeen| (pooler(seen).servers_allowed, hidden(seen).len());
+        assert_eq!(told(&seen), (Some(5), 0));
+        seen.hides_user_limits = true;
+        assert_eq!(told(&seen), (None, 1));
+        assert_eq!(
+            pooler(&PoolerSeen { pools: Vec::new(), ..seen.clone() }).servers_allowed,
+            Some(0),
+            "no pool, no limit"
+        );
+        let by_database = PoolerSeen { hides_user_limits: false, hides_database_limits: true, ..seen.clone() };
+        assert_eq!(told(&by_database), (None, 1));
+        seen.learn_user_limits(&[("app".to_owned(), 4)].into());
+        assert_eq!(told(&seen), (Some(4), 0));
+        seen.hides_user_limits = true;
+        seen.learn_user_limits(&[("batch".to_owned(), 4)].into());
+        assert_eq!(told(&seen), (Some(5), 0), "app has none of its own");
+    }
+
+    #[test]
+    fn limits_that_the_console_shows_hold_before_those_of_another_source() {
+        let own = PoolSeen { max_user_connections: Some(3), ..pool("shop", "app") };
+        let mut seen = PoolerSeen { pools: vec![own], ..PoolerSeen::default() };
+        seen.learn_user_limits(&[("app".to_owned(), 9)].into());
+        assert_eq!(pooler(&seen).servers_allowed, Some(3));
     }
 }

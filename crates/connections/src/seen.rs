@@ -106,6 +106,23 @@ pub struct PoolerSeen {
     pub pools: Vec<PoolSeen>,
     /// The most clients at one look.
     pub clients_peak: u64,
+    /// Whether this version does not show the limits of single databases: `SHOW DATABASES` has no column `max_connections`.
+    #[serde(default)]
+    pub hides_database_limits: bool,
+    /// Whether this version does not show the limits of single users: `SHOW USERS` has no column `max_user_connections`.
+    #[serde(default)]
+    pub hides_user_limits: bool,
+}
+
+impl PoolerSeen {
+    /// The limits of single users from another source, where the console does not show them. A user who is not among them has none of its own.
+    pub fn learn_user_limits(&mut self, limits: &BTreeMap<String, u64>) {
+        if !self.hides_user_limits {
+            return;
+        }
+        self.pools.iter_mut().for_each(|pool| pool.max_user_connections = limits.get(&pool.user).copied());
+        self.hides_user_limits = false;
+    }
 }
 
 /// The pool of one database and one user.

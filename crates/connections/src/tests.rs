@@ -84,6 +84,7 @@ fn what_is_promised_is_summed_over_ordinary_accounts() {
     );
     let default = sum(&[("max_connections", "100"), ("max_user_connections", "40")]);
     assert_eq!((default.limits_sum, default.unlimited.len(), default.is_overbooked), (100, 0, Some(false)));
+    assert_eq!((none.limited, default.limited), (1, 2));
     assert_eq!(sum(&[]).is_overbooked, None, "the server's limit is not known");
 }
 

@@ -19,6 +19,7 @@ mod samples;
 mod secret;
 mod seen;
 mod squeeze;
+mod times;
 mod verdict;
 
 pub use conditions::{Conditions, Data, DataHow, Host, Server, Tool};
@@ -36,4 +37,5 @@ pub use seen::{
     CANARY, Format, INVENTORY, LOGGED, PLANTED, SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED, Snapshot, Span,
 };
 pub use squeeze::{DiskMechanism, OomVictim, RamAmount, RamMechanism};
+pub use times::{Clock, Time, Times};
 pub use verdict::Verdict;

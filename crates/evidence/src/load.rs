@@ -81,6 +81,13 @@ pub struct Phase {
     pub skipped: u64,
     /// Open loop: the largest number of intended starts that waited at one time.
     pub backlog_max: u64,
+    /// The transactions that had not ended when the phase did: how long each had waited by then, which is the least that its time can be. `response`
+    /// has all of them, `service` those that had started. `None`: there were none, or the recording is older than this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unended: Option<Latencies>,
+    /// How long no connection was alive, as seen every 20 ms.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unconnected_us: u64,
     pub transaction: Latencies,
     pub statements: BTreeMap<Statement, Latencies>,
     /// One point for each [`TimelinePoint::length_us`]; a slot in which nothing was done has a point, too.
@@ -94,6 +101,12 @@ pub struct Phase {
     /// `None`: not asked for. The slow statements are spans of the recording, and are not stored here a second time.
     #[serde(skip)]
     pub slow: Option<SlowStatements>,
+}
+
+// serde hands a reference over
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The statements that lasted for a threshold or longer.

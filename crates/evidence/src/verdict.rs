@@ -13,11 +13,19 @@ pub struct Verdict {
     pub asked: Quantity,
     /// In the unit of `asked`; `None`: there was nothing to measure.
     pub measured: Option<f64>,
+    /// The true value may be higher than `measured`: transactions were due that had not ended when the load did.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
 }
 
 impl Verdict {
-    /// `31.250 ms`, `812.4/s`, `3`; `nothing` when there was nothing to measure.
+    /// `31.250 ms`, `812.4/s`, `3`; `nothing` when there was nothing to measure. A lower bound is told as one.
     pub fn measured_text(&self) -> String {
+        let value = self.value_text();
+        if self.at_least { format!(">= {value} (not all had ended)") } else { value }
+    }
+
+    fn value_text(&self) -> String {
         match (self.measured, self.asked.unit) {
             (None, _) => "nothing".into(),
             (Some(us), Unit::Microseconds) => format!("{:.3} ms", us / 1e3),
@@ -36,6 +44,9 @@ impl Verdict {
         let mut value = json!({ "assertion": self.assertion, "passed": self.passed });
         value[format!("asked{suffix}")] = json!(self.asked.value);
         value[format!("measured{suffix}")] = json!(self.measured);
+        if self.at_least {
+            value["measured_at_least"] = json!(true);
+        }
         value
     }
 }

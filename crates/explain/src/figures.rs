@@ -32,7 +32,7 @@ pub fn of_arm(evidence: &Evidence, arm: &Arm) -> Vec<Figure> {
     let throughput = load.measured.transactions_per_second();
     let mut figures: Vec<Figure> =
         throughput.map(|rate| Figure::new(THROUGHPUT, "transactions/s", rate)).into_iter().collect();
-    figures.extend(of_times(&load.measured.transaction.response));
+    figures.extend(of_times(&load.measured.response_at_least()));
     // two figures: PostgreSQL's count has reads that the page cache served, and the humps have not
     if let Some(reads) = &summary.reads {
         let named = [(READS, reads.by_modes), (READS_BY_SERVER, reads.by_server)];

@@ -46,7 +46,7 @@ pub enum Course {
     Shrank,
     /// No trend is shown.
     Steady,
-    /// There are too few inventories, or it hardly changed.
+    /// There are too few inventories, it hardly changed, or it changed by less than the processes that were not read may be off.
     Unjudged,
 }
 
@@ -82,6 +82,10 @@ pub(crate) struct Judged {
     pub(crate) leaves: Vec<LeafGrowth>,
     pub(crate) sessions: LeafGrowth,
     pub(crate) is_enough: bool,
+    /// How many leaves would keep growing if the processes that were not read were as they are estimated.
+    pub(crate) uncertain: usize,
+    /// How far the total of one inventory may be off because processes were estimated; the largest.
+    pub(crate) off: u64,
 }
 
 /// Judges the last start that has inventories. `None`: there are none.
@@ -105,11 +109,17 @@ pub(crate) fn judge(over: &OverTime) -> Option<Judged> {
         tried.push(Tried::of(RETAINED, &series(&|at| as_f64(over.heap_retained_bytes[at])), None));
     }
     let is_enough = tried.iter().any(|tried| tried.count >= crate::trend::FEWEST);
+    // inventories of an earlier version have the others only
+    let offs = over.estimate_uncertainty_bytes.get(from..).unwrap_or_default();
+    let usual = median(offs.iter().map(|bytes| *bytes as f64).collect());
+    let (leaves, uncertain) = leaves(tried, is_walked.then_some(&heap), usual);
     Some(Judged {
         inventories: over.at_us.len() - from,
         elapsed_us: over.at_us.last()?.saturating_sub(over.at_us[from]),
         total: alone("total", series(&|at| Some(over.kernel_total_bytes[at] as f64))),
-        leaves: leaves(tried, is_walked.then_some(&heap)),
+        leaves,
+        uncertain,
+        off: offs.iter().copied().max().unwrap_or(0),
         heap_used: is_walked.then_some(heap),
         sessions: alone("sessions", series(&|at| Some(as_f64(over.sessions[at])? * SMALLEST))),
         is_enough,
@@ -120,19 +130,24 @@ fn as_f64(bytes: Option<u64>) -> Option<f64> {
     bytes.map(|bytes| bytes as f64)
 }
 
-/// The leaves with the meaning of their growth, without those that did not change.
-fn leaves(mut tried: Vec<Tried>, heap: Option<&LeafGrowth>) -> Vec<LeafGrowth> {
+/// The leaves with the meaning of their growth, without those that did not change; and how many grew by less than `off`.
+fn leaves(mut tried: Vec<Tried>, heap: Option<&LeafGrowth>, off: f64) -> (Vec<LeafGrowth>, usize) {
     tried.retain(|tried| tried.changed);
     holm(&mut tried);
     let mut leaves: Vec<LeafGrowth> = tried.into_iter().map(Tried::judged).collect();
+    let mut uncertain = 0;
     for leaf in &mut leaves {
+        if leaf.course == Course::KeepsGrowing && leaf.last_bytes - leaf.first_bytes < off {
+            leaf.course = Course::Unjudged;
+            uncertain += 1;
+        }
         leaf.growth = (leaf.course == Course::KeepsGrowing).then(|| meaning(leaf, heap));
     }
     leaves.sort_by(|one, other| {
         let rate = |leaf: &LeafGrowth| leaf.bytes_per_hour.unwrap_or(leaf.last_bytes - leaf.first_bytes);
         rate(other).total_cmp(&rate(one))
     });
-    leaves
+    (leaves, uncertain)
 }
 
 /// Unexplained memory is in use when malloc's chunks in use grow as well.

@@ -41,6 +41,14 @@ pub struct Leak {
     /// The ends of the interval that contains the true value in 95 of 100 cases.
     pub low: Option<f64>,
     pub high: Option<f64>,
+    /// The growth of the server's whole memory, as the kernel counts it, and the ends of its interval. It is less than that of a leaf whose bytes are those
+    /// that were asked for, where some of them fill no new page: malloc had them, or nobody has touched them. `None`: it changed by less than 64 KiB.
+    #[serde(default)]
+    pub server_bytes_per_repetition: Option<f64>,
+    #[serde(default)]
+    pub server_low: Option<f64>,
+    #[serde(default)]
+    pub server_high: Option<f64>,
     /// The ledger's leaf that grew most, of those that decide the verdict; `unexplained`: memory that no leaf explains.
     pub leaf: Option<String>,
     /// From a profile: the function whose allocations grew most. Its callers are in `path`.
@@ -90,7 +98,12 @@ impl Leak {
     /// From inventories of one life of the server, each with the number of repetitions before it; the first `warm_up` of them belong to the warm-up.
     /// `None`: fewer than [`FEWEST`] of them are after the warm-up.
     pub fn of(readings: Vec<(u64, Inventory)>, warm_up: usize) -> Option<Self> {
-        let mut over = over_time(readings.into_iter().map(|(repetitions, it)| (repetitions * REPETITION_US, it)));
+        let over = over_time(readings.into_iter().map(|(repetitions, it)| (repetitions * REPETITION_US, it)));
+        Self::of_accounts(over, warm_up)
+    }
+
+    /// As [`Self::of`], from the accounts.
+    fn of_accounts(mut over: OverTime, warm_up: usize) -> Option<Self> {
         let total: Vec<i64> = over.kernel_total_bytes.iter().map(|it| i64::try_from(*it).unwrap_or(i64::MAX)).collect();
         let (first, warm, last) = (*total.first()?, *total.get(warm_up)?, *total.last()?);
         let before = [retained(&over, 0), used(&over, 0)];
@@ -120,6 +133,9 @@ impl Leak {
             bytes_per_repetition: leaf.and_then(|it| it.bytes_per_hour),
             low: leaf.and_then(|it| it.low_bytes_per_hour),
             high: leaf.and_then(|it| it.high_bytes_per_hour),
+            server_bytes_per_repetition: judged.total.bytes_per_hour,
+            server_low: judged.total.low_bytes_per_hour,
+            server_high: judged.total.high_bytes_per_hour,
             leaf: named,
             function: None,
             path: Vec::new(),
@@ -131,6 +147,16 @@ impl Leak {
             leaves: judged.leaves.iter().map(of_leaf).collect(),
             functions: Vec::new(),
         })
+    }
+
+    /// Of a leaf that leaks faster than the server's memory grows: the leaf that shrinks most meanwhile, because the sum of all leaves is what the kernel
+    /// counts. `None`: the server grows as fast. `Some(None)`: no leaf is shown to shrink.
+    pub fn shrinking(&self) -> Option<Option<&LeafPerRepetition>> {
+        let is_more = self.low > Some(self.server_high.unwrap_or(0.0));
+        let slope = |it: &&LeafPerRepetition| it.bytes_per_repetition.unwrap_or(0.0);
+        let shrinking = self.leaves.iter().filter(|it| it.course == Course::Shrank);
+        let most = || shrinking.min_by(|one, other| slope(one).total_cmp(&slope(other)));
+        (self.verdict == Verdict::Leak && is_more).then(most)
     }
 
     /// Adds the result of a profile of another life: the functions' memory after numbers of repetitions, in order.
@@ -197,6 +223,7 @@ fn cut(over: &mut OverTime, first: usize) {
     behind(&mut over.at_us, first);
     behind(&mut over.kernel_total_bytes, first);
     behind(&mut over.uncertainty_bytes, first);
+    behind(&mut over.estimate_uncertainty_bytes, first);
     behind(&mut over.unexplained_bytes, first);
     behind(&mut over.page_tables_bytes, first);
     behind(&mut over.vsz_bytes, first);
@@ -254,6 +281,45 @@ mod tests {
     fn mark(repetitions: u64, leaking: u64, steady: u64) -> (u64, Vec<Holding>) {
         let holding = |function: &str, bytes| Holding { function: function.into(), path: vec!["main".into()], bytes };
         (repetitions, vec![holding("steady", steady), holding("leaking", leaking)])
+    }
+
+    /// Two leaves, and the kernel's sum, over the repetitions; all grow by so many bytes in each.
+    fn leaking(named: i64, counted: i64) -> Leak {
+        let count = 36;
+        let after =
+            |bytes: i64| (0..count).map(|at| u64::try_from(100_000_000 + bytes * 20 * at).unwrap()).collect::<Vec<_>>();
+        let columns = usize::try_from(count).unwrap();
+        let leaf = |path: &str, bytes: i64| ledger::LeafOverTime {
+            path: path.into(),
+            basis: ledger::Basis::Server,
+            resident_bytes: after(bytes).into_iter().map(Some).collect(),
+            allocated_bytes: vec![None; columns],
+        };
+        let over = OverTime {
+            at_us: (0..count).map(|at| u64::try_from(at * 20).unwrap() * REPETITION_US).collect(),
+            kernel_total_bytes: after(named + counted),
+            unexplained_bytes: vec![Some(0); columns],
+            leaves: vec![leaf("sessions/idle", named), leaf("server/counted", counted)],
+            heap_used_bytes: vec![None; columns],
+            heap_retained_bytes: vec![None; columns],
+            sessions: vec![Some(1); columns],
+            starts: vec![0; columns],
+            ..OverTime::default()
+        };
+        Leak::of_accounts(over, 4).unwrap()
+    }
+
+    /// A statement that is prepared again and again in MariaDB 10.11: the session's meter counts 32,760 bytes, half of which fill no new page.
+    #[test]
+    fn what_a_leaf_has_more_than_the_server_is_told() {
+        let told = leaking(32_760, -16_075);
+        assert_eq!((told.verdict, told.leaf.as_deref()), (Verdict::Leak, Some("sessions/idle")), "{told:?}");
+        assert_eq!((told.bytes_per_repetition, told.server_bytes_per_repetition), (Some(32_760.0), Some(16_685.0)));
+        assert_eq!(told.shrinking().flatten().map(|it| it.path.as_str()), Some("server/counted"));
+        assert_eq!(leaking(32_760, 0).shrinking(), None, "the server grows as fast");
+        let steady = leaking(32_760, -32_760);
+        assert_eq!(steady.server_bytes_per_repetition, None, "none of it fills a new page");
+        assert!(steady.shrinking().is_some());
     }
 
     #[test]

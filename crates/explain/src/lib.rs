@@ -31,6 +31,7 @@ pub mod steady;
 mod summary;
 mod trend;
 mod watched;
+mod watched_seen;
 
 use evidence::Evidence;
 use serde::{Deserialize, Serialize};

@@ -59,6 +59,9 @@ pub struct Limits {
     pub server_cpus_allowed: Option<f64>,
     /// The share of the periods of its quota in which the server was stopped.
     pub stopped_share: Option<f64>,
+    /// The share of the transactions' time in which threads of the server and of the load waited for a CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_waited_share: Option<f64>,
     /// The number of CPUs that the load itself used.
     pub client_cpus: Option<f64>,
     /// All CPUs of the host together.
@@ -76,6 +79,8 @@ const STOPPED: f64 = 0.5;
 const STOPPED_BESIDE_OTHERS: f64 = 0.2;
 /// This share of the CPU, or more, counts as all of it.
 const USED_UP: f64 = 0.9;
+/// CPUs that others keep busy hold an arm back when its own threads wait for a CPU in this share of the time, or more.
+const WAITED_FOR_CPU: f64 = 0.1;
 /// When this share of the time is spent on one thing, making that thing faster makes the load faster.
 const MOST: f64 = 0.5;
 /// With fewer reads a query, the pool is not the limit.
@@ -112,6 +117,12 @@ impl Limits {
         let busy = self.share(LimitedBy::HostCpu).zip(self.host_cpus).map(|(share, cpus)| share * cpus);
         self.others_cpus().zip(busy).is_some_and(|(others, busy)| others > busy / 2.0)
     }
+
+    /// Whether this limit alone holds the load back: CPUs that others keep busy hold back only those who wait for one.
+    pub fn holds(&self, one: &Use) -> bool {
+        let is_beside = one.of == LimitedBy::HostCpu && self.cpus_are_others();
+        one.binds() && !(is_beside && self.cpu_waited_share.is_some_and(|share| share < WAITED_FOR_CPU))
+    }
 }
 
 /// `None`: the arm has no measured load.
@@ -131,19 +142,21 @@ pub(crate) fn of(evidence: &Evidence, arm: &Arm, summary: &ArmSummary) -> Option
 }
 
 /// A limit that caps the throughput comes before one that only takes time: a server whose disk has no operations left waits for reads, too. CPUs that
-/// other programs keep busy come last: they only slow down the work for which the arm waits.
+/// other programs keep busy come last: they only slow down the work for which the arm waits, and hold nothing back where the arm's own threads hardly wait
+/// for a CPU.
 fn binding(limits: &Limits) -> Option<LimitedBy> {
     use LimitedBy::{Bandwidth, CpuList, CpuQuota, HostCpu, Iops, PoolMisses, Queue, Syncs};
     let (caps, host, waits) =
         (&[Iops, Bandwidth, Queue, CpuQuota, CpuList][..], &[HostCpu][..], &[PoolMisses, Syncs][..]);
     let groups = if limits.cpus_are_others() { [caps, waits, host] } else { [caps, host, waits] };
     let found = groups.iter().find_map(|group| {
-        let binding = limits.uses.iter().filter(|one| group.contains(&one.of) && one.binds());
+        let binding = limits.uses.iter().filter(|one| group.contains(&one.of) && limits.holds(one));
         binding.max_by(|a, b| a.share.total_cmp(&b.share)).map(|one| one.of)
     });
     let stopped = limits.stopped_share.is_some_and(|share| share >= STOPPED_BESIDE_OTHERS);
+    let is_busy = limits.uses.iter().any(|one| one.of == HostCpu && one.binds());
     match found {
-        Some(HostCpu) if stopped && limits.cpus_are_others() => Some(CpuQuota),
+        Some(HostCpu) | None if stopped && is_busy && limits.cpus_are_others() => Some(CpuQuota),
         found => found,
     }
 }
@@ -190,6 +203,7 @@ impl Seen<'_> {
             server_cpus: self.server_cpus(),
             server_cpus_allowed: self.asked("server.cpus.limit").or_else(|| self.asked("server.cpuset")),
             stopped_share: self.throttled(),
+            cpu_waited_share: self.waited_for_cpu(),
             client_cpus: (client > 0).then(|| client as f64 / self.phase.elapsed_us as f64),
             host_cpus: (cpus > 0).then(|| f64::from(cpus)),
             reads_per_query: self.reads_per_query(),
@@ -254,12 +268,24 @@ impl Seen<'_> {
     /// I/O.
     fn reading(&self) -> Option<f64> {
         self.reads_per_query().filter(|reads| *reads >= FEW_READS)?;
-        let took_us = self.summary.service.map(|service| service.mean_us * self.summary.transactions as f64);
-        let timed = self.grown("layer", "slow layer read us").zip(took_us.filter(|us| *us > 0.0));
+        let timed = self.grown("layer", "slow layer read us").zip(self.took_us());
         timed.map(|(read_us, took_us)| read_us / took_us).or_else(|| {
             let waited_us = self.during("psi.io", "some.total").filter(|_| self.arm.delay.is_none())?;
             Some(waited_us / self.phase.elapsed_us as f64)
         })
+    }
+
+    /// `None`: nobody counted it, or not for the connections of another program, which ended before the counters were read.
+    fn waited_for_cpu(&self) -> Option<f64> {
+        let waited = |of| self.grown(of, "waited for a CPU us").filter(|_| self.arm.driven.is_none());
+        let took_us = self.took_us()?;
+        Some((waited("process")? + waited("load")?) / took_us)
+    }
+
+    /// The time of all transactions together.
+    fn took_us(&self) -> Option<f64> {
+        let took_us = self.summary.service.map(|service| service.mean_us * self.summary.transactions as f64);
+        took_us.filter(|us| *us > 0.0)
     }
 
     /// The share of the time spent in syncs: a server syncs its log one sync after the other.

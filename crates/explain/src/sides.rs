@@ -96,6 +96,9 @@ pub fn compare(a: &[Evidence], b: &[Evidence], wanted: &Wanted) -> Result<Sides,
         let all: Vec<String> = all.iter().map(|arm| format!("{arm:?}")).collect();
         return Err(SidesError::NoArm(arm.clone(), all.join(", ")));
     }
+    if a.is_empty() || b.is_empty() {
+        return Ok(without_runs(wanted));
+    }
     let arms = matched(a, b, wanted.arm.as_deref());
     let (of_a, of_b) = (told(a, &arms, |pair| &pair.0), told(b, &arms, |pair| &pair.1));
     let keys: BTreeSet<&String> = of_a.iter().chain(&of_b).flat_map(BTreeMap::keys).collect();
@@ -115,6 +118,15 @@ pub fn compare(a: &[Evidence], b: &[Evidence], wanted: &Wanted) -> Result<Sides,
         false => Vec::new(),
     };
     Ok(Sides { differs, not_comparable: reasons, comparisons })
+}
+
+/// A side has no run: there are no conditions and no arms to tell of, only why it has none.
+fn without_runs(wanted: &Wanted) -> Sides {
+    let not_comparable = match wanted.unmeasured.as_slice() {
+        [] => vec!["a side has no run".to_owned()],
+        known => known.to_vec(),
+    };
+    Sides { differs: Vec::new(), not_comparable, comparisons: Vec::new() }
 }
 
 type Pair = (String, String);

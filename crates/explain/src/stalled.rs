@@ -54,10 +54,10 @@ pub fn arms(evidence: &Evidence, wanted: &Wanted) -> Vec<ArmStalls> {
             wait_free: wanted.wait_free.or_else(|| wait_free(arm)),
             with_values: false,
         };
-        let mut explained = stalls::recorded::explain(&recorded, dialect, &asked);
-        if let Some(watch) = &watch {
-            watch.name_causes(&mut explained);
-        }
+        let explained = match &watch {
+            Some(watch) => watch.joined(recorded, dialect, &asked),
+            None => stalls::recorded::explain(&recorded, dialect, &asked),
+        };
         Some(ArmStalls { arm: name, explained, watched: watch.map(|it| it.arm) })
     });
     arms.collect()
@@ -97,6 +97,7 @@ fn slow_statements(evidence: &Evidence, arm: &Arm) -> Option<Recorded> {
         connection: span.attributes.get("connection").cloned().unwrap_or_default(),
         ended_us: i64::try_from(span.to_us).unwrap_or(i64::MAX),
         took_us: span.length_us(),
+        seen_us: None,
     });
     let (slow, dropped) = (slow.collect(), number("slow_dropped").unwrap_or(0));
     Some(Recorded { classes: classes(measured), slow, dropped, threshold_us })

@@ -16,7 +16,7 @@ pub struct ArmSummary {
     pub elapsed_us: u64,
     pub transactions_per_second: Option<f64>,
     pub queries_per_second: Option<f64>,
-    /// From the intended start.
+    /// From the intended start. A transaction that had not ended counts with the time for which it had waited.
     pub response: Option<Percentiles>,
     /// From the actual start.
     pub service: Option<Percentiles>,
@@ -74,7 +74,7 @@ pub(crate) fn of(arm: &Arm, conditions: &Conditions, squeezed: &[Measured]) -> A
         elapsed_us: phase.elapsed_us,
         transactions_per_second: phase.transactions_per_second(),
         queries_per_second: phase.queries_per_second(),
-        response: Percentiles::of(&phase.transaction.response),
+        response: Percentiles::of(&phase.response_at_least()),
         service: Percentiles::of(&phase.transaction.service),
         reads: found.as_ref().map(|found| reads(arm, phase, found, conditions)),
         modes: found.as_ref().map(|found| found.whole.clone()),

@@ -2,10 +2,12 @@
 //! The results of a watch of the server's threads in a recording: its stalls, and its account if it reached its end. Both are joined with the load's
 //! own slow statements, which show how long a client waited, but not for what.
 
+use crate::watched_seen::{Seen, seen};
 use evidence::{Evidence, STALL, STALL_VICTIM, STALLS_WATCHED, Span};
 use serde_json::Value;
+use stalls::recorded::Recorded;
 use stalls::watch::{Part, Parts};
-use stalls::{Account, Cause, ClassOf, Cost, Explained, OfCause, Source, Stall};
+use stalls::{Account, Asked, Cause, ClassOf, Cost, Dialect, Explained, Source, Stall};
 use std::collections::BTreeMap;
 
 /// Facts about a watch, without its stalls.
@@ -103,51 +105,31 @@ impl OfWatch {
         }
     }
 
-    /// Gives the load's stalls the causes that the watch saw, if it saw the same waits for half of a stall's victims or more.
-    pub(crate) fn name_causes(&self, explained: &mut Explained) {
-        let mut is_taken: Vec<Vec<bool>> = self.stalls.iter().map(|stall| vec![false; stall.victims.len()]).collect();
+    /// The stalls of a load that kept its slow statements. A statement that the watch saw wait is a victim; and a stall has the cause that the watch saw, if it
+    /// saw half of the victims or more.
+    pub(crate) fn joined(&self, mut recorded: Recorded, dialect: Dialect, asked: &Asked) -> Explained {
+        let seen = seen(&mut recorded.slow, &self.stalls);
+        let mut explained = stalls::recorded::explain(&recorded, dialect, asked);
         let mut has_changed = false;
         for stall in &mut explained.stalls {
-            has_changed |= self.name_cause(stall, &mut is_taken);
+            has_changed |= self.name_cause(stall, &seen);
         }
-        if has_changed {
-            let before = std::mem::take(&mut explained.account);
-            // stalls that are not listed keep their causes
-            explained.account =
-                if explained.stalls_left_out == 0 { with_causes_of(before, &explained.stalls) } else { before };
+        // stalls that are not listed keep their causes
+        if has_changed && explained.stalls_left_out == 0 {
+            explained.account = with_causes_of(explained.account, &explained.stalls);
         }
+        explained
     }
 
-    fn name_cause(&self, stall: &mut Stall, is_taken: &mut [Vec<bool>]) -> bool {
-        // by stall of the watch: how many victims of this stall it has
-        let mut seen: BTreeMap<usize, u64> = BTreeMap::new();
-        for victim in &stall.victims {
-            let best = self
-                .stalls
-                .iter()
-                .enumerate()
-                .flat_map(|(nth, it)| it.victims.iter().enumerate().map(move |(which, wait)| (nth, which, wait)))
-                .filter(|(nth, which, _)| is_taken.get(*nth).and_then(|it| it.get(*which)) == Some(&false))
-                .map(|(nth, which, wait)| (nth, which, shared_us(victim, wait)))
-                .filter(|(_, _, us)| us.saturating_mul(2) >= victim.lost_query_us.max(1))
-                .max_by_key(|(_, _, us)| *us);
-            if let Some((nth, which, _)) = best {
-                *seen.entry(nth).or_default() += 1;
-                if let Some(it) = is_taken.get_mut(nth).and_then(|it| it.get_mut(which)) {
-                    *it = true;
-                }
-            }
-        }
-        let of_cause = |cause: Cause| -> u64 {
-            seen.iter()
-                .filter(|(nth, _)| self.stalls.get(**nth).is_some_and(|it| it.cause == cause))
-                .map(|(_, n)| n)
-                .sum()
-        };
-        let named = seen.iter().filter_map(|(nth, count)| Some((self.stalls.get(*nth)?, *count)));
-        let most = named.filter(|(it, _)| it.cause != Cause::Unknown).max_by_key(|(it, _)| of_cause(it.cause));
-        let Some((of_watch, _)) = most else { return false };
-        let (count, all) = (of_cause(of_watch.cause), stall.victims.len() as u64);
+    fn name_cause(&self, stall: &mut Stall, seen: &Seen) -> bool {
+        let stall_of = |victim| Some((seen.stall_of(victim)?, self.stalls.get(seen.stall_of(victim)?)?));
+        let waits: Vec<(usize, &Stall)> = stall.victims.iter().filter_map(stall_of).collect();
+        let count_of = |cause: Cause| waits.iter().filter(|(_, it)| it.cause == cause).count();
+        let count_in = |number: usize| waits.iter().filter(|(it, _)| *it == number).count();
+        let named = waits.iter().filter(|(_, it)| it.cause != Cause::Unknown);
+        let most = named.max_by_key(|(number, it)| (count_of(it.cause), count_in(*number)));
+        let Some((_, of_watch)) = most else { return false };
+        let (count, all) = (count_of(of_watch.cause), stall.victims.len());
         if (count as f64) < ENOUGH * all as f64 {
             return false;
         }
@@ -169,40 +151,23 @@ impl OfWatch {
     }
 }
 
-/// How long both waits went on at the same time.
-fn shared_us(one: &stalls::Victim, other: &stalls::Victim) -> u64 {
-    let times = |it: &stalls::Victim| Some((it.started_us?, it.started_us?.saturating_add_unsigned(it.length_us)));
-    let (Some(one), Some(other)) = (times(one), times(other)) else { return 0 };
-    u64::try_from(one.1.min(other.1).saturating_sub(one.0.max(other.0))).unwrap_or(0)
-}
-
 /// The same account, with the causes that the stalls have now.
 fn with_causes_of(before: Account, stalls: &[Stall]) -> Account {
-    let by_cause = account_of(stalls);
-    let is_backoff = by_cause.by_cause.contains_key(&Cause::FreeListBackoff);
+    let now = account_of(stalls);
+    let is_backoff = now.by_cause.contains_key(&Cause::FreeListBackoff);
     Account {
-        wait_free: before.wait_free,
+        lost_query_us: now.lost_query_us,
+        attributed_query_us: now.attributed_query_us,
+        unexplained_query_us: now.unexplained_query_us,
+        by_cause: now.by_cause,
         wait_free_by_stalls: before.wait_free_by_stalls.filter(|_| is_backoff),
-        sleep_overhead_us: before.sleep_overhead_us,
-        own_work_query_us: before.own_work_query_us,
-        ..by_cause
+        ..before
     }
 }
 
 fn account_of(stalls: &[Stall]) -> Account {
     let mut account = Account::default();
-    for stall in stalls {
-        let side = match stall.cause {
-            Cause::Unknown => &mut account.unexplained_query_us,
-            _ => &mut account.attributed_query_us,
-        };
-        *side = side.saturating_add(stall.lost_query_us);
-        account.lost_query_us = account.lost_query_us.saturating_add(stall.lost_query_us);
-        let of: &mut OfCause = account.by_cause.entry(stall.cause).or_default();
-        of.stalls += 1;
-        of.victims += stall.victim_count;
-        of.lost_query_us = of.lost_query_us.saturating_add(stall.lost_query_us);
-    }
+    stalls.iter().for_each(|stall| account.add(stall));
     account
 }
 

@@ -190,6 +190,33 @@ fn cpu_is_named_by_what_used_it_up() {
     assert_eq!(finding.doubts[0].id, "limit.others", "1.38 CPUs were somebody else's");
 }
 
+/// A load that only sleeps, beside busy loops of others: their CPUs are no limit of it, unless its threads wait for one.
+#[test]
+fn cpus_of_others_limit_an_arm_only_when_it_waits_for_them() {
+    let finding = |waited_us: u64| {
+        let mut evidence = evidence(&Case { idle_us: 0.2e6, ..case() });
+        for of in ["process", "load"] {
+            let waited =
+                Witness { of: of.into(), counter: "waited for a CPU us".into(), before: 7, after: 7 + waited_us };
+            evidence.arms[0].witnesses.push(waited);
+        }
+        explain(&evidence).findings.into_iter().find(|finding| finding.id() == "limit.by").unwrap()
+    };
+    let (slept, waited) = (finding(SECOND), finding(4 * SECOND));
+    let told = |finding: &Finding| {
+        let figures = figures(finding);
+        (figures["limited_by"].clone(), format!("{:.3}", figures["cpu_waited_share"].as_f64().unwrap()))
+    };
+    assert_eq!(
+        (told(&slept), told(&waited)),
+        ((json!("connections"), "0.050".into()), (json!("host_cpu"), "0.200".into()))
+    );
+    for finding in [slept, waited] {
+        let doubts: Vec<_> = finding.doubts.iter().map(|doubt| doubt.id.as_str()).collect();
+        assert_eq!(doubts, ["limit.others"], "{:?}", finding.doubts);
+    }
+}
+
 #[test]
 fn misses_and_commits_are_named_where_they_take_the_time() {
     // 40 s of transactions, 30 s of them in reads
@@ -220,7 +247,7 @@ fn what_caps_the_rate_comes_before_what_takes_long() {
     both.idle_us = 0.0;
     let finding = check(&both, "iops", "IOPS");
     let doubts: Vec<_> = finding.doubts.iter().map(|doubt| doubt.id.as_str()).collect();
-    assert_eq!(doubts, ["limit.next"], "{:?}", finding.doubts);
+    assert_eq!(doubts, ["limit.others"], "{:?}", finding.doubts);
     both.layer.push(("slow layer waited for bytes us", 95 * SECOND / 10));
     check(&both, "bandwidth", "bandwidth");
 }

@@ -7,7 +7,7 @@ mod common;
 use common::{Random, figures};
 use evidence::{Arm, Evidence, Format, Snapshot};
 use explain::{Finding, explain};
-use ledger::{HeapWalk, HostSeen, Inventory, Mapping, ProcessSeen, ServerSeen, Session};
+use ledger::{Context, Earlier, HeapWalk, HostSeen, Inventory, Mapping, ProcessSeen, ServerSeen, Session};
 use std::collections::BTreeMap;
 
 const MIB: f64 = 1048576.0;
@@ -343,4 +343,64 @@ fn the_same_recording_is_explained_the_same_way_and_reads_back() {
     let read: explain::Explained = serde_json::from_str(&serde_json::to_string(&explained).unwrap()).unwrap();
     assert_eq!(read.memory, explained.memory);
     assert_eq!(explained.memory[0].over_time.at_us.len(), 60);
+}
+
+/// A PostgreSQL: its postmaster and one backend were read, with so much in prepared statements; of six others only the status, with so much shared memory.
+fn of_many(plans: f64, shared: f64, are_known: bool) -> Inventory {
+    let anonymous = |mib: f64| Mapping {
+        start: 0x5500_0000_0000,
+        end: 0x5600_0000_0000,
+        permissions: "rw-p".into(),
+        path: "[heap]".into(),
+        rss: bytes(mib),
+        pss: bytes(mib),
+        anonymous: bytes(mib),
+        ..Mapping::default()
+    };
+    let status = |own: f64, shared: f64| -> BTreeMap<String, u64> {
+        [("RssAnon".to_owned(), bytes(own)), ("RssShmem".to_owned(), bytes(shared))].into()
+    };
+    let context = |level, name: &str, mib| Context { level, name: name.into(), allocated: bytes(mib), ident: None };
+    let read = |pid, role: &str, own: f64, plans| ProcessSeen {
+        pid,
+        role: role.into(),
+        status: status(own, 0.0),
+        mappings: Some(vec![anonymous(own)]),
+        contexts: Some(vec![context(0, "TopMemoryContext", 1.0), context(1, "CachedPlanSource", plans)]),
+        ..ProcessSeen::default()
+    };
+    let other = |pid| {
+        let (status, rollup) = (status(1.0, shared), [("Pss".to_owned(), bytes(1.0))].into());
+        let then = ProcessSeen { status: status.clone(), rollup: Some(rollup), ..ProcessSeen::default() };
+        let earlier = Earlier::of(&then, 6 * bytes(shared)).filter(|_| are_known);
+        ProcessSeen { pid, role: "client backend".into(), status, earlier, ..ProcessSeen::default() }
+    };
+    let mut processes = vec![read(9, "postmaster", 2.0, 0.0), read(10, "client backend", 2.0 + plans, plans)];
+    processes.extend((11..17).map(other));
+    Inventory {
+        flavour: serde_json::from_value("postgresql".into()).unwrap(),
+        version: Some("18.1".into()),
+        processes,
+        server: Some(ServerSeen::default()),
+        ..Inventory::default()
+    }
+}
+
+/// The estimates of the others may be off by more than all that grew.
+#[test]
+fn of_estimates_nothing_is_said_and_what_was_read_is_a_leak() {
+    let over = |are_known: bool, plans: f64, shared: f64| {
+        let at = |index: u64| index as f64 / TAKEN as f64;
+        let taken = (0..TAKEN).map(|it| (at(it), of_many(plans * at(it), 20.0 + shared * at(it), are_known)));
+        growth(&recording_of(taken))
+    };
+    let rough = over(false, 0.0, 6.0);
+    assert_eq!(verdict(&rough), "none", "{}", rough.statement);
+    assert_eq!(leaf(&rough, "shared_memory/main")["course"], "unjudged");
+    assert!(figures(&rough)["estimate_uncertainty_bytes"].as_f64().unwrap() > 20.0 * MIB);
+    let doubt = rough.doubts.iter().find(|doubt| doubt.id == "growth.sampled").unwrap();
+    assert!(doubt.text.contains("1 part grew") && !doubt.hint.as_ref().unwrap().contains("--deep"), "{doubt:?}");
+    let leaks = over(true, 50.0, 0.0);
+    assert_eq!((verdict(&leaks).as_str(), doubts(&leaks)), ("leak", vec!["growth.fills"]), "{}", leaks.statement);
+    assert_eq!(leaf(&leaks, "backends/plans")["growth"], "leak");
 }

@@ -83,3 +83,16 @@ fn an_arm_that_no_run_has_is_told_with_those_there_are() {
     let told = compare(&[one], &[other], &wanted).unwrap_err().to_string();
     assert_eq!(told, "no run has an arm \"nope\"; there are \"10 ms\", \"a\"");
 }
+
+#[test]
+fn a_side_without_a_run_has_only_its_reasons() {
+    let compared = |unmeasured: &[&str]| {
+        let unmeasured = unmeasured.iter().map(|why| (*why).to_owned()).collect();
+        let wanted = Wanted { across: vec!["server".into()], unmeasured, paired: true, ..Wanted::default() };
+        let sides = compare(&[], &[], &wanted).unwrap();
+        assert_eq!((sides.differs.len(), sides.comparisons.len()), (0, 0));
+        sides.not_comparable
+    };
+    assert_eq!(compared(&["block 1 failed"]), ["block 1 failed"]);
+    assert_eq!(compared(&[]), ["a side has no run"]);
+}

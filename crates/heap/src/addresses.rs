@@ -2,6 +2,7 @@
 //! Profiles that hold addresses, and at their end the profiled process's `/proc/PID/maps`, which tells the file of each address. [`Symbols`] tells the
 //! function at an address of a file.
 
+use crate::estimate::Estimate;
 use crate::frame::Frame;
 use crate::paths::Paths;
 use crate::snapshot::Snapshot;
@@ -41,21 +42,23 @@ impl Symbols for NoSymbols {
 #[derive(Debug, Default)]
 pub(crate) struct Moment {
     /// Return addresses, from the function that allocated to `main`; and bytes.
-    pub(crate) paths: Vec<(Box<[u64]>, u64)>,
+    pub(crate) paths: Vec<(Box<[u64]>, Estimate)>,
     /// Sorted by their addresses.
     pub(crate) mappings: Vec<Mapping>,
     /// The size of the heap that the file states.
     pub(crate) total_bytes: u64,
+    /// `None`: the profiler looked at all allocations.
+    pub(crate) sampled_every_bytes: Option<u64>,
 }
 
 impl Moment {
     pub(crate) fn bytes(&self) -> u64 {
-        let sum = self.paths.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        let sum = self.paths.iter().fold(0_u64, |sum, (_, held)| sum.saturating_add(held.bytes));
         sum.max(self.total_bytes)
     }
 
     pub(crate) fn tree(&mut self, snapshot: Snapshot, symbols: &mut dyn Symbols) -> Tree {
-        self.paths.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        self.paths.sort_by(|a, b| b.1.bytes.cmp(&a.1.bytes).then_with(|| a.0.cmp(&b.0)));
         self.mappings.sort_by_key(|it| it.start);
         let mut names = Names {
             mappings: &self.mappings,
@@ -67,10 +70,10 @@ impl Moment {
         let paths: Vec<Vec<u32>> =
             self.paths.iter().map(|(path, _)| path.iter().flat_map(|it| names.of(*it)).collect()).collect();
         let mut tree = Paths::new(&names.frames);
-        for (path, (_, bytes)) in paths.iter().zip(&self.paths) {
-            tree.add(path.iter().copied(), *bytes);
+        for (path, (_, held)) in paths.iter().zip(&self.paths) {
+            tree.add(path.iter().copied(), *held);
         }
-        tree.tree(snapshot, self.total_bytes)
+        tree.tree(snapshot, self.total_bytes, self.sampled_every_bytes)
     }
 }
 

@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn a_caller_of_what_is_charged() {
         let frame = |name: &str| Label::Frame(Arc::new(Frame { function: name.to_owned(), place: None }));
-        let node = |depth, bytes, label| TreeNode { depth, bytes, label };
+        let node = |depth, bytes, label| TreeNode { depth, bytes, variance: 0, label };
         let nodes = vec![
             node(0, 100, Label::Root("(heap allocation functions)".to_owned())),
             node(1, 90, frame("my_malloc")),
@@ -62,7 +62,7 @@ mod tests {
             node(3, 30, frame("read")),
             node(1, 10, Label::Hidden { places: 3 }),
         ];
-        let tree = Tree { snapshot: Snapshot::with_tree(0, 0, 100, Kind::Detailed), nodes };
+        let tree = Tree { snapshot: Snapshot::with_tree(0, 0, 100, Kind::Detailed), nodes, sampled_every_bytes: None };
         let of = |name: &str| tree.asked_below(&|it| it == name);
         assert_eq!(of("read"), Some(AskedBelow { bytes: 70, charged_to: Some("copy_text".to_owned()) }));
         assert_eq!(of("my_malloc"), Some(AskedBelow { bytes: 90, charged_to: None }));

@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn from_main_outwards() {
         let frame = |function: &str| Label::Frame(Arc::new(Frame { function: function.to_owned(), place: None }));
-        let node = |depth, bytes, label| TreeNode { depth, bytes, label };
+        let node = |depth, bytes, label| TreeNode { depth, bytes, variance: 0, label };
         let nodes = vec![
             node(0, 10, Label::Root("(heap allocation functions)".to_owned())),
             node(1, 7, frame("a")),
@@ -155,7 +155,7 @@ mod tests {
             node(1, 2, frame("b")),
             node(2, 2, frame("main")),
         ];
-        let tree = Tree { snapshot: Snapshot::with_tree(0, 0, 10, Kind::Detailed), nodes };
+        let tree = Tree { snapshot: Snapshot::with_tree(0, 0, 10, Kind::Detailed), nodes, sampled_every_bytes: None };
         let found = flames(&tree, 0);
         let found: Vec<(usize, &str, u64)> = found.iter().map(|it| (it.depth, it.label.as_str(), it.bytes)).collect();
         let expected = [

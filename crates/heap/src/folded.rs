@@ -53,11 +53,13 @@ mod tests {
         let node = |depth: u64| TreeNode {
             depth: usize::try_from(depth).unwrap(),
             bytes: most - depth,
+            variance: 0,
             label: Label::Root(format!("f{depth}")),
         };
         let snapshot = Snapshot::with_tree(0, 0, most, Kind::Detailed);
         let mut written = Vec::new();
-        write(&Tree { snapshot, nodes: (0..most).map(node).collect() }, &mut written).unwrap();
+        write(&Tree { snapshot, nodes: (0..most).map(node).collect(), sampled_every_bytes: None }, &mut written)
+            .unwrap();
         let text = String::from_utf8(written).unwrap();
         let words = |line: &str| line.split(';').count();
         assert_eq!(text.lines().map(words).max(), Some(MOST_DEPTH));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How much memory each function holds, and how much that grew from one tree to another.
 
+use crate::estimate::{Spread, multiple};
 use crate::frame::{Frame, Label};
 use crate::subsystem::Family;
 use crate::tree::{Tree, TreeNode};
@@ -24,6 +25,8 @@ pub struct Held {
     /// The part of the server that has nearly all of `bytes`, or `several parts`. `None`: for nearly all bytes no name on the path tells a part.
     pub subsystem: Option<&'static str>,
     pub bytes: u64,
+    /// The standard error of `bytes`, which is an estimate where the profiler saw a sample; else 0.
+    pub error_bytes: u64,
     /// `bytes`, by the part of the server: on each path, the first name that tells a part decides. The largest first.
     pub parts: Vec<PartHeld>,
 }
@@ -43,6 +46,8 @@ pub struct Holdings {
     /// Bytes that the profiler has summed into lines below its threshold: any function may hold a part of them.
     pub hidden_bytes: u64,
     pub total_bytes: u64,
+    /// The profiler saw one allocation in so many bytes, so that all sizes are estimates; `None`: all of them.
+    pub sampled_every_bytes: Option<u64>,
 }
 
 /// By how much a function's part of the heap changed.
@@ -51,21 +56,42 @@ pub struct Growth {
     pub function: String,
     pub path: Vec<String>,
     pub subsystem: Option<&'static str>,
-    /// `None`: at one of the two times the function is below the profiler's threshold, and it may have grown, shrunk, or stayed as it was.
+    /// `None`: it may have grown, shrunk, or stayed as it was, because at one of the two times the function is below the profiler's threshold, or because
+    /// the sizes are estimates that differ by no more than their errors.
     pub growth_bytes: Option<i128>,
     /// The least growth that is possible, whichever function holds the bytes that the profiler hides below its threshold; `high_bytes` is the largest.
+    /// Where a size is an estimate, the bounds of all functions hold together in 95 of 100 cases.
     pub low_bytes: i128,
     pub high_bytes: i128,
-    /// `None`: below the profiler's threshold, which does not name the function.
+    /// `None`: the profile does not name the function, see [`Growth::absent`].
     pub before_bytes: Option<u64>,
     pub after_bytes: Option<u64>,
+    /// One of the two sizes is an estimate.
+    #[serde(skip)]
+    pub is_sampled: bool,
+}
+
+impl Growth {
+    /// In place of a size: why the profile has none.
+    pub fn absent(&self) -> &'static str {
+        if self.is_sampled { "not in the sample" } else { "below the threshold" }
+    }
+}
+
+/// What functions hold at one time: as measured, and the bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    pub bytes: i128,
+    pub at_least_bytes: i128,
+    pub at_most_bytes: i128,
 }
 
 impl Holdings {
     /// Walks the tree from the allocation functions outwards: each branch is charged to its first function that does more than pass an
     /// allocation on.
     pub fn of(tree: &Tree) -> Self {
-        let mut holdings = Self { total_bytes: tree.nodes.first().map_or(0, |root| root.bytes), ..Self::default() };
+        let total_bytes = tree.nodes.first().map_or(0, |root| root.bytes);
+        let mut holdings = Self { total_bytes, sampled_every_bytes: tree.sampled_every_bytes, ..Self::default() };
         let mut found: BTreeMap<&str, Charged> = BTreeMap::new();
         let (ends, mut names) = (ends(tree), Names::of(tree));
         // above this depth all callers only pass an allocation on; nodes below a charged node are its path
@@ -86,7 +112,7 @@ impl Holdings {
                 Label::Frame(frame) => {
                     charged_at = Some(node.depth);
                     let charged = found.entry(&frame.function).or_default();
-                    charged.add(node.bytes, place);
+                    charged.add(node, place);
                     names.parts(tree, &ends, place, &mut charged.parts);
                 }
             }
@@ -107,6 +133,27 @@ impl Holdings {
             add(&mut sums, part.subsystem, part.bytes);
         }
         largest_first(sums)
+    }
+
+    /// What the functions of these names hold together, whichever function holds the hidden bytes. Of a sample, in 95 of 100 cases.
+    pub fn bounds(&self, is_named: &dyn Fn(&str) -> bool) -> Bounds {
+        let named = || self.functions.iter().filter(|it| is_named(&it.function));
+        let bytes = named().fold(0_u64, |sum, it| sum.saturating_add(it.bytes));
+        let variance = named().map(|it| (it.error_bytes as f64).powi(2)).sum();
+        let spread = Spread::of(bytes, variance, self.sampled_every_bytes, multiple(1));
+        let (bytes, hidden) = (i128::from(bytes), i128::from(self.hidden_bytes));
+        let (at_least_bytes, at_most_bytes) = (bytes - whole(spread.below), bytes + whole(spread.above) + hidden);
+        Bounds { bytes, at_least_bytes, at_most_bytes }
+    }
+
+    /// The most that a function can hold that is named neither here nor in the other one of two times, which together name `count` functions.
+    pub fn most_unnamed_bytes(&self, count: usize) -> i128 {
+        whole(self.spread(None, multiple(count)).above) + i128::from(self.hidden_bytes)
+    }
+
+    fn spread(&self, held: Option<&Held>, multiple: f64) -> Spread {
+        let (bytes, error) = held.map_or((0, 0), |it| (it.bytes, it.error_bytes));
+        Spread::of(bytes, (error as f64).powi(2), self.sampled_every_bytes, multiple)
     }
 
     fn held(&self) -> BTreeMap<&str, &Held> {
@@ -152,16 +199,18 @@ fn largest_first(sums: Parts) -> Vec<PartHeld> {
 #[derive(Default)]
 struct Charged {
     bytes: u64,
+    variance: u128,
     /// The bytes and the place of the largest node; of equal ones the last.
     largest: (u64, usize),
     parts: Parts,
 }
 
 impl Charged {
-    fn add(&mut self, bytes: u64, place: usize) {
-        self.bytes = self.bytes.saturating_add(bytes);
-        if bytes >= self.largest.0 {
-            self.largest = (bytes, place);
+    fn add(&mut self, node: &TreeNode, place: usize) {
+        self.bytes = self.bytes.saturating_add(node.bytes);
+        self.variance = self.variance.saturating_add(node.variance);
+        if node.bytes >= self.largest.0 {
+            self.largest = (node.bytes, place);
         }
     }
 
@@ -173,7 +222,9 @@ impl Charged {
             largest => largest.filter(is_nearly_all).map_or(Some(SEVERAL), |it| it.subsystem),
         };
         let path = path.iter().map(|it| written(it)).collect();
-        Held { function: function.to_owned(), path, subsystem, bytes: self.bytes, parts }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the root of a u128
+        let error_bytes = (self.variance as f64).sqrt().round() as u64;
+        Held { function: function.to_owned(), path, subsystem, bytes: self.bytes, error_bytes, parts }
     }
 }
 
@@ -262,6 +313,8 @@ pub fn changed(growth: &[Growth]) -> Vec<&Growth> {
 pub fn growth(before: &Holdings, after: &Holdings) -> Vec<Growth> {
     let (first, last) = (before.held(), after.held());
     let names: BTreeSet<&str> = first.keys().chain(last.keys()).copied().collect();
+    let multiple = multiple(names.len());
+    let is_sampled = before.sampled_every_bytes.is_some() || after.sampled_every_bytes.is_some();
     let mut grown: Vec<Growth> = names
         .into_iter()
         .filter_map(|name| {
@@ -269,10 +322,16 @@ pub fn growth(before: &Holdings, after: &Holdings) -> Vec<Growth> {
             let told = to.or(from)?;
             let (before_bytes, after_bytes) = (bytes_of(from, before), bytes_of(to, after));
             let growth_bytes = i128::from(after_bytes.unwrap_or(0)) - i128::from(before_bytes.unwrap_or(0));
-            let low_bytes = growth_bytes - i128::from(before.hidden_bytes);
-            let high_bytes = growth_bytes + i128::from(after.hidden_bytes);
+            let (error_before, error_after) =
+                (before.spread(from.copied(), multiple), after.spread(to.copied(), multiple));
+            let low_bytes =
+                growth_bytes - whole(error_after.below.hypot(error_before.above)) - i128::from(before.hidden_bytes);
+            let high_bytes =
+                growth_bytes + whole(error_after.above.hypot(error_before.below)) + i128::from(after.hidden_bytes);
             let is_named = before_bytes.is_some() && after_bytes.is_some();
-            let is_known = is_named || low_bytes > 0 || high_bytes < 0;
+            // equal estimates: the same sample
+            let is_told = is_named && (!is_sampled || growth_bytes == 0);
+            let is_known = is_told || low_bytes > 0 || high_bytes < 0;
             Some(Growth {
                 function: name.to_owned(),
                 path: told.path.clone(),
@@ -282,6 +341,7 @@ pub fn growth(before: &Holdings, after: &Holdings) -> Vec<Growth> {
                 high_bytes,
                 before_bytes,
                 after_bytes,
+                is_sampled,
             })
         })
         .collect();
@@ -293,7 +353,12 @@ pub fn growth(before: &Holdings, after: &Holdings) -> Vec<Growth> {
     grown
 }
 
-/// `None`: the function has no name in this tree, and the profiler hides bytes that may be the function's.
+/// `None`: the function has no name in this tree, and bytes that the profiler hides or has not seen may be the function's.
 fn bytes_of(held: Option<&&Held>, of: &Holdings) -> Option<u64> {
-    held.map(|it| it.bytes).or((of.hidden_bytes == 0).then_some(0))
+    held.map(|it| it.bytes).or((of.hidden_bytes == 0 && of.sampled_every_bytes.is_none()).then_some(0))
+}
+
+#[allow(clippy::cast_possible_truncation)] // bytes of a program
+fn whole(bytes: f64) -> i128 {
+    bytes.ceil() as i128
 }

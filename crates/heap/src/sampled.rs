@@ -23,6 +23,7 @@
 use crate::addresses::{Mapping, Moment, Symbols};
 use crate::budget::Budget;
 use crate::damage::{Damage, Error};
+use crate::estimate::Estimate;
 use crate::format::Format;
 use crate::lines::Lines;
 use crate::outline::Outline;
@@ -87,15 +88,18 @@ impl Sampling {
 
     /// The bytes that there were, estimated from the bytes that the profiler saw, as `pprof` and `jeprof` compute it (`AdjustSamples`). An allocation of s
     /// bytes is seen with the probability 1 - exp(-s / every).
-    #[allow(clippy::cast_possible_truncation)] // a number that is too large becomes the largest one
-    fn all_of(self, count: u64, bytes: u64) -> u64 {
-        let mean = bytes as f64 / count.max(1) as f64;
-        let scale = match self {
-            Self::All => return bytes,
-            Self::Bytes(every) => 1.0 / -(-mean / every as f64).exp_m1(),
-            Self::Evenly(every) => (every as f64 / (2.0 * mean)).max(1.0),
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a number that is too large becomes the largest one
+    fn all_of(self, count: u64, bytes: u64) -> Estimate {
+        let count = count.max(1) as f64;
+        let mean = bytes as f64 / count;
+        let seen = match self {
+            Self::All => return bytes.into(),
+            _ if bytes == 0 => return Estimate::default(),
+            Self::Bytes(every) => -(-mean / every as f64).exp_m1(),
+            Self::Evenly(every) => (2.0 * mean / every as f64).min(1.0),
         };
-        if bytes == 0 { 0 } else { (bytes as f64 * scale).round() as u64 }
+        let all = (bytes as f64 / seen).round();
+        Estimate { bytes: all as u64, variance: (all * all * (1.0 - seen) / count).round() as u128 }
     }
 }
 
@@ -122,7 +126,8 @@ impl File {
             }
         };
         let sampling = Sampling::of(kind).ok_or_else(none)?;
-        let mut file = Self { sampling, moment: Moment::default(), damage: None };
+        let moment = Moment { sampled_every_bytes: sampling.every_bytes(), ..Moment::default() };
+        let mut file = Self { sampling, moment, damage: None };
         if sampling == Sampling::All {
             file.moment.total_bytes = counted.map_or(0, |(_, bytes)| bytes);
         }
@@ -222,11 +227,16 @@ mod tests {
     #[test]
     fn what_was_not_seen_is_added() {
         let sampling = Sampling::of("heap_v2/524288").unwrap();
-        assert_eq!(sampling.all_of(1, 524_288), 829_411, "1 / (1 - 1/e)");
-        assert_eq!(sampling.all_of(10, 1_048_576_000), 1_048_576_000, "what is large is always seen");
-        assert_eq!(sampling.all_of(0, 0), 0);
-        assert_eq!(Sampling::of("heapprofile").unwrap().all_of(3, 300), 300);
-        assert_eq!(Sampling::of("heap/1000").unwrap().all_of(2, 200), 1000);
+        let error = |it: Estimate| (it.variance as f64).sqrt() / it.bytes as f64;
+        let one = sampling.all_of(1, 524_288);
+        assert_eq!(one.bytes, 829_411, "1 / (1 - 1/e)");
+        assert!((error(one) - (-0.5_f64).exp()).abs() < 1e-6, "the root of the share that is not seen: {one:?}");
+        assert_eq!(sampling.all_of(10, 1_048_576_000), 1_048_576_000.into(), "what is large is always seen");
+        let small = sampling.all_of(25, 25 * 16);
+        assert!((error(small) - 0.2).abs() < 1e-4, "1 / √n: {small:?}");
+        assert_eq!(sampling.all_of(0, 0), 0.into());
+        assert_eq!(Sampling::of("heapprofile").unwrap().all_of(3, 300), 300.into());
+        assert_eq!(Sampling::of("heap/1000").unwrap().all_of(2, 200).bytes, 1000);
         assert_eq!([Sampling::of("cpu"), Sampling::of("heap_v2/x")], [None, None]);
     }
 }

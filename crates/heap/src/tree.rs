@@ -9,6 +9,8 @@ use crate::snapshot::Snapshot;
 pub struct Tree {
     pub snapshot: Snapshot,
     pub nodes: Vec<TreeNode>,
+    /// The profiler saw one allocation in so many bytes, on the average; `None`: all of them.
+    pub sampled_every_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,5 +18,7 @@ pub struct TreeNode {
     /// The root, which is the allocation functions, is 0; its callers are 1.
     pub depth: usize,
     pub bytes: u64,
+    /// Of `bytes`, which is an estimate where the profiler saw a sample; else 0.
+    pub variance: u128,
     pub label: Label,
 }

@@ -178,6 +178,51 @@ fn samples_stand_for_what_was_not_seen() {
     assert!((655_360..900_000).contains(&total), "{total}");
 }
 
+/// One moment of a program: for each place that allocated, how many of its blocks were seen, and their bytes.
+fn sampled(places: &[(u32, u32, u64)]) -> Holdings {
+    let entry = |(place, count, bytes): &(u32, u32, u64)| format!("@ 0x{place:x}\n  t*: {count}: {bytes} [0: 0]\n");
+    let entries: String = places.iter().map(entry).collect();
+    let mapped = "MAPPED_LIBRARIES:\n1000-9000 r-xp 00000000 fe:00 1 /bin/growing\n";
+    let text = format!("heap_v2/524288\n  t*: 1: 1 [0: 0]\n{entries}\n{mapped}");
+    let outline = Outline::read(text.as_bytes()).unwrap();
+    assert_eq!(outline.damage, None);
+    Holdings::of(&heap::trees(text.as_bytes(), &outline, &[0], &mut ByOffset).unwrap()[0])
+}
+
+/// A program that always holds 3000 blocks of 4 KiB: eight of its profiles saw 23 to 31 of them.
+#[test]
+fn what_a_sample_cannot_tell_is_within_its_bounds() {
+    for (before, after) in [(23, 26), (26, 23), (31, 23), (23, 31)] {
+        let of = |count: u32| sampled(&[(0x1101, count, u64::from(count) * 4096), (0x1201, 1, 64 << 20)]);
+        let (first, last) = (of(before), of(after));
+        let held = last.bounds(&|name| name == "growing+100");
+        assert!(held.at_least_bytes < 12_288_000 && held.at_most_bytes > 12_288_000, "{held:?}");
+        assert!(held.at_least_bytes > 5 << 20 && held.at_most_bytes < 26 << 20, "and no wider than needed: {held:?}");
+        let grown = heap::growth(&first, &last);
+        let many = grown.iter().find(|it| it.function == "growing+100").unwrap();
+        assert!(many.growth_bytes.is_none() && many.low_bytes < 0 && many.high_bytes > 0, "{many:?}");
+        // a block that is always seen; small ones that were not seen may have come beside it
+        let large = last.bounds(&|name| name == "growing+200");
+        assert_eq!((large.bytes, large.at_least_bytes, large.at_most_bytes), (64 << 20, 64 << 20, 66 << 20));
+    }
+}
+
+/// A function of which nothing was seen may hold something.
+#[test]
+fn what_is_not_in_the_sample_is_not_0() {
+    let (first, last) =
+        (sampled(&[(0x1201, 1, 4096)]), sampled(&[(0x1201, 1, 4096), (0x1101, 2, 8192), (0x1301, 200, 819_200)]));
+    let grown = heap::growth(&first, &last);
+    assert_eq!((grown[0].function.as_str(), grown[0].before_bytes), ("growing+300", None), "{grown:?}");
+    assert!(grown[0].low_bytes > 50 << 20 && grown[0].growth_bytes > Some(100 << 20), "it surely grew: {grown:?}");
+    let two = grown.iter().find(|it| it.function == "growing+100").unwrap();
+    assert_eq!((two.growth_bytes, two.before_bytes, two.absent()), (None, None, "not in the sample"));
+    let same = grown.iter().find(|it| it.function == "growing+200").unwrap();
+    assert_eq!(same.growth_bytes, Some(0), "the same sample");
+    let never = last.bounds(&|_| false);
+    assert_eq!((never.bytes, never.at_most_bytes), (0, 4 * 524_288), "exp(-4): in 2 of 100 cases");
+}
+
 #[test]
 fn compressed_files_are_the_same() {
     for name in ALL {

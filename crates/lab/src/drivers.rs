@@ -42,6 +42,9 @@ pub(crate) fn run(
     ends: &mut Vec<Counts>,
 ) -> Result<(), Error> {
     let program = OfPhase::of(lab, phase)?;
+    if let Some(why) = program.access.led_away().filter(|_| driver.program == DriverProgram::Command) {
+        lab.notes.event("load", why)?;
+    }
     let warmed = match phase.load.warmup.is_zero() {
         true => None,
         false => Some(program.warm_up(lab, &driver.for_warmup(phase.load.warmup), evidence)?),
@@ -119,7 +122,7 @@ impl<'a> OfPhase<'a> {
         let spec = ChildSpec {
             program: self.prepared.program.clone(),
             args: args.iter().map(Into::into).collect(),
-            env: self.access.environment(),
+            env: self.access.environment(&self.folder)?,
             cwd: Some(self.prepared.folder.clone()),
             affinity: self.phase.load.cpuset.as_ref().map(units::CpuList::numbers),
             stdout: Some(streams.stdout.clone()),

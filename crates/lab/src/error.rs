@@ -264,7 +264,9 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_no_result_of_a_setting() {
-        let died = |line: &str| Error::from(sandbox::Error::Died { name: "s".into(), log: vec![line.to_owned()] });
+        let died = |line: &str| {
+            Error::from(sandbox::Error::Died { name: "s".into(), status: None, log: vec![line.to_owned()] })
+        };
         assert!(died("unknown variable 'x=1'").is_no_start());
         assert!(died("FATAL: could not create shared memory segment: No space left on device").is_no_start());
         for full in [

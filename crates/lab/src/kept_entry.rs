@@ -4,7 +4,7 @@
 use crate::cell::Cell;
 use crate::error::Error;
 use crate::hooks::Hooks;
-use crate::kept_fill::key_of;
+use crate::kept_fill::{Keyed, TOO_MANY_FILES, key_of};
 use crate::walk;
 use fills::{Entry, Key, Looked, Store};
 use host::files;
@@ -22,10 +22,13 @@ pub fn kept_entry(
     places: &Places,
     hooks: Hooks<'_>,
 ) -> Result<Option<Arc<Entry>>, Error> {
-    let Some(key) = key_of(cell, &cell.phases[0], installation)? else {
-        let why = "not kept: the folder of the program that fills has more than 1000 files, which would all be looked at before each use";
-        hooks.progress.step("fill", why);
-        return Ok(None);
+    let key = match key_of(cell, installation, places)? {
+        Keyed::By(key) => key,
+        Keyed::Never => return Ok(None),
+        Keyed::TooManyFiles => {
+            hooks.progress.step("fill", &format!("not kept: {TOO_MANY_FILES}"));
+            return Ok(None);
+        }
     };
     let store = Store::open(places).map_err(sandbox::Error::from)?;
     if store.is_off() {

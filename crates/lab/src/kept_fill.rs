@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Takes the cell's data from the cache, where they were filled before, and puts them into it after a fill.
 
-use crate::cell::{Cell, KeptFills, Phase, Program};
+use crate::cell::{Cell, KeptFills, Program};
 use crate::error::Error;
+use crate::kept_fill_files::files_that_fill;
 use crate::lab::Lab;
 use evidence::{Data, DataHow};
 use experiment::FillSize;
@@ -14,9 +15,7 @@ use sandbox::{Installation, LEFT_OUT, Sandbox, filled_key};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fs, io, iter};
 use units::Bytes;
 
 /// The result of a fill. It is kept beside the data, so that a run with a clone reports the same.
@@ -37,16 +36,28 @@ pub(crate) struct FromCache {
     pub(crate) entry: Option<Arc<Entry>>,
 }
 
-/// The key of the data that a cell's fill makes in a new sandbox. `None`: they are not kept. The user's own data are never kept.
+/// Whether the data of a cell's fill can be kept.
+pub(crate) enum Keyed {
+    By(Key),
+    /// The user's own data, no data, or the caller wants no kept data.
+    Never,
+    TooManyFiles,
+}
+
+/// Why nothing is kept where a program fills.
+pub(crate) const TOO_MANY_FILES: &str = "below the folder of the program that fills are more than 1000 files and folders, which would all be looked at before each use";
+
+/// The key of the data that a cell's fill makes in a new sandbox.
 ///
 /// # Errors
 /// The server's program, or the program that fills, cannot be looked at.
-pub(crate) fn key_of(cell: &Cell, first: &Phase, installation: &Installation) -> Result<Option<Key>, Error> {
+pub(crate) fn key_of(cell: &Cell, installation: &Installation, places: &Places) -> Result<Keyed, Error> {
+    let first = &cell.phases[0];
     let fill = &cell.fill;
     let is_own = cell.origin.is_some() || fill.from.is_some();
     let is_none = fill.size.is_none() && fill.pgbench.is_none() && fill.command.is_empty();
     if is_own || is_none || cell.kept_fills == KeptFills::Off {
-        return Ok(None);
+        return Ok(Keyed::Never);
     }
     // where the size is a multiple of the pool, the pool's size is part of the key
     let pool = Some(first.pool).filter(|_| matches!(fill.size, Some(FillSize::TimesPool(_))));
@@ -54,43 +65,22 @@ pub(crate) fn key_of(cell: &Cell, first: &Phase, installation: &Installation) ->
         .with("fill", json!(fill))
         .with("seed", first.load.seed)
         .with("pool_bytes", json!(pool.map(|pool| pool.0)));
-    Ok(match &cell.filler {
-        Some(program) => files_of(program)?.map(|files| key.with("program_that_fills", files)),
-        None => Some(key),
+    let Some(program) = &cell.filler else { return Ok(Keyed::By(key)) };
+    Ok(match files_of(program, &fill.command, places)? {
+        Some(files) => Keyed::By(key.with("program_that_fills", files)),
+        None => Keyed::TooManyFiles,
     })
 }
 
-/// With more files in the folder nothing is kept, because looking at all of them before each run would take long.
-const MOST_FILES: usize = 1000;
-
-/// Files beside a program that fills which do not shape the data: experiments, whose settings are in the key already, and what programs print (`nohup.out`,
-/// `run.log`), which grows while cells run.
-const NO_PART: [&str; 3] = ["toml", "log", "out"];
-
-/// A program that fills, and each file of the folder that it is started in (a script may read others): their names, sizes and times of writing, without those
-/// of [`NO_PART`] and those into which this process prints. `None`: there are too many files.
+/// The files that shape what a program fills: their names, sizes and times of writing. `None`: there are too many.
 ///
 /// # Errors
 /// A file cannot be looked at.
-fn files_of(program: &Program) -> Result<Option<Value>, Error> {
-    let unread = |path: &Path| {
-        let path = path.to_owned();
-        move |source: io::Error| host::Error::path("look at", path, source)
-    };
-    let entries = fs::read_dir(&program.folder).map_err(unread(&program.folder))?;
-    let mut beside: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    let is_part = |path: &Path| !path.extension().is_some_and(|it| NO_PART.iter().any(|no| it == *no));
-    let printed = [fs::metadata("/proc/self/fd/1"), fs::metadata("/proc/self/fd/2")];
-    let printed: Vec<(u64, u64)> = printed.into_iter().flatten().map(|it| (it.dev(), it.ino())).collect();
-    let is_printed = |path: &Path| path.metadata().is_ok_and(|it| printed.contains(&(it.dev(), it.ino())));
-    beside.retain(|path| is_part(path) && path.is_file() && !is_printed(path));
-    beside.sort();
-    if beside.len() > MOST_FILES {
-        return Ok(None);
-    }
+fn files_of(program: &Program, words: &[String], places: &Places) -> Result<Option<Value>, Error> {
+    let Some(files) = files_that_fill(program, words, places)? else { return Ok(None) };
     let mut told = Vec::new();
-    for path in iter::once(&program.program).chain(&beside) {
-        let file = path.metadata().map_err(unread(path))?;
+    for path in &files {
+        let file = path.metadata().map_err(|source| host::Error::path("look at", path, source))?;
         told.push(json!([path.to_string_lossy(), file.size(), format!("{}.{:09}", file.mtime(), file.mtime_nsec())]));
     }
     Ok(Some(json!(told)))
@@ -99,7 +89,14 @@ fn files_of(program: &Program) -> Result<Option<Value>, Error> {
 impl Lab<'_> {
     /// Looks for the cell's data in the cache, and says what was found.
     pub(crate) fn look_for_kept(&self, installation: &Installation, places: &Places) -> Result<FromCache, Error> {
-        let Some(key) = key_of(self.cell, &self.cell.phases[0], installation)? else { return Ok(FromCache::default()) };
+        let key = match key_of(self.cell, installation, places)? {
+            Keyed::By(key) => key,
+            Keyed::Never => return Ok(FromCache::default()),
+            Keyed::TooManyFiles => {
+                self.notes.event("fill", format!("filling anew, and nothing is kept: {TOO_MANY_FILES}"))?;
+                return Ok(FromCache::default());
+            }
+        };
         let store = Store::open(places).map_err(sandbox::Error::from)?;
         let verify = self.cell.kept_fills == KeptFills::Verify;
         let found = match self.cell.kept_fills {
@@ -205,32 +202,23 @@ pub(crate) fn keep(store: &Store, key: Key, sandbox: &Sandbox, note: &Note) -> R
 #[allow(clippy::disallowed_methods)]
 mod tests {
     use super::*;
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt as _;
+    use std::fs;
 
     #[test]
-    fn files_that_programs_print_are_no_part_of_the_data() {
+    fn a_file_of_a_subfolder_that_was_edited_is_another_key() {
         let folder = tempfile::tempdir().unwrap();
-        let write = |name: &OsStr, text: &str| {
+        let write = |name: &str, text: &str| {
             let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, text).unwrap();
             path
         };
-        let program =
-            Program { program: write("fill.sh".as_ref(), "1"), folder: folder.path().into(), scripts: Vec::new() };
-        write("rows.csv".as_ref(), "1");
-        write(OsStr::from_bytes(b"caf\xe9.csv"), "no UTF-8");
-        let told = || files_of(&program).unwrap().unwrap();
+        let program = Program { program: write("fill.sh", "1"), folder: folder.path().into(), scripts: Vec::new() };
+        write("sub/data.sql", "1");
+        let told = || files_of(&program, &[], &Places::below(&folder.path().join("home"))).unwrap().unwrap();
         let before = told();
-        for name in ["nohup.out", "run.log", "other.toml"] {
-            write(name.as_ref(), "more");
-        }
-        assert_eq!(
-            (told(), before.as_array().unwrap().len()),
-            (before.clone(), 4),
-            "the program stands for itself, too"
-        );
-        write("rows.csv".as_ref(), "1\n2");
+        assert_eq!((told(), before.as_array().unwrap().len()), (before.clone(), 2));
+        write("sub/data.sql", "1\n2");
         assert_ne!(told(), before);
     }
 }

@@ -11,6 +11,7 @@
 //! | `phase` | one squeeze and one load, with the witnesses at both ends of what is measured |
 //! | `beside` | clients with accounts of their own, beside the load |
 //! | `kept_fill`, `kept_entry` | takes data from the cache instead of a fill, and keeps them after a fill; also for a sandbox without a run |
+//! | `kept_fill_files` | the files that shape what a program of the user does: for kept data, and for the ids of a matrix's settings |
 //! | `live` | variables that are set while the server runs, and the pause before a load |
 //! | `probed`, `idle` | reads of a data file before the load, and a rest of the server after it |
 //! | `moments` | statements beside the load at moments of it |
@@ -45,6 +46,7 @@ mod huge_room;
 mod idle;
 mod kept_entry;
 mod kept_fill;
+mod kept_fill_files;
 mod lab;
 mod layer_reader;
 mod live;
@@ -78,6 +80,7 @@ pub use cell::{Cell, Found, KeptFills, Log, Logs, Phase, Program, server_options
 pub use error::{Error, meaning};
 pub use hooks::{Bar, Hooks, Progress, SecondSink, Silent};
 pub use kept_entry::kept_entry;
+pub use kept_fill_files::{files_named, files_that_fill};
 pub use meaning::{BUSY, Kind, Meaning, RECORDING_HINT};
 pub use notes::Notes;
 pub use outcome::{Ended, Missed, Outcome};

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::hooks::Progress;
-use evidence::{Event, LoadResult, Measured};
+use evidence::{Clock, Event, LoadResult, Measured};
 use host::clock::RunClock;
 use recording::Recording;
 
@@ -40,13 +40,13 @@ impl Notes<'_> {
 /// The result of a load, in a line.
 pub(crate) fn load_summary(name: &str, result: &LoadResult) -> String {
     let measured = &result.measured;
-    let service = &measured.transaction.response;
+    let response = measured.times(Clock::Response);
     format!(
-        "{name}: {} transactions, {:.0} queries/s, p50 {:.2} ms, p99 {:.2} ms, {} errors",
+        "{name}: {} transactions, {:.0} queries/s, p50 {} ms, p99 {} ms, {} errors",
         measured.transactions,
         measured.queries_per_second().unwrap_or(0.0),
-        service.percentile_ns(50.0) as f64 / 1e6,
-        service.percentile_ns(99.0) as f64 / 1e6,
+        response.percentile(50.0).ms_text(),
+        response.percentile(99.0).ms_text(),
         measured.errors.values().sum::<u64>()
     )
 }

@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(of_phase(&ended(137), true), Some(ArmOutcome::OutOfMemory));
         assert_eq!(of_phase(&ended(137), false), None, "somebody else killed it");
         assert_eq!(of_phase(&ended(134), true), None, "it crashed, and something else was killed for RAM");
-        let died = || Error::from(sandbox::Error::Died { name: "s".into(), log: Vec::new() });
+        let died = || Error::from(sandbox::Error::Died { name: "s".into(), status: None, log: Vec::new() });
         assert_eq!(of_phase(&died(), false), Some(ArmOutcome::CannotStart));
         assert_eq!(of_phase(&died(), true), Some(ArmOutcome::OutOfMemory));
         assert_eq!(of_phase(&Error::from(squeeze::Error::HolderDied), true), None);

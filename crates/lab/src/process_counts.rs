@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! CPU time and page faults of the server's processes, as counters that are read at the begin and the end of the measured part: proc_pid_stat(5).
+//! CPU time and page faults of the server's processes, and the time in which their threads waited for a CPU, as counters that are read at the begin and the end
+//! of the measured part: proc_pid_stat(5), and `schedstat` of each thread.
 
 use host::process::{Identity, descendants};
 use std::collections::BTreeMap;
 use std::fs;
+
+/// The time in which threads could run, and no CPU was free for them.
+pub(crate) const WAITED: &str = "waited for a CPU us";
 
 /// The place of each counter after the program's name, from 0; and the place of the same counter for ended children that the server's first process has
 /// waited for.
@@ -14,9 +18,22 @@ const FIELDS: [(&str, usize, usize); 4] =
 pub(crate) fn read(pid: u32) -> BTreeMap<String, u64> {
     let first: Vec<Identity> = Identity::of(pid).into_iter().collect();
     let stat = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let others: Vec<String> =
-        descendants(&first).into_iter().map(|it| it.pid).filter(|it| *it != pid).map(stat).collect();
-    counted(&stat(pid), &others, 1_000_000 / rustix::param::clock_ticks_per_second().max(1))
+    let pids: Vec<u32> = descendants(&first).into_iter().map(|it| it.pid).filter(|it| *it != pid).collect();
+    let others: Vec<String> = pids.iter().copied().map(stat).collect();
+    let mut counts = counted(&stat(pid), &others, 1_000_000 / rustix::param::clock_ticks_per_second().max(1));
+    let waited: Vec<u64> = [pid].iter().chain(&pids).filter_map(|pid| waited_us(*pid)).collect();
+    counts.extend((!waited.is_empty()).then(|| (WAITED.to_owned(), waited.iter().sum())));
+    counts
+}
+
+/// How long the threads of a process that are alive have waited for a CPU. `None`: this kernel does not count it.
+pub(crate) fn waited_us(pid: u32) -> Option<u64> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let waited_ns = |thread: fs::DirEntry| -> Option<u64> {
+        fs::read_to_string(thread.path().join("schedstat")).ok()?.split(' ').nth(1)?.parse().ok()
+    };
+    let waited: Vec<u64> = threads.filter_map(waited_ns).collect();
+    (!waited.is_empty()).then(|| waited.iter().sum::<u64>() / 1000)
 }
 
 fn counted(first: &str, others: &[String], tick_us: u64) -> BTreeMap<String, u64> {
@@ -46,6 +63,7 @@ mod tests {
         let both = counted(&stat(10), &[stat(3), String::new()], 10_000);
         assert_eq!(of(&both), [1_130_000, 16, 2_400_000]);
         assert!(counted("", &[], 10_000).is_empty());
-        assert_eq!(read(std::process::id()).len(), 4);
+        let own = read(std::process::id());
+        assert_eq!((own.len(), own.contains_key(WAITED)), (5, true), "{own:?}");
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Counts {
     layer_reads: Option<LatencyHistogram>,
     limits: BTreeMap<String, u64>,
     process: BTreeMap<String, u64>,
+    /// Of this process, whose threads are the load.
+    load: BTreeMap<String, u64>,
     /// When the limits were looked at, on the run's clock.
     at_us: u64,
 }
@@ -43,13 +45,21 @@ impl Counts {
                 let server = serving.counters()?;
                 let (layer, layer_reads) = of_layer(layer.as_mut())?;
                 let process = process_counts::read(serving.running.pid);
-                Ok(Self { server, layer, layer_reads, at_us: clock.now_us(), limits: of_limits(), process })
+                Ok(Self {
+                    server,
+                    layer,
+                    layer_reads,
+                    at_us: clock.now_us(),
+                    limits: of_limits(),
+                    process,
+                    load: of_load(),
+                })
             }
             PhaseEdge::MeasuredEnd => {
                 let (limits, at_us) = (of_limits(), clock.now_us());
                 let process = process_counts::read(serving.running.pid);
                 let (layer, layer_reads) = of_layer(layer.as_mut())?;
-                Ok(Self { server: serving.counters()?, layer, layer_reads, limits, process, at_us })
+                Ok(Self { server: serving.counters()?, layer, layer_reads, limits, process, load: of_load(), at_us })
             }
         }
     }
@@ -60,7 +70,7 @@ impl Counts {
         let (layer, layer_reads) = of_layer(layer.as_mut()).unwrap_or_default();
         let limits = limits.as_ref().map_or_else(BTreeMap::new, |limits| limits.counters(serving.running.pid));
         let process = process_counts::read(serving.running.pid);
-        Self { server: BTreeMap::new(), layer, layer_reads, limits, process, at_us: clock.now_us() }
+        Self { server: BTreeMap::new(), layer, layer_reads, limits, process, load: of_load(), at_us: clock.now_us() }
     }
 
     pub(crate) fn since(&self, before: &Self) -> Vec<Witness> {
@@ -68,6 +78,7 @@ impl Counts {
         both.extend(witnesses("layer", &before.layer, &self.layer));
         both.extend(witnesses("limits", &before.limits, &self.limits));
         both.extend(witnesses("process", &before.process, &self.process));
+        both.extend(witnesses("load", &before.load, &self.load));
         both
     }
 
@@ -82,6 +93,11 @@ impl Counts {
         let grown = grown.into_iter().map(|witness| (witness.counter.clone(), witness.delta())).collect();
         Usage { elapsed_us: self.at_us.saturating_sub(before.at_us), grown }
     }
+}
+
+fn of_load() -> BTreeMap<String, u64> {
+    let waited = process_counts::waited_us(std::process::id());
+    waited.map(|us| (process_counts::WAITED.to_owned(), us)).into_iter().collect()
 }
 
 /// The layer's counters, and how long it took for each read. Nothing where there is no layer.

@@ -109,13 +109,16 @@ fn page_tables(inventory: &Inventory, rows: &[&'static Row]) -> Option<Claim> {
 
 fn processes(inventory: &Inventory, partition: &Partition) -> Vec<ProcessAccount> {
     let each = inventory.processes.iter().zip(&partition.pss);
-    let one = |(process, pss): (&crate::ProcessSeen, &u64)| ProcessAccount {
-        pid: process.pid,
-        role: process.role.clone(),
-        pss_bytes: *pss,
-        page_tables_bytes: page_tables_of(process),
-        is_estimated: crate::estimate::measured(process).is_none()
-            && crate::estimate::Parts::of_rollup(process).is_none(),
+    let one = |(process, pss): (&crate::ProcessSeen, &u64)| {
+        let is_estimated = crate::parts::Parts::read(process).is_none();
+        ProcessAccount {
+            pid: process.pid,
+            role: process.role.clone(),
+            pss_bytes: *pss,
+            page_tables_bytes: page_tables_of(process),
+            is_estimated,
+            estimated_from_us_before: process.earlier.as_ref().filter(|_| is_estimated).map(|it| it.age_us),
+        }
     };
     each.map(one).collect()
 }

@@ -3,7 +3,7 @@
 //! the leaves in the same way. The account's uncertainty, which is that of the estimate, holds for both.
 
 use crate::claim::Claim;
-use crate::estimate::measured;
+use crate::parts::measured;
 use crate::pieces::Partition;
 use crate::share::{self, sane};
 use crate::{Inventory, ProcessSeen};

@@ -13,6 +13,9 @@ pub struct Difference {
     pub from_unix_us: u64,
     pub to_unix_us: u64,
     pub kernel_total_bytes: i64,
+    /// How far this change of the total may be off: as far as both totals together.
+    #[serde(default)]
+    pub uncertainty_bytes: u64,
     /// Leaves that are not known in one account are in it.
     pub unexplained_bytes: i64,
     /// In order of their paths, those that did not change included.
@@ -41,6 +44,7 @@ pub fn difference(before: &Account, after: &Account) -> Difference {
         from_unix_us: before.at_unix_us,
         to_unix_us: after.at_unix_us,
         kernel_total_bytes: signed(after.kernel_total_bytes) - signed(before.kernel_total_bytes),
+        uncertainty_bytes: before.uncertainty_bytes.saturating_add(after.uncertainty_bytes),
         unexplained_bytes: after.unexplained_bytes.saturating_sub(before.unexplained_bytes),
         leaves: leaves.collect(),
         missing_before: before.missing.clone(),
@@ -56,7 +60,7 @@ impl Difference {
             let is_silent = other.iter().any(|it| SILENT.contains(&it.what.as_str()));
             let is_covered = |it: &Missing| is_silent && hides(&it.what, Basis::Server);
             let is_unread = |it: &Missing| it.what != Missing::HIDDEN && !is_covered(it);
-            let is_new = |it: &&Missing| is_unread(it) && !other.iter().any(|other| other.what == it.what);
+            let is_new = |it: &&Missing| is_unread(it) && !other.iter().any(|other| is_same(&other.what, &it.what));
             of.iter().filter(is_new).map(|it| format!("{} ({when})", it.what)).collect()
         };
         let before = only(&self.missing_before, &self.missing_after, "before");
@@ -85,9 +89,17 @@ fn of_leaf(path: &str, earlier: &Account, later: &Account) -> LeafDifference {
 
 /// Whether `other` lacks the leaf, or has it by another source, because it could not read what `own` has read.
 fn is_hidden(leaf: &Leaf, there: Option<&Leaf>, other: &Account, own: &Account) -> bool {
-    let is_new = |it: &&Missing| !own.missing.iter().any(|own| own.what == it.what);
+    let is_new = |it: &&Missing| !own.missing.iter().any(|own| is_same(&own.what, &it.what));
     let is_other = there.is_none_or(|there| there.basis != leaf.basis);
     is_other && other.missing.iter().filter(is_new).any(|it| hides(&it.what, leaf.basis))
+}
+
+/// Whether both say the same, whatever the numbers are: "mappings of 14 of 19 processes", and "of 15 of 18".
+fn is_same(one: &str, other: &str) -> bool {
+    let words = |text: &str| {
+        text.split(|c: char| c.is_ascii_digit()).filter(|it| !it.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    one == other || words(one) == words(other)
 }
 
 const SILENT: [&str; 3] = [Missing::OWN_ROWS, Missing::ITS_WORD, Missing::SETTINGS];
@@ -142,6 +154,20 @@ mod tests {
         let changes: Vec<_> = found.leaves.iter().map(|it| (it.path.as_str(), it.resident_bytes)).collect();
         assert_eq!(changes, [("a", Some(-10)), ("b", Some(4)), ("c", Some(1))]);
         assert_eq!(found.kernel_total_bytes, -5 + found.unexplained_bytes);
+    }
+
+    /// A recording reads another number of processes each time.
+    #[test]
+    fn some_processes_more_that_were_read_hide_no_leaf() {
+        let with = |what: &str, uncertainty_bytes, leaves: &[(&str, u64)]| {
+            let missing = vec![Missing { what: what.into(), ..Missing::default() }];
+            Account { missing, uncertainty_bytes, ..account(leaves, 0) }
+        };
+        let before = with("mappings of 14 of 19 processes", 3, &[("a", 9)]);
+        let found = difference(&before, &with("mappings of 5 of 18 processes", 4, &[]));
+        assert_eq!((found.leaves[0].resident_bytes, found.uncertainty_bytes), (Some(-9), 7));
+        assert!(found.read_once().is_empty());
+        assert_eq!(difference(&before, &with("mappings of process 7", 4, &[])).leaves[0].resident_bytes, None);
     }
 
     /// A server that stood still while it was asked has not freed its memory.

@@ -100,8 +100,11 @@ pub struct ProcessAccount {
     pub role: String,
     pub pss_bytes: u64,
     pub page_tables_bytes: u64,
-    /// Whether the figure was estimated from processes of the same role; otherwise the kernel told it.
+    /// Whether the figure was estimated from processes of the same role, or from an earlier reading of this one; otherwise the kernel told it.
     pub is_estimated: bool,
+    /// How long before this account the earlier reading was. `None`: the estimate is not from one.
+    #[serde(default)]
+    pub estimated_from_us_before: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -4,10 +4,11 @@
 //! The estimate is a ratio estimator: the resident bytes of the process (each shared page counted in full), times the ratio of proportional to
 //! resident bytes among the processes that were read. The uncertainty holds in 19 of 20 cases (Cochran, Sampling Techniques, chapter 6).
 
+use crate::parts::{Parts, measured, ratio, times};
 use crate::share::sane;
-use crate::{Mapping, ProcessSeen};
+use crate::{ProcessSeen, earlier};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The estimated part of an account.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -16,6 +17,9 @@ pub struct Estimates {
     pub sampled: u64,
     /// Processes whose Pss was estimated.
     pub estimated: u64,
+    /// How many of these were read earlier in the same recording.
+    #[serde(default)]
+    pub carried: u64,
     /// The estimated bytes of the total.
     pub estimated_bytes: u64,
     pub uncertainty_bytes: u64,
@@ -33,74 +37,16 @@ pub struct RoleEstimate {
     pub shared_ratio: f64,
 }
 
-/// Bytes of a process: anonymous, of files, shared.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Parts {
-    pub(crate) anonymous: u64,
-    pub(crate) file: u64,
-    pub(crate) shared: u64,
-}
-
-impl Parts {
-    pub(crate) fn sum(self) -> u64 {
-        self.anonymous + self.file + self.shared
-    }
-
-    fn plus(self, other: Self) -> Self {
-        let add = |a: u64, b: u64| a.saturating_add(b);
-        Self {
-            anonymous: add(self.anonymous, other.anonymous),
-            file: add(self.file, other.file),
-            shared: add(self.shared, other.shared),
-        }
-    }
-
-    /// Proportional shares (Pss). Kernels before 5.4 do not tell the parts: then everything counts as anonymous.
-    pub(crate) fn of_rollup(process: &ProcessSeen) -> Option<Self> {
-        let rollup = process.rollup.as_ref()?;
-        let pss = sane(*rollup.get("Pss")?);
-        let part = |name: &str| rollup.get(name).map_or(0, |bytes| sane(*bytes));
-        let file = part("Pss_File").min(pss);
-        let shared = part("Pss_Shmem").min(pss - file);
-        Some(Self { anonymous: pss - file - shared, file, shared })
-    }
-
-    /// Proportional shares (Pss) of a process whose mappings were read, but not its rollup.
-    fn of_mappings(process: &ProcessSeen) -> Option<Self> {
-        let mut parts = Self::default();
-        for mapping in measured(process)? {
-            let pss = sane(mapping.pss);
-            match mapping {
-                it if it.path.starts_with("/dev/zero") || it.permissions.ends_with('s') => parts.shared += pss,
-                it if it.inode != 0 && it.anonymous < it.rss => parts.file += pss,
-                _ => parts.anonymous += pss,
-            }
-        }
-        Some(parts)
-    }
-
-    /// Resident memory (Rss), in which each shared page counts in full.
-    pub(crate) fn of_status(process: &ProcessSeen) -> Self {
-        let part = |name: &str| process.status.get(name).map(|bytes| sane(*bytes));
-        let (file, shared) = (part("RssFile").unwrap_or(0), part("RssShmem").unwrap_or(0));
-        // kernels before 4.5 tell the sum only
-        let rest = || part("VmRSS").unwrap_or(0).saturating_sub(file + shared);
-        Self { anonymous: part("RssAnon").unwrap_or_else(rest), file, shared }
-    }
-}
-
-/// The mappings, if their resident bytes were read, too.
-pub(crate) fn measured(process: &ProcessSeen) -> Option<&[Mapping]> {
-    let mappings = process.mappings.as_deref()?;
-    let has_figures =
-        mappings.iter().any(|it| it.rss > 0 || it.pss > 0 || it.private_hugetlb > 0 || it.shared_hugetlb > 0);
-    has_figures.then_some(mappings)
-}
-
 struct Sample<'a> {
     role: &'a str,
     pss: Parts,
     rss: Parts,
+}
+
+impl<'a> Sample<'a> {
+    fn of(process: &'a ProcessSeen, pss: Parts) -> Self {
+        Self { role: &process.role, pss, rss: Parts::of_status(process) }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -130,19 +76,13 @@ impl Ratios {
     }
 }
 
-/// The ratio of proportional to resident bytes, at most 1. Where nothing is resident, the ratio is not known, and counts as 1.
-fn ratio(pss: u64, rss: u64) -> f64 {
-    if rss == 0 { 1.0 } else { (pss as f64 / rss as f64).min(1.0) }
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn times(bytes: u64, ratio: f64) -> u64 {
-    // the bytes are below 2^47, and the ratio is between 0 and 1
-    (bytes as f64 * ratio).round() as u64
-}
-
 impl Estimates {
+    /// The proportional shares of a process that was not read: by its own earlier reading, else by the processes of its role.
     pub(crate) fn parts(&self, process: &ProcessSeen) -> Parts {
+        earlier::parts(process).unwrap_or_else(|| self.by_role(process))
+    }
+
+    fn by_role(&self, process: &ProcessSeen) -> Parts {
         let role = self.roles.iter().find(|it| it.role == process.role);
         let ratios = role.map_or(Ratios { anonymous: 1.0, file: 1.0, shared: 1.0 }, |it| Ratios {
             anonymous: it.anonymous_ratio,
@@ -156,10 +96,18 @@ impl Estimates {
 pub(crate) fn of(processes: &[ProcessSeen]) -> Estimates {
     let samples: Vec<Sample<'_>> = processes.iter().filter_map(sample).collect();
     let mut unread: BTreeMap<&str, Vec<Parts>> = BTreeMap::new();
-    for process in processes.iter().filter(|process| sample(process).is_none()) {
-        unread.entry(&process.role).or_default().push(Parts::of_status(process));
+    let mut carried = Vec::new();
+    for process in processes.iter().filter(|process| Parts::read(process).is_none()) {
+        match earlier::parts(process) {
+            Some(parts) => carried.push((process, parts)),
+            None => unread.entry(&process.role).or_default().push(Parts::of_status(process)),
+        }
     }
     let mut estimates = Estimates { sampled: samples.len() as u64, ..Estimates::default() };
+    add_carried(&mut estimates, &carried, processes);
+    // a process that was read earlier tells nearly as much of its role as one that was read now
+    let samples: Vec<Sample<'_>> =
+        samples.into_iter().chain(carried.iter().map(|(it, pss)| Sample::of(it, *pss))).collect();
     for (role, parts) in unread {
         add_role(&mut estimates, role, &parts, &samples, processes.len());
     }
@@ -167,32 +115,37 @@ pub(crate) fn of(processes: &[ProcessSeen]) -> Estimates {
 }
 
 /// With so many processes of a role that were read, the others of it need not be read, if they are well known by then: see [`is_enough`].
-const MANY: u64 = 16;
+const MANY: usize = 16;
 /// The estimate is good when its uncertainty is at most one part in this many of the total.
 const SMALL_PART: u64 = 1000;
 
-/// Whether the processes that were read tell the sizes of all others so well that no further process need be read. Of each role that has unread
-/// processes, many were read, and no unread process has far more memory of its own than those that were read.
+/// Whether the processes that were read in detail tell of all others so much that no further process need be read. Of each role that has others,
+/// many were read, and none of the others has far more memory of its own than those that were read.
 pub fn is_enough(processes: &[ProcessSeen]) -> bool {
     let estimates = of(processes);
-    let read: u64 = processes.iter().filter_map(sample).map(|it| it.pss.sum()).sum();
+    let read: u64 = processes.iter().filter_map(Parts::read).map(Parts::sum).sum();
     let is_small = estimates.uncertainty_bytes <= (read + estimates.estimated_bytes) / SMALL_PART;
-    is_small && estimates.roles.iter().all(|role| role.sampled >= MANY && !has_larger(&role.role, processes))
+    let roles: BTreeSet<&str> = processes.iter().map(|process| process.role.as_str()).collect();
+    is_small && roles.into_iter().all(|role| is_known(role, processes))
 }
 
-/// Whether an unread process of the role has more than twice as much anonymous memory as each that was read.
-fn has_larger(role: &str, processes: &[ProcessSeen]) -> bool {
-    let of_role = || processes.iter().filter(|process| process.role == role);
-    let largest = |is_read: bool| {
-        let those = of_role().filter(|process| sample(process).is_some() == is_read);
-        those.map(|process| Parts::of_status(process).anonymous).max().unwrap_or(0)
-    };
-    largest(false) > 2 * largest(true)
+fn is_known(role: &str, processes: &[ProcessSeen]) -> bool {
+    let of_role = processes.iter().filter(|process| process.role == role);
+    let (read, others): (Vec<&ProcessSeen>, Vec<&ProcessSeen>) = of_role.partition(|it| measured(it).is_some());
+    let largest = |those: &[&ProcessSeen]| those.iter().map(|it| Parts::of_status(it).anonymous).max().unwrap_or(0);
+    others.is_empty() || (read.len() >= MANY && largest(&others) <= 2 * largest(&read))
 }
 
 fn sample(process: &ProcessSeen) -> Option<Sample<'_>> {
-    let pss = Parts::of_rollup(process).or_else(|| Parts::of_mappings(process))?;
-    Some(Sample { role: &process.role, pss, rss: Parts::of_status(process) })
+    Some(Sample::of(process, Parts::read(process)?))
+}
+
+fn add_carried(estimates: &mut Estimates, carried: &[(&ProcessSeen, Parts)], processes: &[ProcessSeen]) {
+    let those: Vec<&ProcessSeen> = carried.iter().map(|(process, _)| *process).collect();
+    estimates.carried = carried.len() as u64;
+    estimates.estimated += estimates.carried;
+    estimates.estimated_bytes += carried.iter().map(|(_, parts)| parts.sum()).sum::<u64>();
+    estimates.uncertainty_bytes += earlier::uncertainty(&those, processes);
 }
 
 fn add_role(estimates: &mut Estimates, role: &str, unread: &[Parts], samples: &[Sample<'_>], processes: usize) {
@@ -260,6 +213,7 @@ fn student(freedom: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Mapping;
 
     const MIB: u64 = 1 << 20;
 
@@ -268,7 +222,8 @@ mod tests {
         let rollup = pss.map(|(anonymous, shared)| {
             [("Pss".to_owned(), anonymous + shared), ("Pss_Shmem".to_owned(), shared)].into()
         });
-        ProcessSeen { role: "client backend".into(), status, rollup, ..ProcessSeen::default() }
+        let mappings = pss.map(|(anonymous, _)| vec![Mapping { rss: anonymous, pss: anonymous, ..Mapping::default() }]);
+        ProcessSeen { role: "client backend".into(), status, rollup, mappings, ..ProcessSeen::default() }
     }
 
     #[test]
@@ -290,7 +245,7 @@ mod tests {
     #[test]
     fn no_more_are_read_when_many_alike_were_read_and_no_other_is_larger() {
         let (read, unread) = (backend(2 * MIB, 400 * MIB, Some((2 * MIB, MIB))), backend(3 * MIB, 400 * MIB, None));
-        let of = |count: u64| [vec![read.clone(); usize::try_from(count).unwrap()], vec![unread.clone(); 100]].concat();
+        let of = |count: usize| [vec![read.clone(); count], vec![unread.clone(); 100]].concat();
         assert!(!is_enough(&of(MANY - 1)), "few were read");
         assert!(is_enough(&of(MANY)));
         let with = |one: ProcessSeen| [of(MANY), vec![one]].concat();
@@ -304,6 +259,30 @@ mod tests {
             "they differ by more than a thousandth"
         );
         assert!(is_enough(&vec![read.clone(); 3]), "all were read");
+        let sized = ProcessSeen { mappings: None, ..read };
+        assert!(!is_enough(&vec![sized; 100]), "their sizes are known, and not what is in them");
+    }
+
+    /// Ten backends, of which one is read each time: the others are as large as they were when it was their turn.
+    #[test]
+    fn those_that_were_read_earlier_are_estimated_from_themselves() {
+        let mut processes = vec![backend(2 * MIB, 400 * MIB, Some((2 * MIB, 40 * MIB)))];
+        for own in 1..10 {
+            let then = backend(own * MIB, 400 * MIB, Some((own * MIB, 40 * MIB)));
+            let earlier = crate::Earlier::of(&then, 10 * 400 * MIB);
+            processes.push(ProcessSeen { earlier, ..backend(own * MIB, 400 * MIB, None) });
+        }
+        let estimates = of(&processes);
+        assert_eq!((estimates.sampled, estimates.estimated, estimates.carried), (1, 9, 9));
+        assert_eq!(estimates.estimated_bytes, (1..10).sum::<u64>() * MIB + 9 * 40 * MIB);
+        assert_eq!((estimates.uncertainty_bytes, estimates.roles.len()), (0, 0));
+        // one that nobody has read yet is estimated from all of its role
+        processes.push(backend(5 * MIB, 0, None));
+        let estimates = of(&processes);
+        assert_eq!((estimates.roles[0].sampled, estimates.roles[0].anonymous_ratio), (10, 1.0));
+        let without = |it: &ProcessSeen| ProcessSeen { earlier: None, ..it.clone() };
+        let guessed = of(&processes[..2].iter().map(without).collect::<Vec<_>>());
+        assert!(guessed.uncertainty_bytes > 300 * MIB, "{guessed:?}");
     }
 
     #[test]

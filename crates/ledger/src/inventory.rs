@@ -2,6 +2,7 @@
 //! The data that were read about a server's memory, before any arithmetic: mappings, processes, the server's own rows, the allocator's chunks, memory contexts.
 //! Each part says when it was read. A recording keeps an [`Inventory`] as a snapshot; a bundle holds one as JSON.
 
+use crate::earlier::Earlier;
 use crate::marks::{Marks, Raised};
 use capability::Flavour;
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,9 @@ pub struct ProcessSeen {
     pub collations: Option<Collations>,
     /// The allocator that serves malloc: `glibc 2.36`, `jemalloc`, `tcmalloc`, `mimalloc`.
     pub allocator: Option<String>,
+    /// Of a server that is read repeatedly: the last reading of this process before this one. `None`: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Earlier>,
 }
 
 /// One line of /proc/PID/maps, with what is resident in it.

@@ -4,8 +4,8 @@
 use crate::account::account;
 use crate::class::{Class, classes, length};
 use crate::entries::{Basis, Leaf};
-use crate::estimate::measured;
 use crate::inventory::Inventory;
+use crate::parts::measured;
 use crate::share::{sane, signed};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +24,9 @@ pub struct OverTime {
     pub at_us: Vec<u64>,
     pub kernel_total_bytes: Vec<u64>,
     pub uncertainty_bytes: Vec<u64>,
+    /// The part of it that comes from processes that were not read.
+    #[serde(default)]
+    pub estimate_uncertainty_bytes: Vec<u64>,
     /// The total minus the leaves. `None`: this inventory lacks a part (the server's rows, mappings, a walk) that others have.
     pub unexplained_bytes: Vec<Option<i64>>,
     /// In order of their paths.
@@ -70,6 +73,7 @@ struct Moment {
     process: (u32, u64),
     total: u64,
     uncertainty: u64,
+    of_estimates: u64,
     unexplained: i64,
     page_tables: u64,
     leaves: Vec<Leaf>,
@@ -95,6 +99,7 @@ pub fn over_time(readings: impl IntoIterator<Item = (u64, Inventory)>) -> OverTi
         at_us: column(&moments, |it| it.at_us),
         kernel_total_bytes: column(&moments, |it| it.total),
         uncertainty_bytes: column(&moments, |it| it.uncertainty),
+        estimate_uncertainty_bytes: column(&moments, |it| it.of_estimates),
         unexplained_bytes: column(&moments, |it| (it.sight == whole).then_some(it.unexplained)),
         leaves: leaves(&moments, whole),
         page_tables_bytes: column(&moments, |it| it.page_tables),
@@ -194,6 +199,7 @@ impl Moment {
             process: first.map_or((0, 0), |it| (it.pid, it.started_ticks)),
             total: account.kernel_total_bytes,
             uncertainty: account.uncertainty_bytes,
+            of_estimates: account.estimates.uncertainty_bytes,
             unexplained: account.unexplained_bytes,
             page_tables: account.processes.iter().map(|process| process.page_tables_bytes).sum(),
             leaves: account.leaves,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The partition: each byte of each process's proportional set size belongs to one class.
 
-use crate::estimate::{self, Estimates, Parts, measured};
+use crate::estimate::{self, Estimates};
 use crate::figures::Figures;
+use crate::parts::{Parts, measured};
 use crate::share::{sane, signed};
 use crate::{Class, Inventory, Mapping, ProcessSeen, class, merged_pool};
 

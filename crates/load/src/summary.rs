@@ -8,7 +8,7 @@ mod series;
 pub use series::series;
 
 use crate::engine::{LoadSpec, Progress};
-use evidence::{Arrivals, Fairness, Latencies, LatencyHistogram, LoadResult, Phase};
+use evidence::{Arrivals, Clock, Fairness, Latencies, LatencyHistogram, LoadResult, Phase, Times};
 use std::fmt::Write as _;
 use std::time::Duration;
 use units::counted;
@@ -31,11 +31,18 @@ pub fn text(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String
     for (code, words) in &phase.error_messages {
         line(&mut out, format!("  {code}: {words}"));
     }
+    if phase.unconnected_us > 0 {
+        let dead = seconds(phase.unconnected_us);
+        line(&mut out, format!("connections  none was alive for {dead:.1} s of this time, which counts in the rates"));
+    }
     if result.arrivals != Arrivals::Closed {
         let (late, skipped, backlog) = (phase.late, phase.skipped, phase.backlog_max);
         line(&mut out, format!("open loop    {late} started late, {skipped} not started, {backlog} waiting at most"));
     }
     latencies(&mut out, result, percentiles);
+    if let Some(words) = unended(phase) {
+        line(&mut out, words);
+    }
     let (user, system) = (phase.client_user_us as f64, phase.client_system_us as f64);
     line(
         &mut out,
@@ -52,6 +59,16 @@ pub fn text(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String
         sysbench_histogram(&mut out, &phase.transaction.service);
     }
     out.trim_end().to_owned()
+}
+
+/// What a reader of the response times must know. `None`: every transaction ended.
+pub fn unended(phase: &Phase) -> Option<String> {
+    let unended = &phase.unended.as_ref()?.response;
+    Some(format!(
+        "not ended    {} at the end: each counts with the time for which it had waited, {:.3} ms at most; a figure with >= may be higher",
+        counted(unended.count(), "transaction"),
+        ms(unended.max_ns())
+    ))
 }
 
 /// The text that sysbench 1.0.20 prints before a run, except the first line, which names the program that runs.
@@ -74,7 +91,7 @@ pub const SYSBENCH_STARTED: &str = "Threads started!\n";
 
 /// The lines that sysbench 1.0.20 prints at the end of a run; several percentiles make several lines.
 ///
-/// `Latency` is the response time, as sysbench counts it with `--rate`. A standard deviation under `Threads fairness` is `-` if
+/// `Latency` is the response time, as sysbench counts it with `--rate`; a transaction that had not ended counts with the time for which it had waited. A standard deviation under `Threads fairness` is `-` if
 /// nothing was counted for each connection.
 pub fn sysbench(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String {
     let phase = &result.measured;
@@ -87,7 +104,7 @@ pub fn sysbench(result: &LoadResult, percentiles: &[f64], histogram: bool) -> St
     let events = phase.transactions;
     line(&mut out, format!("    total time:                          {:.4}s", seconds(phase.elapsed_us)));
     line(&mut out, format!("    total number of events:              {events}\n"));
-    sysbench_latency(&mut out, &phase.transaction.response, percentiles);
+    sysbench_latency(&mut out, &phase.response_at_least(), percentiles);
     let connections = f64::from(result.connections.max(1));
     let busy = total_ms(&phase.transaction.service) / 1e3;
     line(&mut out, "Threads fairness:");
@@ -270,42 +287,40 @@ fn latencies(out: &mut String, result: &LoadResult, percentiles: &[f64]) {
         let cells: String = cells.iter().map(|cell| format!(" {cell:>9}")).collect();
         line(out, format!("{name:<28}{cells}"));
     };
-    let cells = |histogram: &LatencyHistogram| {
-        if histogram.is_empty() {
+    let cells = |times: &Times<'_>| {
+        if times.is_empty() {
             let nothing = std::iter::repeat_n("-".to_owned(), 3 + wanted.len());
             return std::iter::once("0".to_owned()).chain(nothing).collect();
         }
-        let mut cells = vec![histogram.count().to_string(), figure(ms(histogram.min_ns())), figure(mean_ms(histogram))];
-        cells.extend(wanted.iter().map(|percentile| figure(ms(histogram.percentile_ns(*percentile)))));
-        cells.push(figure(ms(histogram.max_ns())));
+        let mut cells = vec![times.count().to_string(), times.min().ms_text(), times.mean().ms_text()];
+        cells.extend(wanted.iter().map(|percentile| times.percentile(*percentile).ms_text()));
+        cells.push(times.max().ms_text());
         cells
     };
     let mut head = vec!["count".to_owned(), "min".to_owned(), "avg".to_owned()];
     head.extend(wanted.iter().map(|percentile| format!("p{percentile}")));
     head.push("max".to_owned());
     row("latency in ms", head);
-    let mut both = |name: &str, latencies: &Latencies| {
-        let clocks: &[(&str, &LatencyHistogram)] = if latencies.response == latencies.service {
-            &[("", &latencies.response)]
-        } else {
-            &[(", response", &latencies.response), (", service", &latencies.service)]
-        };
-        for (clock, histogram) in clocks {
-            row(&format!("  {name}{clock}"), cells(histogram));
+    let mut both = |name: &str, response: &Times<'_>, service: &Times<'_>, are_same: bool| {
+        if are_same {
+            return row(&format!("  {name}"), cells(response));
         }
+        row(&format!("  {name}, response"), cells(response));
+        row(&format!("  {name}, service"), cells(service));
     };
-    both("transaction", &phase.transaction);
+    let are_same = |latencies: &Latencies| latencies.response == latencies.service;
+    let is_one_line = are_same(&phase.transaction) && phase.unended.as_ref().is_none_or(are_same);
+    both("transaction", &phase.times(Clock::Response), &phase.times(Clock::Service), is_one_line);
     // One class of statements and one statement in each transaction: the figures are the same again.
     if phase.statements.len() > 1 || phase.queries() != phase.transactions {
-        phase.statements.iter().for_each(|(class, latencies)| both(class, latencies));
+        for (class, latencies) in &phase.statements {
+            let times = |clock| phase.times_of_statement(latencies, clock);
+            both(class, &times(Clock::Response), &times(Clock::Service), are_same(latencies));
+        }
     }
     if !result.connect.is_empty() {
-        row("  connecting, before the load", cells(&result.connect));
+        row("  connecting, before the load", cells(&Times::known(&result.connect)));
     }
-}
-
-fn figure(ms: f64) -> String {
-    format!("{ms:.3}")
 }
 
 fn line(out: &mut String, text: impl AsRef<str>) {

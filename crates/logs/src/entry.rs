@@ -6,6 +6,7 @@ use crate::figures::Figures;
 use crate::lines::MOST_BYTES;
 use crate::place::Place;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// A statement that a server ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Entry {
     pub offset: u64,
     /// The measurements of its execution, as far as the log has them.
     pub figures: Figures,
+    /// The last line before it in which a MySQL or MariaDB server names its version at its start.
+    pub head: Option<Arc<str>>,
 }
 
 /// The number of omissions, and the line of the first.
@@ -87,8 +90,8 @@ pub(crate) struct Gathered {
     pub(crate) most: usize,
     /// Whether a longer statement is cut, and an entry without a time is accepted. Otherwise both are left out.
     pub(crate) cuts: bool,
-    /// The line in which the server names its version at its start.
-    pub(crate) header: Option<String>,
+    /// The last line so far in which a server names its version at its start.
+    pub(crate) head: Option<Arc<str>>,
     /// The time zone of the last time with a day.
     pub(crate) zone: Zone,
     /// Omitted bytes are counted up to this offset.
@@ -104,7 +107,7 @@ impl Default for Gathered {
             here: Place::default(),
             most: MOST_BYTES,
             cuts: false,
-            header: None,
+            head: None,
             zone: Zone::default(),
             left_out_until: 0,
         }
@@ -117,8 +120,8 @@ pub fn cut(text: &str, most: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// A header that is longer than this, in bytes, is not kept.
-const HEADER_BYTES: usize = 500;
+/// A head that is longer than this, in bytes, is not kept.
+const HEAD_BYTES: usize = 500;
 
 impl Gathered {
     pub(crate) fn found(&mut self, found: Found<'_>) {
@@ -136,12 +139,13 @@ impl Gathered {
             }
             sql.truncate(cut(&sql, self.most).len());
         }
-        Some(Entry { session: session.to_owned(), at, line, sql, database, offset: from, figures })
+        let (session, head) = (session.to_owned(), self.head.clone());
+        Some(Entry { session, at, line, sql, database, offset: from, figures, head })
     }
 
-    pub(crate) fn header(&mut self, line: &str) {
-        if line.contains(", Version: ") && line.len() <= HEADER_BYTES {
-            self.header = Some(line.to_owned());
+    pub(crate) fn head(&mut self, line: &str) {
+        if line.contains(", Version: ") && line.len() <= HEAD_BYTES {
+            self.head = Some(line.into());
         }
     }
 

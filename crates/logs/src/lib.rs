@@ -37,6 +37,7 @@ use lines::Lines;
 use serde::Serialize;
 use sql::Dialect;
 use std::io::{self, BufRead, Chain, Cursor, Read as _};
+use std::sync::Arc;
 
 /// The server and the kind of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -153,8 +154,8 @@ impl<R: BufRead> Log<R> {
     }
 
     /// The last line so far in which a MySQL or MariaDB server names its version at its start.
-    pub fn header(&self) -> Option<&str> {
-        self.gathered.header.as_deref()
+    pub fn head(&self) -> Option<&Arc<str>> {
+        self.gathered.head.as_ref()
     }
 
     /// The time zone of the last time with a day.

@@ -224,6 +224,7 @@ mod tests {
             database: None,
             offset: 0,
             figures: Figures { took_us: us, lock_us: us, row_lock_us: us, step_us: 1000, ..Figures::default() },
+            head: None,
         }
     }
 

@@ -94,7 +94,7 @@ impl Reader for Slow {
             self.end(gathered);
             // the head has three lines, of which one tells the version
             self.tells = Tells::of_head(line).unwrap_or(self.tells);
-            gathered.header(line);
+            gathered.head(line);
         } else if let Some(entry) = &mut self.entry {
             if entry.sql.is_empty() && line.starts_with('#') {
                 header(entry, line, &mut self.databases);

@@ -56,7 +56,7 @@ mod tests {
     fn entry(line: u64, session: &str, sql: String) -> Entry {
         let session = session.to_owned();
         let (at, figures) = (crate::Moment::default(), crate::Figures::default());
-        Entry { session, at, line, sql, database: None, offset: 0, figures }
+        Entry { session, at, line, sql, database: None, offset: 0, figures, head: None }
     }
 
     #[test]

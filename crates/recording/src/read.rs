@@ -119,12 +119,14 @@ impl Reader<'_> {
         if !self.has_table("assertion")? {
             return Ok(BTreeMap::new());
         }
-        let found = self.rows("SELECT arm, text, passed, asked, measured FROM assertion ORDER BY rowid", |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get::<_, String>(3)?, row.get(4)?))
+        let at_least = if self.has_column("assertion", "at_least")? { "at_least" } else { "0" };
+        let query = format!("SELECT arm, text, passed, asked, measured, {at_least} FROM assertion ORDER BY rowid");
+        let found = self.rows(&query, |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get::<_, String>(3)?, row.get(4)?, row.get(5)?))
         })?;
         let mut verdicts: BTreeMap<i64, Vec<Verdict>> = BTreeMap::new();
-        for (arm, assertion, passed, asked, measured) in found {
-            let verdict = Verdict { assertion, passed, asked: self.json(&asked)?, measured };
+        for (arm, assertion, passed, asked, measured, at_least) in found {
+            let verdict = Verdict { assertion, passed, asked: self.json(&asked)?, measured, at_least };
             verdicts.entry(arm).or_default().push(verdict);
         }
         Ok(verdicts)

@@ -20,7 +20,8 @@ CREATE TABLE output (
 CREATE TABLE witness (
     arm INTEGER NOT NULL REFERENCES arm (position), of TEXT NOT NULL, counter TEXT NOT NULL, before NOT NULL, after NOT NULL);
 CREATE TABLE assertion (
-    arm INTEGER NOT NULL REFERENCES arm (position), text TEXT NOT NULL, passed INTEGER NOT NULL, asked TEXT NOT NULL, measured REAL);
+    arm INTEGER NOT NULL REFERENCES arm (position), text TEXT NOT NULL, passed INTEGER NOT NULL, asked TEXT NOT NULL, measured REAL,
+    at_least INTEGER NOT NULL);
 CREATE TABLE broken (arm INTEGER PRIMARY KEY REFERENCES arm (position), reason TEXT NOT NULL, outcome TEXT);
 CREATE TABLE measured (
     at_us INTEGER NOT NULL, arm TEXT, what TEXT NOT NULL, mechanism TEXT NOT NULL, asked TEXT, predicted TEXT, got TEXT,

@@ -337,9 +337,9 @@ fn insert_verdicts(
     asked: &[String],
 ) -> rusqlite::Result<()> {
     transaction.execute("DELETE FROM assertion WHERE arm = ?1", [arm])?;
-    let mut insert = transaction.prepare_cached("INSERT INTO assertion VALUES (?1, ?2, ?3, ?4, ?5)")?;
-    for (Verdict { assertion, passed, measured, .. }, asked) in verdicts.iter().zip(asked) {
-        insert.execute(params![arm, assertion, passed, asked, measured])?;
+    let mut insert = transaction.prepare_cached("INSERT INTO assertion VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+    for (Verdict { assertion, passed, measured, at_least, .. }, asked) in verdicts.iter().zip(asked) {
+        insert.execute(params![arm, assertion, passed, asked, measured, at_least])?;
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 
 use crate::{redact, text};
 use evidence::{
-    Arm, Conditions, Event, Evidence, LOGGED, LatencyHistogram, Phase, SLOW_STATEMENT, STALL, STALL_VICTIM,
-    STALLS_WATCHED, Snapshot, Span,
+    Arm, Clock, Conditions, Event, Evidence, LOGGED, LatencyHistogram, Phase, SLOW_STATEMENT, STALL, STALL_VICTIM,
+    STALLS_WATCHED, Snapshot, Span, Times,
 };
 use explain::modes::Mode;
 use explain::stalled::{ArmStalls, Wanted, arms as arms_stalls};
@@ -58,9 +58,11 @@ impl<'a> ArmView<'a> {
         self.arm.load.as_ref().map(|load| &load.measured)
     }
 
-    /// Response times of the measured phase; `None`: nothing was answered.
-    pub fn response(&self) -> Option<&'a LatencyHistogram> {
-        self.measured().map(|phase| &phase.transaction.response).filter(|response| !response.is_empty())
+    /// Response times of the measured phase; a transaction that had not ended counts with the time for which it had waited. `None`: nothing was
+    /// answered.
+    pub fn response(&self) -> Option<Times<'a>> {
+        let phase = self.measured().filter(|phase| !phase.transaction.response.is_empty())?;
+        Some(phase.times(Clock::Response))
     }
 
     /// The modes of the service times, ascending; empty when the arm has no load.

@@ -193,6 +193,8 @@ fn phase(phase: &Phase, is_driven: bool) -> Value {
         "skipped": own(phase.skipped),
         "backlog_max": own(phase.backlog_max),
         "transaction": latencies(&phase.transaction),
+        "unconnected_us": phase.unconnected_us,
+        "unended": phase.unended.as_ref().map(latencies),
         "statements": statements.collect::<Map<_, _>>(),
         "timeline": phase.timeline.iter().map(|slot| point(*slot, phase, is_driven)).collect::<Vec<_>>(),
         "client_user_us": phase.client_user_us,

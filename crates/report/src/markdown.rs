@@ -47,7 +47,7 @@ fn arms(context: &Context<'_>) -> String {
 
 fn figures(view: &ArmView<'_>) -> [String; 5] {
     let Some(phase) = view.measured() else { return std::array::from_fn(|_| show::NOTHING.to_owned()) };
-    let at = |percentile: f64| show::percentile(view.response(), percentile);
+    let at = |percentile: f64| show::percentile(view.response().as_ref(), percentile);
     let rate = show::or_nothing(phase.transactions_per_second(), show::number);
     [rate, at(50.0), at(95.0), at(99.0), show::count(phase.errors.values().sum())]
 }

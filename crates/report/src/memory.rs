@@ -216,12 +216,12 @@ pub(crate) fn rows(context: &Context<'_>) -> Vec<Row> {
             let ((grows, changed), (other_grows, other_changed)) = (by(one), by(other));
             other_grows.cmp(&grows).then(other_changed.total_cmp(&changed))
         });
-        rows.extend(
-            [&found.total]
-                .into_iter()
-                .chain(leaves.into_iter().take(LEAVES))
-                .map(|leaf| row(&arm, leaf, found.elapsed_us)),
-        );
+        let mut total = row(&arm, &found.total, found.elapsed_us);
+        if found.estimate_uncertainty_bytes > 0 {
+            total.part += &format!(", give or take {}", show::bytes(found.estimate_uncertainty_bytes as f64));
+        }
+        rows.push(total);
+        rows.extend(leaves.into_iter().take(LEAVES).map(|leaf| row(&arm, leaf, found.elapsed_us)));
     }
     rows
 }

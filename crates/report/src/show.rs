@@ -2,7 +2,7 @@
 //! Figures as people read them: three significant digits, a unit, a comma between thousands.
 
 use evidence::{Data, DataHow};
-use evidence::{Driven, LatencyHistogram, Quantity, Unit};
+use evidence::{Driven, Quantity, Time, Times, Unit};
 use explain::busy::Busy;
 
 /// What is shown where there is no value.
@@ -22,12 +22,16 @@ pub(crate) fn micros(us: f64) -> String {
     format!("{} {unit}", digits(value))
 }
 
-pub(crate) fn percentile(histogram: Option<&LatencyHistogram>, percentile: f64) -> String {
-    or_nothing(histogram, |histogram| micros(histogram.percentile_ns(percentile) as f64 / 1e3))
+pub(crate) fn percentile(times: Option<&Times<'_>>, percentile: f64) -> String {
+    or_nothing(times, |times| time(times.percentile(percentile)))
 }
 
-pub(crate) fn longest(histogram: Option<&LatencyHistogram>) -> String {
-    or_nothing(histogram, |histogram| micros(histogram.max_ns() as f64 / 1e3))
+pub(crate) fn longest(times: Option<&Times<'_>>) -> String {
+    or_nothing(times, |times| time(times.max()))
+}
+
+fn time(time: Time) -> String {
+    format!("{}{}", if time.is_at_least() { "≥ " } else { "" }, micros(time.us()))
 }
 
 pub(crate) fn bytes(bytes: f64) -> String {
@@ -72,7 +76,12 @@ pub(crate) fn driven(driven: &Driven) -> String {
 /// A ratio of two figures. An interval from few repeats can reach to a number of many digits that says nothing more than "very large".
 pub fn ratio(ratio: f64) -> String {
     const LARGEST: f64 = 1000.0;
-    if ratio > LARGEST { format!("> {LARGEST:.0}") } else { format!("{ratio:.3}") }
+    const SMALLEST: f64 = 0.001;
+    match ratio {
+        ratio if ratio > LARGEST => format!("> {LARGEST:.0}"),
+        ratio if ratio > 0.0 && ratio < SMALLEST => format!("< {SMALLEST}"),
+        ratio => format!("{ratio:.3}"),
+    }
 }
 
 pub(crate) fn count(value: u64) -> String {

@@ -60,6 +60,10 @@ fn without_what_came_since(mut result: Value) -> Value {
         assert!(arm.remove("cell").is_some() && arm.remove("repeat").is_some());
         let came_to = if arm.get("broke_off").is_none_or(Value::is_null) { "measured" } else { "broke_off" };
         assert_eq!(arm.remove("outcome"), Some(Value::from(came_to)));
+        if let Some(measured) = arm.get_mut("load").and_then(|load| load.get_mut("measured")?.as_object_mut()) {
+            assert_eq!(measured.remove("unended"), Some(Value::Null));
+            assert_eq!(measured.remove("unconnected_us"), Some(Value::from(0)));
+        }
     }
     result
 }

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsure {
     pub run: RunId,
-    /// The damage of the journal, and what was done nevertheless.
+    /// The damage of the journal, and what was done nevertheless; or that the journal is another home's.
     pub why: String,
     /// Commands that show the present state.
     pub looks: Vec<String>,
-    /// The command for the case that the host is as it should be.
+    /// The command for the case that the host is as it should be, or the command that undoes the run.
     pub cure: String,
 }
 

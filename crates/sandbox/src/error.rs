@@ -130,8 +130,17 @@ pub enum Error {
     NoUser { why: &'static str },
     #[error("{program} ended with {status} while {doing}{}", log_text(log))]
     Program { program: String, doing: &'static str, status: String, log: Vec<String> },
-    #[error("the server of sandbox '{name}' ended before it was ready{}", log_text(log))]
-    Died { name: String, log: Vec<String> },
+    /// `status`: 128 + n when signal n ended it.
+    #[error("the server of sandbox '{name}' ended before it was ready{}{}", status_text(*status), log_text(log))]
+    Died { name: String, status: Option<i32>, log: Vec<String> },
+    /// The server did not become ready, and the kernel had killed in its cgroup meanwhile.
+    #[error(
+        "the kernel killed {} sandbox '{name}' before it was ready: its RAM, --ram {ram}, was used up; give it more, or a smaller pool with -c \
+         (innodb_buffer_pool_size, shared_buffers){}",
+        if *is_server { "the server of" } else { "a process of the server of" },
+        log_text(log)
+    )]
+    OutOfMemory { name: String, ram: Bytes, is_server: bool, log: Vec<String> },
     #[error("the server of sandbox '{name}' was not ready after {waited_s} s{}", log_text(log))]
     NotReady { name: String, waited_s: u64, log: Vec<String> },
     /// The server had been ready before. `status`: 128 + n when signal n ended it.
@@ -160,6 +169,16 @@ impl From<capability::Error> for Error {
 }
 
 impl Error {
+    /// The error of a start in whose cgroup, of `ram`, the kernel has killed. Other errors stay.
+    #[must_use]
+    pub fn out_of_memory(self, ram: Bytes) -> Self {
+        match self {
+            Self::Died { name, status, log } => Self::OutOfMemory { name, ram, is_server: status == Some(KILLED), log },
+            Self::NotReady { name, log, .. } => Self::OutOfMemory { name, ram, is_server: false, log },
+            other => other,
+        }
+    }
+
     pub(crate) fn path(operation: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         Self::Path { operation, path: path.into(), source: source.into() }
     }
@@ -332,4 +351,29 @@ fn log_text(lines: &[String]) -> String {
 
 fn log_text_of(lines: &[String], what: &str) -> String {
     if lines.is_empty() { String::new() } else { format!("; {what}:\n  {}", lines.join("\n  ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn died(status: i32) -> Error {
+        Error::Died { name: "s".into(), status: Some(status), log: vec!["[Note] last words".into()] }
+    }
+
+    #[test]
+    fn what_ended_a_server_is_named() {
+        let ends = [(1, "ready with exit code 1; the end of"), (139, "ready, killed by signal 11; the end of")];
+        for (status, words) in ends {
+            assert!(died(status).to_string().contains(words), "{}", died(status));
+        }
+        let ram = Bytes(24 << 20);
+        let killed = died(KILLED).out_of_memory(ram).to_string();
+        assert!(killed.starts_with("the kernel killed the server of sandbox 's'"), "{killed}");
+        assert!(killed.contains("--ram 24 MiB, was used up") && killed.ends_with("last words"), "{killed}");
+        // PostgreSQL ends with a code of its own when a process of it was killed
+        let child = died(1).out_of_memory(ram).to_string();
+        assert!(child.starts_with("the kernel killed a process of the server of sandbox 's'"), "{child}");
+        assert!(matches!(Error::Interrupted.out_of_memory(ram), Error::Interrupted));
+    }
 }

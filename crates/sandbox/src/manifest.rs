@@ -9,6 +9,7 @@
 //! | `pgpass` | the same for a PostgreSQL replica, which reads it itself, 0600 | the server's user |
 //! | `pgbouncer.ini` | with a pooler: its configuration | root, readable by the server's user |
 //! | `userlist.txt` | the same: the password of user `wringer`, which pgBouncer reads itself, 0600 | the server's user |
+//! | `my.cnf` | after `sandbox export` of a server of the MySQL family: how its clients connect, with the password, 0600 | who exported |
 //! | `lock` | held while the sandbox is being deployed or deleted | root |
 //! | `server.cnf` | the server's configuration | root, readable by the server's user |
 //! | `log/` | the server's output, opened before it gives up root's rights, 0700 | root |
@@ -36,7 +37,7 @@ const SCHEMA: u32 = 1;
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Everything that [`Sandbox::delete`] removes, and nothing else.
-pub(crate) const CONTENTS: [&str; 16] = [
+pub(crate) const CONTENTS: [&str; 17] = [
     "data",
     "run",
     "log",
@@ -50,6 +51,7 @@ pub(crate) const CONTENTS: [&str; 16] = [
     "userlist.txt",
     "valgrind",
     "profiles",
+    "my.cnf",
     "secret",
     "lock",
     "manifest.json",

@@ -221,6 +221,10 @@ impl Sandbox {
                 })
             }
             Err(error) => {
+                let error = match error {
+                    Error::Died { name, log, .. } => Error::Died { name, status: end_of(run, &child), log },
+                    other => other,
+                };
                 run.undo_step(child.step)?;
                 Err(error)
             }
@@ -355,7 +359,7 @@ impl Sandbox {
         let deadline = Instant::now() + timeout;
         loop {
             if child.wait(LOOK_EVERY) {
-                return Err(Error::Died { name: self.name().into(), log: log.end() });
+                return Err(Error::Died { name: self.name().into(), status: None, log: log.end() });
             }
             match ask(target) {
                 Ok(version) => return Ok(version),
@@ -415,15 +419,10 @@ impl RunningServer {
     /// # Errors
     /// The server's launcher could not be ended.
     pub fn ended(self, run: &mut Run) -> Result<Error, Error> {
-        let deadline = Instant::now() + LAUNCHER_TELLS;
-        let mut status = run.exit_status(&self.child);
-        while status.is_none() && Instant::now() < deadline {
-            std::thread::sleep(LOOK_EVERY);
-            status = run.exit_status(&self.child);
-        }
+        let status = end_of(run, &self.child);
         self.stop_pooler(run)?;
         run.undo_step(self.child.step)?;
-        Ok(Error::Ended { status: status.and_then(|status| status.code()), log: self.log.end() })
+        Ok(Error::Ended { status, log: self.log.end() })
     }
 
     /// Stops the server cleanly and waits for its end; the run continues.
@@ -439,6 +438,17 @@ impl RunningServer {
     fn stop_pooler(&self, run: &mut Run) -> Result<(), Error> {
         self.pooler_child.as_ref().map_or(Ok(()), |child| Ok(run.undo_step(child.step)?))
     }
+}
+
+/// How a server ended, as its launcher tells: 128 + n when signal n ended it.
+fn end_of(run: &mut Run, child: &Child) -> Option<i32> {
+    let deadline = Instant::now() + LAUNCHER_TELLS;
+    let mut status = run.exit_status(child);
+    while status.is_none() && Instant::now() < deadline {
+        std::thread::sleep(LOOK_EVERY);
+        status = run.exit_status(child);
+    }
+    status.and_then(|status| status.code())
 }
 
 pub(crate) fn ask(target: &Target) -> Result<String, load::Error> {

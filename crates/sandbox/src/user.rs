@@ -64,13 +64,37 @@ impl ServerUser {
         self.identity().map_or(Ok(()), |(uid, gid)| Ok(files::set_owner(folder, uid, gid)?))
     }
 
+    /// Whether this user can read the file; as [`Self::check_reach`].
+    ///
+    /// # Errors
+    /// As [`Self::check_reach`]; the file is named where it may not be read.
+    pub(crate) fn check_read(&self, path: &Path) -> Result<(), Error> {
+        self.check_reach(path)?;
+        let metadata = fs::metadata(path).map_err(|source| Error::path("look at", path, source))?;
+        if self.may(0o4, metadata.mode(), metadata.uid(), metadata.gid()) {
+            return Ok(());
+        }
+        let what = format!(
+            "user '{}' (uid {}), as whom the server would run, cannot read {}",
+            self.name,
+            self.uid,
+            path.display()
+        );
+        Err(Error::Unwrappable { what, hint: Some(format!("chmod a+r {}", path.display())) })
+    }
+
     fn may_pass(&self, mode: u32, uid: u32, gid: u32) -> bool {
+        self.may(0o1, mode, uid, gid)
+    }
+
+    /// `right`: 4 to read, 1 to pass through a folder.
+    fn may(&self, right: u32, mode: u32, uid: u32, gid: u32) -> bool {
         let bit = if uid == self.uid {
-            0o100
+            right << 6
         } else if gid == self.gid {
-            0o010
+            right << 3
         } else {
-            0o001
+            right
         };
         self.uid == 0 || mode & bit != 0
     }
@@ -111,6 +135,7 @@ mod tests {
         assert!(user.may_pass(0o711, 0, 0) && !user.may_pass(0o700, 0, 0));
         assert!(user.may_pass(0o710, 0, 4712) && !user.may_pass(0o701, 0, 4712));
         assert!(user.may_pass(0o100, 4711, 0) && !user.may_pass(0o011, 4711, 4712));
+        assert!(user.may(0o4, 0o604, 0, 0) && user.may(0o4, 0o640, 0, 4712) && !user.may(0o4, 0o600, 0, 0));
     }
 
     #[test]

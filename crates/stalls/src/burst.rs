@@ -132,7 +132,7 @@ fn may_have_ended_together(burst: &Burst, victim: &Stalled) -> bool {
 
 /// Separates victims of classes that are slow most of the time and have no quick statement: their statements are slow, and not stalled.
 fn without_the_usual(bursts: Vec<Burst>) -> (Vec<Burst>, Vec<Burst>) {
-    let unknown = |burst: &Burst| burst.victims.iter().all(|victim| !victim.has_usual && !victim.waited_for_locks());
+    let unknown = |burst: &Burst| burst.victims.iter().all(|victim| !victim.has_usual && !victim.is_told_to_wait());
     let (first, last) = (bursts.iter().map(Burst::began_us).min(), bursts.iter().map(Burst::ended_us).max());
     let span = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
     let busy: u64 = bursts.iter().filter(|burst| unknown(burst)).map(Burst::length_us).fold(0, u64::saturating_add);

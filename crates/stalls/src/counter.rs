@@ -138,6 +138,7 @@ fn stall(counted: &Counted, victims: u64, length_us: u64, lost_query_us: u64) ->
         },
         lost_query_us,
         ends_within_us: 0,
+        goes_on: false,
         evidence,
         held_by: Vec::new(),
         victim_count: victims,

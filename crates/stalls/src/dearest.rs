@@ -71,6 +71,7 @@ mod tests {
             confidence: 0.0,
             lost_query_us,
             ends_within_us: 0,
+            goes_on: false,
             evidence: Evidence::default(),
             held_by: Vec::new(),
             victim_count: victims as u64,

@@ -50,6 +50,9 @@ pub struct Stall {
     pub lost_query_us: u64,
     /// From the first victim's end to the last one's.
     pub ends_within_us: u64,
+    /// Whether it was not over when watching ended, or when it was told: it is longer than `length_us`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub goes_on: bool,
     pub evidence: Evidence,
     /// The connections that held the lock and waited for nobody among the victims, where the server was asked and names them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -79,7 +82,7 @@ pub struct Victim {
 
 impl Account {
     /// Counts a stall with all of its victims.
-    pub(crate) fn add(&mut self, stall: &Stall) {
+    pub fn add(&mut self, stall: &Stall) {
         let lost = stall.lost_query_us;
         self.lost_query_us = self.lost_query_us.saturating_add(lost);
         let side = match stall.cause {
@@ -118,6 +121,10 @@ pub struct Account {
     /// Time beyond a class's median that is explained by the statement's own work; of a statement that asked to wait, all of it where its class has no quick
     /// one. It belongs to no stall.
     pub own_work_query_us: u64,
+    /// The whole time of the other slow statements that are in no stall: of those of which nothing shows what is usual for their class, and of those that are as slow as
+    /// their class usually is. `None`: the source shows only statements that stalled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_stall_query_us: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Serialize)]

@@ -1,32 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One pass through a log. Everything that is kept has a bound; candidates that exceed it are judged on the way.
 
-use crate::cause::ms;
+use crate::asked::Asked;
 use crate::class::Classes;
 use crate::explained::{Account, ClassOf, Cost, Explained, SkippedPart, Source, Stall};
+use crate::heads::{Heads, Writer};
 use crate::ladder::Lattice;
-use crate::needs::Parts;
-use crate::server::{Backoff, Server};
+use crate::server::Backoff;
 use crate::settle::{Around, Settled};
 use crate::victim::Candidate;
-use capability::Algorithm;
 use logs::{Entry, Format, Log, Skipped, Zone, cut};
 use std::io::{self, BufRead};
-
-/// What the caller asks of a log.
-#[derive(Debug, Clone, Default)]
-pub struct Asked {
-    /// The shortest stall that is looked for.
-    pub least_us: u64,
-    /// The server that wrote the log. `None`: the log's own header is used.
-    pub server: Option<Server>,
-    /// `innodb_empty_free_list_algorithm`, where the caller knows it.
-    pub algorithm: Option<Algorithm>,
-    /// By how much `Innodb_buffer_pool_wait_free` rose while the log was written.
-    pub wait_free: Option<u64>,
-    /// Whether statements are also given with their values.
-    pub with_values: bool,
-}
 
 /// The most bytes of a statement that the reader of the log keeps ([`logs::open_timed`]).
 pub const MOST_STATEMENT_BYTES: usize = 1 << 20;
@@ -45,26 +29,28 @@ const KEPT_US: i64 = 2_000_000;
 /// The beginning of the log cannot be read. Where the log breaks off later, everything before that place counts, and the place is among the skipped
 /// parts.
 pub fn explain<R: BufRead>(log: &mut Log<R>, asked: &Asked) -> io::Result<Explained> {
-    let mut gathering = Gathering::default();
+    let mut gathering = Gathering { heads: Heads::new(asked), ..Gathering::default() };
     let mut broken = None;
     while let Some(entry) = log.next() {
         match entry {
-            Ok(entry) => gathering.entry(entry, log.format(), asked, log.header()),
+            Ok(entry) => gathering.entry(entry, log.format(), asked),
             Err(error) if log.bytes() == 0 => return Err(error),
             Err(error) => broken = Some(error),
         }
     }
-    let server = gathering.server(asked, log.header());
-    let backoff = gathering.backoff(asked, server.as_ref(), log.format());
+    // a server may have written its head, and nothing else
+    gathering.heads.number(log.head());
+    let writers = gathering.writers(asked, log.format());
     let candidates = std::mem::take(&mut gathering.candidates);
-    let wait_free = asked.wait_free.filter(|_| !gathering.settled_early);
-    let around = Around { least_us: asked.least_us, backoff, server: server.as_ref(), wait_free };
+    let wait_free = asked.wait_free.filter(|_| !gathering.settled_early && !gathering.heads.are_several());
+    let around = Around { least_us: asked.least_us, writers: &writers, wait_free };
     gathering.settled.settle(candidates, &mut gathering.classes, around);
-    Ok(gathering.explained(log, asked, server, broken))
+    Ok(gathering.explained(log, asked, broken))
 }
 
 #[derive(Debug, Default)]
 struct Gathering {
+    heads: Heads,
     classes: Classes,
     candidates: Vec<Candidate>,
     settled: Settled,
@@ -86,9 +72,10 @@ struct Gathering {
 }
 
 impl Gathering {
-    fn entry(&mut self, entry: Entry, format: Format, asked: &Asked, header: Option<&str>) {
+    fn entry(&mut self, entry: Entry, format: Format, asked: &Asked) {
         self.entries += 1;
         let figures = entry.figures;
+        let server = self.heads.entry(entry.head.as_ref(), figures.is_perconas);
         let Some(took_us) = figures.took_us else {
             self.untimed += 1;
             return;
@@ -111,12 +98,11 @@ impl Gathering {
         let end = cut(&connection, MOST_NAME_BYTES).len();
         connection.truncate(end);
         let ended_us = entry.at.us.saturating_add_unsigned(took_us);
-        self.candidates.push(Candidate { class, connection, ended_us, took_us, figures, statement });
+        let seen_us = None;
+        self.candidates.push(Candidate { class, connection, ended_us, took_us, figures, statement, server, seen_us });
         if self.candidates.len() >= MOST_CANDIDATES {
-            let server = self.server(asked, header);
-            let backoff = self.backoff(asked, server.as_ref(), format);
-            let around = Around { least_us: asked.least_us, backoff, server: server.as_ref(), wait_free: None };
-            self.settle_early(around);
+            let writers = self.writers(asked, format);
+            self.settle_early(Around { least_us: asked.least_us, writers: &writers, wait_free: None });
         }
     }
 
@@ -135,25 +121,15 @@ impl Gathering {
         self.settled_early = true;
     }
 
-    fn server(&self, asked: &Asked, header: Option<&str>) -> Option<Server> {
-        asked.server.clone().or_else(|| header.and_then(Server::of_header))
-    }
-
-    fn backoff(&self, asked: &Asked, server: Option<&Server>, format: Format) -> Backoff {
-        let is_postgresql = format.dialect() == sql::Dialect::Postgresql;
-        if is_postgresql || asked.wait_free == Some(0) {
-            return Backoff::NotThere;
+    fn writers(&self, asked: &Asked, format: Format) -> Vec<Writer> {
+        let mut writers = self.heads.writers(asked);
+        if format.dialect() == sql::Dialect::Postgresql {
+            writers.iter_mut().for_each(|writer| writer.backoff = Backoff::NotThere);
         }
-        Backoff::of(server, asked.algorithm, self.is_perconas)
+        writers
     }
 
-    fn explained<R: BufRead>(
-        mut self,
-        log: &Log<R>,
-        asked: &Asked,
-        server: Option<Server>,
-        broken: Option<io::Error>,
-    ) -> Explained {
+    fn explained<R: BufRead>(mut self, log: &Log<R>, asked: &Asked, broken: Option<io::Error>) -> Explained {
         let notes = self.notes(log, asked);
         let (stalls, stalls_left_out, account) = close(std::mem::take(&mut self.settled), asked);
         let classes = by_time(&self.classes);
@@ -170,11 +146,7 @@ impl Gathering {
         }));
         Explained {
             schema: 1,
-            source: Source {
-                format: Some(log.format().name()),
-                server: server.map(|server| server.to_string()),
-                least_us: asked.least_us,
-            },
+            source: Source { format: Some(log.format().name()), server: self.heads.shown(), least_us: asked.least_us },
             stalls,
             stalls_left_out,
             account,
@@ -198,13 +170,14 @@ impl Gathering {
             return vec![no_entry(format, log.skipped())];
         }
         let mut notes: Vec<String> = zone_of_times(log.zone()).into_iter().collect();
+        notes.extend(self.heads.notes(asked));
         let mut note = |is_so: bool, text: &str| notes.extend(is_so.then(|| text.to_owned()));
         let is_of_slow = self.shortest_us.is_some_and(|shortest| shortest >= asked.least_us);
         note(
             is_of_slow,
             "the log has only slow statements: it does not tell how long their classes usually take, so the whole time of each victim counts as lost",
         );
-        let waited = self.waited(is_of_slow);
+        let waited = self.settled.no_stall.note(is_of_slow);
         note(waited.is_some(), waited.as_deref().unwrap_or_default());
         note(
             format == Format::MysqlSlow && !self.has_rows && self.entries > 0,
@@ -246,40 +219,6 @@ impl Gathering {
                  alone, and no waits"
             }
         }
-    }
-
-    /// The slow statements that are in no stall because their class has no quick one, or few; and what the log's fields tell of them, where that is more than a
-    /// tenth of their time.
-    fn waited(&self, is_of_slow: bool) -> Option<String> {
-        let slow_us = self.settled.no_stall.usual_us;
-        let Parts { row_locks, locks, reads, queue, .. } = self.settled.no_stall.usual;
-        let parts = [
-            (row_locks.saturating_add(locks), "waits for locks"),
-            (reads, "reads from disk"),
-            (queue, "InnoDB's queue"),
-        ];
-        let parts: Vec<String> = parts
-            .iter()
-            .filter(|(us, _)| *us >= slow_us / 10 && *us > 0)
-            .map(|(us, what)| format!("{} of {what}", ms(*us)))
-            .collect();
-        let (slow, what) = (ms(slow_us), parts.join(", "));
-        if slow_us == 0 {
-            return None;
-        }
-        if parts.is_empty() {
-            return Some(format!(
-                "{slow} in slow statements whose class has no quick one, or few: they are in no stall, because nothing shows whether that is usual for them"
-            ));
-        }
-        let why = if is_of_slow {
-            "A statement of which they tell a tenth or more is in no stall here, because this log does not show whether that is usual for it"
-        } else {
-            "They are in no stall here, because too few quick statements of their class show whether that is usual for them"
-        };
-        Some(format!(
-            "of {slow} in slow statements whose class has no quick one, or few, the log's own fields tell {what}. {why}"
-        ))
     }
 }
 

@@ -11,6 +11,7 @@
 //!
 //! Not here: reading a server's threads or asking it (`observe`); showing anything.
 
+mod asked;
 mod burst;
 mod cause;
 mod class;
@@ -19,17 +20,20 @@ mod dearest;
 mod explained;
 mod fit;
 mod gather;
+mod heads;
 mod ladder;
 mod needs;
+mod no_stall;
 pub mod recorded;
 mod server;
 mod settle;
 mod victim;
 pub mod watch;
 
+pub use asked::Asked;
 pub use cause::{Cause, Evidence};
 pub use explained::{Account, Band, ClassOf, Cost, Counter, Explained, OfCause, SkippedPart, Source, Stall, Victim};
-pub use gather::{Asked, MOST_STATEMENT_BYTES, explain};
+pub use gather::{MOST_STATEMENT_BYTES, explain};
 pub use ladder::Lattice;
 pub use server::Server;
 pub use sql::Dialect;

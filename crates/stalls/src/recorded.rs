@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stalls of a load that was recorded. The recording has each slow statement, and for each class the lengths of all its statements.
 
+use crate::asked::Asked;
 use crate::class::{Classes, Kind};
 use crate::explained::{Cost, Explained, Source};
-use crate::gather::{Asked, by_time, close};
+use crate::gather::{by_time, close};
+use crate::heads::Writer;
 use crate::server::Backoff;
 use crate::settle::{Around, Settled};
 use crate::victim::Candidate;
@@ -37,6 +39,8 @@ pub struct SlowStatement {
     /// Since the run began.
     pub ended_us: i64,
     pub took_us: u64,
+    /// How long a watch of the server's threads saw it wait, where that is half of its time or more. Then it is a victim, whatever its class is.
+    pub seen_us: Option<u64>,
 }
 
 /// The stalls of this part of a load, as [`crate::explain`] finds the stalls of a log. A client's measurement has no fields of the server: so the cause is
@@ -68,6 +72,8 @@ pub fn explain(recorded: &Recorded, dialect: Dialect, asked: &Asked) -> Explaine
             took_us: slow.took_us,
             figures,
             statement: None,
+            server: 0,
+            seen_us: slow.seen_us,
         });
     }
     let backoff = match asked.wait_free {
@@ -76,10 +82,11 @@ pub fn explain(recorded: &Recorded, dialect: Dialect, asked: &Asked) -> Explaine
         _ => Backoff::of(asked.server.as_ref(), asked.algorithm, false),
     };
     let mut settled = Settled::default();
-    let around = Around { least_us, backoff, server: asked.server.as_ref(), wait_free: asked.wait_free };
-    settled.settle(candidates, &mut classes, around);
+    let writers = [Writer { server: asked.server.clone(), backoff }];
+    settled.settle(candidates, &mut classes, Around { least_us, writers: &writers, wait_free: asked.wait_free });
     let dropped =
         || format!("{} slow statements found no room in the recording: they are in no stall", recorded.dropped);
+    let notes = [(recorded.dropped > 0).then(dropped), settled.no_stall.note(false), settled.no_stall.note_of_class()];
     let (stalls, stalls_left_out, account) = close(settled, asked);
     let classes = by_time(&classes);
     Explained {
@@ -92,7 +99,7 @@ pub fn explain(recorded: &Recorded, dialect: Dialect, asked: &Asked) -> Explaine
         classes,
         skipped: Vec::new(),
         counter: None,
-        notes: (recorded.dropped > 0).then(dropped).into_iter().collect(),
+        notes: notes.into_iter().flatten().collect(),
     }
 }
 
@@ -111,6 +118,7 @@ mod tests {
             connection: connection.to_string(),
             ended_us: started_us.saturating_add_unsigned(took_us),
             took_us,
+            seen_us: None,
         };
         let recorded = Recorded {
             classes: vec![RecordedClass {

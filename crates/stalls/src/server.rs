@@ -12,17 +12,16 @@ pub struct Server {
 
 impl Server {
     /// From the line that a server writes at its start:
-    /// `/usr/sbin/mysqld, Version: 8.0.29-21 (Percona Server (GPL), Release 21, ...). started with:`.
+    /// `/usr/sbin/mysqld, Version: 8.0.29-21 (Percona Server (GPL), Release 21, ...). started with:`. A server whose words name neither Percona nor MariaDB counts
+    /// as MySQL: packages of MySQL have words such as `(Ubuntu)`.
     pub fn of_header(line: &str) -> Option<Self> {
         let said = line.split_once(", Version: ")?.1;
         let flavour = if said.contains("Percona") {
             Flavour::Percona
         } else if said.contains("MariaDB") {
             Flavour::Mariadb
-        } else if said.contains("MySQL") {
-            Flavour::Mysql
         } else {
-            return None;
+            Flavour::Mysql
         };
         Some(Self { flavour, version: Version::find_in(said)? })
     }
@@ -102,7 +101,11 @@ mod tests {
         assert_eq!(of(mariadb).as_deref(), Some("mariadb 10.11.19"));
         let mysql = "/usr/sbin/mysqld, Version: 9.1.0 (MySQL Community Server - GPL). started with:";
         assert_eq!(of(mysql).as_deref(), Some("mysql 9.1.0"));
-        assert_eq!(of("mysqld, Version: 5.7 (Source distribution). started with:"), None);
+        let of_version = |version: &str| of(&format!("/usr/sbin/mysqld, Version: {version}. started with:"));
+        assert_eq!(of_version("9.7.4-2 ((Debian))").as_deref(), Some("mysql 9.7.4"));
+        assert_eq!(of_version("8.0.36-0ubuntu0.22.04.1 ((Ubuntu))").as_deref(), Some("mysql 8.0.36"));
+        assert_eq!(of_version("5.7 (Source distribution)").as_deref(), Some("mysql 5.7"));
+        assert_eq!(of_version("of ours"), None);
     }
 
     #[test]

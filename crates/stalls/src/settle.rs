@@ -7,9 +7,11 @@ use crate::class::Classes;
 use crate::dearest::Dearest;
 use crate::explained::{Account, Stall, Victim};
 use crate::fit::fit;
+use crate::heads::Writer;
 use crate::ladder::Lattice;
-use crate::server::{Backoff, Server};
-use crate::victim::{Candidate, NoStall, Stalled, stalled};
+use crate::no_stall::NoStall;
+use crate::server::Backoff;
+use crate::victim::{Candidate, Stalled, stalled};
 use capability::LADDER;
 
 /// The most victims of one stall that are listed.
@@ -30,21 +32,30 @@ pub(crate) struct Settled {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Around<'a> {
     pub(crate) least_us: u64,
-    pub(crate) backoff: Backoff,
-    pub(crate) server: Option<&'a Server>,
-    /// By how much the counter rose, where the candidates are all there are.
+    /// The servers, by the numbers that the candidates have.
+    pub(crate) writers: &'a [Writer],
+    /// By how much the counter rose, where the candidates are all there are, and of one server.
     pub(crate) wait_free: Option<u64>,
 }
 
 impl Settled {
     /// Judges these candidates.
     pub(crate) fn settle(&mut self, candidates: Vec<Candidate>, classes: &mut Classes, around: Around<'_>) {
-        let Around { least_us, backoff, server, wait_free } = around;
-        let (victims, mut no_stall) = stalled(candidates, classes, least_us);
-        let (bursts, left_out) = bursts(victims);
-        left_out.iter().for_each(|victim| no_stall.usual(&victim.candidate));
+        let (mut victims, no_stall) = stalled(candidates, classes, around.least_us);
         self.no_stall.add(&no_stall);
+        for (number, writer) in around.writers.iter().enumerate() {
+            let its = victims.extract_if(.., |victim| victim.candidate.server == number).collect();
+            self.of_writer(its, writer, classes, around.wait_free);
+        }
         self.account.own_work_query_us = self.no_stall.own_work_us;
+        self.account.no_stall_query_us = Some(self.no_stall.not_judged_us());
+    }
+
+    fn of_writer(&mut self, victims: Vec<Stalled>, writer: &Writer, classes: &mut Classes, wait_free: Option<u64>) {
+        let Writer { server, backoff } = writer;
+        let (server, backoff) = (server.as_ref(), *backoff);
+        let (bursts, left_out) = bursts(victims);
+        left_out.iter().for_each(|victim| self.no_stall.usual(&victim.candidate.figures, victim.candidate.took_us));
         let fitted = if backoff == Backoff::NotThere { None } else { fit(&bursts, &LADDER) };
         let usual = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
         let lattice = fitted.as_ref().map_or(&usual, |fit| &fit.lattice);
@@ -79,6 +90,7 @@ impl Settled {
             confidence: verdict.confidence,
             lost_query_us: lost,
             ends_within_us,
+            goes_on: false,
             evidence: verdict.evidence,
             held_by: Vec::new(),
             victim_count: count,

@@ -4,6 +4,7 @@
 
 use crate::class::{Class, Classes, Kind};
 use crate::needs::{Most, Parts, is_little, is_said, work_us};
+use crate::no_stall::NoStall;
 use logs::Figures;
 use std::collections::HashMap;
 
@@ -18,6 +19,10 @@ pub(crate) struct Candidate {
     pub(crate) figures: Figures,
     /// The statement with its values, if it was asked for.
     pub(crate) statement: Option<String>,
+    /// The number of its server ([`crate::settle::Around::writers`]).
+    pub(crate) server: usize,
+    /// How long a watch of the server's threads saw it wait, where that is half of its time or more.
+    pub(crate) seen_us: Option<u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -42,11 +47,12 @@ impl Stalled {
 
     /// Whether it says nothing alone: neither its class nor its entry tells how much work it had.
     pub(crate) fn needs_company(&self) -> bool {
-        !self.has_usual && !is_said(&self.candidate.figures) && !self.waited_for_locks()
+        !self.has_usual && !is_said(&self.candidate.figures) && !self.is_told_to_wait()
     }
 
-    pub(crate) fn waited_for_locks(&self) -> bool {
-        self.parts.most() == Most::Locks
+    /// Whether the log's fields or a watch of the server's threads tell that it waited.
+    pub(crate) fn is_told_to_wait(&self) -> bool {
+        self.parts.most() == Most::Locks || self.candidate.seen_us.is_some()
     }
 }
 
@@ -69,9 +75,10 @@ pub(crate) fn stalled(candidates: Vec<Candidate>, classes: &Classes, least_us: u
             None => alone(class.kind, &candidate, has_quick),
         };
         let is_unknown = usual.is_none();
+        let judged = judged.or_seen(candidate.seen_us);
         match judged {
-            Judged::Usual if is_unknown => no_stall.usual(&candidate),
-            Judged::Usual => {}
+            Judged::Usual if is_unknown => no_stall.usual(&candidate.figures, candidate.took_us),
+            Judged::Usual => no_stall.as_class(candidate.took_us),
             Judged::OwnWork(us) => no_stall.own_work_us = no_stall.own_work_us.saturating_add(us),
             Judged::Stalled(lost_us) => {
                 let parts = Parts::of(&candidate.figures, lost_us);
@@ -82,35 +89,22 @@ pub(crate) fn stalled(candidates: Vec<Candidate>, classes: &Classes, least_us: u
     (found, no_stall)
 }
 
-/// Slow statements that are in no stall, in microseconds.
-#[derive(Debug, Default)]
-pub(crate) struct NoStall {
-    /// Of statements that took long because of their own work, or because they asked to wait.
-    pub(crate) own_work_us: u64,
-    /// Of statements whose class has no quick one, or few, and that count as usual; and where it went, by the log's own fields.
-    pub(crate) usual_us: u64,
-    pub(crate) usual: Parts,
-}
-
-impl NoStall {
-    pub(crate) fn usual(&mut self, candidate: &Candidate) {
-        self.usual_us = self.usual_us.saturating_add(candidate.took_us);
-        self.usual.add(&Parts::of(&candidate.figures, candidate.took_us));
-    }
-
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.own_work_us = self.own_work_us.saturating_add(other.own_work_us);
-        self.usual_us = self.usual_us.saturating_add(other.usual_us);
-        self.usual.add(&other.usual);
-    }
-}
-
 enum Judged {
     Usual,
     /// It took long because of its own work.
     OwnWork(u64),
     /// It stalled, and lost so much time.
     Stalled(u64),
+}
+
+impl Judged {
+    /// A statement that was seen to wait stalled, whatever its class is. Then the time for which it was seen is lost.
+    fn or_seen(self, seen_us: Option<u64>) -> Self {
+        match (self, seen_us) {
+            (Self::Usual | Self::OwnWork(_), Some(us)) => Self::Stalled(us),
+            (judged, _) => judged,
+        }
+    }
 }
 
 /// A statement whose usual time is not known.
@@ -174,7 +168,7 @@ fn usual(candidates: &[Candidate], classes: &Classes, least_us: u64) -> HashMap<
     let mut lengths: HashMap<usize, Vec<(u64, bool)>> = HashMap::new();
     for candidate in candidates {
         let Some(class) = classes.get(candidate.class) else { continue };
-        let waited = waited_for_locks(class.kind, &candidate.figures, candidate.took_us);
+        let waited = candidate.seen_us.is_some() || waited_for_locks(class.kind, &candidate.figures, candidate.took_us);
         lengths.entry(candidate.class).or_default().push((candidate.took_us, waited));
     }
     let of_class = |(id, lengths): (usize, Vec<(u64, bool)>)| {
@@ -184,8 +178,8 @@ fn usual(candidates: &[Candidate], classes: &Classes, least_us: u64) -> HashMap<
     lengths.into_iter().filter_map(of_class).collect()
 }
 
-/// Statements that waited for locks, and those far above the median, are left out, and the median is computed again, until it does not change. `lengths`: of
-/// the candidates, and whether each waited for locks.
+/// Statements that are told to have waited, and those far above the median, are left out, and the median is computed again, until it does not change.
+/// `lengths`: of the candidates, and whether each is told to have waited.
 ///
 /// Where most statements of the class stalled, the first median is the time of a stall: then the lengths are in two groups that are far apart, and the lower
 /// group is the usual time, if enough statements are in it.
@@ -238,6 +232,8 @@ mod tests {
                     took_us: *took_us,
                     figures: *figures,
                     statement,
+                    server: 0,
+                    seen_us: None,
                 });
             }
         }

@@ -34,6 +34,8 @@ pub struct Relay {
     command: Arc<AtomicI32>,
     /// Signals that arrived while the command was starting, one bit each.
     kept: Arc<AtomicU64>,
+    /// This process leads its session, as behind `ssh -t HOST wringer ...`. When the terminal hangs up, the kernel sends SIGHUP to the leader only.
+    leads_session: bool,
 }
 
 /// There is no command: a signal means that the user wants to stop.
@@ -42,13 +44,17 @@ const NONE: i32 = -1;
 const STARTING: i32 = -2;
 
 impl Relay {
-    /// From this call on, signals that would end the program go to the command; while there is none, they only set a flag.
+    /// From this call on, signals that would end the program go to the command; while there is none, they only set a flag. A SIGHUP that our caller
+    /// ignores stays ignored, by the command as well: see nohup(1).
     ///
     /// # Errors
     /// The kernel refuses the handler.
     pub fn install() -> io::Result<Self> {
-        let relay = Self { command: Arc::new(AtomicI32::new(NONE)), kept: Arc::default() };
-        for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
+        // SAFETY: two system calls without memory of ours.
+        let leads_session = unsafe { libc::getsid(0) == libc::getpid() };
+        let relay = Self { command: Arc::new(AtomicI32::new(NONE)), kept: Arc::default(), leads_session };
+        let hang_up = Some(SIGHUP).filter(|signal| !is_ignored(*signal));
+        for signal in [SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2].into_iter().chain(hang_up) {
             let relay = relay.clone();
             let take = move |info: &libc::siginfo_t| relay.take(signal, info.si_code > 0);
             // SAFETY: the handler touches atomics and makes one system call, which is async-signal-safe.
@@ -62,6 +68,7 @@ impl Relay {
             NONE if [SIGUSR1, SIGUSR2].contains(&signal) => {}
             NONE => interrupt::note(),
             STARTING => drop(self.kept.fetch_or(1 << signal, Ordering::SeqCst)),
+            pidfd if signal == SIGHUP && self.leads_session => send(pidfd, signal),
             // the kernel has sent the signal to the whole process group, and so to the command as well
             _ if of_the_terminal => {}
             pidfd => send(pidfd, signal),
@@ -96,6 +103,15 @@ impl Drop for Relaying<'_> {
         if self.0.kept.swap(0, Ordering::SeqCst) != 0 {
             interrupt::note();
         }
+    }
+}
+
+/// Whether the program that started us has the signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: the kernel fills the structure, which consists of plain numbers.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
     }
 }
 

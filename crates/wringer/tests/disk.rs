@@ -247,6 +247,30 @@ fn a_busy_directory_is_fast_at_once_and_released_when_it_is_free() {
 }
 
 #[test]
+fn a_release_of_all_begins_with_the_newest_and_takes_what_was_cut_off() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let outer = data(&lab, 100);
+    let inner = outer.join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    for folder in [&outer, &inner] {
+        lab.run(["disk", "delay", folder.to_str().unwrap(), "--write", "1ms"]).expect_code(0);
+    }
+    lab.run(["disk", "release"]).expect_code(0);
+    expect_as_before(&before);
+
+    let delay = ["disk", "delay", outer.to_str().unwrap(), "--write", "1ms", "-o", "json"];
+    for named in [vec![], vec![outer.to_str().unwrap()]] {
+        let said = json(&lab.run(delay).expect_code(0));
+        kill_together(&[said["pid"].as_u64().unwrap(), process_of(&lab, "watchdog")]);
+        lab.run(["disk", "release"].iter().chain(&named)).expect_code(0);
+        expect_as_before(&before);
+    }
+}
+
+#[test]
 fn a_dead_supervisor_gives_the_speed_back() {
     if !is_root() {
         testkit::skip!("needs root");

@@ -115,7 +115,7 @@ fn sysbench_and_commands_run_beside_our_load() {
                   function event() con:query(\"SELECT c FROM sbtest1 WHERE id = 7\") end\n";
     lab.write("mine.lua", script);
     let shell = "echo \\\"$MYSQL_USER $MYSQL_PWD\\\" {dsn} {tables}x{table_size}; grep Cpus_allowed_list /proc/self/status; \
-                 test -S $MYSQL_UNIX_PORT && echo has a socket; (sleep 300 &)";
+                 test -S $MYSQL_UNIX_PORT && echo has a socket; stat -c 'mode %a' $MYSQL_HOME $MYSQL_HOME/my.cnf; (sleep 300 &)";
     let arms = format!(
         "[[arm]]\nname = \"ours\"\nload = {{ workload = \"oltp_read_only\", threads = 2, time = \"1s\" }}\n\
          assert = [\"point_select service max<1ns\", \"errors=0\"]\n\
@@ -154,7 +154,7 @@ fn sysbench_and_commands_run_beside_our_load() {
     let command = arm(&result, "command");
     assert!(command["load"].is_null() && command["driven"]["understood"].is_null(), "nothing is made up: {command:#}");
     let said = stdout(command);
-    for expected in [" ***", "1x2000", "@127.0.0.1:", "Cpus_allowed_list:\t0\n", "has a socket"] {
+    for expected in [" ***", "1x2000", "@127.0.0.1:", "Cpus_allowed_list:\t0\n", "has a socket", "mode 700\nmode 600"] {
         assert!(said.contains(expected), "{expected}: {said}");
     }
     let fails = &arm(&result, "fails")["driven"];

@@ -126,8 +126,13 @@ fn a_program_fills_a_database_of_its_own() {
         result["conditions"]["data"]["how"].as_str().unwrap().to_owned()
     };
     assert_eq!((run("first"), run("second")), ("filled".to_owned(), "cloned".to_owned()));
-    script(&lab, &format!("exec mariadb --socket=\"$1\" --user=\"$MYSQL_USER\" shop -e '{statements}'\n"));
-    assert_eq!(run("third"), "filled");
+    // a plain client finds the sandbox, whatever the machine's option files say; and a file of a subfolder is part of the data
+    script(&lab, "exec mariadb shop < sub/goods.sql\n");
+    fs::create_dir(lab.home().join("files/sub")).unwrap();
+    for (to, more) in [("third", ""), ("fourth", "; INSERT INTO goods VALUES (4)")] {
+        lab.write("files/sub/goods.sql", &format!("{statements}{more};\n"));
+        assert_eq!(run(to), "filled");
+    }
 }
 
 #[test]

@@ -99,6 +99,30 @@ fn a_difference_tells_damage_and_has_no_bounds_then() {
     assert_eq!((&told["growth"][0]["low_bytes"], &told["after_damage"]), (&(1000 - 300_000).into(), &Value::Null));
 }
 
+/// One allocation in 4096 bytes was seen: a function of which none was seen may hold up to four times as much.
+#[test]
+fn a_sample_is_told_as_one() {
+    let file = |name: &str| fixture(name).to_str().unwrap().to_owned();
+    let (sample, whole) = (file("jemalloc.sampled.heap"), file("gperftools.2.heap"));
+    let judged = |assertion: &str| {
+        let output = heap(&["show", &sample, "--assert", assertion]);
+        (output.status.code(), said(&output.stdout) + &said(&output.stderr))
+    };
+    let (code, text) = judged("nobody<10K");
+    assert!(code == Some(3) && text.contains("the sizes are estimates") && text.contains("lg_prof_sample:0"), "{text}");
+    assert!(text.contains("an estimate, in 95 of 100 cases 0 B to +16 KiB"), "{text}");
+    assert_eq!(judged("nobody<17K").0, Some(0));
+    let told = json(&heap(&["diff", &whole, &sample, "-o", "json"]));
+    assert_eq!((&told["before_sampled_every_bytes"], &told["after_sampled_every_bytes"]), (&Value::Null, &4096.into()));
+    assert_eq!((&told["before_format"], &told["after_format"]), (&"gperftools".into(), &"jemalloc".into()));
+    let text = said(&heap(&["diff", &whole, &sample]).stdout);
+    for words in
+        ["after: the profiler looked at one allocation for 4 KiB", "jemalloc counts what it handed out, and gperftools"]
+    {
+        assert!(text.contains(words), "{text}");
+    }
+}
+
 #[test]
 fn a_pipe_is_read_as_often_as_needed() {
     let folder = tempfile::tempdir().unwrap();

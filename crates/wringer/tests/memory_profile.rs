@@ -260,9 +260,24 @@ fn what_cannot_be_profiled_is_told_before_anything_starts() {
     assert!(in_valgrind(lab.home()).is_empty());
 }
 
+/// With `--time` the statements' connection stays open until the end of the time: the marks after the statements see what its session holds.
+fn is_held_until_the_end_of_the_time(lab: &Lab, with: &str) {
+    let sql = "SET @held = REPEAT('x', 4000000)";
+    let words = ["--with", with, "--no-native", "--sql", sql, "--time", "1500ms", "--every", "1s", "-o", "json"];
+    let told = json(&profiled(lab, &words).expect_code(0).stdout);
+    std::fs::remove_dir_all(lab.home().join("out")).unwrap();
+    let marks = told["marks"].as_array().unwrap();
+    let last = marks.len() - 2;
+    assert!(marks[last]["name"] == "every" && told["to"] == last, "{told:#}");
+    let grown = told["growth"].as_array().unwrap().iter();
+    let most = grown.filter_map(|it| it["growth_bytes"].as_i64()).max().unwrap();
+    assert!(most >= 4_000_000, "{:#}", told["growth"]);
+}
+
 /// Of a profiler that is here: from a mark to the next, the function of ours grew by what it lost, and each file can be read when the sandbox has gone.
 fn who_grew(lab: &Lab, with: &str) -> Value {
     with_the_function(lab);
+    is_held_until_the_end_of_the_time(lab, with);
     let words = ["--with", with, "--no-native", "--sql", "SELECT BENCHMARK(5000, lose())", "-o", "json"];
     let told = json(&profiled(lab, &words).expect_code(0).stdout);
     let heap: Vec<i64> =

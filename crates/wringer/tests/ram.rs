@@ -259,7 +259,7 @@ fn a_pool_is_given_back_also_while_its_pages_are_used() {
     assert_eq!((said["mechanism"].as_str(), &said["hidden_bytes"]), (Some("huge-page pool"), &(64 * MIB).into()));
     let given: u64 = said["nodes"].as_array().unwrap().iter().map(|node| node["pages"].as_u64().unwrap()).sum();
     assert_eq!((given, meminfo("HugePages_Free"), &said["traits"]["safe_from_others"]), (32, 32, &false.into()));
-    let used = huge_pages_in_use(2);
+    let used = huge_pages(2, true);
     let shown = lab.run(["ram", "status"]).expect_code(0).stdout;
     assert!(shown.contains("pool: 32 huge pages, 2 of them in use"), "{shown}");
     lab.run(["ram", "release"]).expect_code(0).expect_said(&["still used by other programs: 2 huge pages;"]);
@@ -276,7 +276,7 @@ fn what_others_hold_beyond_the_pool_is_not_hidden_and_not_in_the_way() {
     }
     let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
     std::fs::write(POOL, "20").unwrap();
-    let used = huge_pages_in_use(20);
+    let used = huge_pages(20, true);
     std::fs::write(POOL, "0").unwrap();
     let pages = || ["Total", "Free", "Rsvd", "Surp"].map(|count| meminfo(&format!("HugePages_{count}")));
     assert_eq!(pages(), [20, 0, 0, 20]);
@@ -296,6 +296,24 @@ fn what_others_hold_beyond_the_pool_is_not_hidden_and_not_in_the_way() {
     }
     drop(used);
     expect_as_before(&before);
+}
+
+#[test]
+fn what_others_have_reserved_is_not_hidden() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab, other, before) = (alone(), Lab::new(WRINGER), Lab::new(WRINGER), Snapshot::take());
+    std::fs::write(POOL, "8").unwrap();
+    let theirs = huge_pages(8, false);
+    lab.run(["ram", "hide", "40M", "--yes"]).expect_code(0);
+    let (reserved, own, others) = (meminfo("HugePages_Rsvd"), status(&lab), status(&other));
+    lab.run(["ram", "release"]).expect_code(0);
+    drop(theirs);
+    std::fs::write(POOL, "0").unwrap();
+    expect_as_before(&before);
+    assert_eq!((reserved, &own["hidden_bytes"]), (28, &(40 * MIB).into()), "{own:#}");
+    assert_eq!(others["hidden_by_others"][0]["hidden_bytes"], 40 * MIB, "{others:#}");
 }
 
 /// No process holds a pool: with everything dead it stays hidden, and must be seen until somebody gives it back.
@@ -342,8 +360,8 @@ fn a_pool_that_somebody_else_changed_is_told() {
     expect_as_before(&before);
 }
 
-/// Somebody's pages, touched; gone with the value.
-fn huge_pages_in_use(pages: usize) -> impl Drop {
+/// Somebody's pages, reserved; gone with the value. Touched pages are in use.
+fn huge_pages(pages: usize, are_touched: bool) -> impl Drop {
     struct Mapped(*mut std::ffi::c_void, usize);
     impl Drop for Mapped {
         fn drop(&mut self) {
@@ -356,7 +374,9 @@ fn huge_pages_in_use(pages: usize) -> impl Drop {
     // SAFETY: a new mapping at an address of the kernel's choice, written within its length.
     unsafe {
         let address = mmap_anonymous(std::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags).unwrap();
-        (0..pages).for_each(|page| address.cast::<u8>().add(page * (2 << 20)).write_volatile(1));
+        (0..pages)
+            .filter(|_| are_touched)
+            .for_each(|page| address.cast::<u8>().add(page * (2 << 20)).write_volatile(1));
         Mapped(address, length)
     }
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod standing;
+mod terminal;
 
 use rustix::process::Signal;
 use serde_json::Value;

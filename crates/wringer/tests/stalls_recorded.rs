@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Child;
 use std::thread;
 use std::time::Duration;
-use testkit::wait_until;
+use testkit::{Lab, wait_until};
 
 const UPDATE: &str = "UPDATE shop.t SET a = 4711 WHERE id = 1";
 
@@ -43,6 +43,13 @@ fn watch(server: &Server, name: &'static str, args: &[&str]) -> Child {
 
 fn explained(server: &Server, folder: &Path) -> Value {
     json(&server.lab.run(["stalls", "explain", folder.to_str().unwrap(), "-o", "json"]).expect_code(0))
+}
+
+/// The recording has a longer stall than this, and none of an hour.
+fn expect_to_fail_on_stall(lab: &Lab, folder: &Path, limit: &str) {
+    let explain = |limit| ["stalls", "explain", folder.to_str().unwrap(), "--fail-on-stall", limit];
+    lab.run(explain(limit)).expect_code(1).expect_said(&["--fail-on-stall"]);
+    lab.run(explain("1h")).expect_code(0);
 }
 
 /// Those of this connection, of 200 ms and more.
@@ -115,6 +122,7 @@ fn what_was_watched_is_told_again_from_its_recording_also_when_the_server_ended(
     for key in ["cpu_us", "sweeps", "statements"] {
         assert_eq!(arm["watched"]["cost"][key], summary["cost"][key], "{key}");
     }
+    expect_to_fail_on_stall(&server.lab, &folder, "300ms");
     let text = std::fs::read(folder.join("recording.sqlite")).unwrap();
     assert!(!text.windows(4).any(|it| it == b"4711"), "statements are stored without their values");
     let report = std::fs::read_to_string(folder.join("report.html")).unwrap();
@@ -173,7 +181,7 @@ name = "held"
 
 #[test]
 fn the_slow_statements_of_a_load_get_the_causes_that_the_watch_beside_it_saw() {
-    let lab = testkit::Lab::new(env!("CARGO_BIN_EXE_wringer"));
+    let lab = Lab::new(env!("CARGO_BIN_EXE_wringer"));
     let file = lab.write("held.toml", HELD);
     let out = lab.home().join("out");
     let ran =
@@ -198,4 +206,5 @@ fn the_slow_statements_of_a_load_get_the_causes_that_the_watch_beside_it_saw() {
     let arm = &again["arms"][0];
     assert_eq!(arm["source"]["format"], "recording", "the load's statements, and the watch's causes");
     assert!(arm["watched"]["cost"]["cpu_share"].as_f64() > Some(0.0), "{arm:#}");
+    expect_to_fail_on_stall(&lab, &out, "150ms");
 }

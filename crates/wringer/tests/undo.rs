@@ -4,8 +4,10 @@
 
 mod standing;
 
+use serde_json::Value;
 use standing::*;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Stdio};
 use testkit::{Lab, Ran, Snapshot, alone, is_root};
 
@@ -51,7 +53,7 @@ fn status_and_undo_list_the_processes_once() {
 #[test]
 fn the_help_of_status_explains_its_words() {
     let help = Lab::new(WRINGER).run(["status", "--help"]).expect_code(0).stdout;
-    for word in ["live", "hot", "standing", "stale", "over"] {
+    for word in ["live", "hot", "standing", "stale", "over", "lost", "foreign"] {
         assert!(help.lines().any(|line| line.split_whitespace().next() == Some(word)), "'{word}' is not in\n{help}");
     }
 }
@@ -121,6 +123,9 @@ fn two_squeezes_live_side_by_side_and_are_undone_together_or_apart() {
         "hidden RAM comes back by itself, a mount does not"
     );
     lab.run(["ram", "hide", "64M", "--yes"]).expect_code(3).expect_said(&["was not undone", "wringer undo"]);
+    let elsewhere = json(&Lab::new(WRINGER).run(["undo", "-o", "json"]).expect_code(5));
+    let cure = format!("WRINGER_HOME={} wringer undo", lab.home().display());
+    assert_eq!((&elsewhere["unsure"][0]["run"], &elsewhere["unsure"][0]["cure"]), (&disk["run"], &cure.into()));
     lab.run(["undo"]).expect_code(0);
     expect_as_before(&before);
     assert_eq!(status(&lab)["runs"].as_array().unwrap().len(), 0);
@@ -157,6 +162,28 @@ fn what_lives_below_another_home_is_told_and_left_alone() {
     assert!(testkit::wait_until(PATIENCE, || squeezed.0.try_wait().unwrap().is_some()), "his own is ended");
     let _ = theirs.run(["undo"]).expect_code(0);
     expect_as_before(&before);
+}
+
+/// As root behind sudo starts the server of a sandbox: the user who called sudo sees the server and its cgroup, and not the rest of the run.
+#[test]
+fn a_run_of_root_is_roots_whoever_its_server_is() {
+    if !is_root() || squeeze::cgroup::writable("cpu").is_err() {
+        testkit::skip!("needs root, and the right to make a cgroup of the controller cpu");
+    }
+    let (_alone, theirs, own) = (alone(), Lab::new(WRINGER), Lab::as_ordinary_user(WRINGER));
+    let uid = fs::metadata(own.home()).unwrap().uid();
+    let (user, group) = (format!("--reuid={uid}"), format!("--regid={uid}"));
+    let server = ["setpriv", &user, &group, "--clear-groups", "sleep", "600"];
+    let _server = Killed(theirs.start("squeezed", ["squeeze", "--cpus", "1", "--"].iter().chain(&server)));
+    let mut seen = status(&own)["lost"].take();
+    let is_seen = |lost: &Value| lost.to_string().contains("sleep (process");
+    assert!(testkit::wait_until(PATIENCE, || is_seen(&seen) || {
+        seen = status(&own)["lost"].take();
+        false
+    }));
+    assert_eq!(seen[0]["condition"], "foreign", "{seen:#}");
+    let undone = own.run(["undo"]).expect_code(0).expect_said(&["of the user with uid 0"]);
+    assert!(undone.stdout.contains("nothing to undo"), "{undone:?}");
 }
 
 /// A relative home is the same one from wherever it is looked at.

@@ -77,7 +77,7 @@ impl Cell {
         let elapsed_us: u64 = phases().map(|phase| phase.elapsed_us).sum();
         let transactions: u64 = phases().map(|phase| phase.transactions).sum();
         let mut response = LatencyHistogram::new();
-        phases().for_each(|phase| response.merge(&phase.transaction.response));
+        phases().for_each(|phase| response.merge(&phase.response_at_least()));
         let rates: Vec<Vec<f64>> = turns.iter().filter_map(|arm| arm.load.as_ref()).map(slots).collect();
         let rates: Vec<&[f64]> = rates.iter().map(Vec::as_slice).collect();
         (transactions > 0 && elapsed_us > 0).then(|| Self {

@@ -2,7 +2,7 @@
 //! `limit.by`: the limit that held an arm back.
 
 use super::{Doubt, Finding, FindingEvidence, doubt, percent};
-use crate::limits::{self, LimitedBy, Limits};
+use crate::limits::{self, LimitedBy, Limits, Use};
 use crate::summary::ArmSummary;
 use evidence::Evidence;
 use units::{Bytes, counted};
@@ -88,15 +88,21 @@ fn waits(connections: u32) -> String {
 
 fn doubts(arm: &str, limits: &Limits, has_layer: bool) -> Vec<Doubt> {
     let mut doubts = Vec::new();
-    let binding: Vec<_> = limits.uses.iter().filter(|one| one.binds() && Some(one.of) != limits.limited_by).collect();
-    // a disk with no operations left makes each miss wait: that is one limit, not two
-    let others = binding.iter().filter(|one| !matches!(one.of, LimitedBy::PoolMisses | LimitedBy::Syncs));
-    for other in others {
+    let binding: Vec<_> =
+        limits.uses.iter().filter(|one| limits.holds(one) && Some(one.of) != limits.limited_by).collect();
+    // a disk with no operations left makes each miss wait: that is one limit, not two; CPUs of others have a doubt of their own
+    let is_next = |of: LimitedBy| match of {
+        LimitedBy::PoolMisses | LimitedBy::Syncs => false,
+        LimitedBy::HostCpu => !limits.cpus_are_others(),
+        _ => true,
+    };
+    let caps = binding.iter().filter(|one| is_next(one.of));
+    for other in caps {
         let text = format!("arm \"{arm}\": {} next ({})", name(other.of), percent(other.share));
         doubts.push(doubt("limit.next", text, Some("once the first limit is raised, this one holds")));
     }
-    let others =
-        limits.others_cpus().filter(|_| limits.limited_by == Some(LimitedBy::HostCpu) && limits.cpus_are_others());
+    let host = limits.uses.iter().find(|one| one.of == LimitedBy::HostCpu);
+    let others = limits.others_cpus().filter(|_| host.is_some_and(Use::binds) && limits.cpus_are_others());
     if let Some(others) = others {
         let text =
             format!("arm \"{arm}\": {others:.2} of the CPUs were busy with something other than server and load");

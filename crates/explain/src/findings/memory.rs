@@ -17,6 +17,9 @@ pub struct MemoryGrowth {
     /// From the first of these inventories to the last.
     pub elapsed_us: u64,
     pub total: LeafGrowth,
+    /// How far the total of one of these inventories may be off because processes were estimated; the largest.
+    #[serde(default)]
+    pub estimate_uncertainty_bytes: u64,
     /// Bytes in chunks that malloc has handed out. `None`: the chunks were not walked, or the server has several processes.
     pub heap_used: Option<LeafGrowth>,
     /// The leaves that changed by 64 KiB or more, the fastest growing leaf first.
@@ -43,6 +46,7 @@ fn finding(memory: &ArmMemory) -> Option<Finding> {
             inventories: judged.inventories as u64,
             elapsed_us: judged.elapsed_us,
             total: judged.total,
+            estimate_uncertainty_bytes: judged.off,
             heap_used: judged.heap_used,
             leaves: judged.leaves,
         }),
@@ -163,11 +167,15 @@ fn doubts(memory: &ArmMemory, judged: &Judged, verdict: Growth) -> Vec<Doubt> {
                 Some("record for longer: a leak goes on, at the same rate"),
             )
         }),
-        is_sampled(memory, judged).then(|| {
+        (judged.uncertain > 0).then(|| {
+            let parts = counted(judged.uncertain as u64, "part");
+            let text = format!(
+                "many processes were estimated: {parts} grew, but by less than the estimates may be off, and nothing is said of that growth"
+            );
             doubt(
                 "growth.sampled",
-                "of many processes some were estimated from others: the total is less certain than what grew",
-                Some("`--deep` reads all of them"),
+                text,
+                Some("with a longer interval more of the processes are read each time; record for longer, too"),
             )
         }),
         (starts > 0).then(|| {
@@ -195,13 +203,6 @@ fn doubts(memory: &ArmMemory, judged: &Judged, verdict: Growth) -> Vec<Doubt> {
         }),
     ];
     all.into_iter().flatten().collect()
-}
-
-/// Whether the growing leaf that grew most grew by less than the uncertainty of the total.
-fn is_sampled(memory: &ArmMemory, judged: &Judged) -> bool {
-    let off = memory.over_time.uncertainty_bytes.iter().copied().max().unwrap_or(0) as f64;
-    let growing = judged.leaves.iter().filter(|leaf| leaf.growth.is_some());
-    growing.map(|leaf| leaf.last_bytes - leaf.first_bytes).reduce(f64::max).is_some_and(|most| most < off)
 }
 
 /// `42 s`, `90 min`, `7.5 h`: minutes from two minutes on, hours from two hours on.

@@ -42,7 +42,7 @@ pub(super) fn finding(evidence: &Evidence) -> Option<Finding> {
 /// An observed server has no experiment file: its observer is told by flags.
 fn remedy(evidence: &Evidence) -> &'static str {
     if evidence.arms.iter().any(Arm::is_observed) {
-        "a longer time between the readings costs less, for example `--interval 5s`"
+        "a longer time between the readings costs less: a longer `--interval`; `wringer observe` has `--memory-interval` for inventories"
     } else {
         "a longer observe.interval, or observe.process = false, costs less"
     }

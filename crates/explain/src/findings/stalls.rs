@@ -22,6 +22,9 @@ pub struct StallsEvents {
     /// Statements, each counted as often as it stalled.
     pub victims: u64,
     pub longest_us: u64,
+    /// The time of slow statements that are in no stall, and not of their own work. `None`: the source shows only statements that stalled.
+    #[serde(default)]
+    pub no_stall_query_us: Option<u64>,
     /// In the order of time; if there are more than 20 stalls, only those that lost the most.
     pub events: Vec<StallEvent>,
 }
@@ -67,8 +70,9 @@ fn events(arm: &ArmStalls) -> Option<Finding> {
     let least_us = explained.source.least_us;
     let victims = explained.account.by_cause.values().map(|of| of.victims).sum();
     let count = explained.stalls.len() as u64 + explained.stalls_left_out;
-    let longest_us = explained.stalls.iter().map(|stall| stall.length_us).max().unwrap_or(0);
-    let statement = if count == 0 {
+    let longest_us = explained.account.longest_us().unwrap_or(0);
+    let no_stall_query_us = explained.account.no_stall_query_us;
+    let mut statement = if count == 0 {
         format!("No statement stalled for {} or longer.", time(least_us as f64))
     } else {
         format!(
@@ -78,12 +82,15 @@ fn events(arm: &ArmStalls) -> Option<Finding> {
             counted(victims, "statement")
         )
     };
+    if let Some(us) = no_stall_query_us.filter(|us| *us > 0) {
+        statement += &format!(" Slow statements that took {} are in no stall.", time(us as f64));
+    }
     let mut listed: Vec<&Stall> = explained.stalls.iter().collect();
     listed.sort_by_key(|stall| std::cmp::Reverse(stall.lost_query_us));
     listed.truncate(LISTED);
     listed.sort_by_key(|stall| stall.started_us);
     let events = listed.into_iter().map(event).collect();
-    let evidence = StallsEvents { least_us, stalls: count, victims, longest_us, events };
+    let evidence = StallsEvents { least_us, stalls: count, victims, longest_us, no_stall_query_us, events };
     Some(Finding {
         arm: Some(arm.arm.clone()),
         statement,
@@ -157,4 +164,31 @@ fn doubts(arm: &ArmStalls) -> Vec<Doubt> {
         doubt("witness.disagrees", text, None)
     });
     unexplained.into_iter().chain(disagrees).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stalls::recorded::{Recorded, RecordedClass, SlowStatement, explain};
+    use stalls::{Asked, Dialect};
+
+    #[test]
+    fn slow_statements_that_are_in_no_stall_are_told_beside_the_stalls() {
+        let statement = || "update".to_owned();
+        let class = RecordedClass { statement: statement(), lengths_us: vec![(300_000, 2)] };
+        let ended = |ended_us, connection: &str| SlowStatement {
+            statement: statement(),
+            connection: connection.to_owned(),
+            ended_us,
+            took_us: 300_000,
+            seen_us: None,
+        };
+        let slow = vec![ended(1_000_000, "1"), ended(1_150_000, "2")];
+        let recorded = Recorded { classes: vec![class], slow, dropped: 0, threshold_us: 60_000 };
+        let explained = explain(&recorded, Dialect::Postgresql, &Asked::default());
+        let found = events(&ArmStalls { arm: "sync".to_owned(), explained, watched: None }).unwrap();
+        let told = "No statement stalled for 60.0 ms or longer. Slow statements that took 600.0 ms are in no stall.";
+        assert_eq!(found.statement, told);
+        assert_eq!(found.doubts[0].id, "stalls.incomplete");
+    }
 }

@@ -70,9 +70,9 @@ pub(crate) fn trees(
         points.sort_by_key(|it| Reverse(bytes(it)));
         let mut paths = Paths::new(&frames);
         for point in points {
-            paths.add(point.frames.iter().map(|it| (*it).min(missing)), bytes(point));
+            paths.add(point.frames.iter().map(|it| (*it).min(missing)), bytes(point).into());
         }
-        each(place, paths.tree(*snapshot, 0));
+        each(place, paths.tree(*snapshot, 0, None));
     }
     Ok(())
 }

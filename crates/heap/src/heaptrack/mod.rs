@@ -153,9 +153,9 @@ fn tree(snapshot: Snapshot, held: &Held, tables: &Tables) -> Tree {
     by_call.sort_by_key(|(call, bytes)| (std::cmp::Reverse(*bytes), *call));
     let mut paths = Paths::new(tables.frames());
     for (call, bytes) in by_call {
-        paths.add(tables.path(call), bytes);
+        paths.add(tables.path(call), bytes.into());
     }
-    paths.tree(snapshot, 0)
+    paths.tree(snapshot, 0, None)
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

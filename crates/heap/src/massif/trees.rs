@@ -44,13 +44,13 @@ pub(crate) fn trees(input: impl Read, places: &[usize], each: &mut dyn FnMut(usi
             Ok(Some(Event::Snapshot(snapshot))) => {
                 begun.take().into_iter().for_each(|(place, tree)| each(place, tree));
                 let is_wanted = places.contains(&place) && snapshot.has_tree();
-                begun = is_wanted.then(|| (place, Tree { snapshot, nodes: Vec::new() }));
+                begun = is_wanted.then(|| (place, Tree { snapshot, nodes: Vec::new(), sampled_every_bytes: None }));
                 place += 1;
             }
             Ok(Some(Event::Node(node))) => {
                 if let Some((_, tree)) = &mut begun {
                     let label = Label::of_massif(node.label);
-                    tree.nodes.push(TreeNode { depth: node.depth, bytes: node.bytes, label });
+                    tree.nodes.push(TreeNode { depth: node.depth, bytes: node.bytes, variance: 0, label });
                 }
             }
             Ok(None) | Err(Error::Damage(_)) => break Ok(()),

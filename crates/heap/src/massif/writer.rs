@@ -111,7 +111,7 @@ mod tests {
         let frame = |function: &str, place: Option<&str>| {
             Label::Frame(Arc::new(Frame { function: function.into(), place: place.map(str::to_owned) }))
         };
-        let node = |depth, bytes, label| TreeNode { depth, bytes, label };
+        let node = |depth, bytes, label| TreeNode { depth, bytes, variance: 0, label };
         let snapshot = Snapshot::with_tree(0, 1234, 1000, Kind::Detailed);
         let nodes = vec![
             node(0, 1000, Label::Root("(heap allocation functions)".into())),
@@ -127,7 +127,7 @@ mod tests {
             command: b"./a".to_vec(),
             time_unit: TimeUnit::Milliseconds,
         };
-        let text = text(&header, &Tree { snapshot, nodes: nodes.clone() }, 1.0);
+        let text = text(&header, &Tree { snapshot, nodes: nodes.clone(), sampled_every_bytes: None }, 1.0);
         let outline = crate::Outline::read(text.as_bytes()).unwrap();
         assert_eq!((&outline.damage, outline.snapshots.as_slice()), (&None, [snapshot].as_slice()), "{text}");
         let trees = crate::trees(text.as_bytes(), &outline, &[0], &mut crate::NoSymbols).unwrap();

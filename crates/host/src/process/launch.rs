@@ -6,7 +6,7 @@
 
 use super::family::own_tokens;
 use super::order::{Answer, ORDER_VARIABLE, Order, write_line};
-use super::orphans::{Adopted, adopt, signals};
+use super::orphans::{Adopted, adopt, block, signals};
 use super::preparation::{Preparation, cpu_set};
 use super::stop::{StopRequest, stop_unpermitted};
 use super::{ChildSpec, Identity, LIFELINE_VARIABLE, Leftovers, Process, READY_VARIABLE, RUN_VARIABLE};
@@ -100,7 +100,7 @@ impl LaunchSettings {
 pub fn launch(settings: &LaunchSettings) -> Result<i32, Error> {
     let (lifeline, mut ready) = (lifeline(), inherited_descriptor(READY_VARIABLE));
     let stop_signals = block_stop_signals()?;
-    let adopted = if settings.foreground { Some(adopt()?) } else { None };
+    let adopted = if settings.foreground { Some(adopt_in_the_foreground()?) } else { None };
     let mut server =
         start(settings).inspect_err(|error| write_line(ready.as_ref(), &Answer::<()>::Error(chain(error))))?;
     // the launcher may outlive its command, and must not keep the command's working directory busy
@@ -133,6 +133,13 @@ pub fn launch(settings: &LaunchSettings) -> Result<i32, Error> {
         write_line(ready.as_ref(), &orphans);
     }
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
+
+/// In the foreground the launcher is in the process group of its command. The terminal, and timeout(1), send signals to the whole group: they are for the
+/// command, and must not end the launcher.
+fn adopt_in_the_foreground() -> Result<Adopted, Error> {
+    block(&[libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2]);
+    adopt()
 }
 
 #[allow(clippy::disallowed_methods)] // host starts processes

@@ -45,7 +45,20 @@ pub(super) fn adopt() -> Result<Adopted, Error> {
 
 /// Blocks these signals; the descriptor becomes readable when one of them has come.
 pub(super) fn signals(wanted: &[i32]) -> Result<OwnedFd, Error> {
-    // SAFETY: the set is initialised by sigemptyset before use; signalfd's result is checked.
+    let set = block(wanted);
+    // SAFETY: the set is initialised; signalfd's result is checked.
+    unsafe {
+        let descriptor = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if descriptor < 0 {
+            return Err(Error::call("signalfd", std::io::Error::last_os_error()));
+        }
+        Ok(OwnedFd::from_raw_fd(descriptor))
+    }
+}
+
+/// Blocks these signals for the calling thread. A process that it starts through [`super::preparation`] has no signal blocked.
+pub(super) fn block(wanted: &[i32]) -> libc::sigset_t {
+    // SAFETY: the set is initialised by sigemptyset before use.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -53,11 +66,7 @@ pub(super) fn signals(wanted: &[i32]) -> Result<OwnedFd, Error> {
             libc::sigaddset(&mut set, *signal);
         }
         libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-        let descriptor = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-        if descriptor < 0 {
-            return Err(Error::call("signalfd", std::io::Error::last_os_error()));
-        }
-        Ok(OwnedFd::from_raw_fd(descriptor))
+        set
     }
 }
 

@@ -35,6 +35,22 @@ fn sysbench_file(folder: &Path) -> PathBuf {
     folder.join("sysbench.conf")
 }
 
+/// The name of the option file that clients of the MySQL family read in the folder that `MYSQL_HOME` names.
+const OPTION_FILE: &str = "my.cnf";
+
+fn option_file(socket: &str, port: u16, user: &str, password: &str) -> String {
+    format!(
+        "[client]\nhost = localhost\nport = {port}\nsocket = \"{socket}\"\nuser = \"{user}\"\npassword = \"{password}\"\n"
+    )
+}
+
+/// Whether a user's own option file says where a client goes, or as whom. A file that is not understood may.
+fn leads_away(text: &str) -> bool {
+    let Ok(parts) = attach::Parts::from_my_cnf(text, "") else { return true };
+    let is_place = parts.host.is_some() || parts.port.is_some() || parts.socket.is_some();
+    is_place || parts.user.is_some() || parts.password.is_some()
+}
+
 /// The account and the database of the arm's server, and the tables in it.
 pub(super) struct Access {
     protocol: Protocol,
@@ -192,12 +208,24 @@ impl Access {
         format!("{}://{user}{password}@127.0.0.1:{port}/{database}", self.protocol.name())
     }
 
-    /// The variables that the server's own clients read, and one with the whole connection string.
-    pub(super) fn environment(&self) -> Vec<(OsString, OsString)> {
+    /// The variables that the server's own clients read, and one with the whole connection string. Clients of the MySQL family read option files as well, which
+    /// come before variables (Debian's names the socket of the machine's own server): the option file in `folder`, which is written here, comes after those.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(super) fn environment(&self, folder: &Path) -> Result<Vec<(OsString, OsString)>, Error> {
         let Self { user, password, database, socket, socket_folder, port, .. } = self;
-        let port = port.to_string();
+        if self.protocol == Protocol::Mysql {
+            let path = folder.join(OPTION_FILE);
+            host::files::write_atomic(&path, option_file(socket, *port, user, password).as_bytes(), 0o600)?;
+        }
+        let (port, folder, login) =
+            (port.to_string(), folder.display().to_string(), folder.join("login").display().to_string());
         let pairs: Vec<(&str, &str)> = match self.protocol {
             Protocol::Mysql => vec![
+                ("MYSQL_HOME", &folder),
+                // there is no such file: MySQL's clients would read the user's, after all others
+                ("MYSQL_TEST_LOGIN_FILE", &login),
                 ("MYSQL_UNIX_PORT", socket),
                 ("MYSQL_TCP_PORT", &port),
                 ("MYSQL_USER", user),
@@ -213,11 +241,37 @@ impl Access {
             ],
         };
         let dsn = ("WRINGER_DSN".into(), self.dsn(true).into());
-        pairs.into_iter().map(|(name, value)| (name.into(), value.into())).chain([dsn]).collect()
+        Ok(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).chain([dsn]).collect())
+    }
+
+    /// Why a client that a script starts may go to another server all the same. `None`: nothing is known that leads it there.
+    pub(super) fn led_away(&self) -> Option<String> {
+        let own = Path::new(&attach::variable("HOME")?).join(".my.cnf");
+        let text = host::input::read(&own).ok().filter(|_| self.protocol == Protocol::Mysql)?;
+        leads_away(&text).then(|| {
+            format!(
+                "note: {} names a server or an account, and clients read it last: one that the program starts goes there, and not to the sandbox, unless \
+                 it gets --defaults-file=\"$MYSQL_HOME/{OPTION_FILE}\"",
+                own.display()
+            )
+        })
     }
 
     /// The arguments for the recording, without the password, which may be part of them.
     pub(super) fn without_password(&self, words: impl Iterator<Item = String>) -> Vec<String> {
         words.map(|word| super::outputs::masked(&word, &self.password)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::leads_away;
+
+    #[test]
+    fn only_an_option_file_that_names_a_server_or_an_account_leads_away() {
+        assert!(!leads_away("[client]\ndefault-character-set = utf8mb4\n[mysqld]\nsocket = /run/a.sock\n"));
+        for text in ["[client]\nsocket = /run/a.sock", "[mysql]\nhost=db", "[client]\nuser=me", "[client]\nport=many"] {
+            assert!(leads_away(text), "{text}");
+        }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn fill(lab: &mut Lab<'_>, program: &Program) -> Result<(), Error> {
     let spec = ChildSpec {
         program: program.program.clone(),
         args: args.iter().map(Into::into).collect(),
-        env: access.environment(),
+        env: access.environment(&folder)?,
         cwd: Some(program.folder.clone()),
         stdout: Some(streams.stdout.clone()),
         stderr: Some(streams.stderr.clone()),
@@ -39,6 +39,9 @@ pub(crate) fn fill(lab: &mut Lab<'_>, program: &Program) -> Result<(), Error> {
         ..ChildSpec::default()
     };
     let name = driver.arguments.first().cloned().unwrap_or_default();
+    if let Some(why) = access.led_away() {
+        lab.notes.event("fill", why)?;
+    }
     lab.notes.event("fill", format!("{name} starts"))?;
     let began_us = lab.notes.clock.now_us();
     let child = lab.run.spawn(Role::Server, spec)?;

@@ -3,6 +3,7 @@
 
 use super::concurrency::is_client;
 use super::entries::{AccountClaim, Concurrency};
+use super::high_water::HighWater;
 use super::realistic;
 use crate::share::sane;
 use crate::{Inventory, Missing, ServerSeen, Session, estimate};
@@ -74,12 +75,14 @@ fn plus(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
 struct Weigh<'a> {
     inventory: &'a Inventory,
     estimates: Option<estimate::Estimates>,
+    marks: HighWater<'a>,
 }
 
 impl<'a> Weigh<'a> {
     fn of(inventory: &'a Inventory) -> Self {
         let is_postgresql = inventory.flavour == Some(Flavour::Postgresql);
-        Self { inventory, estimates: is_postgresql.then(|| estimate::of(&inventory.processes)) }
+        let estimates = is_postgresql.then(|| estimate::of(&inventory.processes));
+        Self { inventory, estimates, marks: HighWater::of(inventory) }
     }
 
     /// The memory that the session holds, and the most that it has held; `None`: it belongs to no client.
@@ -89,6 +92,6 @@ impl<'a> Weigh<'a> {
         };
         let mut clients = self.inventory.processes.iter().filter(|it| is_client(it));
         let process = clients.find(|it| Some(it.pid) == session.pid)?;
-        Some((Some(realistic::private(process, estimates)), Some(realistic::largest_private(process))))
+        Some((Some(realistic::private(process, estimates)), Some(realistic::largest_private(process, &self.marks))))
     }
 }

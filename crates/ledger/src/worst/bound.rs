@@ -117,11 +117,14 @@ fn of_one_times(of_one: &[Line], clients: u64) -> Vec<Line> {
 /// PostgreSQL's processes beside clients and workers. Of those that run, `once` has what they have.
 fn beside(seen: &Seen<'_>, clients: u64) -> Option<Line> {
     seen.settings.is_postgresql().then_some(())?;
-    let number = |name: &str| seen.settings.number(name).unwrap_or(0);
-    let count = number("autovacuum_max_workers").saturating_add(number("max_wal_senders"));
     let largest = realistic::largest_session(seen.inventory).filter(|_| clients > 0)?;
-    let source = "autovacuum_max_workers + max_wal_senders, each as the largest backend so far";
-    Some(Line::new("processes of autovacuum and replication", count, largest.bytes, source))
+    let source = "autovacuum_max_workers (autovacuum_worker_slots, if that is less) + max_wal_senders, each as the largest backend so far";
+    Some(Line::new("processes of autovacuum and replication", count_beside(seen), largest.bytes, source))
+}
+
+fn count_beside(seen: &Seen<'_>) -> u64 {
+    let senders = seen.settings.number("max_wal_senders").unwrap_or(0);
+    seen.settings.autovacuum_workers().unwrap_or(0).saturating_add(senders)
 }
 
 /// Page tables for the memory of all other lines. Each of PostgreSQL's processes has tables of its own for the shared memory.
@@ -142,9 +145,7 @@ fn page_tables(seen: &Seen<'_>, lines: &[Line], clients: u64) -> Line {
     let shared = global::shared_memory(seen).map_or(0, |(_, bytes)| bytes);
     let largest = seen.account.processes.iter().map(|it| it.page_tables_bytes).max().unwrap_or(0);
     let each = (shared / PAGES_OF_TABLE).saturating_add(largest);
-    let number = |name: &str| seen.settings.number(name).unwrap_or(0);
-    let others = number("autovacuum_max_workers").saturating_add(number("max_wal_senders"));
-    let processes = clients.saturating_add(others).saturating_add(seen.account.processes.len() as u64);
+    let processes = clients.saturating_add(count_beside(seen)).saturating_add(seen.account.processes.len() as u64);
     let bytes = processes.saturating_mul(each).saturating_add(of_all);
     let source = format!(
         "{processes} processes, each with 8 bytes for each page of shared memory and what the largest has now; 8 bytes for each page of the lines above"

@@ -63,6 +63,12 @@ impl Concurrency {
     pub(crate) fn more(&self) -> u64 {
         self.connections_peak.saturating_sub(self.connections_now)
     }
+
+    /// For the source of the peak, where the peak has more connections than the server admits.
+    pub(crate) fn refused(&self) -> Option<String> {
+        let admitted = self.connections_max.filter(|most| *most < self.connections_peak)?;
+        Some(format!("; the server admits only {admitted} connections ({})", self.connections_max_source))
+    }
 }
 
 /// One line of the arithmetic.

@@ -39,6 +39,8 @@ enum Limit {
     Settings(u64, &'static [&'static str]),
     /// The largest of these: names of the same setting.
     Largest(&'static [&'static str]),
+    /// So many as the first setting says, each as large as the second one.
+    Each(&'static str, &'static str),
     Reckoned(Reckoning),
 }
 
@@ -97,17 +99,12 @@ pub(crate) const ROWS: &[Global] = &[
         ..row("temporary tables", &[], &[Mysql], Limit::Settings(1, &["temptable_max_ram", "temptable_max_mmap"]))
     },
     Global {
-        source: "replica_pending_jobs_size_max, slave_pending_jobs_size_max or slave_parallel_max_queued",
-        ..row(
-            "queue of replication's workers",
-            &[],
-            BOTH,
-            Limit::Largest(&[
-                "replica_pending_jobs_size_max",
-                "slave_pending_jobs_size_max",
-                "slave_parallel_max_queued",
-            ]),
-        )
+        source: "slave_parallel_threads x slave_parallel_max_queued: a queue for each thread, sql/rpl_parallel.cc",
+        ..row(QUEUES, &[], &[Mariadb], Limit::Each("slave_parallel_threads", "slave_parallel_max_queued"))
+    },
+    Global {
+        source: "replica_pending_jobs_size_max or slave_pending_jobs_size_max: one for all workers of a channel, sql/rpl_rli_pdb.cc",
+        ..row(QUEUES, &[], &[Mysql], Limit::Largest(&["replica_pending_jobs_size_max", "slave_pending_jobs_size_max"]))
     },
     Global {
         since: &[5, 7],
@@ -124,7 +121,7 @@ pub(crate) const ROWS: &[Global] = &[
         ..row("shared memory", &["shared_memory/"], &[Postgresql], Limit::Reckoned(all_shared_memory))
     },
     Global {
-        source: "autovacuum_max_workers x autovacuum_work_mem, or maintenance_work_mem",
+        source: "autovacuum_max_workers (autovacuum_worker_slots, if that is less) x autovacuum_work_mem, or maintenance_work_mem",
         ..row("autovacuum", &[], &[Postgresql], Limit::Reckoned(autovacuum))
     },
     Global {
@@ -133,6 +130,7 @@ pub(crate) const ROWS: &[Global] = &[
     },
 ];
 
+const QUEUES: &str = "queue of replication's workers";
 const PERFORMANCE_SCHEMA: &str = "performance_schema";
 const INSTRUMENTATION: &[&str] = &["instrumentation/performance_schema"];
 
@@ -157,6 +155,7 @@ impl Global {
     pub(crate) fn limit(&self, seen: &Seen<'_>) -> Option<(u64, u64)> {
         let found = match self.limit {
             Limit::Reckoned(reckon) => reckon(seen)?,
+            Limit::Each(count, size) => (seen.settings.number(count)?, seen.settings.number(size)?),
             Limit::Largest(names) => (1, names.iter().filter_map(|name| seen.settings.number(name)).max()?),
             Limit::Settings(times, names) => {
                 (times, names.iter().filter_map(|name| seen.settings.number(name)).fold(0, u64::saturating_add))
@@ -222,7 +221,7 @@ fn mapped_files(seen: &Seen<'_>) -> Option<(u64, u64)> {
 
 fn autovacuum(seen: &Seen<'_>) -> Option<(u64, u64)> {
     let each = seen.settings.number("autovacuum_work_mem").or_else(|| seen.settings.number("maintenance_work_mem"))?;
-    Some((seen.settings.number("autovacuum_max_workers")?, each))
+    Some((seen.settings.autovacuum_workers()?, each))
 }
 
 fn logical_replication(seen: &Seen<'_>) -> Option<(u64, u64)> {

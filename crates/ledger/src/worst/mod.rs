@@ -12,6 +12,7 @@ mod comparison;
 mod concurrency;
 mod entries;
 mod global;
+mod high_water;
 mod open;
 mod open_rows;
 mod realistic;
@@ -35,6 +36,7 @@ pub fn worst_case(inventory: &Inventory, assumed: &Assumed) -> WorstCase {
         let note = format!("; the memory of {} of them is not counted", concurrency.more());
         concurrency.connections_peak_source.push_str(&note);
     }
+    concurrency.connections_peak_source.extend(concurrency.refused());
     let bound = Bound::of(inventory, &account, &settings, &concurrency);
     let accounts = accounts::of(inventory, &concurrency, bound.as_ref().map(|it| it.per_connection_bytes));
     let unread = accounts::unread(inventory, &accounts);

@@ -6,10 +6,12 @@
 
 use super::concurrency::is_client;
 use super::entries::{Concurrency, Line, sum};
+use super::high_water::HighWater;
+use crate::parts::{Parts, measured};
 use crate::share::sane;
 use crate::{Account, Inventory, Missing, ProcessSeen, ServerSeen, estimate};
 use capability::Flavour;
-use units::counted;
+use units::{Bytes, counted};
 
 /// The most that one session has held so far.
 pub(crate) struct Largest {
@@ -19,9 +21,10 @@ pub(crate) struct Largest {
 
 pub(crate) fn lines(inventory: &Inventory, account: &Account, concurrency: &Concurrency) -> Vec<Line> {
     let now = Line::new("now", 1, account.kernel_total_bytes, "the kernel's total, as of the account");
-    let by_kernel = by_kernel(inventory);
+    let marks = HighWater::of(inventory);
+    let by_kernel = by_kernel(&marks);
     let by_server = if inventory.flavour == Some(Flavour::Postgresql) {
-        more_backends(inventory, account, concurrency)
+        more_backends(inventory, account, concurrency, &marks)
     } else {
         by_sessions(inventory, account, concurrency)
     };
@@ -34,24 +37,19 @@ pub(crate) fn lines(inventory: &Inventory, account: &Account, concurrency: &Conc
     std::iter::once(now).chain(kernel).chain(server).collect()
 }
 
-/// How much more private memory a process once had than now. Its shared memory only grows, so the whole difference is private.
-fn beyond_now(process: &ProcessSeen) -> u64 {
-    let mark = process.status.get("VmHWM").map_or(0, |bytes| sane(*bytes));
-    mark.saturating_sub(resident_now(process))
-}
-
-/// The resident memory of a process, from the same reading as its share of the total: a statement may end between two readings.
-fn resident_now(process: &ProcessSeen) -> u64 {
-    if let Some(mappings) = estimate::measured(process) {
-        return mappings.iter().map(|mapping| sane(mapping.rss)).fold(0, u64::saturating_add);
+fn by_kernel(marks: &HighWater<'_>) -> Vec<Line> {
+    let mut source = "/proc/PID/status, VmHWM - VmRSS of all processes".to_owned();
+    let taken_back = marks.all_taken_back();
+    if taken_back > 0 {
+        source += &format!(", less {} of files that the kernel may have taken back from them", Bytes(taken_back));
     }
-    let of_rollup = process.rollup.as_ref().and_then(|rollup| rollup.get("Rss"));
-    of_rollup.or_else(|| process.status.get("VmRSS")).map_or(0, |bytes| sane(*bytes))
-}
-
-fn by_kernel(inventory: &Inventory) -> Vec<Line> {
-    let bytes: u64 = inventory.processes.iter().map(beyond_now).sum();
-    vec![Line::new("the processes at their largest", 1, bytes, "/proc/PID/status, VmHWM - VmRSS of all processes")]
+    let mut lines = vec![Line::new("the processes at their largest", 1, marks.all_private_beyond_now(), source)];
+    let text = marks.text();
+    if text > 0 {
+        let source = "pages that no process has now; counted once, because all processes share them";
+        lines.push(Line::new("program and libraries, taken back by the kernel", 1, text, source));
+    }
+    lines
 }
 
 /// The sessions that are there, each grown to its mark, and as many more as there were at the peak of connections. Memory that is free in malloc already
@@ -119,7 +117,12 @@ fn resident(account: &Account, path: &str) -> u64 {
 }
 
 /// PostgreSQL's backends beyond those that run. Each counts as the mean of the running client backends, each of them at its largest.
-fn more_backends(inventory: &Inventory, account: &Account, concurrency: &Concurrency) -> Vec<Line> {
+fn more_backends(
+    inventory: &Inventory,
+    account: &Account,
+    concurrency: &Concurrency,
+    marks: &HighWater<'_>,
+) -> Vec<Line> {
     let estimates = estimate::of(&inventory.processes);
     let tables = |pid: u32| {
         account.processes.iter().find(|process| process.pid == pid).map_or(0, |process| process.page_tables_bytes)
@@ -128,7 +131,7 @@ fn more_backends(inventory: &Inventory, account: &Account, concurrency: &Concurr
         .processes
         .iter()
         .filter(|process| is_client(process))
-        .map(|process| private(process, &estimates) + beyond_now(process) + tables(process.pid))
+        .map(|process| private(process, &estimates) + marks.private_beyond_now(process) + tables(process.pid))
         .collect();
     let more = concurrency.more();
     let Some(mean) = each.iter().sum::<u64>().checked_div(each.len() as u64) else { return Vec::new() };
@@ -138,27 +141,31 @@ fn more_backends(inventory: &Inventory, account: &Account, concurrency: &Concurr
 
 /// The process's share of private memory. Pages that it still shares with other processes since the fork count in part.
 pub(crate) fn private(process: &ProcessSeen, estimates: &estimate::Estimates) -> u64 {
-    estimate::Parts::of_rollup(process).unwrap_or_else(|| estimates.parts(process)).anonymous
+    Parts::of_rollup(process).unwrap_or_else(|| estimates.parts(process)).anonymous
 }
 
 /// The most that one process had privately.
-pub(crate) fn largest_private(process: &ProcessSeen) -> u64 {
-    let now = match estimate::measured(process) {
+pub(crate) fn largest_private(process: &ProcessSeen, marks: &HighWater<'_>) -> u64 {
+    let now = match measured(process) {
         Some(mappings) => mappings.iter().map(|mapping| sane(mapping.anonymous)).fold(0, u64::saturating_add),
         None => process.status.get("RssAnon").map_or(0, |bytes| sane(*bytes)),
     };
-    now.saturating_add(beyond_now(process))
+    now.saturating_add(marks.private_beyond_now(process))
 }
 
 /// The client backend that was the largest so far; where no client is connected, the largest of all processes.
-fn largest_backend(processes: &[ProcessSeen]) -> Option<Largest> {
-    let clients = processes.iter().filter(|it| is_client(it)).map(largest_private).max();
+fn largest_backend(inventory: &Inventory) -> Option<Largest> {
+    let (processes, marks) = (&inventory.processes, HighWater::of(inventory));
+    let largest = |process| largest_private(process, &marks);
+    let clients = processes.iter().filter(|it| is_client(it)).map(largest).max();
     let (bytes, source) = match clients {
-        Some(bytes) => (bytes, "the client backend that was the largest so far: RssAnon + VmHWM - VmRSS"),
-        None => {
-            let all = processes.iter().map(largest_private).max()?;
-            (all, "no client is connected; the process that was the largest so far: RssAnon + VmHWM - VmRSS")
+        Some(bytes) => {
+            (bytes, "the client backend that was the largest so far: RssAnon + VmHWM - VmRSS, without pages of files")
         }
+        None => (
+            processes.iter().map(largest).max()?,
+            "no client is connected; the process that was the largest so far: RssAnon + VmHWM - VmRSS, without pages of files",
+        ),
     };
     Some(Largest { bytes, source })
 }
@@ -166,7 +173,7 @@ fn largest_backend(processes: &[ProcessSeen]) -> Option<Largest> {
 /// `None`: neither the server nor the kernel says it.
 pub(crate) fn largest_session(inventory: &Inventory) -> Option<Largest> {
     if inventory.flavour == Some(Flavour::Postgresql) {
-        return largest_backend(&inventory.processes);
+        return largest_backend(inventory);
     }
     let server = inventory.server.as_ref()?;
     let of_sessions = server.sessions.iter().filter_map(|session| session.bytes_max);

@@ -59,6 +59,12 @@ impl<'a> Settings<'a> {
         parsed(self.status?.get(name)?.trim())
     }
 
+    /// Autovacuum's processes at once. From PostgreSQL 18 on, only so many run as there are slots.
+    pub(crate) fn autovacuum_workers(&self) -> Option<u64> {
+        let slots = self.number("autovacuum_worker_slots").unwrap_or(u64::MAX);
+        Some(self.number("autovacuum_max_workers")?.min(slots))
+    }
+
     /// Percona Server has what MySQL has. Of a server whose version is not known, only rows without ends hold.
     pub(crate) fn holds(&self, flavours: &[Flavour], since: &[u32], until: &[u32]) -> bool {
         let is_one = |it: Flavour| flavours.contains(&it) || it.base().is_some_and(|base| flavours.contains(&base));

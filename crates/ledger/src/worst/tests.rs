@@ -105,16 +105,20 @@ fn more_connections_whose_memory_nothing_tells_are_named() {
         (worst.missing, worst.concurrency.connections_peak_source)
     };
     assert!(of(&mariadb(), &many).0.is_empty(), "it has marks");
+    let refused = "; the server admits only 10 connections (max_connections + 1 for an administrator)";
+    assert_eq!(of(&mariadb(), &many).1, format!("--connections{refused}"));
     let mut mysql = mariadb();
     (mysql.flavour, mysql.version) = (Some(Flavour::Mysql), Some("8.0.29".into()));
     mysql.server.iter_mut().flat_map(|server| &mut server.sessions).for_each(|session| session.bytes_max = None);
     let (missing, source) = of(&mysql, &many);
-    assert_eq!(source, "--connections; the memory of 498 of them is not counted");
+    assert_eq!(source, format!("--connections; the memory of 498 of them is not counted{refused}"));
     assert_eq!((missing.len(), missing[0].what.as_str()), (1, "the memory of 498 more connections"));
     assert!(missing[0].remedy.as_ref().is_some_and(|remedy| remedy.contains("8.0.31")), "{missing:?}");
     assert!(
         of(&mysql, &Assumed::default()).1.ends_with("Max_used_connections; the memory of 3 of them is not counted")
     );
+    let as_many = Assumed { connections: Some(10), ..Assumed::default() };
+    assert_eq!(of(&mariadb(), &as_many).1, "--connections");
     let few = Assumed { connections: Some(2), ..Assumed::default() };
     assert!(of(&mysql, &few).0.is_empty(), "all of them are there now");
     mysql.server.iter_mut().flat_map(|server| &mut server.sessions).for_each(|session| session.bytes_max = Some(0));
@@ -367,6 +371,38 @@ fn the_bound_of_a_postgresql() {
     let app = &worst.accounts[0];
     assert_eq!((app.account.as_str(), app.connections, app.now_bytes), ("app", 2, Some(8 * MIB)));
     assert_eq!((app.session_max_bytes, worst.accounts.len()), (Some(12 * MIB), 1));
+}
+
+/// PostgreSQL 18 runs only so many workers as it has slots for. By hand: 20 backends, 4 workers, 10 walsenders, and the 3 processes of now.
+#[test]
+fn autovacuum_has_no_more_workers_than_slots() {
+    let with = |workers: &str, slots: Option<&str>| {
+        let mut inventory = postgresql();
+        let variables = &mut inventory.server.get_or_insert_default().variables;
+        variables.insert("autovacuum_max_workers".into(), workers.into());
+        variables.extend(slots.map(|slots| ("autovacuum_worker_slots".into(), slots.into())));
+        let worst = worst_case(&inventory, &Assumed::default());
+        let tables = line(&worst.bound, "page tables").source.split(' ').next().and_then(|it| it.parse::<u64>().ok());
+        let count = |name| line(&worst.bound, name).count;
+        (count("autovacuum"), count("processes of autovacuum and replication"), tables)
+    };
+    assert_eq!(with("200", None), (200, 210, Some(237)));
+    assert_eq!(with("200", Some("16")), (16, 26, Some(53)));
+    assert_eq!(with("3", Some("16")), (3, 13, Some(40)));
+}
+
+/// Each thread of MariaDB's parallel replication has a queue of its own; without such threads there is none.
+#[test]
+fn each_worker_of_mariadb_has_a_queue() {
+    let queues = |threads: &str| {
+        let mut inventory = mariadb();
+        let settings = [("slave_parallel_threads", threads), ("slave_parallel_max_queued", "67108864")];
+        inventory.server.get_or_insert_default().variables.extend(texts(&settings));
+        let worst = worst_case(&inventory, &Assumed::default());
+        let queue = worst.bound.iter().find(|line| line.name == "queue of replication's workers");
+        queue.map(|line| (line.count, line.size_bytes))
+    };
+    assert_eq!([queues("8"), queues("0")], [Some((8, 64 * MIB)), None]);
 }
 
 /// `ALTER ROLE app SET work_mem = '512MB'`: sessions of that role have it, whoever asks.

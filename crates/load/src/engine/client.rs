@@ -139,6 +139,11 @@ impl Client {
         self.started_ns = now_ns;
     }
 
+    /// For how long its transaction has lasted, from the intended and from the actual start.
+    pub(super) fn lasted_ns(&self, now_ns: u64) -> (u64, u64) {
+        (now_ns.saturating_sub(self.intended_ns), now_ns.saturating_sub(self.started_ns))
+    }
+
     /// Draws other values for the same intended start.
     pub(super) fn draw_values(&mut self, shared: &Shared<'_>) {
         self.transaction.clear();

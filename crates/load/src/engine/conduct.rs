@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Leads the workers through the phases of a load, and merges their results.
 
-use super::meter::{Fault, Measured};
+use super::meter::{Fault, LATE_NS, Measured};
 use super::schedule::Schedule;
 use super::shared::{PhasePlan, Shared};
 use super::slow;
@@ -10,7 +10,7 @@ use super::waker::Waker;
 use super::worker::Worker;
 use super::{Hooks, LoadSpec, PhaseEdge, Progress};
 use crate::{Error, Target};
-use evidence::{Fairness, LatencyHistogram, LoadResult, Phase};
+use evidence::{Fairness, Latencies, LatencyHistogram, LoadResult, Phase};
 use host::clock::RunClock;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -195,7 +195,9 @@ impl<'env> Band<'env> {
                 Err(RecvTimeoutError::Disconnected) => return Err(died()),
             }
         }
-        Ok(Played { phase: self.put_together(&plan, &parts, watch.lost_after.is_some()), lost_after: watch.lost_after })
+        let mut phase = self.put_together(&plan, &parts, watch.lost_after.is_some());
+        phase.unconnected_us = watch.unconnected_us().min(phase.elapsed_us);
+        Ok(Played { phase, lost_after: watch.lost_after })
     }
 
     fn put_together(&self, plan: &PhasePlan, parts: &[Box<Measured>], lost: bool) -> Phase {
@@ -221,6 +223,7 @@ impl<'env> Band<'env> {
             phase.skipped = schedule.backlog(cut_ns) + unstarted as u64;
             phase.backlog_max = plan.backlog_max.load(Ordering::Relaxed).max(phase.skipped);
         }
+        phase.unended = unended(plan, parts, cut_ns);
         let slots: Vec<_> = plan
             .slots
             .iter()
@@ -266,6 +269,27 @@ impl<'env> Band<'env> {
     }
 }
 
+/// How long the transactions had waited that had not ended with the phase. A start that was due less than [`LATE_NS`] before the end has not waited yet.
+/// When no event is left, none is due any more.
+fn unended(plan: &PhasePlan, parts: &[Box<Measured>], cut_ns: u64) -> Option<Latencies> {
+    let mut unended = Latencies::default();
+    for (response_ns, service_ns) in parts.iter().flat_map(|part| &part.unanswered) {
+        unended.response.record(*response_ns);
+        unended.service.record(*service_ns);
+    }
+    if let (Some(schedule), false) = (&plan.schedule, plan.has_no_event_left()) {
+        let mut wait = |due_ns: u64| {
+            let waited_ns = cut_ns.saturating_sub(due_ns);
+            if waited_ns > LATE_NS {
+                unended.response.record(waited_ns);
+            }
+        };
+        parts.iter().filter_map(|part| part.unstarted_ns).for_each(&mut wait);
+        schedule.each_due(cut_ns, wait);
+    }
+    (!unended.response.is_empty()).then_some(unended)
+}
+
 /// The whole life of a worker.
 fn work<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
@@ -307,13 +331,24 @@ struct Watch<'a> {
     /// Reported slots of each worker.
     seen: Vec<usize>,
     dead_since: Option<Instant>,
+    /// How long no connection was alive, until the last time at which one was.
+    dead: Duration,
     lost_after: Option<Duration>,
 }
 
 impl<'a> Watch<'a> {
     fn new(shared: &'a Shared<'a>, plan: &'a PhasePlan, warmup: bool) -> Self {
         let seen = vec![0; plan.slots.len()];
-        Self { shared, plan, warmup, reported_ns: plan.start_ns, seen, dead_since: None, lost_after: None }
+        Self {
+            shared,
+            plan,
+            warmup,
+            reported_ns: plan.start_ns,
+            seen,
+            dead_since: None,
+            dead: Duration::ZERO,
+            lost_after: None,
+        }
     }
 
     fn look(&mut self, hooks: &mut Hooks<'_>) {
@@ -338,7 +373,7 @@ impl<'a> Watch<'a> {
 
     fn look_for_life(&mut self) {
         if self.shared.alive.load(Ordering::Relaxed) > 0 {
-            self.dead_since = None;
+            self.dead += self.dead_since.take().map_or(Duration::ZERO, |since| since.elapsed());
             return;
         }
         let waited = self.dead_since.get_or_insert_with(Instant::now).elapsed();
@@ -346,6 +381,13 @@ impl<'a> Watch<'a> {
             self.lost_after = Some(waited);
             self.shared.abort.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// How long no connection was alive in the time that counts: when the server is lost, the phase ends before that.
+    fn unconnected_us(&self) -> u64 {
+        let last =
+            self.dead_since.filter(|_| self.lost_after.is_none()).map_or(Duration::ZERO, |since| since.elapsed());
+        u64::try_from((self.dead + last).as_micros()).unwrap_or(u64::MAX)
     }
 
     fn progress(&mut self, now_ns: u64) -> Progress {

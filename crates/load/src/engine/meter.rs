@@ -50,6 +50,8 @@ pub(super) struct Meter<'a> {
     pub(super) unstarted_ns: Option<u64>,
     /// When this worker stopped starting transactions.
     pub(super) closed_ns: u64,
+    /// The transactions that had no reply when the worker gave up: how long they had lasted by then, from the intended and from the actual start.
+    pub(super) unanswered: Vec<(u64, u64)>,
     filling: Filling,
     slots: &'a Mutex<Vec<Slot>>,
     /// In a closed loop response and service time are equal, except for repeated transactions.
@@ -70,6 +72,7 @@ impl<'a> Meter<'a> {
             last_reply_ns: start_ns,
             unstarted_ns: None,
             closed_ns: start_ns,
+            unanswered: Vec::new(),
             filling: Filling::new(start_ns, slot_ns),
             slots,
             open_loop,
@@ -167,6 +170,7 @@ impl<'a> Meter<'a> {
             last_reply_ns: self.last_reply_ns,
             unstarted_ns: self.unstarted_ns,
             closed_ns: self.closed_ns,
+            unanswered: self.unanswered,
             connections: Vec::new(),
             slow: self.slow,
         }
@@ -181,6 +185,7 @@ pub(super) struct Measured {
     pub(super) last_reply_ns: u64,
     pub(super) unstarted_ns: Option<u64>,
     pub(super) closed_ns: u64,
+    pub(super) unanswered: Vec<(u64, u64)>,
     /// For each connection: completed transactions, and the sum of their times.
     pub(super) connections: Vec<(u64, u64)>,
     pub(super) slow: SlowList,

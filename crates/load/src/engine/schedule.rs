@@ -59,6 +59,15 @@ impl Schedule {
         Some(at)
     }
 
+    /// Calls `see` with each unclaimed start that was due at `now_ns`, in their order.
+    pub(super) fn each_due(&self, now_ns: u64, mut see: impl FnMut(u64)) {
+        let mut due = self.cursors.lock().unwrap_or_else(PoisonError::into_inner).claim.clone();
+        while due.at_ns() <= now_ns && due.at_ns() < self.end_ns {
+            see(due.at_ns());
+            due.advance();
+        }
+    }
+
     /// How many unclaimed starts were due at `now_ns`.
     pub(super) fn backlog(&self, now_ns: u64) -> u64 {
         let mut cursors = self.cursors.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,6 +139,9 @@ mod tests {
             schedule.claim();
         }
         assert_eq!(schedule.backlog(9_999_999), 6);
+        let mut due = Vec::new();
+        schedule.each_due(9_999_999, |at| due.push(at));
+        assert_eq!(due, [4_000_000, 5_000_000, 6_000_000, 7_000_000, 8_000_000, 9_000_000]);
         assert_eq!(schedule.backlog(u64::MAX), 996, "nothing is due beyond the end");
         while schedule.claim().is_some() {}
         assert_eq!(schedule.backlog(u64::MAX), 0);

@@ -9,7 +9,7 @@ mod truth;
 
 use super::{Hooks, Kept, LoadSpec, PhaseEdge, Progress, run};
 use crate::Error;
-use evidence::{Arrivals, LatencyHistogram, LoadResult};
+use evidence::{Arrivals, Clock, LatencyHistogram, LoadResult, Phase};
 use fake::{Answer, Fake, ScriptedTime};
 use host::clock::RunClock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -126,6 +126,50 @@ fn an_overloaded_open_loop_goes_on_and_says_what_it_did_not_do() {
     let last = measured.transaction.service.max_ns();
     assert!((340 * MS..500 * MS + last).contains(&longest), "max {longest} ns, and {last} ns the longest answer");
     assert!(measured.transaction.service.min_ns() >= 5 * MS * 999 / 1000);
+    assert_those_that_wait_count(&measured);
+}
+
+/// 1000 a second for 500 ms, of which the server did a fifth.
+fn assert_those_that_wait_count(measured: &Phase) {
+    let unended = measured.unended.as_ref().unwrap();
+    assert!(unended.service.is_empty(), "they did not start");
+    // those that were due in the last millisecond have not waited
+    assert!((measured.skipped - 15..=measured.skipped).contains(&unended.response.count()), "{unended:?}");
+    let times = measured.times(Clock::Response);
+    let median = times.percentile(50.0);
+    assert!(median.is_at_least() && median.ns > 150e6, "{median:?}");
+    assert!(measured.transaction.response.max_ns() > 340 * MS, "{measured:?}");
+}
+
+/// The server is gone for the last part of the phase, so that the transactions that were due then never start.
+#[test]
+fn a_server_that_is_gone_until_the_end_is_in_the_response_times() {
+    for arrivals in [Arrivals::Constant { per_second: 500.0 }, Arrivals::Closed] {
+        let fake = Arc::new(Fake::new(Duration::from_millis(1), |_| Answer::Row));
+        let spec = LoadSpec {
+            arrivals,
+            connections: 2,
+            time: Some(Duration::from_secs(2)),
+            reconnect_limit: Duration::from_secs(60),
+            ..Point::spec()
+        };
+        let killer = fake.clone();
+        let killed = std::thread::spawn(move || {
+            while killer.executions() < 50 {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            killer.kill();
+        });
+        let measured = drive(&spec, &fake, || {}).unwrap().measured;
+        killed.join().unwrap();
+        let p99 = measured.times(Clock::Response).percentile(99.0);
+        match arrivals {
+            Arrivals::Closed => assert!(measured.unended.is_none() && !p99.is_at_least(), "{measured:?}"),
+            // the first of them has waited for as long as there was no connection, or longer
+            _ => assert!(p99.is_at_least() && p99.us() > 0.9 * measured.unconnected_us as f64, "{measured:?}"),
+        }
+        assert!((1..=measured.elapsed_us).contains(&measured.unconnected_us), "{measured:?}");
+    }
 }
 
 #[test]
@@ -308,6 +352,9 @@ fn a_reply_that_never_comes_does_not_hold_the_load_up_for_ever() {
         let measured = drive(&spec, &fake, || {}).unwrap().measured;
         assert_eq!(measured.errors.get("no reply"), Some(&1));
         assert!(measured.elapsed_us >= 100_000, "rates are over the time without replies, too: {measured:?}");
+        let max = measured.times(Clock::Service).max();
+        assert!(max.is_at_least() && max.ns > 100.0 * MS as f64, "it lasted for longer than the drain limit: {max:?}");
+        assert_eq!(measured.unended_count(), 1);
     }
 }
 

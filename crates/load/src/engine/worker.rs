@@ -173,6 +173,7 @@ impl PhaseLoop<'_, '_, '_> {
     fn cut(&mut self) {
         for key in 0..self.worker.clients.len() {
             if self.worker.clients[key].is_busy() {
+                self.meter.unanswered.push(self.worker.clients[key].lasted_ns(self.now_ns));
                 self.broken(key, Fault::NoReply, "");
             }
         }

@@ -18,6 +18,8 @@ pub(super) struct Counted {
     /// Statements that were sent, whatever the answer.
     sent: u64,
     pub(super) without_database: u64,
+    /// The moments of the statements for which there was no connection.
+    left_ns: Vec<u64>,
     slot_ns: u64,
     filling: Filling,
     slots: Vec<Slot>,
@@ -41,6 +43,7 @@ impl Counted {
             classes: vec![Latencies::default(); classes],
             sent: 0,
             without_database: 0,
+            left_ns: Vec::new(),
             slot_ns,
             filling: Filling::new(0, slot_ns),
             slots: Vec::new(),
@@ -62,6 +65,10 @@ impl Counted {
     /// A statement was left out.
     pub(super) fn without_database(&mut self) {
         self.without_database += 1;
+    }
+
+    pub(super) fn left(&mut self, due_ns: &[u64]) {
+        self.left_ns.extend(due_ns);
     }
 
     pub(super) fn error(&mut self, code: &str, now_ns: u64) {
@@ -112,11 +119,20 @@ impl Counted {
         // Rounded up: a statement that ended in the last microsecond has a slot, too.
         phase.elapsed_us = elapsed_ns.div_ceil(1000);
         phase.skipped = plan.statements().saturating_sub(self.sent);
+        phase.unended = unended(&self.left_ns, elapsed_ns);
         let classes = plan.classes.iter().cloned().zip(self.classes);
         phase.statements = classes.filter(|(_, it)| !it.service.is_empty()).collect();
         phase.timeline = points(&self.slots, 0, self.slot_ns / 1000, phase.elapsed_us);
         (self.connect, phase)
     }
+}
+
+/// How long the statements had waited that were due and not sent when the replay ended.
+fn unended(due_ns: &[u64], ended_ns: u64) -> Option<Latencies> {
+    let mut unended = Latencies::default();
+    let waited = due_ns.iter().map(|due_ns| ended_ns.saturating_sub(*due_ns));
+    waited.filter(|waited_ns| *waited_ns > LATE_NS).for_each(|waited_ns| unended.response.record(waited_ns));
+    (!unended.response.is_empty()).then_some(unended)
 }
 
 pub(super) fn nanos(time: Duration) -> u64 {
@@ -140,6 +156,7 @@ mod tests {
         done(Kind::Write, 1, 5, 9);
         done(Kind::Other, 31, 31, 32);
         counted.error("1146", 33 * MS);
+        counted.left(&[10 * MS, 34 * MS + MS / 2, 90 * MS]);
         let plan = Plan { classes: vec!["select ?".into()], ..Plan::default() };
         let (_, phase) = counted.finish(&plan, Duration::from_millis(35));
         let counts: Vec<_> =
@@ -148,5 +165,7 @@ mod tests {
         assert_eq!((phase.timeline[0].max_us, phase.timeline[0].length_us), (8000, 10_000), "response times");
         assert_eq!((phase.elapsed_us, phase.late, phase.queries()), (35_000, 1, 3));
         assert_eq!(phase.statements["select ?"].service.max_ns() / MS, 4);
+        let waited = &phase.unended.as_ref().unwrap().response;
+        assert_eq!((waited.count(), waited.max_ns() / MS), (1, 25), "the others were not due, or only just");
     }
 }

@@ -44,6 +44,11 @@ impl Plan {
         self.sessions.iter().map(|session| session.len() as u64).sum()
     }
 
+    /// From the beginning of the log to the last statement that is sent.
+    pub fn length_us(&self) -> u64 {
+        self.sessions.iter().filter_map(|session| Some(session.last()?.at_us)).max().unwrap_or(0)
+    }
+
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
@@ -132,5 +137,6 @@ mod tests {
         assert_eq!(reads.counts["select ?"], 3);
         let all = plan(&recorded, Protocol::Mysql, true, None);
         assert_eq!((all.statements(), all.most_at_once(), all.skipped.len()), (5, 2, 0));
+        assert!((1_000_000..=3_000_000).contains(&all.length_us()), "{} us", all.length_us());
     }
 }

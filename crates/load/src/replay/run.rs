@@ -215,17 +215,17 @@ impl Shared<'_> {
     }
 
     fn session(&self, works: &[Work]) {
-        let Some(mut connection) = self.connect(Duration::ZERO) else { return };
+        let Some(mut connection) = self.connect(Duration::ZERO) else { return self.leave(works) };
         let now = self.open.fetch_add(1, Ordering::Relaxed) + 1;
         self.most.fetch_max(now, Ordering::Relaxed);
         let mut database = self.target.database.clone();
         let mut rest = works;
         while let Some((work, later)) = rest.split_first() {
-            rest = later;
             let due = self.due(work);
             if !self.wait_until(due) {
                 break;
             }
+            rest = later;
             let sent = match self.enter(&mut connection, work, &mut database) {
                 Entered::Yes => self.send(&mut connection, work, due),
                 Entered::No(sent) => sent,
@@ -247,6 +247,15 @@ impl Shared<'_> {
             self.count(Counted::reconnected);
         }
         self.open.fetch_sub(1, Ordering::Relaxed);
+        self.leave(rest);
+    }
+
+    /// Counts statements that are not sent. Without moments of a log, none of them was due.
+    fn leave(&self, works: &[Work]) {
+        if let Pace::Times(_) = self.options.pace {
+            let due_ns: Vec<u64> = works.iter().map(|work| self.since_start(self.due(work))).collect();
+            self.count(|counted| counted.left(&due_ns));
+        }
     }
 
     /// Makes the statement's database the connection's one; `current` is the present one.

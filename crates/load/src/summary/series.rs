@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Several loads that differ in their connections, as one table: the points of a curve.
 
-use super::{figure, mean_ms, ms, rate};
-use evidence::LoadResult;
+use super::rate;
+use evidence::{Clock, LoadResult, Times};
 
 /// One line for each load. Latencies are response times of transactions in milliseconds.
 pub fn series(results: &[&LoadResult], percentiles: &[f64]) -> String {
@@ -23,16 +23,16 @@ pub fn series(results: &[&LoadResult], percentiles: &[f64]) -> String {
 
 fn row(result: &LoadResult, percentiles: &[f64]) -> Vec<String> {
     let phase = &result.measured;
-    let response = &phase.transaction.response;
+    let response = phase.times(Clock::Response);
     let per_second = |count: u64| format!("{:.1}", rate(count, phase.elapsed_us));
     let mut cells = vec![
         result.connections.to_string(),
         per_second(phase.transactions),
         per_second(phase.queries()),
         phase.errors.values().sum::<u64>().to_string(),
-        figure(mean_ms(response)),
+        response.mean().ms_text(),
     ];
-    cells.extend(percentiles.iter().map(|percentile| figure(ms(response.percentile_ns(*percentile)))));
-    cells.extend([figure(ms(response.max_ns())), figure(mean_ms(&result.connect))]);
+    cells.extend(percentiles.iter().map(|percentile| response.percentile(*percentile).ms_text()));
+    cells.extend([response.max().ms_text(), Times::known(&result.connect).mean().ms_text()]);
     cells
 }

@@ -48,6 +48,8 @@ impl Pooler {
         }
         let databases = self.console.query("SHOW DATABASES")?;
         let users = self.console.query("SHOW USERS")?;
+        self.seen.hides_database_limits = column(&databases, "max_connections").is_none();
+        self.seen.hides_user_limits = column(&users, "max_user_connections").is_none();
         self.seen.pools = pools(&self.console.query("SHOW POOLS")?, &databases, &users);
         Ok(())
     }
@@ -103,6 +105,9 @@ mod tests {
                        "pool_size": 8, "max_connections": 6}"#;
         let seen: PoolSeen = serde_json::from_str(text).unwrap();
         assert_eq!((seen.max_connections, seen.reserve, seen.max_user_connections), (Some(6), None, None));
+        let text = r#"{"config": {}, "lists": {}, "pools": [], "clients_peak": 3}"#;
+        let seen: PoolerSeen = serde_json::from_str(text).unwrap();
+        assert!(!seen.hides_database_limits && !seen.hides_user_limits);
     }
 
     #[test]

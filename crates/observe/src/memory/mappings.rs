@@ -9,7 +9,8 @@ use super::pagemap::{Resident, Way, has_more_than, of_mapping};
 use super::reading::{LIMIT_US, Reading, STRETCH_US};
 use super::smaps;
 use super::target::Target;
-use ledger::Mapping;
+use host::process::Identity;
+use ledger::{Mapping, ProcessSeen};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
@@ -181,18 +182,14 @@ fn fill(mapping: &mut Mapping, pages: Resident, is_hugetlb: bool) {
 
 /// The kernel walks all pages of the process for it; between two mappings it releases the lock if another task waits. With `--deep` the rollup is
 /// left out only when it could hold the process for too long, and all pages of the process can be read in slices.
-pub(super) fn rollup(
-    target: &Target,
-    status: &Status,
-    processes: usize,
-    reading: &mut Reading,
-) -> Option<BTreeMap<String, u64>> {
-    let expected_us = (of(status, "VmRSS") >> 20) * US_FOR_MIB;
+pub(super) fn rollup(process: &ProcessSeen, processes: usize, reading: &mut Reading) -> Option<BTreeMap<String, u64>> {
+    let expected_us = (of(&process.status, "VmRSS") >> 20) * US_FOR_MIB;
     let stretch = if reading.options.deep { STRETCH_US } else { STRETCH_US / 4 };
     let admitted = !may_slice(processes, reading) || (expected_us <= stretch && reading.admits(expected_us));
-    let read = || fs::read_to_string(format!("/proc/{}/smaps_rollup", target.pid()));
+    let read = || fs::read_to_string(format!("/proc/{}/smaps_rollup", process.pid));
     let text = admitted.then(|| reading.hold("smaps_rollup", read))?.ok()?;
-    target.is_alive().then(|| ledger::mapping::sizes(&text))
+    let identity = Identity { pid: process.pid, start_time: process.started_ticks };
+    identity.is_alive().then(|| ledger::mapping::sizes(&text))
 }
 
 #[cfg(test)]
@@ -200,19 +197,27 @@ mod tests {
     use super::super::Options;
     use super::super::pagemap::resident;
     use super::*;
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+    use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
-    /// Anonymous memory of this process; in its first bytes every other page is touched.
+    /// Anonymous memory of this process; in its first bytes every other page is touched. The page on either side cannot be read, so that the kernel
+    /// merges the mapping with no mapping of another test.
     struct Touched {
         start: *mut libc::c_void,
         length: usize,
     }
 
+    const GUARD: usize = 4096;
+
     impl Touched {
         fn new(length: usize, touched: usize) -> Self {
-            let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            let whole = length + 2 * GUARD;
             // SAFETY: a new mapping, which nothing else uses; it is written to within its length.
-            let start = unsafe { mmap_anonymous(std::ptr::null_mut(), length, protection, flags) }.unwrap();
+            let start = unsafe { mmap_anonymous(std::ptr::null_mut(), whole, ProtFlags::empty(), flags) }.unwrap();
+            // SAFETY: within the mapping.
+            let start = unsafe { start.byte_add(GUARD) };
+            // SAFETY: as above.
+            unsafe { mprotect(start, length, MprotectFlags::READ | MprotectFlags::WRITE) }.unwrap();
             // SAFETY: as above.
             unsafe { madvise(start, length, Advice::LinuxNoHugepage) }.unwrap();
             for at in (0..touched).step_by(8192) {
@@ -226,7 +231,7 @@ mod tests {
     impl Drop for Touched {
         fn drop(&mut self) {
             // SAFETY: the mapping is ours, and is not used any more.
-            unsafe { munmap(self.start, self.length) }.unwrap();
+            unsafe { munmap(self.start.byte_sub(GUARD), self.length + 2 * GUARD) }.unwrap();
         }
     }
 

@@ -4,6 +4,7 @@
 //! | module | what it reads |
 //! | --- | --- |
 //! | `processes` | the processes of the server; their role, status, OOM score |
+//! | `turns` | nothing: the order in which the processes are read, and what earlier readings have told of them |
 //! | `mappings` | each mapping, and its resident memory: `smaps` up to the first large one, `pagemap` from there on |
 //! | `holes` | large ranges without a resident page, in which untouched blocks of malloc lie |
 //! | `segment`, `touched` | PostgreSQL's shared memory: the pages that any of its processes has touched, by `pagemap` |
@@ -49,6 +50,7 @@ mod smaps;
 mod target;
 mod tcmalloc;
 mod touched;
+mod turns;
 mod words;
 
 pub use collected::collected;
@@ -76,10 +78,17 @@ pub struct Options {
     /// Reads only data that hold no process and need no question to the server: all that the OOM killer's rule needs.
     pub lightly: bool,
     /// The time in microseconds for which the processes may be held, and which the reader may use of a CPU; after it no further process is read in
-    /// detail. `None`: [`ALL_US`], any time of a CPU, and three processes of each role in any case.
+    /// detail. `None`: [`ALL_US`], any time of a CPU, and three processes of each role in any case: the server is read once.
     pub others_us: Option<u64>,
     /// Reads the settings that limit buffers, and the server's high-water marks, too.
     pub limits: bool,
+}
+
+impl Options {
+    /// Whether this is one of many readings, each of which has a small budget.
+    fn is_repeated(&self) -> bool {
+        self.others_us.is_some()
+    }
 }
 
 /// Reads the inventory. Its version is that of PostgreSQL's data directory (`15`), and `None` for other servers: a caller with a connection knows the

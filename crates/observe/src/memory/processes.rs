@@ -5,6 +5,7 @@
 use super::reading::Reading;
 use super::segment::{self, Segment};
 use super::target::Target;
+use super::turns::{Turns, in_turn};
 use super::{collations, contexts, elf, glibc, holes, mappings, tcmalloc};
 use crate::process::title_role;
 use capability::Flavour;
@@ -26,9 +27,17 @@ pub(super) struct Known {
     allocator: Option<String>,
     /// Where tcmalloc's page heap was found.
     page_heap: Option<u64>,
+    /// What the readings so far have told of its processes.
+    turns: Turns,
+    segment: Option<segment::Kept>,
 }
 
 impl Known {
+    /// Whether nothing has been read yet.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.turns.is_first()
+    }
+
     /// The facts about this server; all facts about another server are dropped.
     fn of(&mut self, first: Identity) -> &mut Self {
         if self.of != Some(first) {
@@ -59,9 +68,13 @@ pub(super) fn read(first_pid: u32, flavour: Option<Flavour>, known: &mut Known, 
     pause_point("the status of all processes was read");
     let mut segment = None;
     if !reading.options.lightly {
-        segment = if has_family { segment::read(&seen, reading) } else { None };
-        deepen(&mut seen, flavour, known.of(first), reading);
+        let known = known.of(first);
+        segment = if has_family { segment::read(&seen, &mut known.segment, reading) } else { None };
+        deepen(&mut seen, flavour, known, reading);
         leave_out_the_ended(&mut seen, first, reading);
+        if reading.options.is_repeated() {
+            known.turns.note(&mut seen);
+        }
     }
     if !first.is_alive() {
         reading.missing(format!("process {first_pid}"), "it has ended while it was read", None);
@@ -151,27 +164,56 @@ impl<'a> Family<'a> {
 
 /// Reads mappings, heaps and contexts of one process after the other, while the budget lasts, and until the others are well known from those.
 fn deepen(seen: &mut [ProcessSeen], flavour: Option<Flavour>, known: &mut Known, reading: &mut Reading) {
+    let is_repeated = reading.options.is_repeated();
+    let turns = if is_repeated { known.turns.in_detail(seen) } else { in_turn(seen) };
+    let reserve_us = if is_repeated { reading.left_us() / 2 } else { 0 };
     let mut family = Family::of(seen, flavour, known);
     let mut dearest_us = 0;
-    let (in_any_case, turns) = (in_any_case(seen, reading), in_turn(seen));
+    let in_any_case = in_any_case(seen, reading);
     for (nth, at) in turns.iter().enumerate() {
         if nth >= in_any_case
-            && let Some((why, remedy)) = why_no_more(seen, dearest_us, reading)
+            && let Some((why, remedy)) = why_no_more(seen, dearest_us, reserve_us, reading)
         {
             let what = format!("mappings of {} of {} processes", turns.len() - nth, family.count);
-            return reading.missing(what, why, Some(&remedy));
+            reading.missing(what, why, Some(&remedy));
+            break;
         }
         let Some(process) = seen.get_mut(*at) else { continue };
         let began = reading.used_us();
         read_into(process, &mut family, reading);
         dearest_us = dearest_us.max(reading.used_us() - began);
     }
+    if is_repeated {
+        sum_up(seen, &known.turns, reading);
+    }
 }
 
-/// Why no further process is read, and what would read it, in words. `dearest_us`: how long the process that took longest was held.
-fn why_no_more(seen: &[ProcessSeen], dearest_us: u64, reading: &Reading) -> Option<(&'static str, String)> {
+/// So many sums are read in any case: after some readings each process has had its turn.
+const SUMS_IN_ANY_CASE: usize = 2;
+
+/// Reads the sums of the processes that were not read in detail, while the budget lasts.
+fn sum_up(seen: &mut [ProcessSeen], turns: &Turns, reading: &mut Reading) {
+    let (count, mut dearest_us) = (seen.len(), 0);
+    for (nth, at) in turns.in_sum(seen).into_iter().enumerate() {
+        if nth >= SUMS_IN_ANY_CASE && !reading.admits_another(dearest_us) {
+            return;
+        }
+        let began = reading.used_us();
+        seen[at].rollup = mappings::rollup(&seen[at], count, reading);
+        dearest_us = dearest_us.max(reading.used_us() - began);
+    }
+}
+
+/// Why no further process is read, and what would read it, in words. `dearest_us`: how long the process that took longest was held. `reserve_us`: the part
+/// of the budget of a repeated reading that is for something else.
+fn why_no_more(
+    seen: &[ProcessSeen],
+    dearest_us: u64,
+    reserve_us: u64,
+    reading: &Reading,
+) -> Option<(&'static str, String)> {
     let remedy = reading.remedy();
-    if !reading.admits_another(dearest_us) {
+    if !reading.admits_another(dearest_us) || reading.left_us() < reserve_us {
         return Some(match reading.options.others_us {
             Some(_) => {
                 ("to read them would cost more than the budget admits", format!("a longer interval, or {remedy}"))
@@ -195,35 +237,12 @@ fn leave_out_the_ended(seen: &mut Vec<ProcessSeen>, first: Identity, reading: &m
 }
 
 /// The number of processes that are read in detail even on a busy host: three of each role, because the others are estimated from them, and one
-/// alone does not tell how much they differ. In repeated readings only the server's first process, because the budget of each reading is small.
+/// alone does not tell how much they differ. In repeated readings the server's first process and the one that has most memory of its own, because the
+/// budget of each reading is small.
 fn in_any_case(seen: &[ProcessSeen], reading: &Reading) -> usize {
     let mut of_role: BTreeMap<&str, usize> = BTreeMap::new();
     seen.iter().for_each(|process| *of_role.entry(&process.role).or_default() += 1);
-    if reading.options.others_us.is_some() { 1 } else { of_role.values().map(|count| count.min(&3)).sum() }
-}
-
-/// The order of reading: one process of each role, in the order of their start; then one more of each role, and so on. The processes of a role are
-/// chosen from early and late starts alike, because early processes have often touched other memory than late ones.
-fn in_turn(seen: &[ProcessSeen]) -> Vec<usize> {
-    let mut of_role: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (at, process) in seen.iter().enumerate() {
-        of_role.entry(&process.role).or_default().push(at);
-    }
-    let spread =
-        of_role.into_values().flat_map(|members| all_over(&members).into_iter().enumerate().collect::<Vec<_>>());
-    let mut rounds: Vec<(usize, usize)> = spread.collect();
-    rounds.sort_unstable();
-    rounds.into_iter().map(|(_, at)| at).collect()
-}
-
-/// The first one, then the others by the binary digits of their places read backwards: so each beginning of this order is spread over all of them.
-fn all_over(members: &[usize]) -> Vec<usize> {
-    let digits = usize::BITS - members.len().leading_zeros();
-    let backwards = |place: usize| if digits == 0 { 0 } else { place.reverse_bits() >> (usize::BITS - digits) };
-    let mut placed: Vec<(usize, usize)> =
-        members.iter().enumerate().map(|(place, at)| (backwards(place), *at)).collect();
-    placed.sort_unstable();
-    placed.into_iter().map(|(_, at)| at).collect()
+    if reading.options.is_repeated() { 2 } else { of_role.values().map(|count| count.min(&3)).sum() }
 }
 
 fn read_into(process: &mut ProcessSeen, family: &mut Family<'_>, reading: &mut Reading) {
@@ -234,7 +253,7 @@ fn read_into(process: &mut ProcessSeen, family: &mut Family<'_>, reading: &mut R
     }
     pause_point("the mappings of a process were read");
     if family.exact.insert(process.role.clone()) || reading.options.deep {
-        process.rollup = mappings::rollup(&target, &process.status, family.count, reading);
+        process.rollup = mappings::rollup(process, family.count, reading);
     }
     let allocator = family.known.allocator.get_or_insert_with(|| serving(target.pid(), &found)).clone();
     process.heap = heap(&target, &found, &allocator, &mut family.known.page_heap, reading);
@@ -302,25 +321,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_role_has_its_turn_before_one_has_a_second() {
+    fn so_many_are_read_in_any_case() {
         let of = |role: &str| ProcessSeen { role: role.to_owned(), ..ProcessSeen::default() };
-        let seen = [of("postmaster"), of("client backend"), of("client backend"), of("checkpointer")];
-        assert_eq!(in_turn(&seen), [0, 1, 3, 2]);
-        assert_eq!(all_over(&[10, 11, 12, 13, 14, 15, 16]), [10, 14, 12, 16, 11, 15, 13]);
-        assert!(all_over(&[]).is_empty());
         let many: Vec<ProcessSeen> = ["a"; 5].into_iter().chain(["b"]).map(of).collect();
         let told = |others_us| {
             in_any_case(&many, &Reading::begin(super::super::Options { others_us, ..super::super::Options::default() }))
         };
-        assert_eq!((told(None), told(Some(10))), (4, 1), "three of the one role, and all of the other");
+        assert_eq!((told(None), told(Some(10))), (4, 2), "three of the one role, and all of the other");
     }
 
     #[test]
     fn no_further_process_is_read_without_a_reason() {
         let options = |deep, others_us| super::super::Options { deep, others_us, ..super::super::Options::default() };
-        let why = |seen: &[ProcessSeen], dearest_us, options| why_no_more(seen, dearest_us, &Reading::begin(options));
+        let why =
+            |seen: &[ProcessSeen], dearest_us, options| why_no_more(seen, dearest_us, 0, &Reading::begin(options));
         let unread = ProcessSeen { status: [("VmRSS".into(), 4096)].into(), ..ProcessSeen::default() };
-        let read = ProcessSeen { rollup: Some([("Pss".into(), 4096)].into()), ..unread.clone() };
+        let mapping = Mapping { rss: 4096, pss: 4096, ..Mapping::default() };
+        let read = ProcessSeen { mappings: Some(vec![mapping]), ..unread.clone() };
         let (one, hour_us) = (std::slice::from_ref(&unread), Some(3_600_000_000));
         assert_eq!(why(one, 0, options(false, None)), None);
         let budget = why(one, u64::MAX / 2, options(false, hour_us));

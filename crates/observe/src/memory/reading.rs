@@ -130,6 +130,13 @@ impl Reading {
         self.options.deep || (self.used_us + more_us <= all_us && has_time)
     }
 
+    /// The part of the budget for other processes that is left.
+    pub(super) fn left_us(&self) -> u64 {
+        let own_us =
+            self.options.others_us.map_or(0, |_| u64::try_from(self.cpu_time().as_micros()).unwrap_or(u64::MAX));
+        self.options.others_us.unwrap_or(ALL_US).saturating_sub(self.used_us.max(own_us))
+    }
+
     /// This thread's CPU time since the reading began.
     pub(super) fn cpu_time(&self) -> Duration {
         clock::thread_cpu_time().saturating_sub(self.began_cpu)

@@ -80,8 +80,12 @@ impl InventoryReader {
     }
 
     /// The part of the budget for processes that are read in detail: half of it. The server's answers, and the reader's work with what it has read,
-    /// need the rest. If there were no rest, the interval would grow with each reading.
+    /// need the rest. If there were no rest, the interval would grow with each reading. The first reading may take as long as a single one, because
+    /// later ones go on from what it has told of each process.
     fn others_us(&self) -> u64 {
+        if self.known.is_nothing() {
+            return ALL_US;
+        }
         let us = (budget::granted(self.interval) / 2).as_micros();
         u64::try_from(us).unwrap_or(u64::MAX).min(ALL_US)
     }
@@ -126,6 +130,8 @@ mod tests {
     #[test]
     fn the_interval_is_stretched_until_the_readings_fit() {
         let mut reader = own(Duration::from_secs(1));
+        assert_eq!(reader.others_us(), ALL_US, "the first one reads as many as a single reading does");
+        reader.inventory().unwrap();
         let mut after = |answered_ms| {
             let cost = Cost { answered: Duration::from_millis(answered_ms), ..Cost::default() };
             reader.costs = [reader.costs[1], cost];

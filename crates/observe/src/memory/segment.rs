@@ -8,12 +8,14 @@ use super::pagemap;
 use super::reading::{ALL_US, Reading};
 use super::target::Target;
 use super::touched::Touched;
+use super::turns::identity;
 use host::process::Identity;
 use ledger::{Mapping, ProcessSeen, SegmentSeen, ServerSeen};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One part in this many of what all reading may take.
 const SHARE: u64 = 4;
@@ -32,17 +34,44 @@ pub(super) struct Segment {
     blocks: Option<u64>,
 }
 
+/// What the readings before have told, of a server that is read repeatedly. Pages of processes that have ended are in no process's Pss: when one of those that were asked
+/// ends, nothing of it is kept.
+pub(super) struct Kept {
+    /// Of the mapping.
+    inode: u64,
+    start: u64,
+    touched: Touched,
+    /// When each process was last asked.
+    asked: BTreeMap<Identity, Instant>,
+}
+
 /// `None`: there is none, or this user may not look.
-pub(super) fn read(seen: &[ProcessSeen], reading: &mut Reading) -> Option<Segment> {
+pub(super) fn read(seen: &[ProcessSeen], kept: &mut Option<Kept>, reading: &mut Reading) -> Option<Segment> {
     let first = seen.first()?;
     let mut target = Target::open(first, reading)?;
     let mapping = largest(target.maps(reading).ok()?)?;
     let page_bytes = if mapping.path.starts_with("/anon_hugepage") { HUGE_PAGE } else { super::page_bytes() };
     let blocks = reading.hold("maps", || blocks(first.pid, &mapping)).filter(|_| target.is_alive());
-    let mut touched = Touched::nothing_of(mapping.start, mapping.end, page_bytes);
-    let is_whole = by_all(&forks(seen), &mut touched, reading);
+    let mut known = kept.take().filter(|kept| kept.is_of(&mapping, seen)).unwrap_or_else(|| Kept {
+        inode: mapping.inode,
+        start: mapping.start,
+        touched: Touched::nothing_of(mapping.start, mapping.end, page_bytes),
+        asked: BTreeMap::new(),
+    });
+    let mut processes = forks(seen);
+    processes.sort_by_key(|it| known.asked.get(&identity(it)).copied());
+    let is_whole = by_all(&processes, &mut known, reading);
+    let touched = known.touched.clone();
+    *kept = reading.options.is_repeated().then_some(known);
     let (device, mapped) = (mapping.device, mapping.end - mapping.start);
     Some(Segment { device, inode: mapping.inode, mapped, touched, is_whole, blocks })
+}
+
+impl Kept {
+    fn is_of(&self, mapping: &Mapping, seen: &[ProcessSeen]) -> bool {
+        let alive: BTreeSet<Identity> = seen.iter().map(identity).collect();
+        (self.inode, self.start) == (mapping.inode, mapping.start) && self.asked.keys().all(|it| alive.contains(it))
+    }
 }
 
 impl Segment {
@@ -92,19 +121,22 @@ fn forks(seen: &[ProcessSeen]) -> Vec<&ProcessSeen> {
 }
 
 /// Asks one process after the other. Whether all have been asked.
-fn by_all(processes: &[&ProcessSeen], touched: &mut Touched, reading: &mut Reading) -> bool {
+fn by_all(processes: &[&ProcessSeen], known: &mut Kept, reading: &mut Reading) -> bool {
     const WHAT: &str = "which parts of shared memory are resident";
     let limit = Limit::from_now(reading);
     for process in processes {
         let pages = match pages_of(process) {
-            Ok(Some(pages)) => pages,
+            Ok(Some(pages)) => {
+                known.asked.insert(identity(process), Instant::now());
+                pages
+            }
             Ok(None) => continue,
             Err(error) => {
                 reading.missing(WHAT, format!("not for this user: {error}"), Some(crate::rights::for_mappings()));
                 return false;
             }
         };
-        if !by_one(&pages, touched, &limit, reading) {
+        if !by_one(&pages, &mut known.touched, &limit, reading) {
             let why = "to look at the pages of all processes would hold the server longer than the budget admits";
             let remedy = reading.remedy();
             reading.missing(WHAT, why, Some(remedy));
@@ -189,7 +221,7 @@ mod tests {
                 ..ProcessSeen::default()
             })
             .collect();
-        read(&seen, &mut reading)
+        read(&seen, &mut None, &mut reading)
     }
 
     /// This process has the first 2 MiB, one child the next 3, another overlaps it by 1 MiB.

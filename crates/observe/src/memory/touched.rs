@@ -7,6 +7,7 @@ const SLICE: u64 = 2 << 20;
 const LONGEST: u64 = 256 << 20;
 
 /// All addresses are those of one process: forks have the memory at the same addresses.
+#[derive(Clone)]
 pub(super) struct Touched {
     start: u64,
     end: u64,

@@ -10,21 +10,38 @@ use crate::server::serves_a_client;
 use ::stalls::watch::{Counters, Says, Session};
 use std::time::{Duration, Instant};
 
-/// Columns: number, thread, command, state, statement, our own number; the time for which the statement has run, in milliseconds.
-const SESSIONS: [Source; 3] = [
+/// MySQL's list of threads: the columns, and the connections.
+macro_rules! threads {
+    ($age:literal, $ages:literal) => {
+        concat!(
+            "SELECT PROCESSLIST_ID, THREAD_OS_ID, IF(",
+            serves_a_client!(),
+            ", PROCESSLIST_COMMAND, 'Daemon'), PROCESSLIST_STATE, LEFT(PROCESSLIST_INFO, 1024), CONNECTION_ID()",
+            $age,
+            " FROM performance_schema.threads t ",
+            $ages,
+            "WHERE PROCESSLIST_ID IS NOT NULL"
+        )
+    };
+}
+
+/// Columns: number, thread, command, state, statement, our own number; the time for which the statement has run, in milliseconds. Of statements within another one
+/// (of a procedure), the outermost is the oldest.
+const SESSIONS: [Source; 4] = [
     Source {
         sql: "SELECT ID, TID, COMMAND, STATE, LEFT(INFO, 1024), CONNECTION_ID(), TIME_MS FROM information_schema.PROCESSLIST",
         is_enough: true,
     },
     Source {
-        sql: concat!(
-            "SELECT PROCESSLIST_ID, THREAD_OS_ID, IF(",
-            serves_a_client!(),
-            ", PROCESSLIST_COMMAND, 'Daemon'), PROCESSLIST_STATE, LEFT(PROCESSLIST_INFO, 1024), CONNECTION_ID() \
-             FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL"
+        sql: threads!(
+            ", age / 1000000000",
+            "LEFT JOIN (SELECT THREAD_ID, MAX(TIMER_WAIT) AS age FROM performance_schema.events_statements_current \
+             WHERE END_EVENT_ID IS NULL GROUP BY THREAD_ID) s ON s.THREAD_ID = t.THREAD_ID "
         ),
         is_enough: true,
     },
+    // who may read that table alone
+    Source { sql: threads!("", ""), is_enough: true },
     Source {
         sql: "SELECT ID, NULL, COMMAND, STATE, LEFT(INFO, 1024), CONNECTION_ID() FROM information_schema.PROCESSLIST",
         is_enough: false,

@@ -124,6 +124,7 @@ fn mode_name(mode: &Mode) -> String {
 fn arm_row(index: usize, view: &ArmView<'_>, out: &mut dyn Write) -> io::Result<()> {
     let phase = view.measured();
     let response = view.response();
+    let response = response.as_ref();
     let ratio = |value: Option<f64>| show::or_nothing(value, |value| format!("{value:.3}"));
     let settings: Vec<_> = view.arm.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let settings =

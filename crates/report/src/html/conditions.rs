@@ -109,6 +109,13 @@ fn loads(context: &Context<'_>) -> Vec<(String, String)> {
             );
             pairs.push((format!("overload, {arm}"), overload));
         }
+        if phase.unended_count() > 0 {
+            let words = format!(
+                "{} transactions; each counts with the time for which it had waited",
+                show::count(phase.unended_count())
+            );
+            pairs.push((format!("not ended, {arm}"), words));
+        }
     }
     pairs
 }

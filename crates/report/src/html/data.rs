@@ -49,7 +49,7 @@ fn arm(view: &ArmView<'_>) -> Value {
         "reason": view.reason(),
         "modes": view.modes().iter().map(mode).collect::<Vec<_>>(),
         "bins": phase.and_then(|_| view.histogram()).map(bins),
-        "curve": phase.map(|phase| curve(&phase.transaction.response)),
+        "curve": phase.map(|phase| curve(&phase.response_at_least())),
         "service_curve": phase.filter(|phase| service_differs(phase)).map(|phase| curve(&phase.transaction.service)),
         "timeline": view.measured().filter(|phase| !phase.timeline.is_empty()).map(|phase| timeline(view, phase)),
     })

@@ -15,8 +15,6 @@ const STYLE: &str = include_str!("../../assets/heap.css");
 const SCRIPT: &str = include_str!("../../assets/heap.js");
 /// Rows of the table; `wringer heap show` prints all.
 const MOST_ROWS: usize = 30;
-/// In place of a size: the profile does not name the function at this time.
-const BELOW: &str = "below the threshold";
 /// The most callers of a function in the table.
 const MOST_CALLERS: usize = 12;
 
@@ -28,7 +26,7 @@ const FLAME_HELP: &str = "<p>Each box is a function, below the one that <b>calle
      as the page; <b>Escape</b>, or the button, shows all. What is below a thousandth of the heap is left out.</p>";
 
 const GROWTH_HELP: &str = "<p>Functions are the same by their names, at whatever address. <b>At least</b> and <b>at most</b> take into account what the profiler hides below its \
-     threshold: it may have been of any function. A function that the profile names at one of the two times only was <b>below the threshold</b> at the other; where the two bounds leave open whether it \
+     threshold, which may have been of any function, and the errors of a sample. A function that the profile names at one of the two times only was <b>below the threshold</b> at the other, or <b>not in the sample</b>; where the two bounds leave open whether it \
      grew, it stands last. Functions that neither grew nor shrank are only counted. The callers are those of the largest path. <code>wringer heap show FILE</code> has all functions; \
      <code>wringer doc heap</code> says more.</p>";
 
@@ -148,7 +146,7 @@ fn rows(grown: &[&Growth], out: &mut impl Write) -> io::Result<()> {
 
 fn row(growth: &Growth, out: &mut impl Write) -> io::Result<()> {
     let signed = |bytes: i128| format!("{}{}", if bytes > 0 { "+" } else { "" }, show::bytes(bytes as f64));
-    let size = |bytes: Option<u64>| bytes.map_or_else(|| BELOW.to_owned(), |it| show::bytes(it as f64));
+    let size = |bytes: Option<u64>| bytes.map_or_else(|| growth.absent().to_owned(), |it| show::bytes(it as f64));
     let part = growth.subsystem.map_or_else(String::new, |part| format!("<small>{}</small>", Text(part)));
     let callers = growth.path.iter().skip(1).take(MOST_CALLERS);
     let callers: String = callers.map(|it| format!("<li>{}</li>", Text(shortened(it)))).collect();

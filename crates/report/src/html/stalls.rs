@@ -58,11 +58,14 @@ fn strip(context: &Context<'_>, arm: &ArmStalls, out: &mut dyn Write) -> io::Res
     let Shown { from_us, length_us, connections } = Shown::of(view.arm, arm, context.evidence.elapsed_us);
     let (account, count) = (&arm.explained.account, arm.explained.stalls.len() as u64 + arm.explained.stalls_left_out);
     let lost = show::micros(account.lost_query_us as f64);
-    let told = match count {
+    let mut told = match count {
         0 => format!("no stall of {} or longer", show::micros(arm.explained.source.least_us as f64)),
         1 => format!("1 stall, {lost} of query time lost"),
         _ => format!("{} stalls, {lost} of query time lost", show::count(count)),
     };
+    if let Some(us) = account.no_stall_query_us.filter(|us| *us > 0) {
+        told += &format!("; slow statements that took {} are in no stall", show::micros(us as f64));
+    }
     writeln!(
         out,
         "<p class=\"lead\"><b>{}</b>: {told}</p>\n<svg class=\"strip\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">",

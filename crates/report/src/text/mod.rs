@@ -123,8 +123,8 @@ fn arm_row(view: &ArmView<'_>) -> Vec<String> {
     match view.measured() {
         Some(phase) => {
             row.push(show::or_nothing(phase.queries_per_second(), show::number));
-            row.extend([50.0, 95.0, 99.0].map(|percentile| show::percentile(view.response(), percentile)));
-            row.push(show::longest(view.response()));
+            row.extend([50.0, 95.0, 99.0].map(|percentile| show::percentile(view.response().as_ref(), percentile)));
+            row.push(show::longest(view.response().as_ref()));
         }
         None if view.arm.is_observed() => row.extend(["no load of ours", "", "", "", ""].map(str::to_owned)),
         None => row.extend(["no result", "", "", "", ""].map(str::to_owned)),

@@ -204,6 +204,7 @@ fn verdicts(spec: &Spec) -> Vec<Verdict> {
         passed,
         asked: Quantity { value, unit },
         measured: Some(measured),
+        at_least: false,
     };
     match spec.read_us {
         0 => Vec::new(),

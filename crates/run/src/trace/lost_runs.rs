@@ -93,7 +93,9 @@ fn group(seen: &HostMarks, uid: u32) -> BTreeMap<RunId, Found> {
         runs_journal(&mut runs, id, journal);
     }
     for found in runs.values_mut().filter(|found| !found.traces.is_empty()) {
-        found.traces.append(&mut found.named);
+        let is_ours = has_ours(&found.traces);
+        let named = found.named.drain(..).map(|trace| Trace { is_ours: trace.is_ours && is_ours, ..trace });
+        found.traces.extend(named);
     }
     runs
 }
@@ -128,9 +130,8 @@ fn add_process(runs: &mut BTreeMap<RunId, Found>, process: &Marked, uid: u32) {
             found.holder = Some((process.identity, journal.to_owned()));
         }
         if proven.insert(id) {
-            // a server may run as another user than the one who started it; the latter owns the token
-            let owner = file.owner.filter(|owner| *owner == uid).or(process.uid).or(file.owner);
-            found.traces.push(trace(owner));
+            // a server may run as another user than the one who started it; the latter owns the token, and the run
+            found.traces.push(trace(file.owner.or(process.uid)));
         }
     }
     let named = process.run.as_deref().and_then(|run| run.parse::<RunId>().ok());
@@ -148,6 +149,10 @@ fn leading_run(text: &str) -> Option<RunId> {
     const LENGTH: usize = "w-20261120-201530-4f2a".len();
     let (run, rest) = (text.get(..LENGTH)?, text.get(LENGTH..)?);
     (rest.is_empty() || rest.starts_with('-')).then(|| run.parse().ok()).flatten()
+}
+
+fn has_ours(traces: &[Trace]) -> bool {
+    traces.iter().any(|trace| trace.is_ours)
 }
 
 /// `None`: there is nothing to report.
@@ -168,10 +173,11 @@ fn judge(id: RunId, found: Found, known: &Known<'_>, uid: u32) -> Option<Lost> {
     let condition = match (condition, &found.holder) {
         (Some(Condition::LiveElsewhere), _) => Condition::LiveElsewhere,
         (_, Some((_, place))) if place != known.journal => Condition::LiveElsewhere,
-        (Some(condition), _) => condition,
-        _ if !found.traces.iter().any(|trace| trace.is_ours) => {
-            Condition::Foreign(found.traces.iter().find_map(|trace| trace.owner).filter(|owner| *owner != uid)?)
+        (condition, _) if !has_ours(&found.traces) => {
+            let other = found.traces.iter().filter_map(|trace| trace.owner).find(|owner| *owner != uid);
+            other.map(Condition::Foreign).or(condition)?
         }
+        (Some(condition), _) => condition,
         (None, Some((controller, _))) => Condition::Held(*controller),
         (None, None) if !changes_the_host(&found.traces) => Condition::Stands,
         (None, None) => Condition::CutOff,
@@ -195,6 +201,7 @@ fn changes_the_host(traces: &[Trace]) -> bool {
 mod tests {
     use super::super::host_marks::SeenMount;
     use super::*;
+    use host::named_cgroups::NamedCgroup;
     use host::process::HeldFile;
 
     const RUN: &str = "w-20261120-201530-4f2a";
@@ -274,6 +281,22 @@ mod tests {
         assert_eq!(judged(&with(Some("launch"), true)), Some(Condition::CutOff));
         assert_eq!(judged(&with(None, false)), Some(Condition::Stands), "a program of the user's");
         assert_eq!(judged(&with(Some("holder"), true)), Some(Condition::CutOff));
+    }
+
+    /// Root behind sudo starts a sandbox's server as the user who called sudo: this user sees the server and the cgroup.
+    #[test]
+    fn a_run_is_its_tokens_owners_whoever_its_server_is() {
+        let mut server = process(None, false, "token", false);
+        server.files[0].owner = Some(1000);
+        let child = Marked { files: Vec::new(), ..process(None, false, "token", false) };
+        let path = PathBuf::from(format!("/sys/fs/cgroup/wringer-{RUN}"));
+        let cgroup = NamedCgroup { path, version: journal::CgroupVersion::V2, uid: 1000 };
+        let seen = HostMarks { processes: vec![server.clone(), child], cgroups: vec![cgroup], ..HostMarks::default() };
+        for below in [Below::Nothing, Below::Lost, Below::Hot] {
+            assert_eq!(judged(&seen, "/other/journal", below), Some(Condition::Foreign(1000)), "{below:?}");
+        }
+        let seen = HostMarks { processes: vec![server], ..HostMarks::default() };
+        assert_eq!(judged(&seen, "/other/journal", Below::Lost), None, "it changes nothing of the host's");
     }
 
     /// A program passes its environment on to all its children: the variable alone proves nothing.

@@ -10,7 +10,7 @@ use host::process::{Order, lifeline, report_not_ready, report_ready};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::{Duration, Instant};
-use units::Bytes;
+use units::{Bytes, MapsLine};
 
 /// The order that a holder gets.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -128,6 +128,17 @@ fn reserve_one(bytes: u64) -> bool {
     address != libc::MAP_FAILED
 }
 
+/// The huge pages that this process has reserved; 0 if its maps may not be read. `HugePages_Rsvd` counts those of all processes.
+pub fn reserved_bytes(pid: u32) -> u64 {
+    reserved_of(&fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default())
+}
+
+/// The kernel gives anonymous huge pages a file of this name (fs/hugetlbfs/inode.c, HUGETLB_ANON_FILE).
+fn reserved_of(maps: &str) -> u64 {
+    let mappings = maps.lines().filter_map(MapsLine::parse);
+    mappings.filter(|mapping| mapping.name.starts_with("/anon_hugepage")).map(|mapping| mapping.bytes()).sum()
+}
+
 /// Waits until the pipe's last writer is gone; without a pipe, until a signal.
 pub(crate) fn wait_for_end(lifeline: Option<&rustix::fd::OwnedFd>) {
     let Some(lifeline) = lifeline else {
@@ -149,6 +160,18 @@ pub(crate) fn wait_for_end(lifeline: Option<&rustix::fd::OwnedFd>) {
 mod tests {
     use super::*;
     use std::cell::Cell;
+
+    #[test]
+    fn only_the_holders_own_huge_pages_count() {
+        let maps = "\
+55d000000000-55d000400000 r-xp 00000000 fe:00 4711                       /usr/bin/wringer
+7f0000000000-7f0000200000 rw-p 00000000 00:0f 1025                       /anon_hugepage (deleted)
+7f0000200000-7f0000400000 rw-p 00000000 00:0f 1026                       /anon_hugepage (deleted)
+7f0000400000-7f0000600000 rw-p 00000000 00:00 0 
+";
+        assert_eq!(reserved_of(maps), 4 * Bytes::MIB);
+        assert_eq!(reserved_of(""), 0);
+    }
 
     /// What is available in the end, with pages of this size, on a host with 8 GiB, when 16 GiB are asked for.
     fn left(page_bytes: u64, floor_bytes: u64) -> (u64, Option<String>) {

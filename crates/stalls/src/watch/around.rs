@@ -29,6 +29,8 @@ pub struct Around<'a> {
     pub pages_free: Option<u64>,
     /// For how long of the wait another thread of the server waited for the disk to write.
     pub synced_us: u64,
+    /// The longest time of the wait for which one other thread of the server could run, and got no CPU.
+    pub queued_us: u64,
     /// What the host's disk and memory did meanwhile.
     pub meanwhile: Option<Meanwhile>,
 }
@@ -60,6 +62,29 @@ pub enum Verdict {
     OwnWork,
     /// No statement waited.
     Nothing,
+}
+
+impl Verdict {
+    /// With more evidence for it.
+    pub(super) fn with(self, why: String) -> Self {
+        self.weighed(|_, evidence| evidence.speaks_for.push(why))
+    }
+
+    /// With evidence against it.
+    pub(super) fn but(self, why: String) -> Self {
+        self.weighed(|_, evidence| evidence.against.push(why))
+    }
+
+    pub(super) fn at_most(self, most: f64) -> Self {
+        self.weighed(|confidence, _| *confidence = confidence.min(most))
+    }
+
+    fn weighed(mut self, weigh: impl FnOnce(&mut f64, &mut Evidence)) -> Self {
+        if let Self::Stall { confidence, evidence, .. } = &mut self {
+            weigh(confidence, evidence);
+        }
+        self
+    }
 }
 
 pub(super) fn named(cause: Cause, confidence: f64, why: String) -> Verdict {

@@ -3,6 +3,7 @@
 //! server's slow log, and which connections are Wringer's own. It is added to a stall before the stall is reported.
 
 use super::sample::Session;
+use super::verdict::UNSEEN_SYNC;
 use crate::cause::{Cause, ms};
 use crate::explained::{Stall, Victim};
 use logs::Figures;
@@ -142,9 +143,13 @@ impl Beside {
                 ms(slowest),
                 ms(self.usual_us())
             );
-            // a wait for a lock does not make other connections wait
-            let is_alone = matches!(stall.cause, Cause::RowLock | Cause::MetadataLock | Cause::Probe);
+            // neither a wait for a lock nor a write makes a query wait that needs none
+            let is_alone = matches!(stall.cause, Cause::RowLock | Cause::MetadataLock | Cause::Probe | Cause::Sync);
             if is_alone { &mut evidence.against } else { &mut evidence.speaks_for }.push(told);
+            if stall.cause == Cause::Sync && stall.confidence <= UNSEEN_SYNC {
+                stall.cause = Cause::Unknown;
+                stall.confidence = 0.0;
+            }
         } else if slowest <= QUICK_US.max(stall.length_us / 10) {
             let times = units::counted(runs.len() as u64, "time");
             let told =

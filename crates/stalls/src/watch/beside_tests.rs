@@ -23,6 +23,7 @@ fn stall(cause: Cause) -> Stall {
         confidence: 0.0,
         lost_query_us: 400_000,
         ends_within_us: 0,
+        goes_on: false,
         evidence: Evidence::default(),
         held_by: Vec::new(),
         victim_count: 1,
@@ -112,6 +113,13 @@ fn a_canary_tells_a_stall_of_all_from_one_of_some() {
     assert_eq!(told(&beside, Cause::RowLock).evidence.speaks_for.len(), 1);
     assert_eq!(told(&slow, Cause::Unknown).evidence.speaks_for.len(), 1);
     assert_eq!(told(&slow, Cause::RowLock).evidence.against.len(), 1);
+    let of_sync = |confidence| {
+        let mut stall = Stall { confidence, ..stall(Cause::Sync) };
+        slow.speaks_of(&mut stall, BEGAN_UNIX_US);
+        (stall.cause, stall.confidence, stall.evidence.against.len())
+    };
+    assert_eq!(of_sync(0.95), (Cause::Sync, 0.95, 1), "somebody was seen writing");
+    assert_eq!(of_sync(UNSEEN_SYNC), (Cause::Unknown, 0.0, 1), "a query that writes nothing waited, too");
 }
 
 #[test]

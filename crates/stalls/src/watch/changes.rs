@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One wait in samples that is several waits one after another: a thread that got its lock, and waits for its commit right after that. The thread wakes up in
-//! between, and the server names another kind of wait from then on.
+//! One wait in samples that is several waits one after another. A thread that got its lock waits for its commit right after that: it wakes up in between, and the
+//! server names another kind of wait from then on. A thread without a CPU ends a statement and begins the next one: the server says when each statement
+//! began.
 
-use super::known::Known;
+use super::known::{Known, Ran};
 use super::sample::{Says, Session};
-use super::track::{Wait, Way};
+use super::track::{LEAST_SAMPLES, Wait, Way};
 use super::verdict::is_commit;
 use std::collections::{HashMap, VecDeque};
 
 /// The most times that are kept for a thread.
-const MOST_WOKEN: usize = 64;
+const MOST_WOKEN: usize = 500;
 /// What InnoDB shows of its transactions is up to so old.
 const STALE_US: u64 = 100_000;
-const MOST_SYNCS: usize = 1000;
+const MOST_OTHERS: usize = 1000;
 
-/// When threads woke up within their waits.
+/// When threads were given a CPU within their waits.
 #[derive(Debug, Default)]
 pub(super) struct Woken {
     of: HashMap<u32, VecDeque<u64>>,
@@ -33,11 +34,19 @@ impl Woken {
         self.of.remove(&thread);
     }
 
+    /// The last wait of which this one, which goes on, consists.
+    pub(super) fn last_part(&self, wait: &Wait, known: &Known) -> Wait {
+        self.parts(wait, known).pop().unwrap_or(*wait)
+    }
+
     /// The waits of which this one consists.
     pub(super) fn parts(&self, wait: &Wait, known: &Known) -> Vec<Wait> {
+        let woken = self.of.get(&wait.thread);
+        if wait.way == Way::Queued {
+            return statements(wait, woken.into_iter().flatten().copied(), &known.ran_within(wait));
+        }
         let mut parts = vec![*wait];
-        let woken = self.of.get(&wait.thread).filter(|_| wait.way == Way::Blocked);
-        let Some(woken) = woken else { return parts };
+        let Some(woken) = woken.filter(|_| wait.way == Way::Blocked) else { return parts };
         let named: Vec<(u64, u64, Says)> =
             known.answers_within(wait).filter_map(|(asked, answered, it)| Some((asked, answered, kind(it)?))).collect();
         for (before, after) in named.iter().zip(named.iter().skip(1)).filter(|(before, after)| before.2 != after.2) {
@@ -45,13 +54,33 @@ impl Woken {
             let Some(last) = parts.last_mut() else { break };
             let at_us = woken.iter().copied().find(|us| may_be.contains(us) && *us > last.from_us && *us < last.to_us);
             if let Some(at_us) = at_us {
-                let rest = Wait { from_us: at_us, is_cut: false, ..*last };
-                last.to_us = at_us;
+                let (first, rest) = last.cut(at_us);
+                *last = first;
                 parts.push(rest);
             }
         }
         parts
     }
+}
+
+/// A wait for a CPU, cut where another statement began, or may have begun: a thread that is given a CPU may end its statement there, and take the next one, unless
+/// the server says later that the statement runs on. `turns`: when the thread was given a CPU.
+fn statements(wait: &Wait, turns: impl Iterator<Item = u64>, ran: &[Ran]) -> Vec<Wait> {
+    let is_within = |us: &u64| *us > wait.from_us && *us < wait.to_us;
+    let is_sure = |us: u64| ran.iter().any(|it| it.has(us));
+    let turns: Vec<u64> = turns.filter(is_within).collect();
+    let begun = ran.iter().filter(|it| it.is_prompt).map(|it| it.from_us).filter(is_within);
+    let mut ends: Vec<u64> = turns.iter().copied().chain(begun).filter(|us| !is_sure(*us)).collect();
+    ends.sort_unstable();
+    let (mut parts, mut rest) = (Vec::new(), *wait);
+    for end_us in ends {
+        let (first, next) = rest.cut(end_us);
+        parts.push(first);
+        rest = next;
+    }
+    parts.push(rest);
+    let turns_of = |part: &Wait| turns.iter().filter(|us| **us > part.from_us && **us < part.to_us).count() as u64;
+    parts.into_iter().map(|part| Wait { turns: part.turns.map(|_| turns_of(&part)), ..part }).collect()
 }
 
 /// The kind of wait that the server names. `None`: it names none.
@@ -63,26 +92,36 @@ fn kind(session: &Session) -> Option<Says> {
     }
 }
 
-/// When threads of the server waited for the disk to write: clients' threads and its own ones.
+/// When threads of the server waited for the disk to write, and when for a CPU: clients' threads and its own ones.
 #[derive(Debug, Default)]
-pub(super) struct Syncs {
-    of: VecDeque<(u64, u64)>,
+pub(super) struct Others {
+    of: VecDeque<Wait>,
 }
 
-impl Syncs {
+impl Others {
     pub(super) fn add(&mut self, wait: &Wait) {
-        self.of.push_back((wait.from_us, wait.to_us));
-        if self.of.len() > MOST_SYNCS {
+        let is_kept = wait.way == Way::Syncing || wait.way == Way::Queued && wait.samples >= LEAST_SAMPLES;
+        self.of.extend(Some(*wait).filter(|_| is_kept));
+        if self.of.len() > MOST_OTHERS {
             self.of.pop_front();
         }
     }
 
-    /// For how long of this wait some thread waited for the disk to write. `open`: waits that go on.
-    pub(super) fn within(&self, wait: &Wait, open: impl Iterator<Item = Wait>) -> u64 {
-        let open = open.filter(|it| it.way == Way::Syncing).map(|it| (it.from_us, it.to_us));
-        let clipped = self.of.iter().copied().chain(open);
-        let clipped = clipped.map(|(from, to)| (from.max(wait.from_us), to.min(wait.to_us)));
-        let mut clipped: Vec<(u64, u64)> = clipped.filter(|(from, to)| from < to).collect();
+    /// The times within this wait in which other threads waited in this way. `open`: waits that go on.
+    fn within(&self, way: Way, wait: &Wait, open: &[Wait]) -> Vec<(u64, u64)> {
+        let others = self.of.iter().chain(open).filter(|it| it.way == way && it.thread != wait.thread);
+        let clipped = others.map(|it| (it.from_us.max(wait.from_us), it.to_us.min(wait.to_us)));
+        clipped.filter(|(from, to)| from < to).collect()
+    }
+
+    /// The longest time within this wait for which one other thread waited for a CPU.
+    pub(super) fn queued_us(&self, wait: &Wait, open: &[Wait]) -> u64 {
+        self.within(Way::Queued, wait, open).iter().map(|(from, to)| to - from).max().unwrap_or(0)
+    }
+
+    /// For how long of this wait some other thread waited for the disk to write.
+    pub(super) fn synced_us(&self, wait: &Wait, open: &[Wait]) -> u64 {
+        let mut clipped = self.within(Way::Syncing, wait, open);
         clipped.sort_unstable();
         let (mut until, mut sum) = (0, 0);
         for (from, to) in clipped {

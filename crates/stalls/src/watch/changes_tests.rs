@@ -71,11 +71,22 @@ fn a_thread_that_did_not_wake_up_is_in_one_wait_whatever_the_server_says() {
 
 #[test]
 fn times_of_several_threads_that_write_are_counted_once() {
-    let wait = |way, from_us, to_us| Wait { thread: 1, way, from_us, to_us, samples: 4, turns: None, is_cut: false };
-    let mut syncs = Syncs::default();
-    for (from_us, to_us) in [(0, 150), (120, 200), (130, 140), (400, 900)] {
-        syncs.add(&wait(Way::Syncing, from_us, to_us));
+    let of = |thread, way, from_us, to_us| Wait {
+        thread,
+        way,
+        from_us,
+        to_us,
+        samples: 4,
+        turns: None,
+        is_cut: false,
+        is_open: false,
+    };
+    let mut others = Others::default();
+    for (thread, from_us, to_us) in [(2, 0, 150), (3, 120, 200), (2, 130, 140), (2, 400, 900), (1, 0, 500)] {
+        others.add(&of(thread, Way::Syncing, from_us, to_us));
+        others.add(&of(thread, Way::Queued, from_us, to_us));
     }
-    let open = [wait(Way::Syncing, 300, 420), wait(Way::Blocked, 0, 500)];
-    assert_eq!(syncs.within(&wait(Way::Blocked, 100, 500), open.into_iter()), 300);
+    let open = [of(4, Way::Syncing, 300, 420), of(4, Way::Queued, 350, 470), of(4, Way::Blocked, 0, 500)];
+    let own = of(1, Way::Blocked, 100, 500);
+    assert_eq!((others.synced_us(&own, &open), others.queued_us(&own, &open)), (300, 120), "its own are left out");
 }

@@ -7,6 +7,9 @@ use crate::cause::{Cause, Evidence};
 use crate::explained::{Stall, Victim};
 use std::collections::BTreeSet;
 
+/// What is to be said of the length of a stall that is not over.
+pub(super) const STILL: &str = "it went on when this was told: it is longer";
+
 /// A wait that was judged to be part of a stall.
 #[derive(Debug, Clone)]
 pub(super) struct Judged {
@@ -137,9 +140,17 @@ impl Group {
         evidence.speaks_for.extend(self.said_of(&held_by));
         let sum: f64 = self.members.iter().map(|it| it.confidence).sum();
         let count = self.members.len();
+        let open = self.members.iter().filter(|it| it.wait.is_open).count();
+        let ends_within_us = if open == 0 { self.to_us.saturating_sub(first_end) } else { 0 };
         if count > 1 {
-            let within = crate::cause::ms(self.to_us - first_end);
-            evidence.speaks_for.push(format!("{count} connections waited together, and ended within {within}"));
+            let ended = match open {
+                0 => format!("ended within {}", crate::cause::ms(ends_within_us)),
+                _ => format!("{open} of them wait still"),
+            };
+            evidence.speaks_for.push(format!("{count} connections waited together, and {ended}"));
+        }
+        if open > 0 {
+            evidence.against.push(STILL.to_owned());
         }
         if self.members.iter().any(|it| it.wait.is_cut) {
             evidence.against.push("its begin was not seen: it may be longer".to_owned());
@@ -151,7 +162,8 @@ impl Group {
             cause: self.cause,
             confidence: (confidence * 100.0).round() / 100.0,
             lost_query_us,
-            ends_within_us: self.to_us.saturating_sub(first_end),
+            ends_within_us,
+            goes_on: open > 0,
             evidence,
             held_by: held_by.iter().map(u64::to_string).collect(),
             victim_count: count as u64,

@@ -21,6 +21,23 @@ struct Said {
     session: Session,
 }
 
+/// A time for which one statement ran for sure: until the server was asked. When, between question and answer, the server looked, is not known: the statement began at
+/// `from_us` at the latest.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ran {
+    pub(super) from_us: u64,
+    pub(super) to_us: u64,
+    /// The answer came at once, so that the statement began near `from_us`.
+    pub(super) is_prompt: bool,
+}
+
+impl Ran {
+    /// Whether the statement began before this moment, and ran on.
+    pub(super) fn has(&self, us: u64) -> bool {
+        self.from_us < us && us <= self.to_us
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     asked_us: u64,
@@ -227,6 +244,18 @@ impl Known {
         within.filter(tells).filter_map(begun).min()
     }
 
+    /// What the answers to questions within a wait for a CPU tell of the times for which one statement ran, from first to last.
+    pub(super) fn ran_within(&self, wait: &Wait) -> Vec<Ran> {
+        let said = self.said.get(&wait.thread).into_iter().flatten();
+        let within = said.filter(|it| it.asked_us >= wait.from_us && it.asked_us <= wait.to_us);
+        let ran = within.filter_map(|it| {
+            let from_us = it.answered_us.saturating_sub(it.session.age_us?);
+            let is_prompt = it.answered_us.saturating_sub(it.asked_us) < SLACK_QUEUED_US;
+            Some(Ran { from_us, to_us: it.asked_us, is_prompt })
+        });
+        ran.filter(|it| it.from_us < it.to_us).collect()
+    }
+
     /// Whether two waits of a thread, one right after the other, are one wait. `None`: an answer may still come that tells it.
     ///
     /// They are one if the server names a wait of the same kind after the begin of the second one, and the statement began before the first one was half over. Where no
@@ -414,7 +443,16 @@ mod tests {
             known.answer(Answer { asked_us, answered_us: asked_us + 500, sessions, ..Answer::default() });
         }
         let way = Way::Blocked;
-        let wait = Wait { thread: 7, way, from_us: 500, to_us: 5000, samples: 4, turns: Some(0), is_cut: false };
+        let wait = Wait {
+            thread: 7,
+            way,
+            from_us: 500,
+            to_us: 5000,
+            samples: 4,
+            turns: Some(0),
+            is_cut: false,
+            is_open: false,
+        };
         let said: Vec<(u64, Says)> = known.said_of(&wait).iter().map(|it| (it.connection, it.says)).collect();
         assert_eq!((said, known.connection(7)), (vec![(101, Says::RowLock); 3], Some(101)));
     }

@@ -91,7 +91,16 @@ mod tests {
         readings.add(200_000, reading(15_005, 104));
         assert!(readings.is_memory_short());
         let (from_us, to_us) = (110_000, 190_000);
-        let wait = Wait { thread: 7, way: Way::Reading, from_us, to_us, samples: 8, turns: None, is_cut: false };
+        let wait = Wait {
+            thread: 7,
+            way: Way::Reading,
+            from_us,
+            to_us,
+            samples: 8,
+            turns: None,
+            is_cut: false,
+            is_open: false,
+        };
         let meanwhile = readings.around(&wait).expect("two readings");
         let disk = DiskTimes { reads: 1, read_ms: 7, ..DiskTimes::default() };
         assert_eq!(meanwhile, Meanwhile { over_us: 100_000, memory_us: Some(15_000), disk: Some(disk) });

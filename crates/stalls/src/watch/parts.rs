@@ -15,7 +15,7 @@ pub struct Part {
     /// Microseconds, on the caller's clock. `None`: the begin is not known.
     pub started_us: Option<i64>,
     pub length_us: u64,
-    /// A stall has `number`, `cause`, `confidence` (0 to 1), `lost_query_us`, `ends_within_us`, `held_by` (connections), `victims` (all of them), `for` and `against` (the
+    /// A stall has `number`, `cause`, `confidence` (0 to 1), `lost_query_us`, `ends_within_us`, `goes_on` (`yes`: it was not over when it was told), `held_by` (connections), `victims` (all of them), `for` and `against` (the
     /// evidence, one line each). A victim has `stall` (its number), `connection`, `thread`, `statement` (its class), `statement_with_values` where that
     /// was asked for, `lost_query_us`.
     pub attributes: BTreeMap<String, String>,
@@ -37,6 +37,7 @@ impl Parts {
             ("confidence", stall.confidence.to_string()),
             ("lost_query_us", stall.lost_query_us.to_string()),
             ("ends_within_us", stall.ends_within_us.to_string()),
+            ("goes_on", if stall.goes_on { "yes" } else { "" }.to_owned()),
             ("victims", stall.victim_count.to_string()),
             ("held_by", stall.held_by.join(" ")),
             ("for", lines(&stall.evidence.speaks_for)),
@@ -59,6 +60,7 @@ impl Parts {
             confidence: number(attributes, "confidence").filter(|it: &f64| it.is_finite()).unwrap_or(0.0),
             lost_query_us: number(attributes, "lost_query_us").unwrap_or(0),
             ends_within_us: number(attributes, "ends_within_us").unwrap_or(0),
+            goes_on: attributes.contains_key("goes_on"),
             evidence,
             held_by: words(attributes, "held_by"),
             victim_count: number(attributes, "victims").unwrap_or(0),
@@ -148,6 +150,7 @@ mod tests {
             confidence: 0.95,
             lost_query_us: 598_000,
             ends_within_us: 1000,
+            goes_on: true,
             evidence: Evidence { speaks_for: vec!["one".into(), "two".into()], against: Vec::new() },
             held_by: vec!["3".into(), "9".into()],
             victim_count: 2,

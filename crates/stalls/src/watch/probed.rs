@@ -57,9 +57,9 @@ impl Calls {
     }
 
     /// The calls that have not returned when watching ends.
-    pub(super) fn close(&mut self, at_us: u64) -> Vec<Wait> {
+    pub(super) fn stop(&mut self, at_us: u64) -> Vec<Wait> {
         let open = std::mem::take(&mut self.open);
-        let waits = open.into_iter().map(|(thread, from_us)| call(thread, from_us, at_us));
+        let waits = open.into_iter().map(|(thread, from_us)| Wait { is_open: true, ..call(thread, from_us, at_us) });
         waits.filter(|it| it.length_us() >= self.least_us).collect()
     }
 
@@ -78,7 +78,16 @@ impl Calls {
 }
 
 fn call(thread: u32, from_us: u64, to_us: u64) -> Wait {
-    Wait { thread, way: Way::FreePage, from_us, to_us, samples: LEAST_SAMPLES, turns: None, is_cut: false }
+    Wait {
+        thread,
+        way: Way::FreePage,
+        from_us,
+        to_us,
+        samples: LEAST_SAMPLES,
+        turns: None,
+        is_cut: false,
+        is_open: false,
+    }
 }
 
 #[cfg(test)]
@@ -105,7 +114,7 @@ mod tests {
         // the record of the return of thread 1 was lost
         let waits = calls.take(&[hit(1, 50_000, false), hit(1, 55_000, true), hit(4, 60_000, false)]);
         assert_eq!(waits.iter().map(|it| (it.thread, it.from_us)).collect::<Vec<_>>(), [(1, 50_000)]);
-        assert_eq!(calls.close(64_999), []);
+        assert_eq!(calls.stop(64_999), []);
     }
 
     #[test]
@@ -117,7 +126,7 @@ mod tests {
         assert!(!calls.cover(&sampled(1, 50_000, 90_000)), "a quarter of it");
         assert!(calls.cover(&sampled(2, 14_000, 66_000)), "it has not returned");
         assert!(!calls.cover(&sampled(3, 14_000, 66_000)));
-        let cut = calls.close(30_000);
+        let cut = calls.stop(30_000);
         assert_eq!(cut.iter().map(|it| (it.thread, it.length_us())).collect::<Vec<_>>(), [(2, 20_000)]);
     }
 }

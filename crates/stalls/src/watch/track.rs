@@ -38,6 +38,8 @@ pub struct Wait {
     pub turns: Option<u64>,
     /// Whether it had begun before watching began.
     pub is_cut: bool,
+    /// Whether it was not over when it was told.
+    pub is_open: bool,
 }
 
 impl Wait {
@@ -45,11 +47,16 @@ impl Wait {
         self.to_us.saturating_sub(self.from_us)
     }
 
+    /// The parts before and after this moment within the wait.
+    pub(super) fn cut(&self, at_us: u64) -> (Self, Self) {
+        (Self { to_us: at_us, is_open: false, ..*self }, Self { from_us: at_us, is_cut: false, ..*self })
+    }
+
     /// This wait, and the wait that it goes on in.
     pub(super) fn and(&self, next: &Self) -> Self {
         let turns = self.turns.zip(next.turns).map(|(before, after)| before.saturating_add(after));
         let (to_us, samples) = (next.to_us, self.samples.saturating_add(next.samples));
-        Self { to_us, samples, turns, ..*self }
+        Self { to_us, samples, turns, is_open: next.is_open, ..*self }
     }
 }
 
@@ -68,6 +75,9 @@ const QUEUED_SHARE: u64 = 5;
 /// A thread that uses so much CPU time between a stop and the first look after it has run a statement: its client had sent it before the stop, or while it
 /// lasted. A thread without one goes back to its wait; on the hosts where this was measured that took 6 to 50 us, and a short statement 60 to 1200 us.
 const RAN_NS: u64 = 50_000;
+
+/// Of turns on a CPU between two samples, so many are told at most.
+const MOST_TURNS: u64 = 20;
 
 /// The most time between the begin of a statement and the begin of its wait for a CPU. It is less than the time until the server is asked about the wait.
 pub(super) const SLACK_QUEUED_US: u64 = 20_000;
@@ -137,13 +147,13 @@ pub struct Tracker {
     before: Option<Seen>,
     run: Option<Run>,
     sched: Option<(u64, Sched)>,
-    /// The last time at which the thread woke up within a wait for another thread, and waited on.
-    woke_us: Option<u64>,
+    /// The last times at which the thread was given a CPU within a wait for another thread or for a CPU, and waited on.
+    woke: Vec<u64>,
 }
 
 impl Tracker {
     pub fn new(thread: u32) -> Self {
-        Self { thread, before: None, run: None, sched: None, woke_us: None }
+        Self { thread, before: None, run: None, sched: None, woke: Vec::new() }
     }
 
     /// Takes the next sample, which is not earlier than the samples before. Returns the waits that have ended by now.
@@ -171,9 +181,9 @@ impl Tracker {
         Some(run.so_far(run.last.at_us))
     }
 
-    /// When the thread woke up within its wait for another thread, if it did so between the last two samples.
-    pub(super) fn woke(&mut self) -> Option<u64> {
-        self.woke_us.take()
+    /// When the thread was given a CPU within its wait for another thread or for a CPU, if that was between the last two samples.
+    pub(super) fn woke(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.woke)
     }
 
     /// The wait that goes on is the rest of `first`.
@@ -183,7 +193,13 @@ impl Tracker {
         run.wait = first.and(&run.wait);
     }
 
-    /// The thread has ended, or watching has ended: returns the wait that goes on.
+    /// Watching ends: returns the wait that goes on. Of one that may be over the end is returned, as by [`Self::close`].
+    pub(super) fn stop(&mut self, at_us: u64) -> Option<Wait> {
+        let is_open = self.run.as_ref().is_some_and(|run| run.gap.is_empty());
+        self.close(at_us).map(|wait| Wait { is_open, ..wait })
+    }
+
+    /// The thread has ended: returns the wait that went on until then.
     pub fn close(&mut self, at_us: u64) -> Option<Wait> {
         self.open()?;
         let mut ended = Vec::new();
@@ -220,7 +236,7 @@ impl Tracker {
             None => self.begin(seen),
             Some(run) => {
                 if seen.way == Some(run.wait.way) && run.is_one(&seen) {
-                    self.woke_us = run.woke(&seen);
+                    self.woke = run.woke(&seen);
                     run.extend(seen);
                 } else if seen.way != Some(run.wait.way) && run.has_room_for(&seen) {
                     run.gap.push(seen);
@@ -241,7 +257,7 @@ impl Tracker {
         let Some(way) = seen.way else { return };
         let from_us = self.before.map_or(seen.at_us, |before| middle(before.at_us, seen.at_us));
         let (thread, to_us, is_cut) = (self.thread, seen.at_us, self.before.is_none());
-        let wait = Wait { thread, way, from_us, to_us, samples: 1, turns: None, is_cut };
+        let wait = Wait { thread, way, from_us, to_us, samples: 1, turns: None, is_cut, is_open: false };
         let first_turns = seen.sched.map(|sched| sched.turns);
         self.run = Some(Run { wait, last: seen, first_turns, part: (from_us, first_turns), gap: Vec::new() });
     }
@@ -265,11 +281,20 @@ impl Run {
         self.last = seen;
     }
 
-    /// When the thread was awake between the last sample and this one.
-    fn woke(&self, seen: &Seen) -> Option<u64> {
-        let turns = |seen: &Seen| seen.sched.map(|sched| sched.turns);
-        let is_awake = !self.gap.is_empty() || turns(&self.last) < turns(seen);
-        (is_awake && self.wait.way == Way::Blocked).then(|| middle(self.last.at_us, seen.at_us))
+    /// When the thread was awake between the last sample and this one. Several turns in the queue for a CPU are taken as evenly spread.
+    fn woke(&self, seen: &Seen) -> Vec<u64> {
+        let way = self.wait.way;
+        let scheds = self.last.sched.zip(seen.sched);
+        let turns = scheds.map_or(0, |(last, now)| now.turns.saturating_sub(last.turns));
+        // a turn that the last sample has counted may have gone on after it
+        let has_run = way == Way::Queued && scheds.is_some_and(|(last, now)| last.cpu_ns < now.cpu_ns);
+        let is_awake = !self.gap.is_empty() || turns > 0 || has_run;
+        if !is_awake || !matches!(way, Way::Blocked | Way::Queued) {
+            return Vec::new();
+        }
+        let times = if way == Way::Queued { turns.clamp(1, MOST_TURNS) } else { 1 };
+        let since_us = seen.at_us.saturating_sub(self.last.at_us);
+        (0..times).map(|nth| self.last.at_us + since_us * (2 * nth + 1) / (2 * times)).collect()
     }
 
     /// Whether this sample of something else may lie between two samples of the wait.

@@ -91,6 +91,20 @@ fn a_thread_without_a_cpu_waits_for_one() {
     assert_eq!(runs.count(), 0, "it runs");
 }
 
+/// A thread that is not known as a client's is looked at seldom, and has many turns between two looks.
+#[test]
+fn turns_between_two_looks_are_evenly_spread() {
+    let mut tracker = Tracker::new(7);
+    let sched = |turns| Some(Sched { turns, queued_ns: turns * 20_000_000, cpu_ns: turns });
+    let mut woke = Vec::new();
+    for (at_us, turns) in [(0, 0), (20_000, 0), (40_000, 1), (200_000, 9)] {
+        tracker.sample(at_us, &sample(Doing::Running, sched(turns)));
+        woke.push(tracker.woke());
+    }
+    let eight: Vec<u64> = (0..8).map(|nth| 50_000 + 20_000 * nth).collect();
+    assert_eq!(woke, [vec![], vec![], vec![30_000], eight]);
+}
+
 fn any_doing() -> impl Strategy<Value = Doing> {
     prop_oneof![
         Just(Doing::Idle),

@@ -54,7 +54,7 @@ pub fn judge(wait: &Wait, around: &Around<'_>) -> Verdict {
             let what = format!("waited for the disk to write, for {}", ms(wait.length_us()));
             with_disk(named(Cause::Sync, 0.9, what), around, true)
         }
-        Way::Queued => named(Cause::Cpu, 0.9, format!("could run for {}, and got no CPU", ms(wait.length_us()))),
+        Way::Queued => queued(wait, around),
     }
 }
 
@@ -78,6 +78,17 @@ fn is_of_one_statement(wait: &Wait, around: &Around<'_>) -> bool {
         (None, Some(turns)) => wait.length_us() / (turns + 1) >= SLACK_US,
         (None, None) => true,
     }
+}
+
+fn queued(wait: &Wait, around: &Around<'_>) -> Verdict {
+    let verdict = named(Cause::Cpu, 0.9, format!("could run for {}, and got no CPU", ms(wait.length_us())));
+    if around.began_us.is_some() {
+        return verdict;
+    }
+    verdict.but(
+        "the server did not say then how old its statement was: it may be longer, because it counts only until the thread was given a CPU"
+            .to_owned(),
+    )
 }
 
 fn asleep(wait: &Wait, around: &Around<'_>, said: &Said) -> Verdict {
@@ -107,15 +118,11 @@ pub(super) fn is_commit(words: &str) -> bool {
 
 fn blocked(wait: &Wait, around: &Around<'_>, said: &Said) -> Verdict {
     let held = "waited for another thread".to_owned();
+    if let Some(verdict) = committing(wait, around, said, &held) {
+        return verdict;
+    }
     if let Some(cause) = said.cause() {
         return said.verdict(cause, held);
-    }
-    if let Some(state) = said.words.iter().find(|it| is_commit(it)).filter(|_| around.synced_us >= wait.length_us() / 2)
-    {
-        let synced = format!("another thread waited for the disk to write for {} meanwhile", ms(around.synced_us));
-        let evidence =
-            Evidence { speaks_for: vec![format!("{held}, and the server said: {state}"), synced], against: Vec::new() };
-        return Verdict::Stall { cause: Cause::Sync, confidence: 0.7, evidence };
     }
     if let Some(verdict) = free_page::blocked(around) {
         return verdict;
@@ -126,6 +133,38 @@ fn blocked(wait: &Wait, around: &Around<'_>, said: &Said) -> Verdict {
         format!("the server named no lock: {}", said.words.join(", "))
     };
     unknown(vec![held], why)
+}
+
+/// The confidence in a wait for the disk that only the server's word for the state of a commit names.
+pub(super) const UNSEEN_SYNC: f64 = 0.6;
+
+/// The verdict on a wait within a commit. `None`: it is none, or its state alone names no cause.
+///
+/// A commit waits for whoever writes for it, and the server's state is the same whether that thread waits for the disk or for a CPU. So the state names the disk for
+/// sure only if some thread was seen waiting for it.
+fn committing(wait: &Wait, around: &Around<'_>, said: &Said, held: &str) -> Option<Verdict> {
+    let state = said.words.iter().find(|it| is_commit(it))?;
+    let is_named = match said.cause() {
+        None => false,
+        Some(Cause::Sync) => true,
+        Some(_) => return None,
+    };
+    let is_half = |us: u64| us.saturating_mul(2) >= wait.length_us();
+    let synced = |only: &str| {
+        format!("another thread waited for the disk to write for {only}{} meanwhile", ms(around.synced_us))
+    };
+    let waited = || format!("{held}, and the server said: {state}");
+    if is_half(around.synced_us) {
+        if is_named {
+            return Some(said.verdict(Cause::Sync, held.to_owned()).with(synced("")));
+        }
+        return Some(named(Cause::Sync, 0.7, waited()).with(synced("")));
+    }
+    if is_half(around.queued_us) {
+        let queued = format!("another thread could run for {} meanwhile, and got no CPU", ms(around.queued_us));
+        return Some(named(Cause::Cpu, 0.7, waited()).with(queued).but(format!("sync: {}", synced("only "))));
+    }
+    is_named.then(|| said.verdict(Cause::Sync, held.to_owned()).at_most(UNSEEN_SYNC).but(synced("only ")))
 }
 
 /// The verdict on a page fault: the kernel fetches the page from a file or from swap, or has no free page to give.

@@ -6,7 +6,16 @@ use capability::{Flavour, FreeList};
 
 fn wait(way: Way, length_us: u64) -> Wait {
     let (samples, turns) = (40, Some(0));
-    Wait { thread: 7, way, from_us: 1_000_000, to_us: 1_000_000 + length_us, samples, turns, is_cut: false }
+    Wait {
+        thread: 7,
+        way,
+        from_us: 1_000_000,
+        to_us: 1_000_000 + length_us,
+        samples,
+        turns,
+        is_cut: false,
+        is_open: false,
+    }
 }
 
 const NOTHING: Around<'_> = Around {
@@ -20,6 +29,7 @@ const NOTHING: Around<'_> = Around {
     began_us: None,
     pages_free: None,
     synced_us: 0,
+    queued_us: 0,
     meanwhile: None,
 };
 
@@ -98,6 +108,35 @@ fn a_commit_that_waits_while_another_thread_writes_is_a_sync() {
     assert_eq!(with("Updating status", 210_000), (Cause::Sync, 0.7));
     assert_eq!(with("Updating status", 190_000), (Cause::Unknown, 0.0));
     assert_eq!(with("Updating", 400_000), (Cause::Unknown, 0.0), "it does not commit");
+}
+
+/// A server that has no CPU writes nothing, and its commits wait as if for a slow disk.
+#[test]
+fn a_commit_is_a_sync_for_sure_only_if_somebody_was_seen_writing() {
+    let with = |says, words: &str, synced_us, queued_us| {
+        let said = [Session { words: words.to_owned(), ..said(says) }];
+        match judge(&wait(Way::Blocked, 400_000), &Around { said: &said, synced_us, queued_us, ..NOTHING }) {
+            Verdict::Stall { cause, confidence, evidence } => (cause, confidence, evidence),
+            other => panic!("{other:?}"),
+        }
+    };
+    for words in ["waiting for handler commit", "Commit"] {
+        let (cause, confidence, _) = with(Says::Sync, words, 210_000, 400_000);
+        assert_eq!((cause, confidence), (Cause::Sync, 0.95), "a slow disk on a busy host");
+        let (cause, confidence, evidence) = with(Says::Sync, words, 0, 190_000);
+        assert_eq!((cause, confidence), (Cause::Sync, UNSEEN_SYNC), "the threads that write are looked at seldom");
+        assert!(
+            evidence.against[0].starts_with("another thread waited for the disk to write for only 0.0 ms"),
+            "{evidence:?}"
+        );
+        let (cause, confidence, evidence) = with(Says::Sync, words, 190_000, 390_000);
+        assert_eq!((cause, confidence), (Cause::Cpu, 0.7));
+        assert!(evidence.against[0].starts_with("sync: another thread"), "{evidence:?}");
+    }
+    assert_eq!(with(Says::Busy, "query end", 0, 390_000).0, Cause::Cpu);
+    assert_eq!(with(Says::Busy, "query end", 0, 0).0, Cause::Unknown);
+    assert_eq!(with(Says::RowLock, "LOCK WAIT", 0, 390_000).0, Cause::RowLock, "it does not commit");
+    assert_eq!(with(Says::Sync, "LWLock/WALWrite", 0, 390_000).0, Cause::Sync, "no state of a commit");
 }
 
 #[test]

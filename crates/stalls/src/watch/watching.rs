@@ -7,7 +7,7 @@
 use super::around::{Around, Verdict};
 use super::beside::{Beside, Canary, Logged};
 use super::books::Books;
-use super::changes::{Syncs, Woken};
+use super::changes::{Others, Woken};
 use super::group::{Group, Judged, Judgement};
 use super::joining::Pieces;
 use super::known::Known;
@@ -88,7 +88,7 @@ pub struct Watching {
     readings: Readings,
     wholes: Wholes,
     woken: Woken,
-    syncs: Syncs,
+    others: Others,
     /// Whether the server had `backoff` at some time: then the counter was a clock.
     had_backoff: bool,
 }
@@ -113,7 +113,7 @@ impl Watching {
             readings: Readings::default(),
             wholes: Wholes::default(),
             woken: Woken::default(),
-            syncs: Syncs::default(),
+            others: Others::default(),
         }
     }
 
@@ -239,9 +239,7 @@ impl Watching {
 
     /// `is_answered`: whether the thread has sent its answer.
     fn ended(&mut self, wait: Wait, is_answered: bool) {
-        if wait.way == Way::Syncing {
-            self.syncs.add(&wait);
-        }
+        self.others.add(&wait);
         if !self.known.is_client(wait.thread) || self.watch.probe.is_some() && self.calls.cover(&wait) {
             return;
         }
@@ -340,8 +338,9 @@ impl Watching {
     /// The stalls that are not over: the waits that have lasted for `least_us` by now, judged by what is known so far. Nothing is booked.
     pub fn going_on(&mut self, now_us: u64, least_us: u64) -> Vec<Stall> {
         let is_long = |wait: &Wait| wait.samples >= LEAST_SAMPLES && wait.length_us() >= least_us;
-        let so_far = |wait: Wait| Wait { to_us: now_us, ..wait };
-        let waits: Vec<Wait> = self.waiting().filter(is_long).map(so_far).collect();
+        let so_far = |wait: Wait| Wait { to_us: now_us, is_open: true, ..wait };
+        let last_part = |wait: Wait| self.woken.last_part(&so_far(wait), &self.known);
+        let waits: Vec<Wait> = self.waiting().map(last_part).filter(is_long).collect();
         let mut groups = Vec::new();
         for wait in waits {
             if let Judgement::Victim(judged) = self.judged(wait) {
@@ -367,6 +366,11 @@ impl Watching {
         if self.beside.is_own(connection) {
             return Judgement::Nothing;
         }
+        // a wait for another thread depends on what the others wait for
+        let open: Vec<Wait> = match wait.way {
+            Way::Blocked => self.trackers.values().filter_map(Tracker::open).collect(),
+            _ => Vec::new(),
+        };
         let around = Around {
             said: &said,
             backoff: self.watch.backoff,
@@ -378,7 +382,8 @@ impl Watching {
             tries: self.tries(&wait),
             began_us: self.known.began_us(&wait),
             pages_free: self.known.pages_free(&wait),
-            synced_us: if wait.way == Way::Blocked { self.synced_us(&wait) } else { 0 },
+            synced_us: self.others.synced_us(&wait, &open),
+            queued_us: self.others.queued_us(&wait, &open),
         };
         let (cause, confidence, evidence) = match judge(&wait, &around) {
             Verdict::Stall { cause, confidence, evidence } => (cause, confidence, evidence),
@@ -405,17 +410,12 @@ impl Watching {
         Judgement::Victim(Box::new(judged))
     }
 
-    fn synced_us(&self, wait: &Wait) -> u64 {
-        let others = self.trackers.iter().filter(|(thread, _)| **thread != wait.thread);
-        self.syncs.within(wait, others.filter_map(|(_, tracker)| tracker.open()))
-    }
-
     /// Watching ends: waits that go on end now. Answers of the server that come after this are still used for the verdicts.
     pub fn stop(&mut self, at_us: u64) {
         let threads = std::mem::take(&mut self.trackers);
-        let waits: Vec<Wait> = threads.into_values().filter_map(|mut tracker| tracker.close(at_us)).collect();
+        let waits: Vec<Wait> = threads.into_values().filter_map(|mut tracker| tracker.stop(at_us)).collect();
         waits.into_iter().for_each(|wait| self.ended(wait, true));
-        let calls = self.calls.close(at_us);
+        let calls = self.calls.stop(at_us);
         calls.into_iter().for_each(|call| self.called(call));
         self.wholes.end(at_us, self.watch.least_us);
     }
@@ -443,7 +443,11 @@ impl Watching {
         let Watch { server, least_us, .. } = self.watch;
         let source = Source { format: Some("watch"), server, least_us };
         let watched = self.books.watched(source, counters, overhead, cost);
-        let notes = watched.notes.iter().cloned().chain(cost.note(resolution_us)).collect();
+        let open = last.iter().filter(|stall| stall.goes_on).count() as u64;
+        let open = (open > 0).then(|| {
+            format!("{} went on when watching ended: the lengths are those until then", units::counted(open, "stall"))
+        });
+        let notes = watched.notes.iter().cloned().chain(open).chain(cost.note(resolution_us)).collect();
         (last, Watched { resolution_us, tiers, least_free_by_instance, pressure, missing, notes, ..watched })
     }
 }

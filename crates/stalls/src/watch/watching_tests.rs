@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+use super::super::group::STILL;
 use super::super::sample::{Doing, Says, Sched, Session};
 use super::super::testing::{self, STEP_US};
 use super::*;
@@ -144,16 +145,67 @@ fn a_wait_for_a_cpu_is_not_denied_by_an_answer_that_came_late() {
     assert!(stall.cause == Cause::Cpu && stall.length_us.abs_diff(300_000) < 2 * STEP_US, "{stall:?}");
 }
 
+/// Two statements of 225 ms, one right after the other, of a thread that gets nearly no CPU, as samples cannot tell. `age`: what the server says of the age of a statement.
+fn starved(age: fn(u64) -> Option<u64>) -> Vec<Stall> {
+    let mut it = watching(false);
+    it.answer(answer(0, vec![session(1, Says::Idle)], 0));
+    let mut stalls = Vec::new();
+    for at_us in (1000..2_000_000).step_by(10_000) {
+        let waits = (500_000..950_000).contains(&at_us);
+        let sched = Sched { cpu_ns: 0, queued_ns: 0, turns: at_us / 75_000 };
+        let doing = if waits { Doing::Running } else { Doing::Idle };
+        it.sample(at_us, &[Sample { thread: 1, doing, sched: Some(sched), stop: None }]);
+        if it.wants(at_us).sessions {
+            let says = if waits { Says::Busy } else { Says::Idle };
+            it.answer(answer(at_us, vec![Session { age_us: age(at_us), ..session(1, says) }], 0));
+        }
+        stalls.extend(it.settled(at_us));
+    }
+    stalls
+}
+
 #[test]
-fn what_still_waits_at_the_end_is_told() {
+fn a_wait_for_a_cpu_is_cut_where_the_server_says_that_a_statement_began() {
+    let told = |stalls: &[Stall]| stalls.iter().map(|it| (it.length_us + STEP_US) / 50_000 * 50).collect::<Vec<_>>();
+    let stalls = starved(|at_us| Some((at_us.saturating_sub(500_000)) % 225_000));
+    let longest = told(&stalls).into_iter().max();
+    assert!(stalls.len() >= 2 && longest >= Some(150) && longest <= Some(200), "{stalls:#?}");
+    let of_age = stalls.iter().filter(|it| it.cause == Cause::Cpu && it.evidence.against.is_empty());
+    assert!(of_age.count() >= 2, "{stalls:#?}");
+    // each turn may be the end of a statement
+    let stalls = starved(|_| None);
+    assert!(stalls.len() >= 4 && told(&stalls).iter().all(|ms| *ms <= 100), "{stalls:#?}");
+    assert!(stalls[0].evidence.against[0].starts_with("the server did not say then how old"), "{stalls:#?}");
+}
+
+#[test]
+fn what_still_waits_at_the_end_is_told_and_not_as_over() {
     let mut it = watching(false);
     let is = |at_us: u64, thread: u32| {
-        if thread == 1 && at_us > 500_000 { (Doing::Blocked, Says::MetadataLock) } else { (Doing::Idle, Says::Idle) }
+        if thread <= 2 && at_us > 500_000 { (Doing::Blocked, Says::MetadataLock) } else { (Doing::Idle, Says::Idle) }
     };
     assert_eq!(watched(&mut it, 900_000, &is, &|_| 0), []);
     let (last, all) = finish(it, 900_000);
-    assert_eq!((last.len(), all.stalls.len(), last[0].cause), (1, 1, Cause::MetadataLock));
-    assert!(last[0].length_us.abs_diff(400_000) < 2 * STEP_US);
+    let [stall] = last.as_slice() else { panic!("{last:#?}") };
+    assert_eq!((all.stalls.as_slice(), stall.cause, stall.goes_on), (last.as_slice(), Cause::MetadataLock, true));
+    assert!(stall.length_us.abs_diff(400_000) < 2 * STEP_US);
+    let said = &stall.evidence.speaks_for;
+    assert!(said.contains(&"2 connections waited together, and 2 of them wait still".to_owned()), "{said:?}");
+    assert_eq!(stall.evidence.against, [STILL]);
+    assert!(all.notes.iter().any(|it| it.starts_with("1 stall went on when watching ended")), "{:?}", all.notes);
+}
+
+#[test]
+fn what_is_over_when_watching_ends_does_not_go_on() {
+    let mut it = watching(false);
+    let is = |at_us: u64, thread: u32| match (thread, at_us) {
+        (1, 500_000..895_000) => (Doing::Blocked, Says::MetadataLock),
+        (1, 895_000..) => (Doing::Running, Says::Busy),
+        _ => (Doing::Idle, Says::Idle),
+    };
+    assert_eq!(watched(&mut it, 920_000, &is, &|_| 0), []);
+    let (last, all) = finish(it, 920_000);
+    assert!(last.len() == 1 && !last[0].goes_on && all.notes.is_empty(), "{last:#?} {:?}", all.notes);
 }
 
 /// The connections 101 to 104 wait for half a second; `blocked_by` tells for whom.
@@ -248,7 +300,7 @@ fn a_stall_is_told_before_its_end_and_counted_once() {
     assert_eq!(it.going_on(3_000_000, 5_000_000), []);
     let now = it.going_on(3_000_000, 2_000_000);
     assert_eq!((now.len(), now[0].cause, now[0].victim_count), (1, Cause::RowLock, 2));
-    assert!(now[0].length_us.abs_diff(2_900_000) < 2 * STEP_US, "{now:?}");
+    assert!(now[0].length_us.abs_diff(2_900_000) < 2 * STEP_US && now[0].goes_on, "{now:?}");
     let (last, all) = finish(it, 3_000_000);
     assert_eq!((last.len(), all.account.by_cause[&Cause::RowLock].stalls), (1, 1));
 }

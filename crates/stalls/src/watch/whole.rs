@@ -2,6 +2,7 @@
 //! Stalls of the whole server that are told even if no victim is known: the server was stopped, or it did not answer the canary.
 
 use super::beside::Canary;
+use super::group::STILL;
 use super::sample::Stop;
 use crate::cause::{Cause, Evidence, ms};
 use crate::explained::Stall;
@@ -23,6 +24,8 @@ pub(super) struct Whole {
     pub(super) to_us: u64,
     /// `None`: only the canary has shown it.
     stop: Option<Stop>,
+    /// Whether it was not over when it was told.
+    is_open: bool,
 }
 
 impl Whole {
@@ -39,7 +42,7 @@ impl Whole {
     /// `started_unix_us`: when the watch began.
     pub(super) fn stall(self, started_unix_us: u64) -> Stall {
         let length_us = self.length_us();
-        let evidence = match self.stop {
+        let mut evidence = match self.stop {
             Some(stop) => Evidence {
                 speaks_for: vec![stopped(stop, length_us)],
                 against: vec!["no connection is known whose client waited".to_owned()],
@@ -50,6 +53,7 @@ impl Whole {
                 against: vec!["no connection was seen waiting; perhaps this watch itself had no CPU".to_owned()],
             },
         };
+        evidence.against.extend(self.is_open.then(|| STILL.to_owned()));
         Stall {
             started_us: i64::try_from(started_unix_us.saturating_add(self.from_us)).ok(),
             length_us,
@@ -57,6 +61,7 @@ impl Whole {
             confidence: 0.0,
             lost_query_us: 0,
             ends_within_us: 0,
+            goes_on: self.is_open,
             evidence,
             held_by: Vec::new(),
             victim_count: 0,
@@ -80,8 +85,11 @@ impl Wholes {
         let middle_us = self.before_us.replace(at_us).map_or(at_us, |before| before.midpoint(at_us));
         match (&mut self.open, stop) {
             (Some(open), Some(_)) => open.to_us = at_us,
-            (None, Some(_)) => self.open = Some(Whole { from_us: middle_us, to_us: at_us, stop }),
-            (Some(_), None) => self.end(middle_us, least_us),
+            (None, Some(_)) => self.open = Some(Whole { from_us: middle_us, to_us: at_us, stop, is_open: true }),
+            (Some(open), None) => {
+                open.is_open = false;
+                self.end(middle_us, least_us);
+            }
             (None, None) => {}
         }
     }
@@ -95,7 +103,7 @@ impl Wholes {
     pub(super) fn canary(&mut self, run: Canary, least_us: u64) {
         if run.took_us >= least_us {
             let to_us = run.from_us.saturating_add(run.took_us);
-            self.untold.push(Whole { from_us: run.from_us, to_us, stop: None });
+            self.untold.push(Whole { from_us: run.from_us, to_us, stop: None, is_open: false });
         }
     }
 

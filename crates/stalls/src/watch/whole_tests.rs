@@ -63,6 +63,7 @@ fn a_stopped_server_is_one_stall_of_those_whose_clients_waited() {
     assert!(stall.length_us.abs_diff(300_000) <= STEP_US, "{stall:#?}");
     assert!(stall.victims.iter().all(|it| it.length_us.abs_diff(300_000) <= STEP_US), "{stall:#?}");
     assert!(stall.evidence.speaks_for[0].starts_with("the server was stopped by a signal"), "{stall:#?}");
+    assert!(!stall.goes_on, "{stall:#?}");
 }
 
 #[test]
@@ -105,4 +106,6 @@ fn a_stop_that_goes_on_is_told_with_its_length_so_far() {
     }
     assert_eq!(it.going_on(6_000_000, 5_000_000).iter().map(|it| it.length_us / 100_000).collect::<Vec<_>>(), [55]);
     assert_eq!(it.going_on(6_000_000, 5_600_000), []);
+    let (last, _) = it.finish(WatchCost { elapsed_us: 6_000_000, ..WatchCost::default() }, None, Vec::new());
+    assert!(matches!(last.as_slice(), [stall] if stall.goes_on), "{last:#?}");
 }

@@ -90,7 +90,8 @@ pub fn main(args: Args) -> Outcome {
     let checked: Vec<Checked> = args.fail_if.iter().flat_map(|limit| check(limit, &sides)).collect();
     match args.output {
         Output::Text => {
-            terminal::data(table::text(&sides, checked.iter().map(|one| one.statement.as_str())).trim_end())
+            let about = table::About { has_runs: !a.is_empty() && !b.is_empty(), is_sweep: args.sweep.is_some() };
+            terminal::data(table::text(&sides, about, checked.iter().map(|one| one.statement.as_str())).trim_end())
         }
         Output::Json => terminal::json(&document(&sides, &checked)),
     }

@@ -12,7 +12,8 @@ pub use failure::{hint_for, server_failure};
 use host::places::Places;
 use load::{Password, Protocol, Target, Tls};
 pub use process::DYING;
-use sandbox::Sandbox;
+use sandbox::{PoolUser, Sandbox};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// pgBouncer's console is a database of this name.
@@ -136,6 +137,18 @@ impl Connection {
         let sandbox = Sandbox::open(self.sandbox.as_deref()?, places).ok()?;
         let pooled = sandbox.pooled_connection().ok()??;
         Some(Target { database: Some(CONSOLE.into()), ..pooled })
+    }
+
+    /// The limits that the pgBouncer of the named sandbox has for single users. Its start has written them, so no console need show them. `None`: the sandbox
+    /// has no pgBouncer.
+    pub fn pool_limits_of_sandbox(&self, places: &Places) -> Option<BTreeMap<String, u64>> {
+        let sandbox = Sandbox::open(self.sandbox.as_deref()?, places).ok()?;
+        let users = &sandbox.manifest.pooler.as_ref()?.settings.users;
+        let limit = |user: &PoolUser| {
+            let setting = user.settings.iter().find(|it| it.key() == "max_user_connections")?;
+            Some((user.name.clone(), setting.value()?.parse().ok()?))
+        };
+        Some(users.iter().filter_map(limit).collect())
     }
 
     /// The console that a connection string names.

@@ -7,7 +7,7 @@ use host::process::Identity;
 use run::{FoundRun, Lost, Role, RunId, Step, StepState, Thing, Trace};
 use serde::Serialize;
 use squeeze::Meminfo;
-use squeeze::ram::balloon;
+use squeeze::ram::{balloon, holder};
 use std::path::PathBuf;
 use units::Bytes;
 
@@ -64,16 +64,16 @@ fn of_step(step: &StepState, meminfo: &Meminfo) -> u64 {
             let ours = listed.filter(|block| went.as_ref().is_none_or(|went| went.0.contains(block)));
             ours.filter(|block| !is_online(*block)).count() as u64 * block_bytes().unwrap_or(0)
         }
-        _ => step.processes.iter().filter(|it| it.is_alive()).map(|it| of_process(it, meminfo)).sum(),
+        _ => step.processes.iter().filter(|it| it.is_alive()).map(of_process).sum(),
     }
 }
 
-fn of_process(process: &Identity, meminfo: &Meminfo) -> u64 {
+fn of_process(process: &Identity) -> u64 {
     let command = std::fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
     if command.split(|byte| *byte == 0).any(|word| word == b"balloon") {
         balloon::resident_bytes(process.pid)
     } else {
-        meminfo.huge_reserved_pages * meminfo.huge_page_bytes
+        holder::reserved_bytes(process.pid)
     }
 }
 
@@ -110,8 +110,8 @@ fn of_other(places: &Places, run: &Lost, meminfo: &Meminfo) -> Option<u64> {
     if let Some(found) = journal_of(places, run).filter(|found| !found.steps.is_empty()) {
         return hides(&found).then(|| bytes(&[&found], meminfo));
     }
-    let holders: Vec<&Identity> = run.traces.iter().filter_map(holder).collect();
-    (!holders.is_empty()).then(|| holders.into_iter().map(|it| of_process(it, meminfo)).sum())
+    let holders: Vec<&Identity> = run.traces.iter().filter_map(holder_of).collect();
+    (!holders.is_empty()).then(|| holders.into_iter().map(of_process).sum())
 }
 
 fn journal_of(places: &Places, run: &Lost) -> Option<FoundRun> {
@@ -121,10 +121,10 @@ fn journal_of(places: &Places, run: &Lost) -> Option<FoundRun> {
 
 /// Whether this is a process that holds hidden RAM.
 pub fn is_holder(trace: &Trace) -> bool {
-    holder(trace).is_some()
+    holder_of(trace).is_some()
 }
 
-fn holder(trace: &Trace) -> Option<&Identity> {
+fn holder_of(trace: &Trace) -> Option<&Identity> {
     match &trace.thing {
         Thing::Process { identity, role: Some(role), .. } if role == "holder" || role == "balloon" => Some(identity),
         _ => None,

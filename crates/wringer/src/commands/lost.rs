@@ -35,7 +35,9 @@ fn is_told(trace: &Trace, condition: &Condition) -> bool {
 }
 
 fn where_is(lost: &Lost) -> String {
-    let home = lost.home().filter(|_| lost.is_of_others());
+    // an ordinary user may not look at the journals of another one
+    let is_shut = matches!(lost.condition, Condition::Foreign(_)) && !rustix::process::geteuid().is_root();
+    let home = lost.home().filter(|_| lost.is_of_others() && !is_shut);
     home.map(|home| format!(": `WRINGER_HOME={} wringer status` tells more", home.display())).unwrap_or_default()
 }
 

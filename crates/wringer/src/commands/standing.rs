@@ -18,6 +18,7 @@ use squeeze::device::SlowDevice;
 use squeeze::directory::FILE_SYSTEM;
 use squeeze::loop_disk::SlowDisk;
 use squeeze::standing::{Asked, InForce};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -218,11 +219,12 @@ fn slowed(run: &FoundRun, step: &StepState) -> Option<Slowed> {
     }
 }
 
-/// Releases these runs in order, and prints the result.
+/// Releases these runs, which are sorted oldest first, and prints the result. The newest is released first, because a newer layer may be mounted below an
+/// older one.
 pub fn release(places: &Places, runs: &[&FoundRun], output: Output) -> Outcome {
     signals::install()?;
     let mut report = UndoReport::default();
-    for found in runs {
+    for found in runs.iter().rev() {
         let one =
             run::undo(places, Scope::One(found.id.clone()), &mut |what| terminal::say(format_args!("release {what}")))?;
         report.ended.extend(one.ended);
@@ -264,9 +266,12 @@ pub fn finish_undo(report: &UndoReport, output: Output) -> Outcome {
     for conflict in &report.conflicts {
         failure = failure.hint(format!("as root, if that value is not wanted: {}", conflict.repair));
     }
+    let mut cures = BTreeSet::new();
     for unsure in &report.unsure {
         failure = unsure.looks.iter().fold(failure, |failure, look| failure.hint(look));
-        failure = failure.hint(&unsure.cure);
+        if cures.insert(&unsure.cure) {
+            failure = failure.hint(&unsure.cure);
+        }
     }
     if !report.failures.is_empty() {
         failure = failure.hint("stop what is in the way, then `wringer undo` again");

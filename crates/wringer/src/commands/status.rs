@@ -23,7 +23,8 @@ use units::Bytes;
     stale     of an earlier boot: its processes, mounts and kernel values went with that boot\n  \
     over      nothing of it is left but its journal; the next run or `wringer undo` clears it away\n  \
     lost      its journal is gone or cannot be read, and the host shows what it has changed:\n            \
-    `wringer undo` puts that back\n\n\
+    `wringer undo` puts that back\n  \
+    foreign   a run of another user, whose `wringer undo` ends it, whoever its server runs as\n\n\
     What bears the mark of a run of another WRINGER_HOME, or of another user, is named, too.\n\
     What watchdogs did within the last day is told, too: which runs they ended, and why.")]
 pub struct Args {

@@ -6,9 +6,8 @@ use super::standing::{self, Output};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use host::places::Places;
-use run::{FoundRun, RunId, Scope};
+use run::{FoundRun, RunId, Scope, Unsure};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -54,7 +53,7 @@ pub fn main(args: Args) -> Outcome {
     }
     signals::install()?;
     let progress = &mut |what: &str| terminal::say(format_args!("undo {what}"));
-    let report = match &scope {
+    let mut report = match &scope {
         Scope::One(id) if args.settled => run::settle(&places, id, progress)?,
         _ => run::undo(&places, scope, progress)?,
     };
@@ -66,22 +65,23 @@ pub fn main(args: Args) -> Outcome {
     {
         terminal::data("nothing to undo");
     }
-    standing::finish_undo(&report, args.output)?;
-    if args.run.is_none() { tell_of_others(&report.left) } else { Ok(()) }
+    if args.run.is_none() {
+        report.left.iter().filter_map(run::Lost::note).for_each(|note| terminal::say(format_args!("note: {note}")));
+        let cut_off: Vec<Unsure> = report.left.iter().filter_map(of_another_home).collect();
+        report.unsure.extend(cut_off);
+    }
+    standing::finish_undo(&report, args.output)
 }
 
-/// Changes on the host that do not belong to this home. Changes by a dead run of another home are still in force.
-fn tell_of_others(lost: &[run::Lost]) -> Outcome {
-    lost.iter().filter_map(run::Lost::note).for_each(|note| terminal::say(format_args!("note: {note}")));
-    let cut_off: Vec<&run::Lost> = lost.iter().filter(|run| run.condition == run::Condition::HotElsewhere).collect();
-    let homes: BTreeSet<String> = cut_off.iter().filter_map(|run| Some(run.home()?.display().to_string())).collect();
-    if homes.is_empty() {
-        return Ok(());
-    }
-    let what: Vec<String> = cut_off.iter().map(ToString::to_string).collect();
-    let message = format!("the host is not restored: of another WRINGER_HOME: {}", what.join("; "));
-    let failure = Failure::message(Exit::NotRestored, message);
-    Err(homes.iter().fold(failure, |failure, home| failure.hint(format!("WRINGER_HOME={home} wringer undo"))))
+/// The changes by a dead run of another home of this user are still in force: only an undo with that home ends them.
+fn of_another_home(lost: &run::Lost) -> Option<Unsure> {
+    let home = lost.home().filter(|_| lost.condition == run::Condition::HotElsewhere)?;
+    Some(Unsure {
+        run: lost.id.clone(),
+        why: format!("of another WRINGER_HOME: {lost}"),
+        looks: Vec::new(),
+        cure: format!("WRINGER_HOME={} wringer undo", home.display()),
+    })
 }
 
 fn dry_run(places: &Places, scope: &Scope, output: Output) -> Outcome {

@@ -9,9 +9,10 @@ const SHARED: Option<&str> = Some(
     "GRANT pg_read_all_stats TO the account that asks; before PostgreSQL 15 GRANT EXECUTE ON FUNCTION pg_get_shmem_allocations() and SELECT ON pg_shmem_allocations",
 );
 /// The settings that affect memory. They are requested by name, because commands, connection strings and settings of extensions may hold secrets.
-const SETTINGS: [&str; 22] = [
+const SETTINGS: [&str; 23] = [
     "autovacuum_max_workers",
     "autovacuum_work_mem",
+    "autovacuum_worker_slots",
     "dynamic_shared_memory_type",
     "hash_mem_multiplier",
     "huge_page_size",

@@ -18,9 +18,11 @@ pub(super) fn text(told: &Value) -> String {
         let idle =
             list(cell, "footprint").iter().rev().find(|it| it["mark"] == "idle").map(|it| it["rss_bytes"].clone());
         let mib = |value: Option<f64>| value.map_or("-".to_owned(), |bytes| format!("{:.1} MiB", bytes / 1_048_576.0));
+        let missing: Vec<String> = list(cell, "not_in_force").iter().map(|what| word(what).to_owned()).collect();
         let state = match (cell["as_asked"].as_bool(), cell["state"].as_str()) {
-            (Some(false), Some("done")) => "not as asked for: no verdict uses it",
-            (_, state) => state.unwrap_or("?"),
+            (Some(false), Some("done")) if missing.is_empty() => "not as asked for: no verdict uses it".to_owned(),
+            (Some(false), Some("done")) => format!("not as asked for ({}): no verdict uses it", missing.join(", ")),
+            (_, state) => state.unwrap_or("?").to_owned(),
         };
         _ = writeln!(
             out,

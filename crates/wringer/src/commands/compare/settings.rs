@@ -27,23 +27,56 @@ pub(super) fn compared(folder: &Path, [a, b]: [&[PathBuf]; 2], arm: Option<&str>
         return Err(Failure::message(Exit::Missing, format!("no matrix was run in {}", folder.display())));
     };
     let (a, b) = (setting(&state, a)?, setting(&state, b)?);
-    let cells = |setting: &Setting| -> Vec<&Cell> {
-        state.planned().filter(|cell| cell.setting == setting.id && cell.state == CellState::Done).collect()
+    let cells =
+        |setting: &Setting| -> Vec<&Cell> { state.planned().filter(|cell| cell.setting == setting.id).collect() };
+    let sides = [(a.label(&state.keys), cells(a)), (b.label(&state.keys), cells(b))];
+    let Paired { a, b, unmeasured } = paired(&sides, arm);
+    Ok(Compared { a: recordings(folder, &a, &sides[0].0)?, b: recordings(folder, &b, &sides[1].0)?, unmeasured })
+}
+
+/// The measured cells of two settings, block by block, and why others have no measurement.
+struct Paired<'c> {
+    a: Vec<&'c Cell>,
+    b: Vec<&'c Cell>,
+    unmeasured: Vec<String>,
+}
+
+/// `sides`: a setting's name, and all its cells.
+fn paired<'c>(sides: &[(String, Vec<&'c Cell>); 2], arm: Option<&str>) -> Paired<'c> {
+    let has_ended = |cell: &&Cell| matches!(cell.state, CellState::Done | CellState::Failed);
+    let of = |is: &dyn Fn(&&Cell) -> bool| {
+        sides.each_ref().map(|(_, cells)| cells.iter().copied().filter(is).collect::<Vec<&Cell>>())
     };
-    let (of_a, of_b) = (cells(a), cells(b));
-    let (of_a, of_b) = (in_blocks_of(&of_a, &of_b), in_blocks_of(&of_b, &of_a));
-    let sides = [(a, &of_a), (b, &of_b)].into_iter();
-    let unmeasured = sides.flat_map(|(setting, cells)| reasons(&setting.label(&state.keys), cells, arm)).collect();
-    let (of_a, of_b) = (measured(of_a), measured(of_b));
-    let recordings = |cells: Vec<&Cell>| -> Vec<PathBuf> {
-        cells.iter().filter_map(|cell| Some(folder.join(cell.recording.as_ref()?))).collect()
+    let [a, b] = of(&has_ended);
+    let ended = [in_blocks_of(&a, &b), in_blocks_of(&b, &a)];
+    let why = |cells: &[Vec<&Cell>; 2]| -> Vec<String> {
+        sides.iter().zip(cells).flat_map(|((label, _), cells)| reasons(label, cells, arm)).collect()
     };
-    let (a, b) = (recordings(in_blocks_of(&of_a, &of_b)), recordings(in_blocks_of(&of_b, &of_a)));
-    Ok(Compared { a, b, unmeasured })
+    let mut unmeasured = why(&ended);
+    let [a, b] = ended.map(measured);
+    let (a, b) = (in_blocks_of(&a, &b), in_blocks_of(&b, &a));
+    // cells that are to be run leave nothing out, as long as there are others to compare
+    if a.is_empty() {
+        unmeasured.extend(why(&of(&|cell| !has_ended(cell))));
+    }
+    Paired { a, b, unmeasured }
+}
+
+/// # Errors
+/// Exit code 3: a recording is gone.
+fn recordings(folder: &Path, cells: &[&Cell], label: &str) -> Result<Vec<PathBuf>, Failure> {
+    let of = |cell: &&Cell| -> Option<(u32, PathBuf)> { Some((cell.block, folder.join(cell.recording.as_ref()?))) };
+    let found: Vec<(u32, PathBuf)> = cells.iter().filter_map(of).collect();
+    if let Some((block, gone)) = found.iter().find(|(_, path)| !path.exists()) {
+        let message = format!("the recording of block {block} of {label} is gone: {}", gone.display());
+        let hint = format!("`wringer matrix status {}` has the figures that are kept without it", folder.display());
+        return Err(Failure::message(Exit::Missing, message).hint(hint));
+    }
+    Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
 fn measured(cells: Vec<&Cell>) -> Vec<&Cell> {
-    cells.into_iter().filter(|cell| !cell.figures.is_empty()).collect()
+    cells.into_iter().filter(|cell| cell.state == CellState::Done && !cell.figures.is_empty()).collect()
 }
 
 /// The cells whose blocks the others have, too, in the order of the blocks.
@@ -68,6 +101,11 @@ fn reasons(label: &str, cells: &[&Cell], arm: Option<&str>) -> Vec<String> {
 
 /// Why an arm that is compared has no measurement in this cell. `None`: it has one.
 fn unmeasured(cell: &Cell, wanted: Option<&str>) -> Option<String> {
+    match cell.state {
+        CellState::Pending | CellState::Running => return Some("it is not run yet".to_owned()),
+        CellState::Failed => return Some(format!("the cell failed: {}", cell.told.join("; "))),
+        CellState::Done => {}
+    }
     let is_wanted = |arm: &str| arm == ALL_ARMS || wanted.is_none_or(|wanted| wanted == arm);
     let mut outcomes = cell.outcomes.iter().filter(|(arm, _)| is_wanted(arm));
     if let Some((arm, outcome)) = outcomes.find(|(_, outcome)| *outcome != "measured") {
@@ -122,7 +160,44 @@ mod tests {
     use super::*;
 
     fn cell(block: u32, outcome: &str) -> Cell {
-        Cell { block, outcomes: [(ALL_ARMS.to_owned(), outcome.to_owned())].into(), ..Cell::default() }
+        let outcomes = [(ALL_ARMS.to_owned(), outcome.to_owned())].into();
+        Cell { block, outcomes, state: CellState::Done, ..Cell::default() }
+    }
+
+    fn ran(block: u32) -> Cell {
+        let figure = verdict::Figure { name: "p99".into(), unit: "us".into(), value: 1.0, resolution: 0.0 };
+        Cell { figures: vec![sweep::FigureOf { arm: "baseline".into(), figure }], ..cell(block, "measured") }
+    }
+
+    #[test]
+    fn failed_cells_are_reasons_and_cells_to_be_run_only_where_nothing_else_is_there() {
+        let failed = |block| Cell { state: CellState::Failed, told: vec!["disk full".into()], ..cell(block, "missed") };
+        let pending = |block| Cell { block, ..Cell::default() };
+        let of = |a: &[Cell], b: &[Cell]| {
+            let sides = [("k=1".to_owned(), a.iter().collect()), ("k=2".to_owned(), b.iter().collect())];
+            let Paired { a, b, unmeasured } = paired(&sides, None);
+            (a.len(), b.len(), unmeasured)
+        };
+        let both = [ran(1), ran(2)];
+        let told = of(&both, &[failed(1), failed(2)]);
+        assert_eq!(
+            told,
+            (0, 0, vec!["k=2 has no measurement in any of its 2 cells: the cell failed: disk full".into()])
+        );
+        let told = of(&[ran(1), failed(2)], &both);
+        assert_eq!(told, (1, 1, vec!["block 2 of k=1: the cell failed: disk full".into()]));
+        assert_eq!(of(&both, &[ran(1), pending(2)]), (1, 1, vec![]));
+        let told = of(&both, &[pending(1), pending(2)]);
+        assert_eq!(told, (0, 0, vec!["k=2 has no measurement in any of its 2 cells: it is not run yet".into()]));
+    }
+
+    #[test]
+    fn a_recording_that_is_gone_is_named() {
+        let cell = Cell { recording: Some("cells/x-1/1/recording.sqlite".into()), ..ran(1) };
+        let failure = recordings(Path::new("/nowhere"), &[&cell], "k=1").unwrap_err();
+        let text = format!("{failure:?}");
+        assert!(text.contains("block 1 of k=1 is gone: /nowhere/cells/x-1/1/recording.sqlite"), "{text}");
+        assert!(text.contains("wringer matrix status /nowhere"), "{text}");
     }
 
     #[test]

@@ -223,9 +223,13 @@ fn pooler(text: &mut String, it: &PoolerUse) {
 fn overbooking(text: &mut String, audit: &Audit) {
     let it = &audit.overbooking;
     let Some(ordinary) = audit.server.ordinary.filter(|_| it.is_overbooked.is_some()) else { return };
-    let _ = match it.limits_sum {
-        0 => writeln!(text, "\nno account has a limit, and there are {ordinary} connections for all of them"),
-        sum => writeln!(text, "\nlimits of accounts sum to {sum}, and there are {ordinary} connections for them"),
+    let _ = match (it.limited, it.limits_sum) {
+        (0, _) => {
+            writeln!(text, "\nno ordinary account has a limit, and there are {ordinary} connections for all of them")
+        }
+        (_, sum) => {
+            writeln!(text, "\nlimits of ordinary accounts sum to {sum}, and there are {ordinary} connections for them")
+        }
     };
     if !it.unlimited.is_empty() {
         let names: Vec<String> = it.unlimited.iter().take(8).map(|name| in_line(name)).collect();
@@ -266,4 +270,57 @@ pub(super) fn missing(text: &mut String, missing: &[ledger::Missing]) {
 /// The size as `1.5 MiB`, or `?` if it is not known.
 pub(super) fn bytes(value: Option<u64>) -> String {
     value.map_or_else(|| "?".to_owned(), |value| Bytes(value).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use connections::{Account, AccountSeen, Look, PoolSeen, PoolerSeen, Seen};
+
+    fn seen(limits: &[(&str, i64, &str)]) -> Seen {
+        let account = |(user, limit, right): &(&str, i64, &str)| AccountSeen {
+            account: Account::at(*user, "%"),
+            limit: *limit,
+            rights: right.split(',').map(str::to_owned).collect(),
+            may_log_in: true,
+        };
+        Seen {
+            flavour: capability::Flavour::Mariadb,
+            version: "10.11.19".parse().expect("a version"),
+            variables: [("max_connections".to_owned(), "500".to_owned())].into(),
+            status: [].into(),
+            own: None,
+            accounts: Some(limits.iter().map(account).collect()),
+            databases: Vec::new(),
+            looks: vec![Look::default()],
+            pooler: None,
+            missing: Vec::new(),
+        }
+    }
+
+    fn told(seen: &Seen) -> String {
+        let (audit, mut text) = (connections::audit(seen), String::new());
+        accounts(&mut text, &audit, false);
+        overbooking(&mut text, &audit);
+        missing(&mut text, &audit.missing);
+        text
+    }
+
+    #[test]
+    fn a_limit_of_an_administrators_account_is_none_of_ordinary_ones() {
+        let text = told(&seen(&[("app", 10, "CONNECTION ADMIN"), ("batch", 0, "")]));
+        assert!(text.contains("app@%") && text.contains("may use the reserve"), "{text}");
+        assert!(text.contains("\nno ordinary account has a limit, and there are 500 connections for all"), "{text}");
+        let text = told(&seen(&[("app", 10, ""), ("batch", 0, "")]));
+        assert!(text.contains("\nlimits of ordinary accounts sum to 10, and there are 500 connections"), "{text}");
+    }
+
+    #[test]
+    fn limits_that_pgbouncer_does_not_show_are_named() {
+        let pools = vec![PoolSeen { database: "shop".into(), user: "app".into(), ..PoolSeen::default() }];
+        let pooler = PoolerSeen { pools, hides_user_limits: true, ..PoolerSeen::default() };
+        let text = told(&Seen { pooler: Some(pooler), ..seen(&[]) });
+        let line = "not read: pgBouncer's limits of single users: SHOW USERS of this version has no column";
+        assert!(text.contains(line), "{text}");
+    }
 }

@@ -75,7 +75,11 @@ impl Looks {
         let of = attached.describe();
         let Some(target) = attached.server.as_ref().map(|server| server.target.clone()) else { return Ok(None) };
         let stop = signals::install()?;
-        let (seen, was_stopped) = self.follow(&mut attached, console.as_ref(), memory, &stop)?;
+        let (mut seen, was_stopped) = self.follow(&mut attached, console.as_ref(), memory, &stop)?;
+        let of_sandbox = self.pgbouncer.is_none().then(|| self.connection.pool_limits_of_sandbox(&places)).flatten();
+        if let (Some(pooler), Some(limits)) = (&mut seen.pooler, of_sandbox) {
+            pooler.learn_user_limits(&limits);
+        }
         Ok(Some(Looked { of, target, seen, was_stopped }))
     }
 

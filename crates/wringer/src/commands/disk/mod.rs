@@ -268,8 +268,7 @@ fn show_measured(measured: &Measured) {
 
 fn release(places: &Places, args: &Release) -> Outcome {
     let look = run::Look::take(places)?;
-    let found = &look.runs;
-    let slow = standing::slowing(found);
+    let slow = standing::slowing_or_left(&look.runs);
     let chosen: Vec<&FoundRun> = slow
         .iter()
         .filter(|(_, slowed)| args.path.as_ref().is_none_or(|wanted| slowed.is_named(wanted)))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Assertions on a profile: `growth<1M`, `Log_event::read_log_event<4M`.
 
-use heap::{AskedBelow, Growth, Tree, base_name};
+use heap::{AskedBelow, Growth, Holdings, Tree, base_name};
 use serde::Serialize;
 use std::str::FromStr;
 use units::Bytes;
@@ -37,7 +37,7 @@ pub(super) struct Verdict {
     /// The measured bytes: for `growth`, the largest growth of all functions; for a function, the bytes that it holds at the end. `None`: there is one
     /// moment, which tells no growth.
     pub(super) bytes: Option<i128>,
-    /// The bounds of these bytes, whichever function holds what the profiler hides below its threshold.
+    /// The bounds of these bytes, whichever function holds what the profiler hides below its threshold. Of a sample, in 95 of 100 cases.
     pub(super) at_least_bytes: Option<i128>,
     pub(super) at_most_bytes: Option<i128>,
     pub(super) function: Option<String>,
@@ -60,6 +60,7 @@ pub(super) struct Known {
 pub(super) const DAMAGED: &str = "the file is damaged, and what the heap held behind the damage is not known";
 pub(super) const ONE_MOMENT: &str = "there is one moment, and growth needs two";
 const HIDDEN: &str = "the profiler hides too many bytes below its threshold";
+pub(super) const SAMPLED: &str = "the sizes are estimates, and the limit is within their errors";
 const NO_FUNCTION: &str = "no function that holds memory has this name at either moment";
 pub(super) const BELOW: &str =
     "it holds nothing itself: what it asked for is charged to the functions that allocated it";
@@ -74,18 +75,13 @@ impl Assertion {
         tree.asked_below(&|function| is_named(name, function))
     }
 
-    /// `below`: of the end, as `hidden_bytes`.
-    pub(super) fn judge(
-        &self,
-        grown: &[Growth],
-        below: Option<AskedBelow>,
-        hidden_bytes: u64,
-        known: Known,
-    ) -> Verdict {
+    /// `below`: of the end, as `after`.
+    pub(super) fn judge(&self, grown: &[Growth], below: Option<AskedBelow>, after: &Holdings, known: Known) -> Verdict {
         let is_charged = self.of_name(grown).any(|it| it.after_bytes > Some(0));
         let below = below.filter(|it| !is_charged && it.bytes > 0);
-        let unseen = i128::from(hidden_bytes) + below.as_ref().map_or(0, |it| it.bytes.into());
-        let (limit, bounds) = (i128::from(self.limit.0), self.bounds(grown, unseen, known));
+        let asked_below = below.as_ref().map_or(0, |it| it.bytes.into());
+        let (limit, bounds) = (i128::from(self.limit.0), self.bounds(grown, after, asked_below, known));
+        let is_sampled = after.sampled_every_bytes.is_some() || grown.iter().any(|it| it.is_sampled);
         let holds = bounds.and_then(|(_, at_least, at_most)| match () {
             () if at_least.is_some_and(|it| it >= limit) => Some(false),
             () if at_most.is_some_and(|it| it < limit) => Some(true),
@@ -94,6 +90,7 @@ impl Assertion {
         let hides = match &below {
             _ if known.is_end_lost || known.is_start_lost => DAMAGED,
             Some(_) => BELOW,
+            None if is_sampled => SAMPLED,
             None => HIDDEN,
         };
         let mut notes = Vec::new();
@@ -119,13 +116,13 @@ impl Assertion {
     }
 
     /// `None`: one moment tells no growth.
-    fn bounds(&self, grown: &[Growth], hidden: i128, known: Known) -> Option<Bounds> {
+    fn bounds(&self, grown: &[Growth], after: &Holdings, asked_below: i128, known: Known) -> Option<Bounds> {
         let at_most = |bytes: i128| (!known.is_end_lost).then_some(bytes);
-        if self.function.is_some() {
-            let bytes = self.of_name(grown).map(|it| i128::from(it.after_bytes.unwrap_or(0))).sum();
-            return Some((bytes, Some(bytes), at_most(bytes + hidden)));
+        if let Some(name) = &self.function {
+            let held = after.bounds(&|function| is_named(name, function));
+            return Some((held.bytes, Some(held.at_least_bytes), at_most(held.at_most_bytes + asked_below)));
         }
-        let (bytes, at_least, most) = of_growth(grown, hidden);
+        let (bytes, at_least, most) = of_growth(grown, after.most_unnamed_bytes(grown.len()));
         let start_known = |_: &i128| !known.is_start_lost;
         (!known.is_one_moment).then_some((bytes, Some(at_least).filter(start_known), at_most(most).filter(start_known)))
     }
@@ -135,12 +132,13 @@ impl Assertion {
     }
 }
 
-/// The largest growth of all functions. A function of which the profiler shows nothing may have grown by all that is hidden at the end.
-fn of_growth(grown: &[Growth], hidden: i128) -> (i128, i128, i128) {
+/// The largest growth of all functions. A function of which the profiler shows nothing may have grown by all that is hidden at the end, or that a sample
+/// may have missed: `unnamed`.
+fn of_growth(grown: &[Growth], unnamed: i128) -> (i128, i128, i128) {
     let bytes = grown.first().and_then(|most| most.growth_bytes).unwrap_or(0);
     let at_least = grown.iter().map(|it| it.low_bytes).max().unwrap_or(0);
-    let at_most = grown.iter().map(|it| it.high_bytes).max().unwrap_or(hidden);
-    (bytes, at_least, at_most.max(hidden))
+    let at_most = grown.iter().map(|it| it.high_bytes).max().unwrap_or(unnamed);
+    (bytes, at_least, at_most.max(unnamed))
 }
 
 /// Either name may lack the arguments.
@@ -163,11 +161,25 @@ mod tests {
             high_bytes: growth_bytes + i128::from(hidden_after),
             before_bytes: Some(before),
             after_bytes: Some(after),
+            is_sampled: false,
         }
     }
 
+    /// What these functions hold at the end.
+    fn held(grown: &[Growth], hidden_bytes: u64) -> Holdings {
+        let held = |it: &Growth| heap::Held {
+            function: it.function.clone(),
+            path: Vec::new(),
+            subsystem: None,
+            bytes: it.after_bytes.unwrap(),
+            error_bytes: 0,
+            parts: Vec::new(),
+        };
+        Holdings { functions: grown.iter().map(held).collect(), hidden_bytes, ..Holdings::default() }
+    }
+
     fn judged(assertion: &str, grown: &[Growth], hidden: u64) -> Verdict {
-        assertion.parse::<Assertion>().unwrap().judge(grown, None, hidden, Known::default())
+        assertion.parse::<Assertion>().unwrap().judge(grown, None, &held(grown, hidden), Known::default())
     }
 
     #[test]
@@ -191,7 +203,7 @@ mod tests {
     fn one_moment_tells_no_growth() {
         let all = [grown("f", 4096, 4096, [0, 0])];
         let known = Known { is_one_moment: true, ..Known::default() };
-        let judge = |text: &str| text.parse::<Assertion>().unwrap().judge(&all, None, 0, known);
+        let judge = |text: &str| text.parse::<Assertion>().unwrap().judge(&all, None, &held(&all, 0), known);
         let told = judge("growth<1M");
         assert_eq!((told.holds, told.bytes, told.notes.as_slice()), (None, None, [ONE_MOMENT].as_slice()));
         assert_eq!(judge("f<1M").holds, Some(true), "what a function holds needs one moment");
@@ -203,7 +215,7 @@ mod tests {
         let all = [grown("f", 0, 4096, [0, 0])];
         let judge = |text: &str, is_start_lost: bool, is_end_lost: bool| {
             let known = Known { is_one_moment: false, is_start_lost, is_end_lost };
-            text.parse::<Assertion>().unwrap().judge(&all, None, 0, known)
+            text.parse::<Assertion>().unwrap().judge(&all, None, &held(&all, 0), known)
         };
         for text in ["growth<1M", "f<1M"] {
             let told = judge(text, false, true);
@@ -218,13 +230,34 @@ mod tests {
         assert_eq!(judge("f<1M", true, false).holds, Some(true), "what it holds at the end is known");
     }
 
+    /// A program that held nothing at first, and then 40 MiB, of which 100 blocks were seen.
+    #[test]
+    fn an_estimate_breaks_a_limit_only_beyond_its_error() {
+        let mut after = held(&[grown("f", 0, 40 << 20, [0, 0])], 0);
+        after.sampled_every_bytes = Some(1 << 19);
+        after.functions[0].error_bytes = 4 << 20;
+        let all = heap::growth(&Holdings::default(), &after);
+        let judge = |text: &str| text.parse::<Assertion>().unwrap().judge(&all, None, &after, Known::default());
+        for (limit, holds) in [("31M", Some(false)), ("39M", None), ("41M", None), ("52M", Some(true))] {
+            for what in ["growth", "f"] {
+                let told = judge(&format!("{what}<{limit}"));
+                assert_eq!((told.holds, told.bytes), (holds, Some(40 << 20)), "{told:?}");
+                assert_eq!(told.notes.as_slice(), if holds.is_none() { &[SAMPLED][..] } else { &[] });
+            }
+        }
+        let unseen = judge("g<1M");
+        assert_eq!((unseen.holds, unseen.at_most_bytes), (None, Some(2 << 20)), "{unseen:?}");
+        assert_eq!(judge("g<3M").holds, Some(true));
+    }
+
     /// Of a caller it is only known that it holds nothing of what its callees hold, or all of it.
     #[test]
     fn of_a_caller_it_cannot_be_told() {
         let all = [grown("copy_text", 0, 40 << 20, [0, 0])];
         let below = AskedBelow { bytes: 36 << 20, charged_to: Some("copy_text".into()) };
+        let (after, below) = (held(&all, 0), Some(below));
         let judge =
-            |text: &str| text.parse::<Assertion>().unwrap().judge(&all, Some(below.clone()), 0, Known::default());
+            |text: &str| text.parse::<Assertion>().unwrap().judge(&all, below.clone(), &after, Known::default());
         let told = judge("read<1M");
         assert_eq!((told.holds, told.bytes, told.at_most_bytes), (None, Some(0), Some(36 << 20)));
         assert_eq!((told.notes.as_slice(), told.charged_to.as_deref()), ([BELOW].as_slice(), Some("copy_text")));

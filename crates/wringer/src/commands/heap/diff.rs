@@ -6,7 +6,7 @@ use super::profile::{Names, Profile};
 use super::source::Source;
 use crate::exit::{Failure, Outcome};
 use crate::terminal::{self, Output};
-use heap::{Damage, Growth, Holdings};
+use heap::{Damage, Format, Growth, Holdings};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -14,6 +14,7 @@ use std::path::PathBuf;
 ///
 /// In each file, the last snapshot that has a tree is used, or the snapshot that is named. Where a file is damaged, its last snapshot is not its end: the growth
 /// has no bounds then.
+/// Where a profiler saw a sample, the sizes are estimates, and the bounds of each growth are as wide as their errors.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer heap diff before/massif.out.1 after/massif.out.1\n  \
@@ -43,11 +44,18 @@ pub struct Args {
 
 #[derive(Debug, Serialize)]
 struct Difference<'a> {
+    before_format: &'static str,
+    after_format: &'static str,
     before_total_bytes: u64,
     after_total_bytes: u64,
     before_hidden_bytes: u64,
     after_hidden_bytes: u64,
+    /// `None`: the profiler looked at each allocation.
+    before_sampled_every_bytes: Option<u64>,
+    after_sampled_every_bytes: Option<u64>,
     growth: Vec<Grown<'a>>,
+    /// In which way the two profiles count differently.
+    notes: Vec<String>,
     before_damaged_at_byte: Option<u64>,
     after_damaged_at_byte: Option<u64>,
     before_damage: Option<&'a Damage>,
@@ -84,6 +92,7 @@ impl<'a> Grown<'a> {
 
 /// What one of the two profiles held.
 struct Side {
+    format: Format,
     holdings: Holdings,
     damage: Option<Damage>,
     /// The sentence about the damage.
@@ -98,6 +107,7 @@ impl Side {
         let mut profile = Profile::open(source, names)?;
         let place = number.map_or_else(|| profile.last(), |number| profile.place_of(number))?;
         Ok(Self {
+            format: profile.outline.format,
             holdings: profile.holdings(place)?,
             damage: profile.outline.damage.clone(),
             told: profile.damage(),
@@ -123,11 +133,16 @@ fn difference<'a>(before: &'a Side, after: &'a Side, growth: &'a [Growth]) -> Di
     let is_lost = before.is_lost || after.is_lost;
     let at_byte = |side: &Side| side.damage.as_ref().map(|it| it.at_byte);
     Difference {
+        before_format: before.format.name(),
+        after_format: after.format.name(),
         before_total_bytes: before.holdings.total_bytes,
         after_total_bytes: after.holdings.total_bytes,
         before_hidden_bytes: before.holdings.hidden_bytes,
         after_hidden_bytes: after.holdings.hidden_bytes,
+        before_sampled_every_bytes: before.holdings.sampled_every_bytes,
+        after_sampled_every_bytes: after.holdings.sampled_every_bytes,
         growth: growth.iter().map(|it| Grown::of(it, is_lost)).collect(),
+        notes: notes(before, after),
         before_damaged_at_byte: at_byte(before),
         after_damaged_at_byte: at_byte(after),
         before_damage: before.damage.as_ref(),
@@ -138,10 +153,57 @@ fn difference<'a>(before: &'a Side, after: &'a Side, growth: &'a [Growth]) -> Di
 fn text(before: &Side, after: &Side, growth: &[Growth], top: usize) -> String {
     let is_lost = before.is_lost || after.is_lost;
     let mut text = if is_lost { grown::unbounded(growth, top) } else { grown::table(growth, top) };
+    notes(before, after).iter().for_each(|note| text += &format!("\n{note}"));
     let mut told: Vec<&String> = [before, after].into_iter().filter_map(|side| side.told.as_ref()).collect();
     told.dedup();
     for damage in told {
         text += &format!("\n{}", grown::in_line(damage));
     }
     text
+}
+
+/// What a reader must know of the two profiles together.
+fn notes(before: &Side, after: &Side) -> Vec<String> {
+    let every = [before, after].map(|it| it.holdings.sampled_every_bytes);
+    let mut notes = match every {
+        [None, None] => Vec::new(),
+        [Some(one), Some(other)] if one == other => vec![grown::sampled(one)],
+        _ => [("before", every[0]), ("after", every[1])]
+            .into_iter()
+            .filter_map(|(side, every)| Some(format!("{side}: {}", grown::sampled(every?))))
+            .collect(),
+    };
+    notes.extend(counts_differently(before.format, after.format));
+    notes
+}
+
+/// What is one size in the one format, and another in the other.
+fn counts_differently(before: Format, after: Format) -> Option<String> {
+    let of = |it: Format| (before == it) != (after == it);
+    let other = |it: Format| if before == it { after.name() } else { before.name() };
+    let rounded = of(Format::Jemalloc).then(|| {
+        let other = other(Format::Jemalloc);
+        format!("jemalloc counts what it handed out, and {other} what was asked for: 1000 bytes are 1024 for jemalloc")
+    });
+    let aligned = of(Format::Heaptrack).then(|| {
+        let other = other(Format::Heaptrack);
+        format!("heaptrack 1.4 does not count what was asked of memalign, and {other} does")
+    });
+    let all: Vec<String> = rounded.into_iter().chain(aligned).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_that_count_differently_are_told() {
+        let told = |before, after| counts_differently(before, after).unwrap_or_default();
+        assert_eq!(told(Format::Jemalloc, Format::Jemalloc), "");
+        assert_eq!(told(Format::Massif, Format::Gperftools), "");
+        assert!(told(Format::Gperftools, Format::Jemalloc).contains("and gperftools what was asked for"));
+        let both = told(Format::Jemalloc, Format::Heaptrack);
+        assert!(both.contains("and heaptrack what was asked for") && both.contains("and jemalloc does"), "{both}");
+    }
 }

@@ -15,6 +15,11 @@ pub(super) fn in_line(name: &str) -> String {
     name.replace(char::is_control, "\u{fffd}")
 }
 
+/// That the sizes of a profile are estimates.
+pub(super) fn sampled(every: u64) -> String {
+    format!("the profiler looked at one allocation for {} on the average: each size is an estimate", Bytes(every))
+}
+
 /// The functions that grew or shrank; of the others, their number.
 pub(in crate::commands) fn table(growth: &[Growth], top: usize) -> String {
     changed(growth, top, true)
@@ -28,20 +33,24 @@ pub(super) fn unbounded(growth: &[Growth], top: usize) -> String {
 fn changed(growth: &[Growth], top: usize, has_bounds: bool) -> String {
     let changed = heap::changed(growth);
     let mut text = if changed.is_empty() { String::new() } else { rows(&changed, top, has_bounds) };
+    let shown = changed.iter().take(top);
+    let open = shown.filter(|it| it.growth_bytes.is_some() && it.low_bytes < 0 && it.high_bytes > 0).count();
+    if has_bounds && open > 0 {
+        let of = units::counted(open as u64, "function");
+        let _ = writeln!(text, "{of} above may have grown or shrunk: the bounds have both signs");
+    }
     if let Some(others) = report::heap_without_growth(growth) {
         let _ = writeln!(text, "{others}");
     }
     text
 }
 
-/// In place of a size: the profile does not name the function at this moment.
-const BELOW: &str = "below the threshold";
-
 fn rows(grown: &[&Growth], top: usize, has_bounds: bool) -> String {
     let mut text = String::new();
     let (shown, rest) = grown.split_at(grown.len().min(top));
     let width = |bytes: &dyn Fn(&Growth) -> Option<u64>| {
-        if shown.iter().all(|it| bytes(it).is_some()) { 11 } else { BELOW.len() }
+        let absent = shown.iter().filter(|it| bytes(it).is_none()).map(|it| it.absent().len());
+        absent.max().unwrap_or(11)
     };
     let (first, last) = (width(&|it| it.before_bytes), width(&|it| it.after_bytes));
     let _ = writeln!(
@@ -54,7 +63,7 @@ fn rows(grown: &[&Growth], top: usize, has_bounds: bool) -> String {
             true => format!("{} to {}", signed(it.low_bytes), signed(it.high_bytes)),
             false => "not known".to_owned(),
         };
-        let size = |bytes: Option<u64>| bytes.map_or_else(|| BELOW.to_owned(), |it| Bytes(it).to_string());
+        let size = |bytes: Option<u64>| bytes.map_or_else(|| it.absent().to_owned(), |it| Bytes(it).to_string());
         let (before, after) = (size(it.before_bytes), size(it.after_bytes));
         let growth = it.growth_bytes.map_or_else(|| "not known".to_owned(), signed);
         let part = it.subsystem.map_or_else(String::new, |part| format!("  [{part}]"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer heap show`: one profile.
 
-use super::assertion::{Assertion, BELOW, DAMAGED, ONE_MOMENT, Verdict};
+use super::assertion::{Assertion, BELOW, DAMAGED, ONE_MOMENT, SAMPLED, Verdict};
 use super::grown::in_line;
 use super::profile::{Names, Profile};
 use super::shown::shown;
@@ -26,7 +26,7 @@ use std::path::PathBuf;
     wringer heap show /tmp/profile.*.heap --binaries /copies/of/the/server\n  \
     wringer heap show massif.out.4711 -o ms_print --threshold 0.5 --x 100 --y 30\n\n\
     Exit codes: 1 if an assertion does not hold; 3 if the file is not a profile, or if it cannot be told\n  \
-    whether an assertion holds: the profile hides too much, has one moment and so no growth,\n  \
+    whether an assertion holds: the profile hides too much or is a sample, has one moment and so no growth,\n  \
     or is damaged, so that its end is not known; or the function holds nothing itself, and calls those that do.")]
 pub struct Args {
     /// The profile; several files of one moment each (gperftools, jemalloc) make one profile
@@ -146,6 +146,8 @@ fn verdict(verdicts: &[Verdict]) -> Outcome {
     } else if unknown.notes.contains(&ONE_MOMENT) {
         "give it two moments: several files of gperftools or jemalloc, or --from and --to; Massif gives every tenth snapshot a tree, \
          --detailed-freq=1 all of them"
+    } else if unknown.notes.contains(&SAMPLED) {
+        "profile with more samples: jemalloc looks at each allocation with lg_prof_sample:0, and tcmalloc with HEAPPROFILE"
     } else {
         "profile with a lower --threshold of Massif, so that it hides less"
     };

@@ -84,7 +84,7 @@ pub(super) fn shown(
         is_end_lost: is_end_lost || is_partial(to),
     };
     let growth = heap::growth(&before, &after);
-    let judge = |(it, below): (&Assertion, Option<AskedBelow>)| it.judge(&growth, below, after.hidden_bytes, known);
+    let judge = |(it, below): (&Assertion, Option<AskedBelow>)| it.judge(&growth, below, &after, known);
     let judged: Vec<Verdict> = assertions.iter().zip(asked_below).map(judge).collect();
     let outline = &profile.outline;
     let lacks = |field: &str| outline.format.lacks().iter().any(|(lacking, _)| *lacking == field);

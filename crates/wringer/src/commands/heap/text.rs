@@ -17,11 +17,7 @@ pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
     let mut text = format!("{}: {}\n", in_line(&profile.name()), in_line(of));
     text += &over_time(&profile.outline.snapshots, shown.time_unit);
     if let Some(every) = shown.sampled_every_bytes {
-        let _ = writeln!(
-            text,
-            "the profiler looked at one allocation for {} on the average: each size is an estimate",
-            Bytes(every)
-        );
+        let _ = writeln!(text, "{}", grown::sampled(every));
     }
     if let (Some(from), Some(to)) = (shown.from, shown.to) {
         text += &format!("\nWho held the {} at snapshot {to}\n", Bytes(shown.total_bytes));
@@ -29,6 +25,7 @@ pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
             functions: shown.functions.clone(),
             hidden_bytes: shown.hidden_bytes,
             total_bytes: shown.total_bytes,
+            sampled_every_bytes: shown.sampled_every_bytes,
         };
         text += &grown::parts(&after);
         let _ = writeln!(text, "\nFunctions that held the heap at snapshot {to}");
@@ -37,7 +34,8 @@ pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
     } else {
         text += "\nno snapshot says who held the heap: Massif gives every tenth one a tree, --detailed-freq=1 all of them\n";
     }
-    text += &shown.assertions.iter().map(judged).collect::<String>();
+    let is_sampled = shown.sampled_every_bytes.is_some();
+    text += &shown.assertions.iter().map(|it| judged(it, is_sampled)).collect::<String>();
     if let Some(symbols) = shown.symbols.as_ref().filter(|it| it.unnamed_addresses > 0) {
         let all = symbols.named_addresses + symbols.unnamed_addresses;
         let _ = writeln!(text, "\n{} of {all} addresses have no name:", symbols.unnamed_addresses);
@@ -52,7 +50,7 @@ pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
     text
 }
 
-fn judged(verdict: &Verdict) -> String {
+fn judged(verdict: &Verdict, is_sampled: bool) -> String {
     let holds = match verdict.holds {
         Some(true) => "holds",
         Some(false) => "does not hold",
@@ -62,7 +60,8 @@ fn judged(verdict: &Verdict) -> String {
     let bytes = match bytes {
         [None, ..] => String::new(),
         [Some(bytes), Some(least), Some(most)] => {
-            format!(" ({bytes}; with what the profiler hides {least} to {most})")
+            let of = if is_sampled { "an estimate, in 95 of 100 cases" } else { "with what the profiler hides" };
+            format!(" ({bytes}; {of} {least} to {most})")
         }
         [Some(bytes), ..] => format!(" ({bytes} of what could be read)"),
     };

@@ -6,7 +6,7 @@ use crate::commands::connection::hint_for;
 use crate::commands::verdicts;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
-use evidence::{LoadResult, Phase, Verdict};
+use evidence::{Clock, LoadResult, Phase, Verdict};
 use host::clock::RunClock;
 use load::server_clock::{self, ServerClock};
 use load::{Target, summary};
@@ -57,6 +57,7 @@ impl<'a> Runs<'a> {
             }
             Output::Sysbench => {
                 terminal::data(summary::sysbench(&result, &args.percentile, args.histogram));
+                summary::unended(&result.measured).into_iter().for_each(terminal::say);
                 if !verdicts.is_empty() {
                     terminal::say(assertion::text(&verdicts));
                 }
@@ -169,6 +170,9 @@ struct Run<'a> {
 struct Percentile {
     percentile: f64,
     latency_us: f64,
+    /// The true percentile may be higher: transactions were due that had not ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    at_least: bool,
 }
 
 impl<'a> Document<'a> {
@@ -186,8 +190,12 @@ impl<'a> Document<'a> {
 impl<'a> Run<'a> {
     fn new(load: &'a LoadResult, verdicts: &[Verdict], when: When, percentiles: &[f64]) -> Self {
         let measured = &load.measured;
-        let read = |histogram: &evidence::LatencyHistogram| {
-            let at = |p: &f64| Percentile { percentile: *p, latency_us: histogram.percentile_ns(*p) as f64 / 1e3 };
+        let read = |clock: Clock| {
+            let times = measured.times(clock);
+            let at = |p: &f64| {
+                let time = times.percentile(*p);
+                Percentile { percentile: *p, latency_us: time.us(), at_least: time.is_at_least() }
+            };
             percentiles.iter().map(at).collect()
         };
         Self {
@@ -195,8 +203,8 @@ impl<'a> Run<'a> {
             queries_per_second: measured.queries_per_second(),
             transactions_per_second: measured.transactions_per_second(),
             when,
-            response: read(&measured.transaction.response),
-            service: read(&measured.transaction.service),
+            response: read(Clock::Response),
+            service: read(Clock::Service),
             assertions: verdicts.iter().map(Verdict::json).collect(),
             load,
         }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Files that an experiment only names, and whose content a setting runs: logs that are replayed, programs that fill or load the server, histograms of a disk's
-//! times, libraries that serve malloc. A setting with such a file is another setting when the file was edited.
+//! Files that an experiment only names, and whose content a setting runs: logs that are replayed, programs that fill or load the server and the files of their
+//! commands, histograms of a disk's times, libraries that serve malloc. A setting with such a file is another setting when the file was edited.
 
 use crate::exit::{Exit, Failure};
 use experiment::{Arm, Experiment};
-use lab::Found;
+use host::places::Places;
+use lab::{Found, Program, files_named, files_that_fill};
 use sha2::{Digest as _, Sha256};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,13 +14,20 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
-/// The checksums of files. Each file is read once, however many settings name it.
-#[derive(Default)]
-pub(super) struct Contents {
+/// The checksums of files. Each file is read once, and each folder looked at once, however many settings name it.
+pub(super) struct Contents<'a> {
+    places: &'a Places,
     sums: BTreeMap<PathBuf, String>,
+    fills: BTreeMap<Vec<String>, Vec<PathBuf>>,
+    /// What no id counts, each as one sentence.
+    pub(super) unseen: BTreeSet<String>,
 }
 
-impl Contents {
+impl<'a> Contents<'a> {
+    pub(super) fn new(places: &'a Places) -> Self {
+        Self { places, sums: BTreeMap::new(), fills: BTreeMap::new(), unseen: BTreeSet::new() }
+    }
+
     /// The name of each file, and the SHA-256 of its content. `file` is the experiment's file; logs are looked for in its folder, histograms in the
     /// current one.
     ///
@@ -33,10 +41,35 @@ impl Contents {
     ) -> Result<Vec<(String, String)>, Failure> {
         let folder = file.parent().unwrap_or(Path::new(""));
         let logs = found.logs.keys().map(|name| (format!("log {name}"), folder.join(name)));
-        let loads = found.programs.iter().map(|(arm, program)| (format!("program of {arm}"), program.program.clone()));
-        let fill = found.filler.iter().map(|program| ("program of fill".to_owned(), program.program.clone()));
-        let named: Vec<(String, PathBuf)> = logs.chain(loads).chain(fill).chain(of_arms(experiment)).collect();
+        let mut named: Vec<(String, PathBuf)> = logs.collect();
+        for arm in &experiment.arms {
+            if let Some((program, driver)) = found.programs.get(&arm.name).zip(arm.load.driver.as_ref()) {
+                let files = files_named(program, &driver.arguments);
+                named.extend(labelled(&format!("program of {}", arm.name), program, files));
+            }
+        }
+        if let Some(program) = &found.filler {
+            let files = self.files_of_fill(program, &experiment.fill.command)?;
+            named.extend(labelled("program of fill", program, files));
+        }
+        named.extend(of_arms(experiment));
         named.into_iter().map(|(name, path)| Ok((name, self.sum(path)?))).collect()
+    }
+
+    fn files_of_fill(&mut self, program: &Program, words: &[String]) -> Result<Vec<PathBuf>, Failure> {
+        if let Some(known) = self.fills.get(words) {
+            return Ok(known.clone());
+        }
+        let files = files_that_fill(program, words, self.places)?.unwrap_or_else(|| {
+            self.unseen.insert(format!(
+                "more than 1000 files and folders are below {}: only those that fill.command names count for a setting, and a cell is not run again when another \
+                 one is edited; put the program that fills into a folder of its own",
+                program.folder.display()
+            ));
+            files_named(program, words)
+        });
+        self.fills.insert(words.to_vec(), files.clone());
+        Ok(files)
     }
 
     fn sum(&mut self, path: PathBuf) -> Result<String, Failure> {
@@ -51,6 +84,16 @@ impl Contents {
             }
         }
     }
+}
+
+/// Names for the files of a program, by where they are below its folder: a folder that was moved has the same files.
+fn labelled(of: &str, program: &Program, files: Vec<PathBuf>) -> Vec<(String, PathBuf)> {
+    let label = |(number, path): (usize, &PathBuf)| match path.strip_prefix(&program.folder) {
+        _ if *path == program.program => of.to_owned(),
+        Ok(below) => format!("{of}: {}", below.display()),
+        Err(_) => format!("{of}: file {number}"),
+    };
+    files.iter().enumerate().map(label).zip(files.clone()).collect()
 }
 
 /// The histograms of an arm's disk, and the library that serves malloc in its server. Arms mostly have the same ones.
@@ -89,21 +132,48 @@ fn sha256(path: &Path) -> std::io::Result<String> {
 #[allow(clippy::disallowed_methods)]
 mod tests {
     use super::*;
-    use lab::Program;
+    use experiment::{Driver, DriverProgram};
+
+    /// What the ids of `experiment` count, whose program is `name`.
+    fn counted(folder: &Path, name: &str, experiment: &Experiment) -> Vec<(String, String)> {
+        let program = Program { program: folder.join(name), folder: folder.into(), scripts: Vec::new() };
+        let programs = experiment.arms.iter().filter(|arm| arm.load.driver.is_some());
+        let programs = programs.map(|arm| (arm.name.clone(), program.clone())).collect();
+        let filler = Some(program.clone()).filter(|_| !experiment.fill.command.is_empty());
+        let found = Found { filler, programs, ..Found::default() };
+        let places = Places::below(&folder.join("home"));
+        Contents::new(&places).of(Path::new("x.toml"), experiment, &found).unwrap()
+    }
 
     #[test]
-    fn an_edited_program_is_another_one_and_a_moved_one_is_not() {
-        let folder = tempfile::tempdir().unwrap();
-        let told = |name: &str, content: &str| {
-            let program = folder.path().join(name);
-            std::fs::write(&program, content).unwrap();
-            let filler = Program { program, folder: folder.path().into(), scripts: Vec::new() };
-            let found = Found { filler: Some(filler), ..Found::default() };
-            Contents::default().of(Path::new("x.toml"), &parsed(""), &found).unwrap()
+    fn an_edited_program_or_file_of_a_fill_is_another_one_and_a_moved_folder_is_not() {
+        let mut experiment = parsed("");
+        experiment.fill.command = vec!["./fill.sh".to_owned()];
+        let told = |script: &str, data: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("fill.sh"), script).unwrap();
+            std::fs::create_dir(folder.path().join("sub")).unwrap();
+            std::fs::write(folder.path().join("sub/data.sql"), data).unwrap();
+            counted(folder.path(), "fill.sh", &experiment)
         };
-        let first = told("fill.sh", "one");
-        assert_ne!(first, told("fill.sh", "two"));
-        assert_eq!(first, told("moved.sh", "one"));
+        let first = told("one", "1");
+        assert_eq!(first, told("one", "1"));
+        assert_ne!(first, told("two", "1"));
+        assert_ne!(first, told("one", "2"));
+    }
+
+    #[test]
+    fn an_edited_script_of_a_load_is_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut experiment = parsed("");
+        let arguments = ["bash", "./go.sh", "{socket}"].map(str::to_owned).to_vec();
+        experiment.arms[0].load.driver = Some(Driver { program: DriverProgram::Command, arguments });
+        let told = |script: &str| {
+            std::fs::write(folder.path().join("bash"), "").unwrap();
+            std::fs::write(folder.path().join("go.sh"), script).unwrap();
+            counted(folder.path(), "bash", &experiment)
+        };
+        assert_ne!(told("one"), told("two"));
     }
 
     fn parsed(more: &str) -> Experiment {
@@ -120,7 +190,8 @@ mod tests {
         let told = |one: &str, other: &str| {
             std::fs::write(&histogram, one).unwrap();
             std::fs::write(&library, other).unwrap();
-            Contents::default().of(Path::new("x.toml"), &parsed(&more), &Found::default()).unwrap()
+            let places = Places::below(folder.path());
+            Contents::new(&places).of(Path::new("x.toml"), &parsed(&more), &Found::default()).unwrap()
         };
         let first = told("a", "b");
         assert_eq!((first.len(), first.clone()), (2, told("a", "b")));
@@ -130,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_told_by_its_path() {
-        let failure = Contents::default().sum("/nowhere/at/all".into()).unwrap_err();
+        let failure = Contents::new(&Places::below(Path::new("/nowhere"))).sum("/nowhere/at/all".into()).unwrap_err();
         assert!(format!("{failure:?}").contains("/nowhere/at/all"));
     }
 }

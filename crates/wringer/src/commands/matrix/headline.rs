@@ -2,7 +2,7 @@
 //! The first sentence about a sweep: which setting has the most transactions, and whether the verdicts show it.
 
 use super::show::number;
-use sweep::{Setting, State, Value};
+use sweep::{Cell, CellState, Setting, State, Value};
 use verdict::{THROUGHPUT, Verdict};
 
 /// `None`: nothing was measured yet.
@@ -17,24 +17,37 @@ pub(super) fn headline(state: &State) -> Option<String> {
     };
     let arm = if rate.arm == "baseline" { String::new() } else { format!(", arm {}", rate.arm) };
     let (best, most) = (best.label(&state.keys), format!("{}{arm}", number(rate.typical, &rate.unit)));
+    let unmeasured = state.settings.len() - measured.len();
+    let of_them = if unmeasured == 0 { "" } else { "measured " };
+    let rest = match unmeasured {
+        0 => String::new(),
+        1 => "; 1 setting has no measurement".to_owned(),
+        count => format!("; {count} settings have no measurement"),
+    };
+    let is_missing = |cell: &Cell| matches!(cell.state, CellState::Pending | CellState::Running);
+    let so_far = if state.planned().any(is_missing) { " so far" } else { "" };
     let named = |settings: &[&Setting]| match settings {
         [one] => one.label(&state.keys),
-        several if several.len() == others.len() => format!("any of the {} other settings", others.len()),
-        several => format!("{} of the {} other settings", several.len(), others.len()),
+        several if several.len() == others.len() => format!("any of the {} other {of_them}settings", others.len()),
+        several => format!("{} of the {} other {of_them}settings", several.len(), others.len()),
     };
     let (alike, untold) = (with(|shown| shown == Some(false)), with(|shown| shown.is_none()));
     Some(match (alike.as_slice(), untold.as_slice()) {
-        ([], []) if others.is_empty() => format!("{best} has the most transactions: {most}."),
-        ([], []) => format!("{best} has the most transactions: {most}; every other setting is shown to have fewer."),
+        ([], []) if others.is_empty() => format!("{best} has the most transactions{so_far}: {most}{rest}."),
+        ([], []) => {
+            format!(
+                "{best} has the most transactions{so_far}: {most}; every other {of_them}setting is shown to have fewer{rest}."
+            )
+        }
         ([], untold) => {
             format!(
-                "{best} has the most transactions so far: {most}; there is no verdict between it and {}.",
+                "{best} has the most transactions so far: {most}; there is no verdict between it and {}{rest}.",
                 named(untold)
             )
         }
         (alike, _) => {
             format!(
-                "No difference shown between {best}, which has the most transactions ({most}), and {}.",
+                "No difference shown{so_far} between {best}, which has the most transactions ({most}), and {}{rest}.",
                 named(alike)
             )
         }
@@ -140,5 +153,27 @@ mod tests {
         assert_eq!(said(&rates, &[(0, 1, None)]), format!("{most} {text} any of the 2 other settings."));
         // the means of a few cells may be in another order than what is shown
         assert!(said(&rates, &[(0, 1, Some(Lower)), shown[1]]).starts_with("No difference shown between k=1"));
+    }
+
+    #[test]
+    fn settings_without_a_measurement_and_cells_that_are_missing_are_told() {
+        let mut state = state(&[500.0, 900.0], &[(0, 1, Some(Verdict::Higher))]);
+        state.settings.extend(["s2", "s3"].map(|id| Setting { id: id.into(), ..Setting::default() }));
+        let said = |state: &State, so_far: &str| {
+            let text = headline(state).unwrap();
+            let expected = format!(
+                "k=1 has the most transactions{so_far}: 900 tps; every other measured setting is shown to have fewer; "
+            );
+            assert_eq!(text, format!("{expected}2 settings have no measurement."));
+        };
+        let cell = |state| Cell { state, ..Cell::default() };
+        state.cells = vec![cell(CellState::Done), cell(CellState::Failed), Cell { dropped: true, ..Cell::default() }];
+        said(&state, "");
+        state.cells.push(cell(CellState::Pending));
+        said(&state, " so far");
+        state.settings.remove(0);
+        state.settings.pop();
+        let text = "k=1 has the most transactions so far: 900 tps; 1 setting has no measurement.";
+        assert_eq!(headline(&state).unwrap(), text);
     }
 }

@@ -115,9 +115,12 @@ fn sentences(state: &State) -> Vec<String> {
             && let (Some(ratio), Some(low), Some(high)) = (figure.ratio, figure.low, figure.high)
         {
             told.push(format!(
-                "{} has {ratio:.2} times the throughput of {} (between {low:.2} and {high:.2}).",
+                "{} has {} times the throughput of {} (between {} and {}).",
                 other.label(keys),
-                first.label(keys)
+                report::ratio(ratio),
+                first.label(keys),
+                report::ratio(low),
+                report::ratio(high)
             ));
         }
     }

@@ -115,7 +115,7 @@ fn as_text(ready: &Ready, done: &Done) -> String {
         (count, others) => {
             writeln!(
                 out,
-                "{count} are done, in {}, beside {others} of settings that the file no longer has\n",
+                "{count} are done, in {}, beside {others} of settings that the file no longer has, or whose files were edited\n",
                 done.folder
             )
         }
@@ -144,6 +144,9 @@ fn as_text(ready: &Ready, done: &Done) -> String {
     }
     for doubt in ready.doubts() {
         let _ = writeln!(out, "\n   doubt: line {}: {}", doubt.line, doubt.message);
+    }
+    for unseen in &ready.unseen {
+        let _ = writeln!(out, "\n   doubt: {unseen}");
     }
     let mut not_asked: Vec<&String> = ready.plans.iter().flat_map(|plan| &plan.not_asked).collect();
     not_asked.sort();

@@ -11,7 +11,7 @@ use ::matrix::{Matrix, Setting};
 use experiment::{Experiment, HostFacts, LeftOut, Plan, Problem};
 use host::places::Places;
 use lab::{Cell, Found, KeptFills, refuse_limits, refuse_ram};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use sweep::{Budget, Planned};
 
@@ -22,6 +22,8 @@ pub(super) struct Ready {
     pub(super) cells: Vec<Cell>,
     pub(super) plans: Vec<Plan>,
     pub(super) plan: sweep::Plan,
+    /// Files that the settings' ids do not count, each as one sentence.
+    pub(super) unseen: BTreeSet<String>,
 }
 
 /// Reads the file as a matrix.
@@ -49,7 +51,7 @@ impl Ready {
         let (mut cells, mut plans, mut settings) = (Vec::new(), Vec::new(), Vec::new());
         let mut asked = Asked { places: &places, facts: None, servers: BTreeMap::new(), options: BTreeMap::new() };
         let mut blocked: Vec<String> = Vec::new();
-        let mut contents = Contents::default();
+        let mut contents = Contents::new(&places);
         for setting in &matrix.settings {
             let experiment = &setting.experiment;
             let workloads = workloads::read(file, experiment)?;
@@ -82,6 +84,7 @@ impl Ready {
             plans.push(plan);
         }
         refuse_blocked(blocked)?;
+        let unseen = contents.unseen;
         let plan = sweep::Plan {
             name: matrix.name.clone(),
             description: matrix.description.clone(),
@@ -95,7 +98,7 @@ impl Ready {
                 disk_bytes: matrix.budget.disk.map(|disk| disk.0),
             },
         };
-        Ok(Self { matrix, cells, plans, plan })
+        Ok(Self { matrix, cells, plans, plan, unseen })
     }
 
     /// The squeezes that are left out of any setting, each once.

@@ -36,6 +36,9 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
     for doubt in ready.doubts() {
         terminal::say(format_args!("note: line {}: {}", doubt.line, doubt.message));
     }
+    for unseen in &ready.unseen {
+        terminal::say(format_args!("note: {unseen}"));
+    }
     if ready.matrix.blocks < 3 {
         terminal::say("note: fewer than three blocks: there will be figures, and no verdict between settings");
     }

@@ -101,10 +101,20 @@ fn value(of: &FigureOf) -> String {
 pub(super) fn number(value: f64, unit: &str) -> String {
     match unit {
         "us" => Span(Duration::from_nanos(nanos(value))).to_string(),
-        "transactions/s" if value >= 100.0 => format!("{value:.0} tps"),
-        "transactions/s" => format!("{value:.2} tps"),
+        "transactions/s" => format!("{} tps", rate(value)),
         unit => format!("{value:.3} {unit}"),
     }
+}
+
+/// Three significant digits or more; a rate below 1 may be the whole result of a slow setting.
+fn rate(value: f64) -> String {
+    let decimals = match value {
+        value if value >= 100.0 => 0,
+        value if value >= 0.1 || value <= 0.0 => 2,
+        value if value >= 0.001 => 4,
+        _ => 6,
+    };
+    format!("{value:.decimals$}")
 }
 
 #[allow(clippy::cast_possible_truncation)] // a time of a few hours at most
@@ -128,7 +138,8 @@ pub(super) fn text(state: &State) -> String {
     }
     let dropped = state.cells.iter().filter(|cell| cell.dropped).count();
     if dropped > 0 {
-        let _ = writeln!(out, "{dropped} more are of settings that the file no longer has.");
+        let _ =
+            writeln!(out, "{dropped} more are of settings that the file no longer has, or whose files were edited.");
     }
     out.push('\n');
     out.push_str(&settings(state));
@@ -178,13 +189,13 @@ fn measured(state: &State, setting: &Setting, arm: &str) -> [String; 5] {
         .collect();
     let throughput = figure(THROUGHPUT);
     let typical = throughput.map(|it| number(it.typical, &it.unit));
-    let range = throughput.map(|it| format!("{:.0} .. {:.0}", it.lowest, it.highest)).unwrap_or_default();
+    let range = throughput.map(|it| format!("{} .. {}", rate(it.lowest), rate(it.highest))).unwrap_or_default();
     let p99 = figure("p99").map(|it| number(it.typical, &it.unit)).unwrap_or_default();
     let first = state.settings.first().map(|first| first.id.as_str());
     let compared =
         state.comparisons.iter().find(|it| Some(it.a.as_str()) == first && it.b == setting.id && it.arm == arm);
     let verdict = compared.and_then(|it| it.figures.iter().find(|it| it.name == THROUGHPUT)).map(|it| {
-        let ratio = it.ratio.map(|ratio| format!("{ratio:.3}x ")).unwrap_or_default();
+        let ratio = it.ratio.map(|ratio| format!("{}x ", report::ratio(ratio))).unwrap_or_default();
         format!("{ratio}{}", it.verdict.map_or_else(|| "no verdict".to_owned(), |verdict| verdict.to_string()))
     });
     let typical = typical.into_iter().chain(others).collect::<Vec<_>>().join(", ");
@@ -231,6 +242,40 @@ mod tests {
         assert_eq!(interrupted, "block 1  a=1  interrupted; runs again with the same command (1 s)");
         let disturbed = line(AttemptEnd::Disturbed, &["other programs ran"]);
         assert_eq!(disturbed, "block 1  a=1  runs once more: other programs ran (1 s)");
+    }
+
+    #[test]
+    fn small_rates_and_ratios_keep_their_digits() {
+        let of = |id: &str, lowest: f64, highest: f64| Setting {
+            id: id.into(),
+            figures: vec![sweep::Value {
+                arm: "baseline".into(),
+                name: THROUGHPUT.into(),
+                unit: "transactions/s".into(),
+                repeats: 3,
+                typical: lowest,
+                lowest,
+                highest,
+            }],
+            ..Setting::default()
+        };
+        let figure = serde_json::json!({"name": THROUGHPUT, "unit": "transactions/s", "repeats_a": 3, "repeats_b": 3, "pairs": 3, "a": 9500.0, "b": 0.33,
+            "ratio": 0.00003, "low": null, "high": null, "confidence": null, "verdict": "lower", "no_verdict": null, "detectable_ratio": null, "told": []});
+        let comparison = sweep::Comparison {
+            a: "a".into(),
+            b: "b".into(),
+            arm: "baseline".into(),
+            differs: Vec::new(),
+            figures: vec![serde_json::from_value(figure).unwrap()],
+            told: Vec::new(),
+        };
+        let settings = vec![of("a", 9500.4, 9612.0), of("b", 0.33, 5.48), of("c", 0.0042, 0.0)];
+        let state = State { settings, comparisons: vec![comparison], ..State::default() };
+        let row = |place: usize| measured(&state, &state.settings[place], "baseline");
+        assert_eq!(row(0)[1..3], ["9500 tps", "9500 .. 9612"]);
+        assert_eq!(row(1)[1..3], ["0.33 tps", "0.33 .. 5.48"]);
+        assert_eq!(row(1)[4], "< 0.001x lower");
+        assert_eq!(row(2)[1..3], ["0.0042 tps", "0.0042 .. 0.00"]);
     }
 
     #[test]

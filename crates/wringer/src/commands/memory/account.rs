@@ -7,7 +7,7 @@ use super::{Looked, Wanted, change, openmetrics, printable, tree};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use clap::ValueEnum;
-use ledger::{Account, Interval, Inventory, Probe};
+use ledger::{Account, Interval, Inventory, Probe, ProcessAccount};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub(super) fn main(args: &Args) -> Outcome {
         );
     }
     let read = args.looked.read(Wanted::default())?;
-    show(args, &read.of, &read.inventory);
+    show(args, &read.of, &read.server, &read.inventory);
     Ok(())
 }
 
@@ -70,7 +70,8 @@ fn then(args: &Args, path: &Path) -> Outcome {
     let recorded = Recorded::open(path)?;
     let after = recorded.at(args.at.unwrap_or(Moment::Last))?;
     let Some(since) = args.since else {
-        show(args, &format!("{}, {}", path.display(), recorded.time(after.after_us)), &after.inventory);
+        let of = format!("{}, {}", path.display(), recorded.time(after.after_us));
+        show(args, &of, &path.display().to_string(), &after.inventory);
         return Ok(());
     };
     let before = recorded.at(since)?;
@@ -85,12 +86,12 @@ fn then(args: &Args, path: &Path) -> Outcome {
     changed(args, &of, &before.inventory, &after.inventory)
 }
 
-fn show(args: &Args, of: &str, inventory: &Inventory) {
+fn show(args: &Args, of: &str, server: &str, inventory: &Inventory) {
     let account = ledger::account(inventory);
     match args.looked.output {
         Format::Json => terminal::json(&account),
         Format::Text => terminal::data(printable(&text(of, &account, args.all))),
-        Format::Openmetrics => terminal::data(openmetrics::text(&account, inventory)),
+        Format::Openmetrics => terminal::data(openmetrics::text(server, &account, inventory)),
     }
 }
 
@@ -127,14 +128,19 @@ fn text(of: &str, account: &Account, all: bool) -> String {
 pub(super) fn head(account: &Account) -> String {
     let page_tables: u64 = account.processes.iter().map(|process| process.page_tables_bytes).sum();
     let count = counted(account.processes.len() as u64, "process");
-    let within = match account.uncertainty_bytes {
-        0 => String::new(),
-        bytes => format!(", give or take {}", Bytes(bytes)),
-    };
+    let within = within(account.uncertainty_bytes);
     let explained =
         account.explained_share.map_or_else(String::new, |share| format!("; {:.1} % of it explained", share * 100.0));
     let total = Bytes(account.kernel_total_bytes);
     format!("{total} of RAM in {count}, {} of it page tables{within}{explained}", Bytes(page_tables))
+}
+
+/// How far a figure may be off.
+pub(super) fn within(uncertainty_bytes: u64) -> String {
+    match uncertainty_bytes {
+        0 => String::new(),
+        bytes => format!(", give or take {}", Bytes(bytes)),
+    }
 }
 
 /// The largest processes, where there are several.
@@ -146,9 +152,17 @@ fn processes(text: &mut String, account: &Account) {
     largest.sort_by_key(|process| std::cmp::Reverse(process.pss_bytes));
     let _ = writeln!(text, "\nthe largest processes by their share of the memory (Pss)");
     for process in largest.iter().take(5) {
-        let how = if process.is_estimated { " (estimated from others)" } else { "" };
+        let how = how(process);
         let (pss, tables) = (Bytes(process.pss_bytes).to_string(), Bytes(process.page_tables_bytes).to_string());
         let _ = writeln!(text, "  {:>8} {:<30} {pss:>11}, page tables {tables}{how}", process.pid, process.role);
+    }
+}
+
+fn how(process: &ProcessAccount) -> String {
+    match process.estimated_from_us_before {
+        Some(us) => format!(" (estimated from its size {} before)", recorded::span(us)),
+        None if process.is_estimated => " (estimated from others)".to_owned(),
+        None => String::new(),
     }
 }
 

@@ -14,6 +14,8 @@ use units::{Bytes, counted};
 
 #[derive(Debug, clap::Args)]
 #[command(
+    mut_arg("keep", |it| it.hide(true)),
+    mut_arg("from", |it| it.hide(true)),
     after_help = "A bundle has no passwords, no values of statements and no page of the server's memory. It has the names of accounts, of files and of programs on the \
     host. Its README.txt says what each file is.\n\n\
     Examples:\n  \

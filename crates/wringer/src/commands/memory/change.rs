@@ -12,10 +12,11 @@ const SMALL: u64 = 500;
 
 pub(super) fn text(before: &Account, after: &Account, change: &Difference, all: bool) -> String {
     let mut text = format!(
-        "RAM {} -> {}: {}, of which nobody explains {}\n\n{:<42} {:>12} {:>11} {:>11}\n",
+        "RAM {} -> {}: {}{}, of which nobody explains {}\n\n{:<42} {:>12} {:>11} {:>11}\n",
         Bytes(before.kernel_total_bytes),
         Bytes(after.kernel_total_bytes),
         signed(change.kernel_total_bytes),
+        super::account::within(change.uncertainty_bytes),
         signed(change.unexplained_bytes),
         "",
         "change",
@@ -121,6 +122,10 @@ mod tests {
         assert_eq!(lines[1], ["data", "cache:", "buffer", "pool", "-10", "MiB", "90", "MiB", "80", "MiB"]);
         assert!(lines[2].starts_with(&["1", "smaller"]) && lines[2].ends_with(&["+4", "KiB"]), "{shown}");
         assert!(text(&before, &after, &difference(&before, &after), true).contains("log: binlog"));
+        let rough = Account { uncertainty_bytes: 3 << 20, ..after.clone() };
+        let said = text(&before, &rough, &difference(&before, &rough), true);
+        assert!(said.contains(": +54.00 MiB, give or take 3 MiB, of which"), "{said}");
+        assert!(shown.contains(": +54.00 MiB, of which"), "{shown}");
         assert_eq!((signed(0).as_str(), signed(-1024).as_str()), ("0 B", "-1 KiB"));
     }
 

@@ -120,6 +120,9 @@ struct Wanted {
 /// The data that were read, and a name for the server.
 struct Read {
     of: String,
+    /// The same at each reading, whether the server answers or not: the name of the sandbox, the server's socket or address, or where the process of
+    /// `--pid` works, which is the data directory.
+    server: String,
     inventory: Inventory,
 }
 
@@ -128,7 +131,11 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
     /// Usage: no server is named. Missing: no such process, no connection, no file. Failed: the process ended while it was read.
     fn read(&self, wanted: Wanted) -> Result<Read, Failure> {
         let read = match &self.from {
-            Some(file) => Read { of: format!("{}, as it was kept", file.display()), inventory: kept::read(file)? },
+            Some(file) => Read {
+                of: format!("{}, as it was kept", file.display()),
+                server: file.display().to_string(),
+                inventory: kept::read(file)?,
+            },
             None => self.live(wanted)?,
         };
         if let Some(file) = &self.keep {
@@ -142,7 +149,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         let mut inventory = attached.inventory(self.options(wanted));
         inventory.missing.extend(unasked);
         alive(&attached, &inventory)?;
-        Ok(Read { of: attached.describe(), inventory })
+        Ok(Read { of: attached.describe(), server: self.server()?, inventory })
     }
 
     /// Reads the data for all questions, and the files that people usually collect by hand.
@@ -158,7 +165,16 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         inventory.missing.extend(unasked);
         let texts = attached.collected(&inventory);
         alive(&attached, &inventory)?;
-        Ok((Read { of: attached.describe(), inventory }, texts))
+        Ok((Read { of: attached.describe(), server: self.server()?, inventory }, texts))
+    }
+
+    fn server(&self) -> Result<String, Failure> {
+        if let Some(name) = self.connection.named_sandbox() {
+            return Ok(name.to_owned());
+        }
+        let Some(pid) = self.pid else { return Ok(self.connection.target()?.endpoint.to_string()) };
+        let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).ok().filter(|it| *it != Path::new("/"));
+        Ok(folder.map_or_else(|| format!("process {pid}"), |it| it.display().to_string()))
     }
 
     /// The named server, its process, or both; and the reason if a server was named but cannot be asked.

@@ -4,9 +4,9 @@
 use ledger::{Account, Inventory};
 use std::fmt::Write as _;
 
-/// The text ends with `# EOF`, without a line end after it.
-pub(super) fn text(account: &Account, inventory: &Inventory) -> String {
-    let mut text = Exposition::default();
+/// Each line names `server`: the files of several servers may be collected together. The text ends with `# EOF`, without a line end after it.
+pub(super) fn text(server: &str, account: &Account, inventory: &Inventory) -> String {
+    let mut text = Exposition { text: String::new(), family: "", server };
     totals(&mut text, account, inventory);
     leaves(&mut text, account);
     processes(&mut text, account);
@@ -15,11 +15,11 @@ pub(super) fn text(account: &Account, inventory: &Inventory) -> String {
         text.sample(&[("name", &beside.name)], beside.bytes as f64);
     }
     probes(&mut text, account);
-    text.0.push_str("# EOF");
-    text.0
+    text.text.push_str("# EOF");
+    text.text
 }
 
-fn totals(text: &mut Exposition, account: &Account, inventory: &Inventory) {
+fn totals(text: &mut Exposition<'_>, account: &Account, inventory: &Inventory) {
     let available = inventory.host.meminfo.get("MemAvailable").map(|bytes| *bytes as f64);
     let one: [(&str, &str, Option<f64>); 6] = [
         (
@@ -43,25 +43,29 @@ fn totals(text: &mut Exposition, account: &Account, inventory: &Inventory) {
     }
 }
 
-fn leaves(text: &mut Exposition, account: &Account) {
-    let labels = |leaf: &ledger::Leaf| [("path", leaf.path.clone()), ("basis", leaf.basis.name().to_owned())];
+fn leaves(text: &mut Exposition<'_>, account: &Account) {
     text.family(
         "wringer_memory_leaf_resident_bytes",
         "What is resident of each leaf; with the unexplained they sum to the total",
     );
     for leaf in &account.leaves {
-        text.sample(&labels(leaf).each_ref().map(|(name, value)| (*name, value.as_str())), leaf.resident_bytes as f64);
+        text.sample(&[("path", &leaf.path)], leaf.resident_bytes as f64);
     }
     text.family("wringer_memory_leaf_allocated_bytes", "What the server says that it has allocated, where it says so");
     for (leaf, bytes) in account.leaves.iter().filter_map(|leaf| Some((leaf, leaf.allocated_bytes?))) {
-        text.sample(&labels(leaf).each_ref().map(|(name, value)| (*name, value.as_str())), bytes as f64);
+        text.sample(&[("path", &leaf.path)], bytes as f64);
+    }
+    // the basis changes with what could be read: as a label of the bytes it would make a second series of the same leaf
+    text.family("wringer_memory_leaf_info", "What tells the purpose of each leaf; always 1");
+    for leaf in &account.leaves {
+        text.sample(&[("path", &leaf.path), ("basis", leaf.basis.name())], 1.0);
     }
 }
 
 /// A metric, its help, and its value.
 type Figure<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-fn processes(text: &mut Exposition, account: &Account) {
+fn processes(text: &mut Exposition<'_>, account: &Account) {
     let figures: [Figure<ledger::ProcessAccount>; 2] = [
         ("wringer_memory_process_pss_bytes", "The process's share of the memory", |it| it.pss_bytes),
         ("wringer_memory_process_page_tables_bytes", "Its page tables", |it| it.page_tables_bytes),
@@ -74,7 +78,7 @@ fn processes(text: &mut Exposition, account: &Account) {
     }
 }
 
-fn probes(text: &mut Exposition, account: &Account) {
+fn probes(text: &mut Exposition<'_>, account: &Account) {
     let figures: [Figure<ledger::Probe>; 2] = [
         ("wringer_memory_probe_held_seconds", "For how long reading held the server's address space", |it| it.held_us),
         ("wringer_memory_probe_held_max_seconds", "The longest time at a stretch", |it| it.held_us_max),
@@ -87,22 +91,32 @@ fn probes(text: &mut Exposition, account: &Account) {
     }
 }
 
-#[derive(Default)]
-struct Exposition(String, &'static str);
+struct Exposition<'a> {
+    text: String,
+    /// The metric that was begun last.
+    family: &'static str,
+    server: &'a str,
+}
 
-impl Exposition {
-    /// Begins a metric. All are gauges; the name ends with the unit.
+impl Exposition<'_> {
+    /// Begins a metric. All are gauges; the name ends with the unit, if it has one.
     fn family(&mut self, name: &'static str, help: &str) {
-        let unit = name.rsplit('_').next().unwrap_or_default();
-        self.1 = name;
-        let _ = writeln!(self.0, "# TYPE {name} gauge\n# UNIT {name} {unit}\n# HELP {name} {help}.");
+        self.family = name;
+        let _ = writeln!(self.text, "# TYPE {name} gauge");
+        if let Some(unit) = name.rsplit('_').next().filter(|word| *word != "info") {
+            let _ = writeln!(self.text, "# UNIT {name} {unit}");
+        }
+        let _ = writeln!(self.text, "# HELP {name} {help}.");
     }
 
     /// Adds a value to the metric that was begun last.
     fn sample(&mut self, labels: &[(&str, &str)], value: f64) {
-        let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        let _ = writeln!(self.0, "{}{labels} {value}", self.1);
+        let labels = [("server", self.server)]
+            .iter()
+            .chain(labels)
+            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+            .collect::<Vec<_>>();
+        let _ = writeln!(self.text, "{}{{{}}} {value}", self.family, labels.join(","));
     }
 }
 
@@ -143,18 +157,50 @@ mod tests {
             processes: vec![process],
             ..Account::default()
         };
-        let text = text(&account, &Inventory::default());
+        let text = text("shop", &account, &Inventory::default());
         for line in [
             "# TYPE wringer_memory_leaf_resident_bytes gauge",
             "# UNIT wringer_memory_leaf_resident_bytes bytes",
-            "wringer_memory_leaf_resident_bytes{path=\"a/b\",basis=\"server\"} 1099511627776",
-            "wringer_memory_leaf_allocated_bytes{path=\"c\",basis=\"server\"} 9",
-            "wringer_memory_unexplained_bytes -5",
-            "wringer_memory_process_pss_bytes{pid=\"7\",role=\"a\\\"\\\\\\n\u{fffd}b\"} 0",
+            "wringer_memory_leaf_resident_bytes{server=\"shop\",path=\"a/b\"} 1099511627776",
+            "wringer_memory_leaf_allocated_bytes{server=\"shop\",path=\"c\"} 9",
+            "wringer_memory_leaf_info{server=\"shop\",path=\"c\",basis=\"server\"} 1",
+            "wringer_memory_unexplained_bytes{server=\"shop\"} -5",
+            "wringer_memory_process_pss_bytes{server=\"shop\",pid=\"7\",role=\"a\\\"\\\\\\n\u{fffd}b\"} 0",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}\n{text}");
         }
         assert!(!text.contains("explained_ratio") && !text.contains("available"), "what is not known is left out");
-        assert!(text.ends_with("\n# EOF") && !text.contains("allocated_bytes{path=\"a/b\""));
+        assert!(text.ends_with("\n# EOF") && !text.contains("allocated_bytes{server=\"shop\",path=\"a/b\""));
+    }
+
+    /// node_exporter reads all files of a folder, and drops data of a series that is there twice.
+    #[test]
+    fn no_series_of_two_servers_is_the_same() {
+        let of = |basis| {
+            let leaf = Leaf {
+                path: "data_cache/buffer_pool".into(),
+                resident_bytes: 2,
+                allocated_bytes: Some(3),
+                basis,
+                source: String::new(),
+                at_us: 0,
+            };
+            let processes = vec![ProcessAccount { pid: 7, role: "mariadbd".into(), ..ProcessAccount::default() }];
+            Account { explained_share: Some(0.5), leaves: vec![leaf], processes, ..Account::default() }
+        };
+        let series = |text: &str| -> Vec<String> {
+            let values = text.lines().filter(|line| !line.starts_with('#'));
+            values.map(|line| line.rsplit_once(' ').expect("a value").0.to_owned()).collect()
+        };
+        let text = |server: &str, basis| text(server, &of(basis), &Inventory::default());
+        let mut all: Vec<String> =
+            ["shop", "/run/other.sock"].iter().flat_map(|it| series(&text(it, Basis::Kernel))).collect();
+        let count = all.len();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        // another basis is no other series of the leaf
+        let same = |text: String| series(&text).into_iter().filter(|it| !it.contains("leaf_info")).collect::<Vec<_>>();
+        assert_eq!(same(text("shop", Basis::Server)), same(text("shop", Basis::Kernel)));
     }
 }

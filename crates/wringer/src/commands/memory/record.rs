@@ -11,7 +11,8 @@ use std::time::Duration;
 #[command(
     after_help = "Leaves recording.sqlite (raw), result.json and report.html in the folder that it prints, as `wringer observe --memory` does. Beside the inventories, host, \
     process and the server's counters are read every second. Taking an inventory holds the server for milliseconds, sends it questions, and takes CPU time; where the server's \
-    part or the CPU time is more than 1 % of the interval, the interval becomes longer, and the recording says so.\n\n\
+    part or the CPU time is more than 1 % of the interval, the interval becomes longer, and the recording says so. Of many processes each inventory reads those with the most memory of their own, and \
+    the others in turn; the first inventory may hold the server as long as `memory account` may.\n\n\
     Examples:\n  \
       sudo wringer memory record --sandbox shop --time 10m --to out\n  \
       # record until Ctrl-C\n  \

@@ -30,7 +30,8 @@ const SHOWN: usize = 10;
 pub(super) struct Args {
     #[command(flatten)]
     looked: Looked,
-    /// Connections at once at the realistic peak [default: Max_used_connections; for PostgreSQL, as many as now]
+    /// Connections at once at the realistic peak; where the server admits fewer, the answer says how many
+    /// [default: Max_used_connections; for PostgreSQL, as many as now]
     #[arg(long, value_name = "N")]
     connections: Option<u64>,
     /// Sorts, joins and temporary tables of one statement at once, for the bound [default: 61, the most tables of a SELECT; for PostgreSQL 2 x

@@ -3,15 +3,15 @@
 
 use super::{Args, Log};
 use crate::commands::load::without_passwords;
-use evidence::{Latencies, LatencyHistogram, Verdict};
+use evidence::{Clock, Latencies, Times, Verdict};
 use load::replay::{Pace, Plan, Replayed};
+use load::summary;
 use logs::Skip;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use units::counted;
 
-const NS_PER_MS: f64 = 1e6;
 /// The most lines that are listed as not understood; the JSON output has more.
 const TROUBLES_SHOWN: usize = 5;
 
@@ -66,7 +66,12 @@ pub(super) fn result(plan: &Plan, replayed: &Replayed, args: &Args) -> String {
     let seconds = phase.elapsed_us as f64 / 1e6;
     let pace = match args.speed.0 {
         Pace::Max => "each as soon as the one before it was done".to_owned(),
-        Pace::Times(times) => format!("{times} times as fast as recorded"),
+        Pace::Times(times) => match pace_got(plan, replayed, times) {
+            got if is_behind(replayed, times, got) => {
+                format!("{times} times as fast as recorded was asked for, {got:.2} times was got")
+            }
+            _ => format!("{times} times as fast as recorded"),
+        },
     };
     let _ = writeln!(out, "measured     {seconds:.3} s, {pace}, {} connections at once at most", replayed.connections);
     let rate = phase.transactions as f64 / seconds.max(1e-6);
@@ -92,22 +97,24 @@ pub(super) fn result(plan: &Plan, replayed: &Replayed, args: &Args) -> String {
     let cells = |words: &[String]| words.iter().map(|word| format!(" {word:>9}")).collect::<String>();
     let head = [vec!["count".to_owned(), "avg".to_owned()], percentiles, vec!["max".to_owned()]].concat();
     let _ = writeln!(out, "milliseconds{}", cells(&head));
-    let row = |histogram: &LatencyHistogram| {
-        let ms = |ns: u64| format!("{:.3}", ns as f64 / NS_PER_MS);
-        let mut words = vec![histogram.count().to_string(), format!("{:.3}", histogram.mean_ns() / NS_PER_MS)];
-        words.extend(args.percentile.iter().map(|percentile| ms(histogram.percentile_ns(*percentile))));
-        words.push(ms(histogram.max_ns()));
+    let row = |times: &Times<'_>| {
+        let mut words = vec![times.count().to_string(), times.mean().ms_text()];
+        words.extend(args.percentile.iter().map(|percentile| times.percentile(*percentile).ms_text()));
+        words.push(times.max().ms_text());
         cells(&words)
     };
-    let _ = writeln!(out, "response    {}", row(&phase.transaction.response));
-    let _ = writeln!(out, "service     {}", row(&phase.transaction.service));
-    let _ = writeln!(out, "connecting  {}", row(&replayed.connect));
+    let _ = writeln!(out, "response    {}", row(&phase.times(Clock::Response)));
+    let _ = writeln!(out, "service     {}", row(&phase.times(Clock::Service)));
+    let _ = writeln!(out, "connecting  {}", row(&Times::known(&replayed.connect)));
+    if let Some(words) = summary::unended(phase) {
+        let _ = writeln!(out, "{words}");
+    }
     let mut classes: Vec<(&String, &Latencies)> = phase.statements.iter().collect();
     let total = |latencies: &Latencies| latencies.service.mean_ns() * latencies.service.count() as f64;
     classes.sort_by(|one, other| total(other.1).total_cmp(&total(one.1)));
     let _ = writeln!(out, "service, by class of statements");
     for (class, latencies) in classes.iter().take(args.top) {
-        let _ = writeln!(out, "            {}  {class}", row(&latencies.service));
+        let _ = writeln!(out, "            {}  {class}", row(&Times::known(&latencies.service)));
     }
     if classes.len() > args.top {
         let _ = writeln!(out, "             and {} more classes: --top", classes.len() - args.top);
@@ -116,6 +123,19 @@ pub(super) fn result(plan: &Plan, replayed: &Replayed, args: &Args) -> String {
     let (user, system) = (each(phase.client_user_us), each(phase.client_system_us));
     let _ = writeln!(out, "client CPU   {user:.1} us user and {system:.1} us system a statement");
     out.trim_end().to_owned()
+}
+
+/// How many times as fast as recorded the replay was, up to the end of its last statement.
+fn pace_got(plan: &Plan, replayed: &Replayed, asked: f64) -> f64 {
+    match (plan.length_us(), replayed.measured.elapsed_us) {
+        (0, _) | (_, 0) => asked,
+        (recorded_us, elapsed_us) => recorded_us as f64 / elapsed_us as f64,
+    }
+}
+
+/// The last statement itself takes time: a replay of which no statement was late has got its pace.
+fn is_behind(replayed: &Replayed, asked: f64, got: f64) -> bool {
+    replayed.measured.late + replayed.measured.skipped > 0 && got < 0.95 * asked
 }
 
 fn reasons(skips: &BTreeMap<&'static str, Skip>) -> Vec<Value> {
@@ -140,8 +160,15 @@ pub(super) fn json(
             |(reason, count)| json!({ "reason": reason, "count": count, "first_line": plan.first_skipped.get(reason) }),
         )
         .collect();
-    let percentiles = |histogram: &LatencyHistogram| {
-        let at = |p: &f64| json!({ "percentile": p, "latency_us": histogram.percentile_ns(*p) as f64 / 1e3 });
+    let percentiles = |times: &Times<'_>| {
+        let at = |p: &f64| {
+            let time = times.percentile(*p);
+            let mut at = json!({ "percentile": p, "latency_us": time.us() });
+            if time.is_at_least() {
+                at["at_least"] = json!(true);
+            }
+            at
+        };
         args.percentile.iter().map(at).collect::<Vec<Value>>()
     };
     let times = match args.speed.0 {
@@ -168,13 +195,47 @@ pub(super) fn json(
         "to_send": { "statements": plan.statements(), "sessions": plan.sessions(), "most_at_once": plan.most_at_once(), "classes": plan.counts },
     });
     if let Some(replayed) = replayed {
-        let transaction = &replayed.measured.transaction;
-        document["response"] = json!(percentiles(&transaction.response));
-        document["service"] = json!(percentiles(&transaction.service));
+        document["response"] = json!(percentiles(&replayed.measured.times(Clock::Response)));
+        document["service"] = json!(percentiles(&replayed.measured.times(Clock::Service)));
+        if let Pace::Times(times) = args.speed.0 {
+            document["speed_times_got"] = json!(pace_got(plan, replayed, times));
+        }
         document["replay"] = json!({ "connections": replayed.connections, "connect": replayed.connect, "without_database": replayed.without_database, "measured": replayed.measured });
     }
     if !verdicts.is_empty() {
         document["assertions"] = verdicts.iter().map(Verdict::json).collect();
     }
     document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evidence::{LatencyHistogram, Phase};
+    use std::time::Instant;
+
+    const LOG: &str = "261121 22:49:33\t     3 Query\tSELECT 1\n261121 22:49:37\t     3 Query\tSELECT 2\n";
+
+    #[test]
+    fn the_pace_that_was_got_is_told_beside_the_one_that_was_asked_for() {
+        let (_, recorded) = logs::read(LOG.as_bytes()).unwrap().unwrap();
+        let plan = load::replay::plan(&recorded, load::Protocol::Mysql, false, None);
+        let replayed = |elapsed_us: u64, late: u64| Replayed {
+            started: Instant::now(),
+            connections: 1,
+            connect: LatencyHistogram::new(),
+            without_database: 0,
+            measured: Phase { elapsed_us, late, ..Phase::default() },
+        };
+        let half = plan.length_us() / 2;
+        for (elapsed_us, late, got, behind) in
+            [(half, 0, 2.0, false), (half, 9, 2.0, false), (half * 2, 0, 1.0, false), (half * 2, 1, 1.0, true)]
+        {
+            let replayed = replayed(elapsed_us, late);
+            let pace = pace_got(&plan, &replayed, 2.0);
+            assert!((pace - got).abs() < 0.01, "{pace} for {got}");
+            assert_eq!(is_behind(&replayed, 2.0, pace), behind, "{elapsed_us} us, {late} late");
+        }
+        assert!((pace_got(&Plan::default(), &replayed(5, 1), 2.0) - 2.0).abs() < 0.01, "nothing to send");
+    }
 }

@@ -110,18 +110,19 @@ pub fn supervise(timed: Timed) -> Outcome {
             Supervised::Sandbox(Started {
                 server: server.pid,
                 version: server.version,
-                limits: limited,
+                limits: limited.describe(),
                 got,
                 pooler,
                 disk,
             })
         };
+        let failed = |error| told_to_the_command(limited.explained(error, &timed.limits));
         let Some(disk) = &timed.disk else {
-            return sandbox.start(run, &start).map(|server| told(server, None)).map_err(told_to_the_command);
+            return sandbox.start(run, &start).map(|server| told(server, None)).map_err(failed);
         };
         let slowed = crate::internal::told_to_the_command;
         let (layer, start) = disk.put(run, &sandbox, &places, start).map_err(slowed)?;
-        let server = sandbox.start(run, &start).map_err(told_to_the_command)?;
+        let server = sandbox.start(run, &start).map_err(failed)?;
         let words = disk.begin(run, layer, &sandbox).map_err(slowed)?;
         Ok(told(server, Some(words)))
     })?;
@@ -323,7 +324,10 @@ fn start_sandbox(sandbox: &Sandbox, places: &Places, start: StartOptions, limits
     let mut run = Run::begin(begin)?;
     let start = StartOptions { standing: true, ..start };
     let limited = limits::apply(&mut run, limits, sandbox, start).map_err(Failure::from);
-    let started = limited.and_then(|(start, limited)| Ok((sandbox.start(&mut run, &start)?, limited)));
+    let started = limited.and_then(|(start, limited)| {
+        let server = sandbox.start(&mut run, &start).map_err(|error| limited.explained(error, limits))?;
+        Ok((server, limited.describe()))
+    });
     match started {
         Ok((server, limited)) => {
             let id = run.leave()?;

@@ -12,6 +12,9 @@ use serde_json::json;
 use std::io::{IsTerminal as _, Read as _};
 use std::os::unix::process::CommandExt as _;
 
+/// What the clients of the MySQL family read in the folder that `MYSQL_HOME` names.
+const OPTION_FILE: &str = "my.cnf";
+
 /// The account and the database of every sandbox.
 struct Access {
     user: String,
@@ -204,7 +207,7 @@ pub(super) fn export(args: &Export) -> Outcome {
             variables(&own.chain([("WRINGER_DSN", dsn(flavour, &access))]).collect::<Vec<_>>())
         }
         (ExportAs::Env, Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) => {
-            variables(&my_variables(sandbox.flavour(), &access))
+            variables(&my_variables(&sandbox, &access)?)
         }
         (ExportAs::MyCnf, Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) => option_file(&access),
         (ExportAs::Pgpass, Flavour::Postgresql) => password_file(&sandbox, &access),
@@ -219,13 +222,21 @@ pub(super) fn export(args: &Export) -> Outcome {
     Ok(())
 }
 
-fn my_variables(flavour: Flavour, access: &Access) -> [(&'static str, String); 4] {
-    [
+/// Clients read option files, too, which come before variables (Debian's names the socket of the machine's own server); the file that is written here comes
+/// after those.
+fn my_variables(sandbox: &Sandbox, access: &Access) -> Result<Vec<(&'static str, String)>, Failure> {
+    let mut variables = vec![
         ("MYSQL_UNIX_PORT", access.socket.clone()),
         ("MYSQL_TCP_PORT", access.port.to_string()),
         ("MYSQL_PWD", access.password.clone()),
-        ("WRINGER_DSN", dsn(flavour, access)),
-    ]
+        ("WRINGER_DSN", dsn(sandbox.flavour(), access)),
+    ];
+    // the sandbox of an earlier version would keep the file when it is deleted
+    if sandbox.manifest.contents.iter().any(|known| known.as_os_str() == OPTION_FILE) {
+        host::files::write_atomic(&sandbox.folder.join(OPTION_FILE), option_file(access).as_bytes(), 0o600)?;
+        variables.push(("MYSQL_HOME", sandbox.folder.display().to_string()));
+    }
+    Ok(variables)
 }
 
 fn variables(pairs: &[(&str, String)]) -> String {
@@ -236,7 +247,7 @@ fn variables(pairs: &[(&str, String)]) -> String {
 fn option_file(access: &Access) -> String {
     let Access { user, password, database, socket, port } = access;
     format!(
-        "[client]\nsocket = {socket}\nport = {port}\nuser = {user}\npassword = {password}\n\n[mysql]\ndatabase = {database}"
+        "[client]\nhost = localhost\nsocket = {socket}\nport = {port}\nuser = {user}\npassword = {password}\n\n[mysql]\ndatabase = {database}"
     )
 }
 

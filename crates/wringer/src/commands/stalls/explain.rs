@@ -38,7 +38,7 @@ pub struct Args {
     /// The log, `-` is standard input; or a recording, or the folder that holds it
     #[arg(value_name = "FILE", required_unless_present = "wait_free")]
     file: Option<PathBuf>,
-    /// The server that wrote the log, with its version: percona@8.0.29, mysql@9.1, xtradb [default: what the log itself says]
+    /// The server that wrote the log, with its version: percona@8.0.29, mysql@9.1, xtradb [default: for each entry, what the head before it says]
     #[arg(long, value_name = "SERVER@VERSION")]
     server: Option<Request>,
     /// innodb_empty_free_list_algorithm at that time

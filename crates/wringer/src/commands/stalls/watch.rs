@@ -133,15 +133,16 @@ pub fn main(args: &Args) -> Outcome {
     let stop = signals::install()?;
     let mut kept = output.map(|output| Kept::start(output, &mut attached, clock)).transpose()?;
     terminal::say(format_args!("watching {}: stalls of {} and more", attached.describe(), Span(least)));
-    let End { watched, longest_us, has_ended } = watch(args, &attached, watcher, unasked, &stop, &mut kept);
+    let End { watched, longest, has_ended } = watch(args, &attached, watcher, unasked, &stop, &mut kept);
     kept.map_or(Ok(()), |kept| kept.end(&watched, &mut attached, has_ended))?;
     if has_ended {
         let message = format!("{} ended while it was watched", attached.describe());
         return Err(Failure::message(Exit::Failed, message));
     }
     match args.fail_on_stall {
-        Some(limit) if longest_us >= limit.as_ns() / 1000 => {
-            let message = format!("a stall of {:.1} ms: --fail-on-stall {limit}", longest_us as f64 / 1000.0);
+        Some(limit) if longest.us >= limit.as_ns() / 1000 => {
+            let more = if longest.goes_on { " and more" } else { "" };
+            let message = format!("a stall of {:.1} ms{more}: --fail-on-stall {limit}", longest.us as f64 / 1000.0);
             Err(Failure::message(Exit::Finding, message))
         }
         _ => Ok(()),
@@ -168,10 +169,17 @@ const LOOKED_EVERY: u64 = 5;
 
 struct End {
     watched: Watched,
-    /// The longest time that a client had to wait.
-    longest_us: u64,
+    longest: Longest,
     /// Whether the server ended during the watch.
     has_ended: bool,
+}
+
+/// The longest time that a client had to wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Longest {
+    us: u64,
+    /// Whether it waited on when that was told.
+    goes_on: bool,
 }
 
 fn watch(
@@ -184,11 +192,11 @@ fn watch(
 ) -> End {
     let until = args.lasting.map(|lasting| Instant::now() + lasting.0);
     let is_alive = || attached.process().is_none_or(|process| process.is_alive());
-    let (mut longest_us, mut is_read, mut rounds) = (0, true, 0_u64);
+    let (mut longest, mut is_read, mut rounds) = (Longest::default(), true, 0_u64);
     let mut lives = true;
     let mut told_at = Instant::now();
     let mut tell = |stall: &Stall, kept: &mut Option<Kept>| {
-        longest_us = longest_us.max(longest(stall));
+        longest = longest.max(Longest { us: longest_of(stall), goes_on: stall.goes_on });
         if let Some(kept) = kept {
             kept.stall(stall);
         }
@@ -203,7 +211,7 @@ fn watch(
         }
         if told_at.elapsed() >= TOLD_EVERY {
             told_at = Instant::now();
-            is_read &= watcher.going_on(TOLD_EVERY).iter().all(|stall| told_before_its_end(args.output, stall));
+            is_read &= watcher.going_on(TOLD_EVERY).iter().all(|stall| told(args.output, stall));
         }
         rounds += 1;
         if rounds.is_multiple_of(LOOKED_EVERY) {
@@ -217,11 +225,11 @@ fn watch(
         tell(&stall, kept);
     }
     summary(args.output, &watched);
-    End { watched, longest_us, has_ended: !lives }
+    End { watched, longest, has_ended: !lives }
 }
 
 /// The longest wait of one of the stall's victims: a client notices this time.
-fn longest(stall: &Stall) -> u64 {
+fn longest_of(stall: &Stall) -> u64 {
     stall.victims.iter().map(|victim| victim.length_us).max().unwrap_or(stall.length_us)
 }
 
@@ -237,16 +245,7 @@ struct Line<'a, T> {
 fn told(output: Form, stall: &Stall) -> bool {
     match output {
         Form::Text => terminal::line(show::line(stall)),
-        Form::Json => json("stall", stall),
-        Form::Openmetrics => true,
-    }
-}
-
-/// As [`told`], for a stall that is not over.
-fn told_before_its_end(output: Form, stall: &Stall) -> bool {
-    match output {
-        Form::Text => terminal::line(format!("{} [not over]", show::line(stall))),
-        Form::Json => json("not_over", stall),
+        Form::Json => json(if stall.goes_on { "not_over" } else { "stall" }, stall),
         Form::Openmetrics => true,
     }
 }

@@ -32,14 +32,13 @@ pub(super) fn take(session: &mut Session, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs the statements; then waits until the load has ended, the time is over, the user stops it, or the server has ended.
+/// Runs the statements; then waits until the load has ended, the time is over, the user stops it, or the server has ended. Until then the statements'
+/// connection stays open, so that each mark taken here sees what its session holds.
 pub(super) fn until_the_end(session: &mut Session, wishes: &Wishes<'_>, load: Option<Load>) -> Result<(), Error> {
     let load = load.map(|load| load.start(session)).transpose()?;
-    if !wishes.sql.is_empty() {
-        statements(session, wishes.sql)?;
-        if wishes.time.is_none() && load.is_none() {
-            return Ok(());
-        }
+    let connection = if wishes.sql.is_empty() { None } else { Some(statements(session, wishes.sql)?) };
+    if connection.is_some() && wishes.time.is_none() && load.is_none() {
+        return Ok(());
     }
     let keys = Keys::of_terminal();
     let alone = if load.is_some() { "the load is over" } else { "Ctrl-C" };
@@ -58,11 +57,12 @@ pub(super) fn until_the_end(session: &mut Session, wishes: &Wishes<'_>, load: Op
         }
         std::thread::sleep(TICK);
     }
+    drop(connection);
     load.map_or(Ok(()), Loading::end)
 }
 
-/// Runs the statements, all over one connection.
-fn statements(session: &mut Session, sql: &[String]) -> Result<(), Error> {
+/// Runs the statements, all over one connection. Returns the connection.
+fn statements(session: &mut Session, sql: &[String]) -> Result<Connection, Error> {
     let mut connection = Connection::open(&session.server.target).map_err(Error::Connect)?;
     take(session, "connected")?;
     for statement in sql {
@@ -72,8 +72,8 @@ fn statements(session: &mut Session, sql: &[String]) -> Result<(), Error> {
         let short: String = statement.chars().take(NAME_CHARACTERS).collect();
         take(session, &format!("after {short} ({:.1} s)", began.elapsed().as_secs_f64()))?;
         if host::interrupt::requested() {
-            return Ok(());
+            break;
         }
     }
-    Ok(())
+    Ok(connection)
 }

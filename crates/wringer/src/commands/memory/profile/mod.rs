@@ -69,7 +69,8 @@ pub(super) struct Args {
     /// The profiler
     #[arg(long, value_enum, default_value_t = Profiler::Massif)]
     with: Profiler,
-    /// Run this statement, and end; may be repeated. A snapshot is taken before the first statement, and after each
+    /// Run this statement, and end; with --time, end when the time is over, with the connection open until then. May be repeated. A snapshot is taken
+    /// before the first statement, and after each
     #[arg(long, value_name = "SQL")]
     sql: Vec<String>,
     /// Run this statement again and again over one connection, first without and then with the profiler, and say whether it leaks. Give the flag several times
@@ -225,7 +226,7 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
     if repeat.is_some() && leak.is_none() {
         terminal::say("note: too few inventories could be read: whether it leaks cannot be told");
     }
-    // the last mark is taken after the statements' connection is closed and its memory is freed
+    // only the mark `end` is taken after the statements' connection is closed and its memory is freed
     let behind = if args.sql.is_empty() && args.repeat.is_empty() { 1 } else { 2 };
     let (from, to) = (0, marks.len().saturating_sub(behind));
     let grown = show::growth(&profile, from, to).map_err(failure)?;

@@ -3,7 +3,7 @@
 
 use crate::commands::heap::grown;
 use crate::exit::{Exit, Failure};
-use explain::leak::{Leak, Verdict};
+use explain::leak::{LeafPerRepetition, Leak, NO_LEAF, Verdict};
 use heap::{Growth, Held, Holdings};
 use host::files;
 use profile::{Ended, Mark, Pace, Symbols, With};
@@ -179,6 +179,24 @@ fn only_in_the_profile(leak: &Leak) -> String {
     })
 }
 
+/// That a leaf grows faster than the server.
+fn more_than_the_server(leak: &Leak) -> String {
+    let Some(shrinking) = leak.shrinking() else { return String::new() };
+    let leaf = leak.leaf.as_deref().unwrap_or("memory");
+    let server = match (leak.server_bytes_per_repetition, leak.server_low, leak.server_high) {
+        (Some(bytes), Some(low), Some(high)) => {
+            format!("grew by {bytes:.0} B a repetition ({low:.0} B to {high:.0} B)")
+        }
+        _ => "hardly changed".to_owned(),
+    };
+    let why = if leaf == NO_LEAF { "" } else { ": its bytes were asked for, and some of them fill no new page" };
+    let bytes = |it: &LeafPerRepetition| it.bytes_per_repetition.unwrap_or(0.0).abs();
+    let rest = shrinking.map_or_else(String::new, |it| {
+        format!("\n  in the account, {} shrinks meanwhile by {:.0} B a repetition", it.path, bytes(it))
+    });
+    format!("  the server's memory {server}, less than {leaf}{why}{rest}\n")
+}
+
 fn leak(repeated: &Repeated) -> String {
     let leak = &repeated.leak;
     let size = |bytes: Option<f64>| bytes.map_or_else(|| "?".to_owned(), |bytes| format!("{bytes:.0} B"));
@@ -200,6 +218,7 @@ fn leak(repeated: &Repeated) -> String {
         repeated.repetitions_per_block,
         grown::signed(i128::from(leak.warm_up_bytes))
     );
+    text += &more_than_the_server(leak);
     text += &only_in_the_profile(leak);
     if let Some(function) = &leak.function {
         let bytes = size(leak.function_bytes_per_repetition);
@@ -215,7 +234,7 @@ fn leak(repeated: &Repeated) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::{Leak, only_in_the_profile};
+    use super::{Leak, more_than_the_server, only_in_the_profile};
     use serde_json::json;
 
     fn told(verdict: &str, low: f64) -> String {
@@ -228,6 +247,26 @@ mod tests {
         }))
         .unwrap();
         only_in_the_profile(&leak)
+    }
+
+    #[test]
+    fn a_leaf_that_grows_faster_than_the_server_is_told_with_both_figures() {
+        let told = |server: Option<f64>| {
+            let leaf = |path: &str, course: &str, bytes: f64| json!({ "path": path, "course": course, "bytes_per_repetition": bytes, "low": bytes, "high": bytes });
+            let leak: Leak = serde_json::from_value(json!({
+                "verdict": "leak", "bytes_per_repetition": 32_760.0, "low": 32_760.0, "high": 32_760.0, "leaf": "sessions/idle",
+                "server_bytes_per_repetition": server, "server_low": server, "server_high": server, "function": null, "path": [],
+                "function_bytes_per_repetition": null, "repetitions": 600, "readings": 31, "grown_bytes": 0, "warm_up_bytes": 0,
+                "leaves": [leaf("sessions/idle", "keeps_growing", 32_760.0), leaf("server/counted", "shrank", -16_075.0)], "functions": [],
+            }))
+            .unwrap();
+            more_than_the_server(&leak)
+        };
+        let said = told(Some(16_685.0));
+        assert!(said.contains("the server's memory grew by 16685 B a repetition"), "{said}");
+        assert!(said.contains("server/counted shrinks meanwhile by 16075 B"), "{said}");
+        assert!(told(None).contains("the server's memory hardly changed"));
+        assert_eq!(told(Some(33_000.0)), "");
     }
 
     #[test]

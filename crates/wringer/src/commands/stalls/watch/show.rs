@@ -42,7 +42,10 @@ pub(super) fn line(stall: &Stall) -> String {
     let seen = stall.evidence.speaks_for.first().filter(|_| stall.cause == Cause::Unknown);
     let seen = seen.map_or_else(String::new, |seen| format!(" ({seen})"));
     let (length, cause, words) = (time(stall.length_us as f64), stall.cause.name(), words(stall.cause));
-    printable(&format!("{began}  {length:>9}  {cause}{sure}: {who} waited {words}{seen}{holder}{lost}{statement}"))
+    let still = if stall.goes_on { " [not over]" } else { "" };
+    printable(&format!(
+        "{began}  {length:>9}  {cause}{sure}: {who} waited {words}{seen}{holder}{lost}{statement}{still}"
+    ))
 }
 
 /// What the victims waited for, in plain words.
