@@ -35,10 +35,8 @@ pub struct Times<'a> {
 struct Unended {
     /// The ended ones, and the others as if they had ended at once when the phase did.
     least: LatencyHistogram,
-    /// The ended ones, and the others as if they never ended; those that are [`are_usual`], as if they ended at once.
+    /// The ended ones, and the others as if they never ended.
     most: LatencyHistogram,
-    /// Whether a time may have no upper bound.
-    is_open: bool,
     /// Nobody knows how many of the unended ones belong to this distribution.
     is_part: bool,
 }
@@ -117,23 +115,18 @@ impl Phase {
 }
 
 /// Any load ends while a few transactions wait. At most one in a thousand, none of which had waited for longer than the slowest one that ended, tell
-/// nothing of the server that the ended ones do not tell.
+/// nothing of the server that the ended ones do not tell. They do not count.
 fn are_usual(bounds: &LatencyHistogram, ended: &LatencyHistogram) -> bool {
     bounds.count() <= ended.count() / 1000 && bounds.max_ns() <= ended.max_ns()
 }
 
 impl<'a> Times<'a> {
     fn new(ended: &'a LatencyHistogram, bounds: Option<&'a LatencyHistogram>, is_part: bool) -> Self {
-        let unended = bounds.map(|bounds| {
+        let unended = bounds.filter(|bounds| !are_usual(bounds, ended)).map(|bounds| {
             let (mut least, mut most) = (ended.clone(), ended.clone());
             least.merge(bounds);
-            let is_open = !are_usual(bounds, ended);
-            if is_open {
-                most.record_n(LatencyHistogram::HIGHEST_NS, bounds.count());
-            } else {
-                most.clone_from(&least);
-            }
-            Unended { least, most, is_open, is_part }
+            most.record_n(LatencyHistogram::HIGHEST_NS, bounds.count());
+            Unended { least, most, is_part }
         });
         Self { ended, unended }
     }
@@ -169,8 +162,7 @@ impl<'a> Times<'a> {
     /// A mean has no upper bound as soon as one time has none.
     pub fn mean(&self) -> Time {
         let mean = self.time(LatencyHistogram::mean_ns);
-        let is_open = self.unended.as_ref().is_some_and(|unended| unended.is_open);
-        let most_ns = if is_open { f64::INFINITY } else { mean.most_ns };
+        let most_ns = if self.unended.is_some() { f64::INFINITY } else { mean.most_ns };
         Time { most_ns, ..mean }
     }
 
@@ -239,6 +231,8 @@ mod tests {
         };
         assert_eq!(of_all(10), [false; 3]);
         assert_eq!(of_all(11), [true; 3], "more than one in a thousand");
+        let cut_off = phase((0..10_000).map(|number| 5 + number / 2000), [2].into_iter());
+        assert_eq!(text(cut_off.times(Clock::Response).min()), "5", "nothing ended within 2 ms");
     }
 
     #[test]

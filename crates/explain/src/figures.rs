@@ -2,7 +2,7 @@
 //! The figures of one arm on which a verdict is based.
 
 use crate::summary;
-use evidence::{Arm, Evidence, LatencyHistogram};
+use evidence::{Arm, Clock, Evidence, Times};
 use verdict::{Figure, THROUGHPUT};
 
 /// The histogram keeps a latency within 0.1 %.
@@ -32,7 +32,7 @@ pub fn of_arm(evidence: &Evidence, arm: &Arm) -> Vec<Figure> {
     let throughput = load.measured.transactions_per_second();
     let mut figures: Vec<Figure> =
         throughput.map(|rate| Figure::new(THROUGHPUT, "transactions/s", rate)).into_iter().collect();
-    figures.extend(of_times(&load.measured.response_at_least()));
+    figures.extend(of_times(&load.measured.times(Clock::Response)));
     // two figures: PostgreSQL's count has reads that the page cache served, and the humps have not
     if let Some(reads) = &summary.reads {
         let named = [(READS, reads.by_modes), (READS_BY_SERVER, reads.by_server)];
@@ -47,15 +47,14 @@ pub fn of_arm(evidence: &Evidence, arm: &Arm) -> Vec<Figure> {
     figures
 }
 
-fn of_times(times: &LatencyHistogram) -> Vec<Figure> {
-    if times.is_empty() {
+/// No verdict is based on a percentile that is only a lower bound.
+fn of_times(times: &Times<'_>) -> Vec<Figure> {
+    if times.count() == 0 {
         return Vec::new();
     }
-    let at = |(name, percentile): (&str, f64)| Figure {
-        resolution: RESOLUTION,
-        ..Figure::new(name, "us", times.percentile_ns(percentile) as f64 / 1e3)
-    };
-    PERCENTILES.map(at).to_vec()
+    let known = PERCENTILES.map(|(name, percentile)| (name, times.percentile(percentile)));
+    let known = known.into_iter().filter(|(_, time)| !time.is_at_least());
+    known.map(|(name, time)| Figure { resolution: RESOLUTION, ..Figure::new(name, "us", time.us()) }).collect()
 }
 
 /// The arms of a run that have a whole measurement, in the order in which they first ran: the name without the turn, and the figures. An arm with a

@@ -275,9 +275,11 @@ impl Seen<'_> {
         })
     }
 
-    /// `None`: nobody counted it, or not for the connections of another program, which ended before the counters were read.
+    /// `None`: nobody counted it, or not for all connections: those of another program, and those that were lost and made again, ended before the counters
+    /// were read.
     fn waited_for_cpu(&self) -> Option<f64> {
-        let waited = |of| self.grown(of, "waited for a CPU us").filter(|_| self.arm.driven.is_none());
+        let is_whole = self.arm.driven.is_none() && self.phase.reconnects == 0;
+        let waited = |of| self.grown(of, "waited for a CPU us").filter(|_| is_whole);
         let took_us = self.took_us()?;
         Some((waited("process")? + waited("load")?) / took_us)
     }

@@ -372,7 +372,7 @@ fn of_many(plans: f64, shared: f64, are_known: bool) -> Inventory {
     let other = |pid| {
         let (status, rollup) = (status(1.0, shared), [("Pss".to_owned(), bytes(1.0))].into());
         let then = ProcessSeen { status: status.clone(), rollup: Some(rollup), ..ProcessSeen::default() };
-        let earlier = Earlier::of(&then, 6 * bytes(shared)).filter(|_| are_known);
+        let earlier = Earlier::of(&then).filter(|_| are_known);
         ProcessSeen { pid, role: "client backend".into(), status, earlier, ..ProcessSeen::default() }
     };
     let mut processes = vec![read(9, "postmaster", 2.0, 0.0), read(10, "client backend", 2.0 + plans, plans)];

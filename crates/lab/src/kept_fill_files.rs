@@ -16,22 +16,26 @@ const MOST_FILES: usize = 1000;
 
 /// Files that do not shape the data: experiments, whose settings are counted already, and what programs print (`nohup.out`, `run.log`), which grows while
 /// cells run.
-const NO_PART: [&str; 3] = ["toml", "log", "out"];
+const NO_PART: [&str; 2] = ["toml", "pyc"];
+const PRINTED: [&str; 2] = ["log", "out"];
 /// A folder with one of these has results of Wringer.
 const RESULTS: [&str; 2] = ["sweep.json", "recording.sqlite"];
-/// Folders of version control, which change with each commit.
-const HISTORIES: [&str; 3] = [".git", ".hg", ".svn"];
+/// Folders of version control, which change with each commit, and of Python's compiled modules.
+const HISTORIES: [&str; 4] = [".git", ".hg", ".svn", "__pycache__"];
 
-/// The program, and each of its arguments that names a file: `words` is the whole command.
+/// The program, and each of its arguments that names a file, except what programs print: `words` is the whole command.
 pub fn files_named(program: &Program, words: &[String]) -> Vec<PathBuf> {
     let named =
         words.iter().skip(1).flat_map(|word| [Some(word.as_str()), word.split_once('=').map(|(_, value)| value)]);
-    let named = named.flatten().map(|word| program.folder.join(word)).filter(|path| path.is_file());
+    let named = named
+        .flatten()
+        .map(|word| program.folder.join(word))
+        .filter(|path| path.is_file() && !has_ending(path, &PRINTED));
     std::iter::once(program.program.clone()).chain(named).collect()
 }
 
 /// All files that shape what a program fills: those that its command names, and each file below the folder that it is started in, because a script may read it;
-/// but no results of Wringer, no files of [`NO_PART`], and none into which this process prints. `None`: there are too many below the folder.
+/// but no results of Wringer, no files of [`NO_PART`] and [`PRINTED`], and none into which this process prints. `None`: there are too many below the folder.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -71,15 +75,21 @@ impl Beside {
 
     /// Looks at all files below `folder`, until there are too many.
     fn look(&mut self, folder: &Path) -> io::Result<()> {
-        for entry in fs::read_dir(folder)?.flatten() {
-            let path = entry.path();
+        let mut paths: Vec<PathBuf> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
+        // of two links to one folder, the same one is followed each time
+        paths.sort();
+        for path in paths {
             // a socket, a link to nothing, and what was removed meanwhile, are no files
             let Ok(about) = fs::metadata(&path) else { continue };
             if about.is_dir() && self.is_open(&path, &about) {
                 self.looked += 1;
                 // what this user cannot read, the program cannot read either
                 let _ = self.look(&path);
-            } else if about.is_file() && is_part(&path) && !self.printed.contains(&identity(&about)) {
+            } else if about.is_file()
+                && is_part(&path)
+                && !self.printed.contains(&identity(&about))
+                && is_readable(&path)
+            {
                 self.looked += 1;
                 self.files.insert(path);
             }
@@ -103,7 +113,16 @@ fn identity(about: &Metadata) -> (u64, u64) {
 }
 
 fn is_part(path: &Path) -> bool {
-    !path.extension().is_some_and(|ending| NO_PART.iter().any(|no| ending == *no))
+    !has_ending(path, &NO_PART) && !has_ending(path, &PRINTED)
+}
+
+fn has_ending(path: &Path, endings: &[&str]) -> bool {
+    path.extension().is_some_and(|ending| endings.iter().any(|one| ending == *one))
+}
+
+/// What this user cannot read, the program cannot read either.
+fn is_readable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok()
 }
 
 #[cfg(test)]
@@ -148,7 +167,15 @@ mod tests {
         let folder = Folder::new();
         ["rows.csv", "sub/data.sql", "sub/deep/more.sql"].iter().for_each(|name| folder.write(name));
         folder.write(OsStr::from_bytes(b"caf\xe9.csv"));
-        for name in ["nohup.out", "run.log", "other.toml", ".git/index", "home/cache/x", "one/cells/a-1/note"] {
+        for name in [
+            "nohup.out",
+            "run.log",
+            "other.toml",
+            ".git/index",
+            "__pycache__/a.pyc",
+            "home/cache/x",
+            "one/cells/a-1/note",
+        ] {
             folder.write(name);
         }
         ["out/sweep.json", "out/cells/a/1/result.json", "one/recording.sqlite"]
@@ -165,8 +192,10 @@ mod tests {
     fn a_file_of_another_folder_counts_when_the_command_names_it() {
         let (folder, other) = (Folder::new(), Folder::new());
         let elsewhere = other.0.path().join("fill.sh");
+        other.write("print.log");
+        let printed = format!("--log={}", other.0.path().join("print.log").display());
         for word in [elsewhere.display().to_string(), format!("--from={}", elsewhere.display())] {
-            let words = ["./fill.sh", word.as_str(), "{socket}", "/nowhere"];
+            let words = ["./fill.sh", word.as_str(), "{socket}", "/nowhere", printed.as_str()];
             let mut expected = vec![PathBuf::from("fill.sh"), elsewhere.clone()];
             expected.sort();
             let mut files = folder.files(&words).unwrap();

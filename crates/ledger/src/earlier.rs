@@ -19,13 +19,14 @@ pub struct Earlier {
     pub pss: BTreeMap<String, u64>,
     /// VmRSS, RssAnon, RssFile, RssShmem.
     pub rss: BTreeMap<String, u64>,
-    /// RssFile and RssShmem of all of the server's processes.
-    pub shared_by_all: u64,
+    /// What all of the server's processes together have taken and given back of files and shared memory since then, in RssFile and RssShmem. A process
+    /// that began or ended counts in full.
+    pub changed_by_all: u64,
 }
 
 impl Earlier {
     /// What a later inventory keeps of this process. `None`: its Pss was not read.
-    pub fn of(process: &ProcessSeen, shared_by_all: u64) -> Option<Self> {
+    pub fn of(process: &ProcessSeen) -> Option<Self> {
         let pss = Parts::read(process)?;
         let named = |name: &str, bytes| (name.to_owned(), bytes);
         let of_status = |name: &&str| Some(named(name, *process.status.get(*name)?));
@@ -33,14 +34,14 @@ impl Earlier {
             age_us: 0,
             pss: [named("Pss", pss.sum()), named("Pss_File", pss.file), named("Pss_Shmem", pss.shared)].into(),
             rss: ["VmRSS", "RssAnon", "RssFile", "RssShmem"].iter().filter_map(of_status).collect(),
-            shared_by_all,
+            changed_by_all: 0,
         })
     }
 
-    /// The same, so much later.
+    /// The same, so much later, when all processes have changed by so much.
     #[must_use]
-    pub fn aged(&self, by: Duration) -> Self {
-        Self { age_us: u64::try_from(by.as_micros()).unwrap_or(u64::MAX), ..self.clone() }
+    pub fn aged(&self, by: Duration, changed_by_all: u64) -> Self {
+        Self { age_us: u64::try_from(by.as_micros()).unwrap_or(u64::MAX), changed_by_all, ..self.clone() }
     }
 
     /// How much less anonymous memory the process had then, by its status; 0: it had as much, or more.
@@ -49,10 +50,10 @@ impl Earlier {
     }
 }
 
-/// RssFile and RssShmem of all of these processes: pages count once in each process.
-pub fn shared_by_all(processes: &[ProcessSeen]) -> u64 {
-    let parts = processes.iter().map(Parts::of_status);
-    parts.fold(0, |sum, parts| sum.saturating_add(parts.file + parts.shared))
+/// RssFile and RssShmem of a process.
+pub fn shared(process: &ProcessSeen) -> u64 {
+    let parts = Parts::of_status(process);
+    parts.file + parts.shared
 }
 
 /// The proportional shares of a process now. `None`: there is no earlier reading of it.
@@ -75,14 +76,13 @@ pub(crate) fn parts(process: &ProcessSeen) -> Option<Parts> {
 /// How far the sum of [`parts`] of these processes may be off: by what each has given back, and has taken of files and shared memory, since it was
 /// read; and by what all processes have taken or given back of it, because that changes the shares of those who have the same pages. A page that
 /// one more process maps takes from the others as much as this process gets: about the share of a page; twice as much is counted.
-pub(crate) fn uncertainty(carried: &[&ProcessSeen], processes: &[ProcessSeen]) -> u64 {
-    let by_all = shared_by_all(processes);
+pub(crate) fn uncertainty(carried: &[&ProcessSeen]) -> u64 {
     let (mut own, mut others, mut resident, mut shared) = (0, 0, 0_u64, 0_u64);
     for (process, earlier) in carried.iter().filter_map(|it| Some((it, it.earlier.as_ref()?))) {
         let (now, then) = (Parts::of_status(process), Parts::by_status(&earlier.rss));
         own += then.anonymous.saturating_sub(now.anonymous);
         own += now.file.abs_diff(then.file) + now.shared.abs_diff(then.shared);
-        others = others.max(by_all.abs_diff(earlier.shared_by_all));
+        others = others.max(earlier.changed_by_all);
         resident += now.file + now.shared;
         shared += parts(process).map_or(0, |parts| parts.file + parts.shared);
     }
@@ -105,8 +105,7 @@ mod tests {
         let rollup = [("Pss", pss), ("Pss_File", file), ("Pss_Shmem", shared)];
         let rollup = rollup.map(|(name, mib)| (name.to_owned(), mib * MIB)).into();
         let process = ProcessSeen { status: rss, rollup: Some(rollup), ..ProcessSeen::default() };
-        let by_all = shared_by_all(std::slice::from_ref(&process));
-        Earlier::of(&process, by_all).expect("its Pss")
+        Earlier::of(&process).expect("its Pss")
     }
 
     #[test]
@@ -115,28 +114,25 @@ mod tests {
         let of = |status| ProcessSeen { status, earlier: Some(earlier.clone()), ..ProcessSeen::default() };
         let same = of(status(4, 8, 20));
         assert_eq!(parts(&same), Some(Parts { anonymous: 2 * MIB, file: MIB, shared: 4 * MIB }));
-        assert_eq!(uncertainty(&[&same], std::slice::from_ref(&same)), 0);
+        assert_eq!(uncertainty(&[&same]), 0);
         let grown = of(status(54, 8, 20));
         assert_eq!(parts(&grown).map(|it| it.anonymous), Some(52 * MIB), "its new pages are not shared");
         assert_eq!((earlier.grown(&grown), earlier.grown(&same)), (50 * MIB, 0));
-        let other = of(status(2, 16, 10));
+        let aged = earlier.aged(Duration::from_secs(1), 2 * MIB);
+        let other = ProcessSeen { earlier: Some(aged), ..of(status(2, 16, 10)) };
         assert_eq!(parts(&other), Some(Parts { anonymous: MIB, file: 2 * MIB, shared: 2 * MIB }));
         let of_shares = 2 * 2 * MIB * 4 / 26;
-        assert_eq!(uncertainty(&[&other], std::slice::from_ref(&other)), (2 + 8 + 10) * MIB + of_shares);
+        assert_eq!(uncertainty(&[&other]), (2 + 8 + 10) * MIB + of_shares);
         assert_eq!(parts(&ProcessSeen { earlier: None, ..same }), None);
     }
 
     /// A process that began since then has the same pages, and takes a part of the shares.
     #[test]
     fn what_the_others_have_taken_makes_the_shares_uncertain() {
-        let carried = ProcessSeen {
-            status: status(4, 8, 20),
-            earlier: Some(read_then(status(4, 8, 20), [7, 1, 4])),
-            ..ProcessSeen::default()
-        };
-        let with = |shared| {
-            let other = ProcessSeen { status: status(1, 0, shared), ..ProcessSeen::default() };
-            uncertainty(&[&carried], &[carried.clone(), other])
+        let then = read_then(status(4, 8, 20), [7, 1, 4]);
+        let with = |changed: u64| {
+            let earlier = Some(then.aged(Duration::from_secs(1), changed * MIB));
+            uncertainty(&[&ProcessSeen { status: status(4, 8, 20), earlier, ..ProcessSeen::default() }])
         };
         let of_three = 2 * 3 * MIB * 5 / 28;
         assert_eq!((with(0), with(3), with(90)), (0, of_three, 5 * MIB), "never more than the shares are");

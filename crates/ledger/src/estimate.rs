@@ -104,7 +104,7 @@ pub(crate) fn of(processes: &[ProcessSeen]) -> Estimates {
         }
     }
     let mut estimates = Estimates { sampled: samples.len() as u64, ..Estimates::default() };
-    add_carried(&mut estimates, &carried, processes);
+    add_carried(&mut estimates, &carried);
     // a process that was read earlier tells nearly as much of its role as one that was read now
     let samples: Vec<Sample<'_>> =
         samples.into_iter().chain(carried.iter().map(|(it, pss)| Sample::of(it, *pss))).collect();
@@ -140,12 +140,12 @@ fn sample(process: &ProcessSeen) -> Option<Sample<'_>> {
     Some(Sample::of(process, Parts::read(process)?))
 }
 
-fn add_carried(estimates: &mut Estimates, carried: &[(&ProcessSeen, Parts)], processes: &[ProcessSeen]) {
+fn add_carried(estimates: &mut Estimates, carried: &[(&ProcessSeen, Parts)]) {
     let those: Vec<&ProcessSeen> = carried.iter().map(|(process, _)| *process).collect();
     estimates.carried = carried.len() as u64;
     estimates.estimated += estimates.carried;
     estimates.estimated_bytes += carried.iter().map(|(_, parts)| parts.sum()).sum::<u64>();
-    estimates.uncertainty_bytes += earlier::uncertainty(&those, processes);
+    estimates.uncertainty_bytes += earlier::uncertainty(&those);
 }
 
 fn add_role(estimates: &mut Estimates, role: &str, unread: &[Parts], samples: &[Sample<'_>], processes: usize) {
@@ -269,7 +269,7 @@ mod tests {
         let mut processes = vec![backend(2 * MIB, 400 * MIB, Some((2 * MIB, 40 * MIB)))];
         for own in 1..10 {
             let then = backend(own * MIB, 400 * MIB, Some((own * MIB, 40 * MIB)));
-            let earlier = crate::Earlier::of(&then, 10 * 400 * MIB);
+            let earlier = crate::Earlier::of(&then);
             processes.push(ProcessSeen { earlier, ..backend(own * MIB, 400 * MIB, None) });
         }
         let estimates = of(&processes);

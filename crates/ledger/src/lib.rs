@@ -54,7 +54,7 @@ pub use account::account;
 pub use class::{Class, classes};
 pub use danger::{Advice, Arena, Oom, Victim};
 pub use difference::{Difference, LeafDifference, difference};
-pub use earlier::{Earlier, shared_by_all};
+pub use earlier::{Earlier, shared};
 pub use entries::{Account, Basis, Beside, Leaf, ProcessAccount, Unexplained, UnnamedMapping};
 pub use estimate::{Estimates, RoleEstimate, is_enough};
 pub use inventory::*;

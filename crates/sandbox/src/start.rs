@@ -138,6 +138,7 @@ impl Sandbox {
     pub fn start(&self, run: &mut Run, options: &StartOptions) -> Result<RunningServer, Error> {
         self.check_before_start()?;
         options.wrapping.check()?;
+        self.check_readable(&options.wrapping)?;
         self.prepare_socket_folder()?;
         self.remove_stale_lock_files()?;
         let mut tries = 0;
@@ -151,6 +152,15 @@ impl Sandbox {
                 outcome => return outcome,
             }
         }
+    }
+
+    /// Whether the server's user can read the library that is to serve malloc: the loader leaves out what it may not read, and only the server's log says so.
+    ///
+    /// # Errors
+    /// [`Error::Unwrappable`], [`Error::Unreachable`]: it cannot.
+    pub fn check_readable(&self, wrapping: &Wrapping) -> Result<(), Error> {
+        let library = wrapping.malloc.as_ref().and_then(|malloc| malloc.library.as_deref());
+        library.map_or(Ok(()), |library| self.manifest.user.check_read(library))
     }
 
     /// The sandbox with a port that is free, and reserved: the port in the manifest, which may have moved since `self` was read; or, if the user did

@@ -9,13 +9,14 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// From this call on, signals that would end the program only set a flag. The flag is true after the first signal.
+/// From this call on, signals that would end the program only set a flag. The flag is true after the first signal. A SIGHUP that our caller ignores stays
+/// ignored: see nohup(1).
 ///
 /// # Errors
 /// The kernel refuses the handler.
 pub fn install() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in [SIGINT, SIGTERM].into_iter().chain(heeded_hang_up()) {
         let flag = Arc::clone(&stop);
         let note = move || {
             interrupt::note();
@@ -53,8 +54,7 @@ impl Relay {
         // SAFETY: two system calls without memory of ours.
         let leads_session = unsafe { libc::getsid(0) == libc::getpid() };
         let relay = Self { command: Arc::new(AtomicI32::new(NONE)), kept: Arc::default(), leads_session };
-        let hang_up = Some(SIGHUP).filter(|signal| !is_ignored(*signal));
-        for signal in [SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2].into_iter().chain(hang_up) {
+        for signal in [SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2].into_iter().chain(heeded_hang_up()) {
             let relay = relay.clone();
             let take = move |info: &libc::siginfo_t| relay.take(signal, info.si_code > 0);
             // SAFETY: the handler touches atomics and makes one system call, which is async-signal-safe.
@@ -107,6 +107,11 @@ impl Drop for Relaying<'_> {
 }
 
 /// Whether the program that started us has the signal ignored.
+/// SIGHUP, unless our caller ignores it.
+fn heeded_hang_up() -> Option<i32> {
+    Some(SIGHUP).filter(|signal| !is_ignored(*signal))
+}
+
 fn is_ignored(signal: i32) -> bool {
     // SAFETY: the kernel fills the structure, which consists of plain numbers.
     unsafe {

@@ -5,7 +5,7 @@
 use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::Percentiles;
 use crate::steady::{slots, slowest_and_fastest_second};
-use evidence::{Arm, Evidence, LatencyHistogram};
+use evidence::{Arm, Clock, Evidence, LatencyHistogram};
 use serde::{Deserialize, Serialize};
 use verdict::within::{self, Batches};
 
@@ -49,6 +49,8 @@ pub(super) struct Side {
     /// Transactions a second.
     pub(super) rate: f64,
     pub(super) response: Option<Percentiles>,
+    /// Whether p50 and p99 are lower bounds, because transactions had not ended.
+    pub(super) at_least: [bool; 2],
     /// Whether another program was the load.
     pub(super) driven: bool,
     /// Transactions in the slowest second and in the fastest; `None`: too few seconds.
@@ -85,6 +87,9 @@ impl Cell {
                 name: name.to_owned(),
                 rate: transactions as f64 * 1e6 / elapsed_us as f64,
                 response: Percentiles::of(&response),
+                at_least: [50.0, 99.0].map(|percentile| {
+                    phases().any(|phase| phase.times(Clock::Response).percentile(percentile).is_at_least())
+                }),
                 driven: turns.iter().any(|arm| arm.driven.is_some()),
                 seconds: slowest_and_fastest_second(turns.iter().filter_map(|arm| arm.load.as_ref())),
             },
@@ -113,6 +118,8 @@ pub(super) struct Comparison {
     /// The arm's own times, not ratios.
     p50_us: Option<f64>,
     p99_us: Option<f64>,
+    /// Whether these times are lower bounds.
+    at_least: [bool; 2],
     /// Whether one of the two loads was another program.
     driven: bool,
     /// Where there is no interval, and each second of the one is slower than each of the other: that, in words.
@@ -193,6 +200,7 @@ pub(super) fn compare(base: &Side, side: &Side, interval: Option<Interval>) -> O
         p99_ratio: of(|percentiles| percentiles.p99_us),
         p50_us: own(|percentiles| percentiles.p50_us),
         p99_us: own(|percentiles| percentiles.p99_us),
+        at_least: side.at_least,
         driven: base.driven || side.driven,
         apart: base.seconds.zip(side.seconds).filter(|_| interval.is_none()).and_then(|(base, own)| apart(base, own)),
     })
@@ -206,7 +214,13 @@ fn sentence(base: &Side, one: &Comparison) -> String {
         let why = format!("{more} transactions a second, where chance alone makes up to {margin}");
         return format!("Between \"{arm}\" and \"{first}\" no difference is shown: {why}.");
     }
-    let took = |how_many: &str, own: Option<f64>, ratio: Option<f64>| match own.filter(|us| *us > 0.0).zip(ratio) {
+    let took = |how_many: &str, own: Option<f64>, ratio: Option<f64>, at_least: bool| match own
+        .filter(|us| *us > 0.0)
+        .zip(ratio)
+    {
+        Some((us, _)) if at_least => {
+            format!("; {how_many} take up to {} or more, because some had not ended", time(us))
+        }
         Some((us, ratio)) => format!("; {how_many} take up to {}, {}", time(us), as_long(ratio, us)),
         None => String::new(),
     };
@@ -215,8 +229,8 @@ fn sentence(base: &Side, one: &Comparison) -> String {
         so_many(one.rate),
         as_many(one.ratio),
         so_many(base.rate),
-        took("half of them", one.p50_us, one.p50_ratio),
-        took("99 of 100", one.p99_us, one.p99_ratio),
+        took("half of them", one.p50_us, one.p50_ratio, one.at_least[0]),
+        took("99 of 100", one.p99_us, one.p99_ratio, one.at_least[1]),
         untold(one)
     )
 }

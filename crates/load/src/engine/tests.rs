@@ -141,6 +141,16 @@ fn assert_those_that_wait_count(measured: &Phase) {
     assert!(measured.transaction.response.max_ns() > 340 * MS, "{measured:?}");
 }
 
+fn killed_after_50_executions(fake: &Arc<Fake>) -> std::thread::JoinHandle<()> {
+    let fake = fake.clone();
+    std::thread::spawn(move || {
+        while fake.executions() < 50 {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        fake.kill();
+    })
+}
+
 /// The server is gone for the last part of the phase, so that the transactions that were due then never start.
 #[test]
 fn a_server_that_is_gone_until_the_end_is_in_the_response_times() {
@@ -153,13 +163,7 @@ fn a_server_that_is_gone_until_the_end_is_in_the_response_times() {
             reconnect_limit: Duration::from_secs(60),
             ..Point::spec()
         };
-        let killer = fake.clone();
-        let killed = std::thread::spawn(move || {
-            while killer.executions() < 50 {
-                std::thread::sleep(Duration::from_micros(100));
-            }
-            killer.kill();
-        });
+        let killed = killed_after_50_executions(&fake);
         let measured = drive(&spec, &fake, || {}).unwrap().measured;
         killed.join().unwrap();
         let p99 = measured.times(Clock::Response).percentile(99.0);
@@ -301,13 +305,7 @@ fn a_server_that_goes_away_ends_the_load_with_what_there_was() {
             reconnect_limit: Duration::from_millis(200),
             ..Point::spec()
         };
-        let killer = fake.clone();
-        let killed = std::thread::spawn(move || {
-            while killer.executions() < 50 {
-                std::thread::sleep(Duration::from_micros(100));
-            }
-            killer.kill();
-        });
+        let killed = killed_after_50_executions(&fake);
         let error = drive(&spec, &fake, || {}).unwrap_err();
         killed.join().unwrap();
         let Error::ServerLost { partial, phase, .. } = error else { panic!("{error}") };

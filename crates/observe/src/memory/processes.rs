@@ -193,13 +193,15 @@ const SUMS_IN_ANY_CASE: usize = 2;
 
 /// Reads the sums of the processes that were not read in detail, while the budget lasts.
 fn sum_up(seen: &mut [ProcessSeen], turns: &Turns, reading: &mut Reading) {
-    let (count, mut dearest_us) = (seen.len(), 0);
-    for (nth, at) in turns.in_sum(seen).into_iter().enumerate() {
-        if nth >= SUMS_IN_ANY_CASE && !reading.admits_another(dearest_us) {
+    let (count, mut dearest_us, mut got) = (seen.len(), 0, 0);
+    for at in turns.in_sum(seen) {
+        // a process that is too large for a sum is no turn of its own
+        if got >= SUMS_IN_ANY_CASE && !reading.admits_another(dearest_us) {
             return;
         }
         let began = reading.used_us();
         seen[at].rollup = mappings::rollup(&seen[at], count, reading);
+        got += usize::from(seen[at].rollup.is_some());
         dearest_us = dearest_us.max(reading.used_us() - began);
     }
 }

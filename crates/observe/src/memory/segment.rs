@@ -11,7 +11,7 @@ use super::touched::Touched;
 use super::turns::identity;
 use host::process::Identity;
 use ledger::{Mapping, ProcessSeen, SegmentSeen, ServerSeen};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -41,8 +41,8 @@ pub(super) struct Kept {
     inode: u64,
     start: u64,
     touched: Touched,
-    /// When each process was last asked.
-    asked: BTreeMap<Identity, Instant>,
+    /// When each process was last asked, and how much shared memory it had then, in bytes.
+    asked: BTreeMap<Identity, (Instant, u64)>,
 }
 
 /// `None`: there is none, or this user may not look.
@@ -59,7 +59,7 @@ pub(super) fn read(seen: &[ProcessSeen], kept: &mut Option<Kept>, reading: &mut 
         asked: BTreeMap::new(),
     });
     let mut processes = forks(seen);
-    processes.sort_by_key(|it| known.asked.get(&identity(it)).copied());
+    processes.sort_by_key(|it| known.asked.get(&identity(it)).map(|(when, _)| *when));
     let is_whole = by_all(&processes, &mut known, reading);
     let touched = known.touched.clone();
     *kept = reading.options.is_repeated().then_some(known);
@@ -68,9 +68,11 @@ pub(super) fn read(seen: &[ProcessSeen], kept: &mut Option<Kept>, reading: &mut 
 }
 
 impl Kept {
+    /// Pages that a process has given back, or that went to swap, may be resident no more: then everything is asked anew.
     fn is_of(&self, mapping: &Mapping, seen: &[ProcessSeen]) -> bool {
-        let alive: BTreeSet<Identity> = seen.iter().map(identity).collect();
-        (self.inode, self.start) == (mapping.inode, mapping.start) && self.asked.keys().all(|it| alive.contains(it))
+        let now: BTreeMap<Identity, u64> = seen.iter().map(|it| (identity(it), shared(it))).collect();
+        let has_all = |(it, (_, then)): (&Identity, &(Instant, u64))| now.get(it).is_some_and(|bytes| bytes >= then);
+        (self.inode, self.start) == (mapping.inode, mapping.start) && self.asked.iter().all(has_all)
     }
 }
 
@@ -106,14 +108,15 @@ fn blocks(pid: u32, mapping: &Mapping) -> Option<u64> {
     (file.ino() == mapping.inode).then(|| file.blocks().saturating_mul(BLOCK))
 }
 
+/// The shared memory that a process has, in bytes. Kernels before 4.5 do not tell it: then it counts as much.
+fn shared(process: &ProcessSeen) -> u64 {
+    let of = |name: &str| process.status.get(name).copied();
+    of("RssShmem").unwrap_or(u64::MAX >> 1) + of("HugetlbPages").unwrap_or(0)
+}
+
 /// The processes that have the memory at the first one's addresses: not the programs that it has run, like an archive_command. Those with the most
 /// shared memory come first.
 fn forks(seen: &[ProcessSeen]) -> Vec<&ProcessSeen> {
-    let shared = |it: &ProcessSeen| {
-        let of = |name: &str| it.status.get(name).copied();
-        // kernels before 4.5 do not tell it
-        of("RssShmem").unwrap_or(u64::MAX >> 1) + of("HugetlbPages").unwrap_or(0)
-    };
     let is_fork = |it: &&ProcessSeen| seen.first().is_some_and(|first| first.command == it.command) && shared(it) > 0;
     let mut forks: Vec<&ProcessSeen> = seen.iter().filter(is_fork).collect();
     forks.sort_by_key(|it| std::cmp::Reverse(shared(it)));
@@ -126,10 +129,7 @@ fn by_all(processes: &[&ProcessSeen], known: &mut Kept, reading: &mut Reading) -
     let limit = Limit::from_now(reading);
     for process in processes {
         let pages = match pages_of(process) {
-            Ok(Some(pages)) => {
-                known.asked.insert(identity(process), Instant::now());
-                pages
-            }
+            Ok(Some(pages)) => pages,
             Ok(None) => continue,
             Err(error) => {
                 reading.missing(WHAT, format!("not for this user: {error}"), Some(crate::rights::for_mappings()));
@@ -142,6 +142,7 @@ fn by_all(processes: &[&ProcessSeen], known: &mut Kept, reading: &mut Reading) -
             reading.missing(WHAT, why, Some(remedy));
             return false;
         }
+        known.asked.insert(identity(process), (Instant::now(), shared(process)));
     }
     true
 }

@@ -6,7 +6,7 @@
 //! reading: see [`Earlier`].
 
 use host::process::Identity;
-use ledger::{Earlier, ProcessSeen, shared_by_all};
+use ledger::{Earlier, ProcessSeen, shared};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -15,12 +15,18 @@ use std::time::Instant;
 pub(super) struct Turns {
     of: BTreeMap<Identity, Turn>,
     has_read: bool,
+    /// The memory of files and the shared memory of each process, at the last reading.
+    shared: BTreeMap<Identity, u64>,
+    /// The sum of all its changes, up and down, since the first reading.
+    changed: u64,
 }
 
 struct Turn {
     /// Of the last reading that told its Pss.
     sized_at: Instant,
     sized: Earlier,
+    /// [`Turns::changed`] at that time.
+    changed: u64,
     /// Of the last reading in detail. `None`: there was none.
     detailed: Option<(Instant, Earlier)>,
 }
@@ -59,24 +65,38 @@ impl Turns {
 
     /// Remembers what was read, and gives to each process that was read before what is known from then. Processes that have ended are forgotten.
     pub(super) fn note(&mut self, seen: &mut [ProcessSeen]) {
-        let (now, by_all) = (Instant::now(), shared_by_all(seen));
+        let now = Instant::now();
+        self.note_changes(seen);
+        let changed = self.changed;
         let mut turns = BTreeMap::new();
         for process in seen {
             let before = self.of.remove(&identity(process));
-            process.earlier = before.as_ref().map(|turn| turn.sized.aged(now.duration_since(turn.sized_at)));
-            let told = Earlier::of(process, by_all);
+            let aged = |turn: &Turn| turn.sized.aged(now.duration_since(turn.sized_at), changed - turn.changed);
+            process.earlier = before.as_ref().map(aged);
+            let told = Earlier::of(process);
             let is_detailed = process.mappings.is_some();
             let turn = match (told, before) {
                 (None, before) => before,
                 (Some(sized), before) => {
                     let detailed = before.and_then(|turn| turn.detailed);
                     let detailed = if is_detailed { Some((now, sized.clone())) } else { detailed };
-                    Some(Turn { sized_at: now, sized, detailed })
+                    Some(Turn { sized_at: now, sized, changed, detailed })
                 }
             };
             turns.extend(turn.map(|turn| (identity(process), turn)));
         }
         (self.of, self.has_read) = (turns, true);
+    }
+
+    fn note_changes(&mut self, seen: &[ProcessSeen]) {
+        let now: BTreeMap<Identity, u64> = seen.iter().map(|it| (identity(it), shared(it))).collect();
+        let before = std::mem::take(&mut self.shared);
+        if self.has_read {
+            let of_live = now.iter().map(|(it, bytes)| bytes.abs_diff(before.get(it).copied().unwrap_or(0)));
+            let of_ended = before.iter().filter(|(it, _)| !now.contains_key(it)).map(|(_, bytes)| *bytes);
+            self.changed = of_live.chain(of_ended).fold(self.changed, u64::saturating_add);
+        }
+        self.shared = now;
     }
 
     fn detailed(&self, process: &ProcessSeen) -> Option<&(Instant, Earlier)> {
@@ -150,6 +170,21 @@ mod tests {
         assert_eq!(in_turn(&seen), [0, 1, 3, 2]);
         assert_eq!(all_over(&[10, 11, 12, 13, 14, 15, 16]), [10, 14, 12, 16, 11, 15, 13]);
         assert!(all_over(&[]).is_empty());
+    }
+
+    /// One session ends and another one begins: together they have as much as before, and not the same pages.
+    #[test]
+    fn what_begins_and_what_ends_are_changes_of_all() {
+        let with = |pid: u32, mib: u64| {
+            let mut process = of(pid, "b", 1);
+            process.status.insert("RssShmem".to_owned(), mib * MIB);
+            process
+        };
+        let mut turns = Turns::default();
+        reading(&mut turns, &[with(1, 8), with(2, 400)], &[0], &[]);
+        let changed = |seen: Vec<ProcessSeen>| seen[0].earlier.as_ref().map(|it| it.changed_by_all / MIB);
+        assert_eq!(changed(reading(&mut turns, &[with(1, 8), with(2, 400)], &[], &[])), Some(0));
+        assert_eq!(changed(reading(&mut turns, &[with(1, 9), with(3, 400)], &[], &[])), Some(801));
     }
 
     /// A backend that loses memory is read each time: it is the largest, or the one that grew most.

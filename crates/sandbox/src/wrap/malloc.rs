@@ -3,7 +3,7 @@
 //! makes the list of libraries to preload, and the variables of the malloc's setting.
 
 use super::unwrappable;
-use crate::{Error, Installation, Progress, ServerUser, fetch};
+use crate::{Error, Installation, Progress, fetch};
 use capability::{MALLOCS, MallocKind, MallocSetting, malloc_setting};
 use host::places::Places;
 use host::{files, tool};
@@ -292,8 +292,6 @@ fn fitting(library: &Path, installation: &Installation) -> Result<Elf, Error> {
             "it would run in the server with all of its rights: copy it to a folder that only you can write".to_owned();
         return Err(unwrappable(what, Some(hint)));
     }
-    // what the loader may not read it leaves out, and only the server's log says so
-    ServerUser::choose()?.check_read(&real)?;
     let c_library = library_of(C_LIBRARY, installation);
     malloc::fit(&real, &installation.program, c_library.as_deref()).map_err(|unfit| {
         let hint = match &unfit {

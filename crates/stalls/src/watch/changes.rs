@@ -13,6 +13,7 @@ use std::collections::{HashMap, VecDeque};
 const MOST_WOKEN: usize = 500;
 /// What InnoDB shows of its transactions is up to so old.
 const STALE_US: u64 = 100_000;
+/// The most waits of each kind that are kept of all threads.
 const MOST_OTHERS: usize = 1000;
 
 /// When threads were given a CPU within their waits.
@@ -43,7 +44,11 @@ impl Woken {
     pub(super) fn parts(&self, wait: &Wait, known: &Known) -> Vec<Wait> {
         let woken = self.of.get(&wait.thread);
         if wait.way == Way::Queued {
-            return statements(wait, woken.into_iter().flatten().copied(), &known.ran_within(wait));
+            let ran = known.ran_within(wait);
+            let wait = woken.map_or(*wait, |woken| since_turns_are_known(wait, woken, &ran));
+            // of the turns of an open wait since the last answer nobody has said yet whether a statement ended there
+            let until_us = known.last_asked_us(wait.thread).filter(|_| wait.is_open).unwrap_or(u64::MAX);
+            return statements(&wait, woken.into_iter().flatten().copied(), &ran, until_us);
         }
         let mut parts = vec![*wait];
         let Some(woken) = woken.filter(|_| wait.way == Way::Blocked) else { return parts };
@@ -64,13 +69,13 @@ impl Woken {
 }
 
 /// A wait for a CPU, cut where another statement began, or may have begun: a thread that is given a CPU may end its statement there, and take the next one, unless
-/// the server says later that the statement runs on. `turns`: when the thread was given a CPU.
-fn statements(wait: &Wait, turns: impl Iterator<Item = u64>, ran: &[Ran]) -> Vec<Wait> {
+/// the server says later that the statement runs on. `turns`: when the thread was given a CPU. It is not cut after `until_us`.
+fn statements(wait: &Wait, turns: impl Iterator<Item = u64>, ran: &[Ran], until_us: u64) -> Vec<Wait> {
     let is_within = |us: &u64| *us > wait.from_us && *us < wait.to_us;
     let is_sure = |us: u64| ran.iter().any(|it| it.has(us));
     let turns: Vec<u64> = turns.filter(is_within).collect();
     let begun = ran.iter().filter(|it| it.is_prompt).map(|it| it.from_us).filter(is_within);
-    let mut ends: Vec<u64> = turns.iter().copied().chain(begun).filter(|us| !is_sure(*us)).collect();
+    let mut ends: Vec<u64> = turns.iter().copied().chain(begun).filter(|us| !is_sure(*us) && *us <= until_us).collect();
     ends.sort_unstable();
     let (mut parts, mut rest) = (Vec::new(), *wait);
     for end_us in ends {
@@ -81,6 +86,17 @@ fn statements(wait: &Wait, turns: impl Iterator<Item = u64>, ran: &[Ran]) -> Vec
     parts.push(rest);
     let turns_of = |part: &Wait| turns.iter().filter(|us| **us > part.from_us && **us < part.to_us).count() as u64;
     parts.into_iter().map(|part| Wait { turns: part.turns.map(|_| turns_of(&part)), ..part }).collect()
+}
+
+/// A wait for a CPU, without the time before the oldest turn that is kept: whether other statements ended in that time is not known any more, unless the server
+/// said that one ran on.
+fn since_turns_are_known(wait: &Wait, turns: &VecDeque<u64>, ran: &[Ran]) -> Wait {
+    let oldest =
+        turns.front().copied().filter(|us| turns.len() == MOST_WOKEN && *us > wait.from_us && *us < wait.to_us);
+    match oldest {
+        Some(us) if !ran.iter().any(|it| it.has(us)) => Wait { is_cut: true, ..wait.cut(us).1 },
+        _ => *wait,
+    }
 }
 
 /// The kind of wait that the server names. `None`: it names none.
@@ -95,21 +111,28 @@ fn kind(session: &Session) -> Option<Says> {
 /// When threads of the server waited for the disk to write, and when for a CPU: clients' threads and its own ones.
 #[derive(Debug, Default)]
 pub(super) struct Others {
-    of: VecDeque<Wait>,
+    syncing: VecDeque<Wait>,
+    queued: VecDeque<Wait>,
 }
 
 impl Others {
     pub(super) fn add(&mut self, wait: &Wait) {
-        let is_kept = wait.way == Way::Syncing || wait.way == Way::Queued && wait.samples >= LEAST_SAMPLES;
-        self.of.extend(Some(*wait).filter(|_| is_kept));
-        if self.of.len() > MOST_OTHERS {
-            self.of.pop_front();
+        // many threads that wait for a CPU must not make those that write forgotten
+        let kept = match wait.way {
+            Way::Syncing => &mut self.syncing,
+            Way::Queued if wait.samples >= LEAST_SAMPLES => &mut self.queued,
+            _ => return,
+        };
+        kept.push_back(*wait);
+        if kept.len() > MOST_OTHERS {
+            kept.pop_front();
         }
     }
 
     /// The times within this wait in which other threads waited in this way. `open`: waits that go on.
     fn within(&self, way: Way, wait: &Wait, open: &[Wait]) -> Vec<(u64, u64)> {
-        let others = self.of.iter().chain(open).filter(|it| it.way == way && it.thread != wait.thread);
+        let kept = if way == Way::Syncing { &self.syncing } else { &self.queued };
+        let others = kept.iter().chain(open).filter(|it| it.way == way && it.thread != wait.thread);
         let clipped = others.map(|it| (it.from_us.max(wait.from_us), it.to_us.min(wait.to_us)));
         clipped.filter(|(from, to)| from < to).collect()
     }

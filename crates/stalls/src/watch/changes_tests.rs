@@ -69,18 +69,12 @@ fn a_thread_that_did_not_wake_up_is_in_one_wait_whatever_the_server_says() {
     assert!(stall.length_us.abs_diff(1_000_000) <= 2 * STEP_US, "{stall:#?}");
 }
 
+fn of(thread: u32, way: Way, from_us: u64, to_us: u64) -> Wait {
+    Wait { thread, way, from_us, to_us, samples: 4, turns: None, is_cut: false, is_open: false }
+}
+
 #[test]
 fn times_of_several_threads_that_write_are_counted_once() {
-    let of = |thread, way, from_us, to_us| Wait {
-        thread,
-        way,
-        from_us,
-        to_us,
-        samples: 4,
-        turns: None,
-        is_cut: false,
-        is_open: false,
-    };
     let mut others = Others::default();
     for (thread, from_us, to_us) in [(2, 0, 150), (3, 120, 200), (2, 130, 140), (2, 400, 900), (1, 0, 500)] {
         others.add(&of(thread, Way::Syncing, from_us, to_us));
@@ -89,4 +83,37 @@ fn times_of_several_threads_that_write_are_counted_once() {
     let open = [of(4, Way::Syncing, 300, 420), of(4, Way::Queued, 350, 470), of(4, Way::Blocked, 0, 500)];
     let own = of(1, Way::Blocked, 100, 500);
     assert_eq!((others.synced_us(&own, &open), others.queued_us(&own, &open)), (300, 120), "its own are left out");
+}
+
+#[test]
+fn many_that_wait_for_a_cpu_do_not_make_a_write_forgotten() {
+    let mut others = Others::default();
+    others.add(&of(2, Way::Syncing, 0, 400));
+    (0..2 * MOST_OTHERS as u64).for_each(|at_us| others.add(&of(3, Way::Queued, at_us, at_us + 1)));
+    assert_eq!(others.synced_us(&of(1, Way::Blocked, 100, 500), &[]), 300);
+}
+
+/// How long the parts of a wait for a CPU are whose thread had turns at these times.
+fn lengths(wait: &Wait, turns: &[u64], ran: &[Ran], until_us: u64) -> Vec<u64> {
+    statements(wait, turns.iter().copied(), ran, until_us).iter().map(Wait::length_us).collect()
+}
+
+#[test]
+fn an_open_wait_is_not_cut_where_no_answer_could_tell_yet() {
+    let wait = Wait { is_open: true, ..of(1, Way::Queued, 0, 1000) };
+    let ran = [Ran { from_us: 0, to_us: 700, is_prompt: true }];
+    assert_eq!(lengths(&wait, &[500, 900], &ran, u64::MAX), [900, 100]);
+    assert_eq!(lengths(&wait, &[500, 900], &ran, 700), [1000], "the statement may go on");
+}
+
+#[test]
+fn what_lies_before_the_oldest_turn_that_is_kept_is_not_told() {
+    let wait = of(1, Way::Queued, 0, 10_000);
+    let turns: VecDeque<u64> = (0..MOST_WOKEN as u64).map(|nth| 9_000 + nth).collect();
+    let rest = since_turns_are_known(&wait, &turns, &[]);
+    assert_eq!((rest.from_us, rest.is_cut), (9_000, true));
+    let ran = [Ran { from_us: 0, to_us: 9_500, is_prompt: true }];
+    assert_eq!(since_turns_are_known(&wait, &turns, &ran), wait, "the server said that one statement ran");
+    let few: VecDeque<u64> = [9_000].into();
+    assert_eq!(since_turns_are_known(&wait, &few, &[]), wait, "no turn was forgotten");
 }

@@ -244,16 +244,22 @@ impl Known {
         within.filter(tells).filter_map(begun).min()
     }
 
-    /// What the answers to questions within a wait for a CPU tell of the times for which one statement ran, from first to last.
+    /// What the answers to questions since the beginning of a wait for a CPU tell of the times for which one statement ran, from first to last. An answer that came
+    /// after the wait may tell that the statement ran on over its last turns.
     pub(super) fn ran_within(&self, wait: &Wait) -> Vec<Ran> {
         let said = self.said.get(&wait.thread).into_iter().flatten();
-        let within = said.filter(|it| it.asked_us >= wait.from_us && it.asked_us <= wait.to_us);
-        let ran = within.filter_map(|it| {
+        let since = said.filter(|it| it.asked_us >= wait.from_us);
+        let ran = since.filter_map(|it| {
             let from_us = it.answered_us.saturating_sub(it.session.age_us?);
             let is_prompt = it.answered_us.saturating_sub(it.asked_us) < SLACK_QUEUED_US;
             Some(Ran { from_us, to_us: it.asked_us, is_prompt })
         });
         ran.filter(|it| it.from_us < it.to_us).collect()
+    }
+
+    /// When the server was last asked what the thread does.
+    pub(super) fn last_asked_us(&self, thread: u32) -> Option<u64> {
+        Some(self.said.get(&thread)?.back()?.asked_us)
     }
 
     /// Whether two waits of a thread, one right after the other, are one wait. `None`: an answer may still come that tells it.

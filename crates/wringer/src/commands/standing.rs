@@ -225,8 +225,12 @@ pub fn release(places: &Places, runs: &[&FoundRun], output: Output) -> Outcome {
     signals::install()?;
     let mut report = UndoReport::default();
     for found in runs.iter().rev() {
-        let one =
-            run::undo(places, Scope::One(found.id.clone()), &mut |what| terminal::say(format_args!("release {what}")))?;
+        let progress = &mut |what: &str| terminal::say(format_args!("release {what}"));
+        let one = match run::undo(places, Scope::One(found.id.clone()), progress) {
+            // it has ended meanwhile
+            Err(run::Error::NoSuchRun { .. }) if runs.len() > 1 => continue,
+            outcome => outcome?,
+        };
         report.ended.extend(one.ended);
         report.restored.extend(one.restored);
         report.conflicts.extend(one.conflicts);

@@ -57,6 +57,11 @@ pub fn main(args: Args) -> Outcome {
         Scope::One(id) if args.settled => run::settle(&places, id, progress)?,
         _ => run::undo(&places, scope, progress)?,
     };
+    report.left.iter().filter_map(run::Lost::note).for_each(|note| terminal::say(format_args!("note: {note}")));
+    if !args.settled {
+        let cut_off: Vec<Unsure> = report.left.iter().filter_map(of_another_home).collect();
+        report.unsure.extend(cut_off);
+    }
     if report.ended.is_empty()
         && report.untouched.is_empty()
         && report.unknown.is_empty()
@@ -64,11 +69,6 @@ pub fn main(args: Args) -> Outcome {
         && args.output == Output::Text
     {
         terminal::data("nothing to undo");
-    }
-    if args.run.is_none() {
-        report.left.iter().filter_map(run::Lost::note).for_each(|note| terminal::say(format_args!("note: {note}")));
-        let cut_off: Vec<Unsure> = report.left.iter().filter_map(of_another_home).collect();
-        report.unsure.extend(cut_off);
     }
     standing::finish_undo(&report, args.output)
 }

@@ -88,12 +88,12 @@ impl<'a> Contents<'a> {
 
 /// Names for the files of a program, by where they are below its folder: a folder that was moved has the same files.
 fn labelled(of: &str, program: &Program, files: Vec<PathBuf>) -> Vec<(String, PathBuf)> {
-    let label = |(number, path): (usize, &PathBuf)| match path.strip_prefix(&program.folder) {
+    let label = |path: &PathBuf| match path.strip_prefix(&program.folder) {
         _ if *path == program.program => of.to_owned(),
         Ok(below) => format!("{of}: {}", below.display()),
-        Err(_) => format!("{of}: file {number}"),
+        Err(_) => format!("{of}: {}", path.display()),
     };
-    files.iter().enumerate().map(label).zip(files.clone()).collect()
+    files.iter().map(label).zip(files.clone()).collect()
 }
 
 /// The histograms of an arm's disk, and the library that serves malloc in its server. Arms mostly have the same ones.

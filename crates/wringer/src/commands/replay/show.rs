@@ -67,10 +67,11 @@ pub(super) fn result(plan: &Plan, replayed: &Replayed, args: &Args) -> String {
     let pace = match args.speed.0 {
         Pace::Max => "each as soon as the one before it was done".to_owned(),
         Pace::Times(times) => match pace_got(plan, replayed, times) {
-            got if is_behind(replayed, times, got) => {
+            None => format!("{times} times as fast as recorded was asked for, and not all statements were sent"),
+            Some(got) if is_behind(replayed, times, got) => {
                 format!("{times} times as fast as recorded was asked for, {got:.2} times was got")
             }
-            _ => format!("{times} times as fast as recorded"),
+            Some(_) => format!("{times} times as fast as recorded"),
         },
     };
     let _ = writeln!(out, "measured     {seconds:.3} s, {pace}, {} connections at once at most", replayed.connections);
@@ -125,17 +126,18 @@ pub(super) fn result(plan: &Plan, replayed: &Replayed, args: &Args) -> String {
     out.trim_end().to_owned()
 }
 
-/// How many times as fast as recorded the replay was, up to the end of its last statement.
-fn pace_got(plan: &Plan, replayed: &Replayed, asked: f64) -> f64 {
-    match (plan.length_us(), replayed.measured.elapsed_us) {
+/// How many times as fast as recorded the replay was, up to the end of its last statement. `None`: it ended before it had sent all statements.
+fn pace_got(plan: &Plan, replayed: &Replayed, asked: f64) -> Option<f64> {
+    let of_all = match (plan.length_us(), replayed.measured.elapsed_us) {
         (0, _) | (_, 0) => asked,
         (recorded_us, elapsed_us) => recorded_us as f64 / elapsed_us as f64,
-    }
+    };
+    (replayed.measured.skipped <= replayed.without_database).then_some(of_all)
 }
 
 /// The last statement itself takes time: a replay of which no statement was late has got its pace.
 fn is_behind(replayed: &Replayed, asked: f64, got: f64) -> bool {
-    replayed.measured.late + replayed.measured.skipped > 0 && got < 0.95 * asked
+    replayed.measured.late > 0 && got < 0.95 * asked
 }
 
 fn reasons(skips: &BTreeMap<&'static str, Skip>) -> Vec<Value> {
@@ -232,10 +234,13 @@ mod tests {
             [(half, 0, 2.0, false), (half, 9, 2.0, false), (half * 2, 0, 1.0, false), (half * 2, 1, 1.0, true)]
         {
             let replayed = replayed(elapsed_us, late);
-            let pace = pace_got(&plan, &replayed, 2.0);
+            let pace = pace_got(&plan, &replayed, 2.0).unwrap();
             assert!((pace - got).abs() < 0.01, "{pace} for {got}");
             assert_eq!(is_behind(&replayed, 2.0, pace), behind, "{elapsed_us} us, {late} late");
         }
-        assert!((pace_got(&Plan::default(), &replayed(5, 1), 2.0) - 2.0).abs() < 0.01, "nothing to send");
+        assert_eq!(pace_got(&Plan::default(), &replayed(5, 1), 2.0), Some(2.0), "nothing to send");
+        let mut interrupted = replayed(half / 10, 0);
+        interrupted.measured.skipped = 1;
+        assert_eq!(pace_got(&plan, &interrupted, 2.0), None, "the end of the log was not reached");
     }
 }

@@ -56,7 +56,7 @@ impl Checked {
     fn of(args: &Start, sandboxes: &[Sandbox], places: &Places) -> Result<Self, Failure> {
         let limits = limits::checked(&args.limits)?;
         for sandbox in sandboxes {
-            args.wrappers.asked(sandbox, places)?;
+            sandbox.check_readable(&args.wrappers.asked(sandbox, places)?)?;
         }
         let disk = args.disk.as_ref().map(|asked| slow_disk::checked(asked, sandboxes, places)).transpose()?;
         Ok(Self { limits, disk })
