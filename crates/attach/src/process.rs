@@ -36,12 +36,14 @@ pub fn program(pid: u32) -> Option<PathBuf> {
 
 /// A path that the server names, if it is the same file here. For a server in a container's mount namespace it is another file: `None`.
 pub fn seen_from_here(pid: u32, path: &Path) -> Option<PathBuf> {
-    let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt"));
-    let elsewhere = match (namespace("self"), namespace(&pid.to_string())) {
-        (Ok(ours), Ok(theirs)) => ours != theirs,
-        _ => false,
-    };
-    (!elsewhere && path.is_dir()).then(|| path.to_owned())
+    (other_mount_namespace(pid).is_none() && path.is_dir()).then(|| path.to_owned())
+}
+
+/// The name of the process's mount namespace (`mnt:[4026532281]`), if that is another one than ours. `None` also where this user may not see it.
+pub fn other_mount_namespace(pid: u32) -> Option<PathBuf> {
+    let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt")).ok();
+    let (ours, theirs) = (namespace("self")?, namespace(&pid.to_string())?);
+    (ours != theirs).then_some(theirs)
 }
 
 #[cfg(test)]

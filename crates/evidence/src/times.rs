@@ -78,7 +78,7 @@ impl Phase {
     /// The times of the transactions.
     pub fn times(&self, clock: Clock) -> Times<'_> {
         let bounds = self.unended.as_ref().map(|unended| clock.of(unended));
-        Times::new(clock.of(&self.transaction), bounds.filter(|bounds| !bounds.is_empty()), false)
+        Times::new(clock.of(&self.transaction), bounds, false)
     }
 
     /// The times of a class of statements. `None`: the load had no such class.
@@ -94,10 +94,8 @@ impl Phase {
             return Times { ended, ..self.times(clock) };
         }
         let comes_first = class.response != class.service;
-        let started = self.unended.as_ref().map(|unended| &unended.service).filter(|started| !started.is_empty());
-        let waiting = self.unended.as_ref().map(|unended| &unended.response).filter(|it| !it.is_empty());
-        let bounds = if clock == Clock::Response && comes_first { waiting } else { started };
-        Times::new(ended, bounds, true)
+        let has_waited = if comes_first { clock } else { Clock::Service };
+        Times::new(ended, self.unended.as_ref().map(|unended| has_waited.of(unended)), true)
     }
 
     /// The response times of the transactions; those that had not ended count with the time for which they had waited.
@@ -115,7 +113,7 @@ impl Phase {
 }
 
 /// Any load ends while a few transactions wait. At most one in a thousand, none of which had waited for longer than the slowest one that ended, tell
-/// nothing of the server that the ended ones do not tell. They do not count.
+/// nothing of the server that the ended ones do not tell. They do not count. So it is where none waits.
 fn are_usual(bounds: &LatencyHistogram, ended: &LatencyHistogram) -> bool {
     bounds.count() <= ended.count() / 1000 && bounds.max_ns() <= ended.max_ns()
 }

@@ -122,7 +122,10 @@ impl OfWatch {
     }
 
     fn name_cause(&self, stall: &mut Stall, seen: &Seen) -> bool {
-        let stall_of = |victim| Some((seen.stall_of(victim)?, self.stalls.get(seen.stall_of(victim)?)?));
+        let stall_of = |victim| {
+            let number = seen.stall_of(victim)?;
+            Some((number, self.stalls.get(number)?))
+        };
         let waits: Vec<(usize, &Stall)> = stall.victims.iter().filter_map(stall_of).collect();
         let count_of = |cause: Cause| waits.iter().filter(|(_, it)| it.cause == cause).count();
         let count_in = |number: usize| waits.iter().filter(|(it, _)| *it == number).count();

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 /// With more files and folders below the program's folder none of them is counted, because looking at all of them before each run would take long.
 const MOST_FILES: usize = 1000;
 
-/// Files that do not shape the data: experiments, whose settings are counted already, and what programs print (`nohup.out`, `run.log`), which grows while
-/// cells run.
+/// Files that do not shape the data: experiments, whose settings are counted already, and what Python has compiled.
 const NO_PART: [&str; 2] = ["toml", "pyc"];
+/// What programs print (`nohup.out`, `run.log`): it grows while cells run.
 const PRINTED: [&str; 2] = ["log", "out"];
 /// A folder with one of these has results of Wringer.
 const RESULTS: [&str; 2] = ["sweep.json", "recording.sqlite"];

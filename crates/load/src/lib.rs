@@ -20,6 +20,7 @@ pub mod capacity;
 pub mod engine;
 mod error;
 pub mod fill;
+mod late;
 pub mod prepare;
 pub mod protocol;
 pub mod replay;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Leads the workers through the phases of a load, and merges their results.
 
-use super::meter::{Fault, LATE_NS, Measured};
+use super::meter::{Fault, Measured};
 use super::schedule::Schedule;
 use super::shared::{PhasePlan, Shared};
 use super::slow;
@@ -9,6 +9,7 @@ use super::timeline::{self, Coarse};
 use super::waker::Waker;
 use super::worker::Worker;
 use super::{Hooks, LoadSpec, PhaseEdge, Progress};
+use crate::late::record_wait;
 use crate::{Error, Target};
 use evidence::{Fairness, Latencies, LatencyHistogram, LoadResult, Phase};
 use host::clock::RunClock;
@@ -269,8 +270,7 @@ impl<'env> Band<'env> {
     }
 }
 
-/// How long the transactions had waited that had not ended with the phase. A start that was due less than [`LATE_NS`] before the end has not waited yet.
-/// When no event is left, none is due any more.
+/// How long the transactions had waited that had not ended with the phase. When no event is left, none is due any more.
 fn unended(plan: &PhasePlan, parts: &[Box<Measured>], cut_ns: u64) -> Option<Latencies> {
     let mut unended = Latencies::default();
     for (response_ns, service_ns) in parts.iter().flat_map(|part| &part.unanswered) {
@@ -278,12 +278,7 @@ fn unended(plan: &PhasePlan, parts: &[Box<Measured>], cut_ns: u64) -> Option<Lat
         unended.service.record(*service_ns);
     }
     if let (Some(schedule), false) = (&plan.schedule, plan.has_no_event_left()) {
-        let mut wait = |due_ns: u64| {
-            let waited_ns = cut_ns.saturating_sub(due_ns);
-            if waited_ns > LATE_NS {
-                unended.response.record(waited_ns);
-            }
-        };
+        let mut wait = |due_ns: u64| record_wait(&mut unended.response, due_ns, cut_ns);
         parts.iter().filter_map(|part| part.unstarted_ns).for_each(&mut wait);
         schedule.each_due(cut_ns, wait);
     }

@@ -12,9 +12,6 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use workload::Kind;
 
-/// An intended start that was missed by more than this counts as late.
-pub(super) const LATE_NS: u64 = 1_000_000;
-
 /// The most characters that are kept of a server's message.
 const WORDS_MAX: usize = 240;
 

@@ -3,7 +3,7 @@
 
 use super::client::{Activity, Client, Ready, Retry};
 use super::hand_over::hand_over;
-use super::meter::{Fault, LATE_NS, Measured, Meter};
+use super::meter::{Fault, Measured, Meter};
 use super::poller::Poller;
 use super::reconnect::Reconnector;
 use super::shared::{PhasePlan, Shared};
@@ -262,7 +262,7 @@ impl PhaseLoop<'_, '_, '_> {
             self.idle.push_back(key);
             return;
         }
-        if self.now_ns - intended_ns > LATE_NS {
+        if self.now_ns - intended_ns > crate::late::LATE_NS {
             self.meter.totals.late += 1;
         }
         self.in_flight += 1;

@@ -3,11 +3,9 @@
 
 use super::plan::{Kind, Plan};
 use crate::engine::{Filling, Slot, Usage, points};
+use crate::late::{LATE_NS, record_wait};
 use evidence::{Latencies, LatencyHistogram, Phase};
 use std::time::Duration;
-
-/// A statement that starts later than this after its recorded time is late.
-const LATE_NS: u64 = 1_000_000;
 
 /// Locked while one statement is counted.
 pub(super) struct Counted {
@@ -130,8 +128,7 @@ impl Counted {
 /// How long the statements had waited that were due and not sent when the replay ended.
 fn unended(due_ns: &[u64], ended_ns: u64) -> Option<Latencies> {
     let mut unended = Latencies::default();
-    let waited = due_ns.iter().map(|due_ns| ended_ns.saturating_sub(*due_ns));
-    waited.filter(|waited_ns| *waited_ns > LATE_NS).for_each(|waited_ns| unended.response.record(waited_ns));
+    due_ns.iter().for_each(|due_ns| record_wait(&mut unended.response, *due_ns, ended_ns));
     (!unended.response.is_empty()).then_some(unended)
 }
 

@@ -9,7 +9,7 @@ use super::pagemap::{Resident, Way, has_more_than, of_mapping};
 use super::reading::{LIMIT_US, Reading, STRETCH_US};
 use super::smaps;
 use super::target::Target;
-use host::process::Identity;
+use super::turns::identity;
 use ledger::{Mapping, ProcessSeen};
 use std::collections::BTreeMap;
 use std::fs;
@@ -188,8 +188,7 @@ pub(super) fn rollup(process: &ProcessSeen, processes: usize, reading: &mut Read
     let admitted = !may_slice(processes, reading) || (expected_us <= stretch && reading.admits(expected_us));
     let read = || fs::read_to_string(format!("/proc/{}/smaps_rollup", process.pid));
     let text = admitted.then(|| reading.hold("smaps_rollup", read))?.ok()?;
-    let identity = Identity { pid: process.pid, start_time: process.started_ticks };
-    identity.is_alive().then(|| ledger::mapping::sizes(&text))
+    identity(process).is_alive().then(|| ledger::mapping::sizes(&text))
 }
 
 #[cfg(test)]

@@ -88,12 +88,11 @@ impl<'a> Contents<'a> {
 
 /// Names for the files of a program, by where they are below its folder: a folder that was moved has the same files.
 fn labelled(of: &str, program: &Program, files: Vec<PathBuf>) -> Vec<(String, PathBuf)> {
-    let label = |path: &PathBuf| match path.strip_prefix(&program.folder) {
+    let label = |path: &PathBuf| match path.strip_prefix(&program.folder).unwrap_or(path) {
         _ if *path == program.program => of.to_owned(),
-        Ok(below) => format!("{of}: {}", below.display()),
-        Err(_) => format!("{of}: {}", path.display()),
+        shown => format!("{of}: {}", shown.display()),
     };
-    files.iter().map(label).zip(files.clone()).collect()
+    files.into_iter().map(|path| (label(&path), path)).collect()
 }
 
 /// The histograms of an arm's disk, and the library that serves malloc in its server. Arms mostly have the same ones.

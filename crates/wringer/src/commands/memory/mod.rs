@@ -175,8 +175,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         let Some(pid) = self.pid else { return Ok(self.connection.target()?.endpoint.to_string()) };
         let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).ok().filter(|it| *it != Path::new("/"));
         // a path within another mount namespace: the servers of two containers may have the same
-        let space = |who: &str| std::fs::read_link(format!("/proc/{who}/ns/mnt")).ok();
-        let apart = space(&pid.to_string()).filter(|it| space("self").is_some_and(|own| own != *it));
+        let apart = attach::process::other_mount_namespace(pid);
         let within = apart.map_or_else(String::new, |it| format!(" in {}", it.display()));
         Ok(folder.map_or_else(|| format!("process {pid}"), |it| format!("{}{within}", it.display())))
     }
