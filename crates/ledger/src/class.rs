@@ -8,6 +8,7 @@ use crate::key_cache;
 use crate::{Mapping, ProcessSeen};
 use capability::Flavour;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 
 const MIB: u64 = 1 << 20;
 /// A heap of a secondary arena of glibc begins and ends at multiples of this (`HEAP_MAX_SIZE` on 64-bit hosts).
@@ -198,10 +199,8 @@ impl Around<'_> {
         (next.start == self.mappings[index].end).then_some(next)
     }
 
-    /// MariaDB from 10.11.19 and 11.8.9 on: kept out of core files, and before the address space into which the pool may grow.
     fn is_pool(&self, index: usize) -> bool {
-        let is_reservation = |next: &Mapping| next.permissions.starts_with("---") && length(next) >= RESERVATION;
-        has_flag(&self.mappings[index], "dd") && self.next(index).is_some_and(is_reservation)
+        has_flag(&self.mappings[index], "dd") && is_before_reservation(self.mappings, index)
     }
 
     fn is_arena(&self, index: usize) -> bool {
@@ -237,6 +236,18 @@ impl Around<'_> {
     }
 }
 
+/// InnoDB's pool in MariaDB from 10.11.19 and 11.8.9 on: kept out of core files, and before the address space into which it may grow. The kernel may have merged it
+/// with the log buffers below it, which are kept out of core files, too.
+pub fn is_pool_that_may_grow(mappings: &[Mapping], index: usize) -> bool {
+    let is_nameless = |it: &Mapping| it.permissions == "rw-p" && it.path.is_empty() && may_be_left_out_of_dumps(it);
+    mappings.get(index).is_some_and(is_nameless) && is_before_reservation(mappings, index)
+}
+
+fn is_before_reservation(mappings: &[Mapping], index: usize) -> bool {
+    let is_reservation = |it: &Mapping| it.permissions.starts_with("---") && length(it) >= RESERVATION;
+    mappings.get(index + 1).is_some_and(|next| mappings[index].end == next.start && is_reservation(next))
+}
+
 /// Mappings without a name whose size is that of something the server says it allocated.
 fn by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'_>) {
     pool_by_size(mappings, classes, figures);
@@ -267,12 +278,13 @@ fn pool_by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'
     let mut candidates: Vec<usize> = (0..mappings.len())
         .filter(|index| classes[*index] == Class::Anonymous && length(&mappings[*index]) >= chunk)
         .collect();
-    // MariaDB keeps its pool out of dumps, and its log buffers, too; caches of other engines and malloc's blocks are not
+    // MariaDB keeps its pool out of dumps, and its log buffers, too; caches of other engines and malloc's blocks are not. The pool is mapped before the log buffers, and
+    // the kernel gives addresses from above
     let is_log =
         |bytes: u64| figures.size("innodb_log_buffer_size").is_some_and(|log| bytes == log || bytes == 2 * log);
     candidates.sort_by_key(|index| {
         let mapping = &mappings[*index];
-        (!has_flag(mapping, "dd"), is_log(length(mapping)), std::cmp::Reverse(length(mapping)))
+        (!has_flag(mapping, "dd"), is_log(length(mapping)), Reverse(length(mapping)), Reverse(*index))
     });
     let mut is_out_of_dumps = false;
     for index in candidates {

@@ -155,6 +155,24 @@ fn chunks_of_mariadb_are_those_that_are_kept_out_of_dumps() {
     assert_eq!(classes_of(&inventory), expected);
 }
 
+/// Of MariaDB 11.4.5 with a pool that is as large as two log buffers: the pool lies above.
+#[test]
+fn of_two_mappings_that_are_as_large_as_the_pool_the_first_one_mapped_is_the_pool() {
+    let kept = "VmFlags: rd wr mr mw me ac dd";
+    let lines = [
+        "7fed26000000-7fed28000000 rw-p 00000000 00:00 0 ",
+        kept,
+        "7fed351be000-7fed371be000 rw-p 00000000 00:00 0 ",
+        kept,
+    ];
+    let variables = [
+        ("innodb_buffer_pool_size", "33554432"),
+        ("innodb_buffer_pool_chunk_size", "2097152"),
+        ("innodb_log_buffer_size", "16777216"),
+    ];
+    assert_eq!(classes_of(&inventory(&lines, &variables, Flavour::Mariadb)), [Class::LogBuffer, Class::BufferPool]);
+}
+
 /// XtraDB in MariaDB 10.1.23 under load. Its variable says 8 instances, and jemalloc had a mapping of 36 MiB, as two instances of 16 MiB with descriptors could have.
 #[test]
 fn a_pool_that_the_server_counts_is_not_looked_for_by_its_chunks() {

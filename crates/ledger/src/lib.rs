@@ -51,7 +51,7 @@ mod untouched;
 mod worst;
 
 pub use account::account;
-pub use class::{Class, classes};
+pub use class::{Class, classes, is_pool_that_may_grow};
 pub use danger::{Advice, Arena, Oom, Victim};
 pub use difference::{Difference, LeafDifference, difference};
 pub use earlier::{Earlier, shared};

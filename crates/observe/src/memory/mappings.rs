@@ -164,7 +164,7 @@ fn way(mapping: &Mapping, status: &Status, processes: usize) -> Way {
     }
 }
 
-fn fill(mapping: &mut Mapping, pages: Resident, is_hugetlb: bool) {
+pub(super) fn fill(mapping: &mut Mapping, pages: Resident, is_hugetlb: bool) {
     mapping.kernel_page_bytes = super::page_bytes();
     if is_hugetlb {
         // like the kernel's own field; the sizes of pages are not known here, and nearly all are of 2 MiB

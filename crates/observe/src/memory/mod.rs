@@ -6,6 +6,7 @@
 //! | `processes` | the processes of the server; their role, status, OOM score |
 //! | `turns` | nothing: the order in which the processes are read, and what earlier readings have told of them |
 //! | `mappings` | each mapping, and its resident memory: `smaps` up to the first large one, `pagemap` from there on |
+//! | `merged_log` | the part of InnoDB's log buffers in a mapping that the kernel has merged with the pool |
 //! | `holes` | large ranges without a resident page, in which untouched blocks of malloc lie |
 //! | `segment`, `touched` | PostgreSQL's shared memory: the pages that any of its processes has touched, by `pagemap` |
 //! | `glibc` | the chunks of glibc's arenas, through `/proc/PID/mem` |
@@ -38,6 +39,7 @@ mod host_seen;
 mod huge_pages;
 mod kernel_log;
 mod mappings;
+mod merged_log;
 mod page_counts;
 mod pagemap;
 mod pages;
@@ -112,11 +114,14 @@ fn inventory_of_known(
 ) -> Inventory {
     let mut reading = Reading::begin(*options);
     let seen = first_pid.map(|pid| processes::read(pid, flavour, known, &mut reading)).unwrap_or_default();
-    let (processes, segment) = (seen.processes, seen.segment);
+    let (mut processes, segment) = (seen.processes, seen.segment);
     pause_point("all processes were read");
     let mut server = connection.filter(|_| !options.lightly).map(|connection| ask(connection, flavour, &mut reading));
     pause_point("the server's rows were read");
     let segment = segment.map(|segment| segment.told(server.as_mut()));
+    if let Some(process) = processes.first_mut().filter(|_| flavour == Some(Flavour::Mariadb)) {
+        merged_log::part(process, server.as_ref(), &mut known.buffers, &mut reading);
+    }
     let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
     let cgroup = first_pid.and_then(|pid| cgroup_seen::read(pid, &pids, &mut reading));
     let mut host = host_seen::read(&mut reading);

@@ -2,6 +2,7 @@
 //! The processes of one server. The status of all is read; mappings, contexts and heaps are read of as many as the budget admits: first of one
 //! process of each role, then of the others in turn.
 
+use super::merged_log::Buffers;
 use super::reading::Reading;
 use super::segment::{self, Segment};
 use super::target::Target;
@@ -30,6 +31,8 @@ pub(super) struct Known {
     /// What the readings so far have told of its processes.
     turns: Turns,
     segment: Option<segment::Kept>,
+    /// The last sizes that MariaDB told; a server that does not answer has the same buffers.
+    pub(super) buffers: Option<Buffers>,
 }
 
 impl Known {
