@@ -132,7 +132,7 @@ pub struct Counters {
 }
 
 /// Something that could not be read, the reason, and what would help.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Missing {
     pub what: String,
     pub why: String,

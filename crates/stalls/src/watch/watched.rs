@@ -8,7 +8,7 @@ use crate::explained::{Account, SkippedPart, Source, Stall};
 use serde::Serialize;
 
 /// Times in microseconds.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Watched {
     /// The version of this shape.
     pub schema: u32,

@@ -14,7 +14,7 @@ use load::{Password, Protocol, Target, Tls};
 pub use process::DYING;
 use sandbox::{PoolUser, Sandbox};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// pgBouncer's console is a database of this name.
 const CONSOLE: &str = "pgbouncer";
@@ -110,6 +110,23 @@ impl Connection {
     /// The value of `--sandbox`.
     pub fn named_sandbox(&self) -> Option<&str> {
         self.sandbox.as_deref()
+    }
+
+    /// A name that no other server on this host has, for figures of several servers: the sandbox's name, the directory in which the process works, or the
+    /// server's address.
+    ///
+    /// # Errors
+    /// The same as for [`Self::target`].
+    pub fn label(&self, pid: Option<u32>) -> Result<String, Failure> {
+        if let Some(name) = self.named_sandbox() {
+            return Ok(name.to_owned());
+        }
+        let Some(pid) = pid else { return Ok(self.target()?.endpoint.to_string()) };
+        let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).ok().filter(|it| *it != Path::new("/"));
+        // a path within another mount namespace: the servers of two containers may have the same
+        let apart = attach::process::other_mount_namespace(pid);
+        let within = apart.map_or_else(String::new, |it| format!(" in {}", it.display()));
+        Ok(folder.map_or_else(|| format!("process {pid}"), |it| format!("{}{within}", it.display())))
     }
 
     /// # Errors

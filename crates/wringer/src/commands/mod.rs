@@ -27,6 +27,7 @@ pub mod matrix;
 pub mod memory;
 pub mod modes;
 pub mod observe;
+mod openmetrics;
 pub mod plan;
 pub mod probe;
 pub mod purge;

@@ -24,6 +24,8 @@ pub(super) struct Ready {
     pub(super) plan: sweep::Plan,
     /// Files that the settings' ids do not count, each as one sentence.
     pub(super) unseen: BTreeSet<String>,
+    /// The files that the settings' ids count: their names, and checksums of their contents.
+    pub(super) files: BTreeSet<(String, String)>,
 }
 
 /// Reads the file as a matrix.
@@ -52,6 +54,7 @@ impl Ready {
         let mut asked = Asked { places: &places, facts: None, servers: BTreeMap::new(), options: BTreeMap::new() };
         let mut blocked: Vec<String> = Vec::new();
         let mut contents = Contents::new(&places);
+        let mut counted = BTreeSet::new();
         for setting in &matrix.settings {
             let experiment = &setting.experiment;
             let workloads = workloads::read(file, experiment)?;
@@ -70,6 +73,7 @@ impl Ready {
             let disk = experiment::disk_mechanism(experiment, &facts);
             let found = Found { workloads, programs, filler, logs, origin, disk };
             let named = contents.of(file, experiment, &found)?;
+            counted.extend(named.iter().cloned());
             let cell = Cell {
                 left_out: plan.left_out.clone(),
                 kept_fills,
@@ -98,7 +102,15 @@ impl Ready {
                 disk_bytes: matrix.budget.disk.map(|disk| disk.0),
             },
         };
-        Ok(Self { matrix, cells, plans, plan, unseen })
+        Ok(Self { matrix, cells, plans, plan, unseen, files: counted })
+    }
+
+    /// What changed until `later`, so that settings have other ids, as one sentence.
+    pub(super) fn changed(&self, later: &Self) -> Option<String> {
+        let ids = |ready: &Self| ready.plan.settings.iter().map(|it| it.id.clone()).collect::<Vec<_>>();
+        let (before, after) = (ids(self), ids(later));
+        let others = before.iter().zip(&after).filter(|(one, other)| one != other).count();
+        (others > 0).then(|| told_of(&files_changed(&self.files, &later.files), others, before.len()))
     }
 
     /// The squeezes that are left out of any setting, each once.
@@ -119,6 +131,23 @@ impl Ready {
         all.dedup();
         all
     }
+}
+
+/// The names of files that are new, gone, or have another content.
+fn files_changed(before: &BTreeSet<(String, String)>, after: &BTreeSet<(String, String)>) -> BTreeSet<String> {
+    before.symmetric_difference(after).map(|(name, _)| name.clone()).collect()
+}
+
+fn told_of(files: &BTreeSet<String>, others: usize, settings: usize) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<&str> = files.iter().take(SHOWN).map(String::as_str).collect();
+    let more = files.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!(
+        "files of the experiment changed while the cells ran ({}{more}): the same command would run {others} of {settings} settings again. Let programs write to a \
+         folder that is not below that of the experiment",
+        shown.join(", ")
+    )
 }
 
 /// Answers of the host and the server. Most settings ask the same questions; each is asked once.
@@ -192,4 +221,20 @@ fn refuse_blocked(mut blocked: Vec<String>) -> Result<(), Failure> {
     }
     Err(Failure::message(Exit::Missing, format!("this host cannot run it as written\n  {}", blocked.join("\n  ")))
         .hint("nothing was changed; `wringer doctor` says what this host can do"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_changed_are_named_once() {
+        let of = |all: &[(&str, &str)]| all.iter().map(|(name, sum)| ((*name).into(), (*sum).into())).collect();
+        let before = of(&[("a", "1"), ("b", "1"), ("c", "1")]);
+        let changed = files_changed(&before, &of(&[("a", "1"), ("b", "2"), ("d", "1"), ("e", "1")]));
+        assert_eq!(changed.iter().map(String::as_str).collect::<Vec<_>>(), ["b", "c", "d", "e"]);
+        let told = told_of(&changed, 2, 4);
+        assert!(told.contains("(b, c, d and 1 more): the same command would run 2 of 4 settings again"), "{told}");
+        assert!(files_changed(&before, &before).is_empty());
+    }
 }

@@ -149,7 +149,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         let mut inventory = attached.inventory(self.options(wanted));
         inventory.missing.extend(unasked);
         alive(&attached, &inventory)?;
-        Ok(Read { of: attached.describe(), server: self.server()?, inventory })
+        Ok(Read { of: attached.describe(), server: self.connection.label(self.pid)?, inventory })
     }
 
     /// Reads the data for all questions, and the files that people usually collect by hand.
@@ -165,19 +165,7 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         inventory.missing.extend(unasked);
         let texts = attached.collected(&inventory);
         alive(&attached, &inventory)?;
-        Ok((Read { of: attached.describe(), server: self.server()?, inventory }, texts))
-    }
-
-    fn server(&self) -> Result<String, Failure> {
-        if let Some(name) = self.connection.named_sandbox() {
-            return Ok(name.to_owned());
-        }
-        let Some(pid) = self.pid else { return Ok(self.connection.target()?.endpoint.to_string()) };
-        let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).ok().filter(|it| *it != Path::new("/"));
-        // a path within another mount namespace: the servers of two containers may have the same
-        let apart = attach::process::other_mount_namespace(pid);
-        let within = apart.map_or_else(String::new, |it| format!(" in {}", it.display()));
-        Ok(folder.map_or_else(|| format!("process {pid}"), |it| format!("{}{within}", it.display())))
+        Ok((Read { of: attached.describe(), server: self.connection.label(self.pid)?, inventory }, texts))
     }
 
     /// The named server, its process, or both; and the reason if a server was named but cannot be asked.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An account as OpenMetrics text, for Prometheus and similar programs: `node_exporter`'s textfile collector reads it unchanged.
 
+use crate::commands::openmetrics::Exposition;
 use ledger::{Account, Inventory};
-use std::fmt::Write as _;
 
 /// Each line names `server`: the files of several servers may be collected together. The text ends with `# EOF`, without a line end after it.
 pub(super) fn text(server: &str, account: &Account, inventory: &Inventory) -> String {
-    let mut text = Exposition { text: String::new(), family: "", server };
+    let mut text = Exposition::new(server);
     totals(&mut text, account, inventory);
     leaves(&mut text, account);
     processes(&mut text, account);
@@ -15,8 +15,7 @@ pub(super) fn text(server: &str, account: &Account, inventory: &Inventory) -> St
         text.sample(&[("name", &beside.name)], beside.bytes as f64);
     }
     probes(&mut text, account);
-    text.text.push_str("# EOF");
-    text.text
+    text.end()
 }
 
 fn totals(text: &mut Exposition<'_>, account: &Account, inventory: &Inventory) {
@@ -89,50 +88,6 @@ fn probes(text: &mut Exposition<'_>, account: &Account) {
             text.sample(&[("tier", &probe.tier)], figure(probe) as f64 / 1e6);
         }
     }
-}
-
-struct Exposition<'a> {
-    text: String,
-    /// The metric that was begun last.
-    family: &'static str,
-    server: &'a str,
-}
-
-impl Exposition<'_> {
-    /// Begins a metric. All are gauges; the name ends with the unit, if it has one.
-    fn family(&mut self, name: &'static str, help: &str) {
-        self.family = name;
-        let _ = writeln!(self.text, "# TYPE {name} gauge");
-        if let Some(unit) = name.rsplit('_').next().filter(|word| *word != "info") {
-            let _ = writeln!(self.text, "# UNIT {name} {unit}");
-        }
-        let _ = writeln!(self.text, "# HELP {name} {help}.");
-    }
-
-    /// Adds a value to the metric that was begun last.
-    fn sample(&mut self, labels: &[(&str, &str)], value: f64) {
-        let labels = [("server", self.server)]
-            .iter()
-            .chain(labels)
-            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
-            .collect::<Vec<_>>();
-        let _ = writeln!(self.text, "{}{{{}}} {value}", self.family, labels.join(","));
-    }
-}
-
-/// Escapes a label: the name of a process may have any characters.
-fn escaped(value: &str) -> String {
-    let mut escaped = String::new();
-    for c in value.chars() {
-        match c {
-            '\\' => escaped.push_str("\\\\"),
-            '"' => escaped.push_str("\\\""),
-            '\n' => escaped.push_str("\\n"),
-            c if c.is_control() => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

@@ -129,11 +129,13 @@ pub fn main(args: &Args) -> Outcome {
         slow_log: true,
         clock: Some(clock),
     };
+    let label = args.connection.label(args.pid)?;
     let watcher = attached.stalls(&options).map_err(refused)?.ok_or_else(|| whose("stalls"))?;
     let stop = signals::install()?;
     let mut kept = output.map(|output| Kept::start(output, &mut attached, clock)).transpose()?;
     terminal::say(format_args!("watching {}: stalls of {} and more", attached.describe(), Span(least)));
     let End { watched, longest, has_ended } = watch(args, &attached, watcher, unasked, &stop, &mut kept);
+    summary(args.output, &label, &watched);
     kept.map_or(Ok(()), |kept| kept.end(&watched, &mut attached, has_ended))?;
     if has_ended {
         let message = format!("{} ended while it was watched", attached.describe());
@@ -224,7 +226,6 @@ fn watch(
     for stall in last {
         tell(&stall, kept);
     }
-    summary(args.output, &watched);
     End { watched, longest, has_ended: !lives }
 }
 
@@ -254,12 +255,13 @@ fn json(kind: &'static str, of: &impl Serialize) -> bool {
     serde_json::to_string(&Line { kind, of }).is_ok_and(terminal::line)
 }
 
-fn summary(output: Form, watched: &Watched) {
+/// `server`: its name in OpenMetrics.
+fn summary(output: Form, server: &str, watched: &Watched) {
     match output {
         Form::Text => terminal::data(show::summary(watched).trim_end()),
         Form::Json => {
             json("summary", watched);
         }
-        Form::Openmetrics => terminal::data(openmetrics::text(watched)),
+        Form::Openmetrics => terminal::data(openmetrics::text(server, watched)),
     }
 }

@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The result of a watch as OpenMetrics text, for Prometheus and similar programs.
+//! The result of a watch as OpenMetrics text. All are gauges of this watch alone.
 
+use crate::commands::openmetrics::Exposition;
 use ::stalls::watch::Watched;
 use ::stalls::{Account, Cause, OfCause};
-use std::fmt::Write as _;
 
-/// The text ends with `# EOF`, without a line end after it.
-pub(super) fn text(watched: &Watched) -> String {
-    let mut out = String::new();
+/// Each line names `server`.
+pub(super) fn text(server: &str, watched: &Watched) -> String {
+    let mut out = Exposition::new(server);
     let (account, cost) = (&watched.account, &watched.cost);
-    family(&mut out, "wringer_stalls", "Stalls that were seen, by cause");
+    out.family("wringer_stalls", "Stalls that were seen, by cause");
     for (cause, of) in of_each(account) {
-        let _ = writeln!(out, "wringer_stalls{{cause=\"{}\"}} {}", cause.name(), of.stalls);
+        out.sample(&[("cause", cause.name())], of.stalls as f64);
     }
-    family(&mut out, "wringer_stalls_victims", "Statements that waited in them, by cause");
+    out.family("wringer_stalls_victims", "Statements that waited in them, by cause");
     for (cause, of) in of_each(account) {
-        let _ = writeln!(out, "wringer_stalls_victims{{cause=\"{}\"}} {}", cause.name(), of.victims);
+        out.sample(&[("cause", cause.name())], of.victims as f64);
     }
-    family(&mut out, "wringer_stalls_lost_query_seconds", "Time that statements lost in stalls, by cause");
+    out.family("wringer_stalls_lost_query_seconds", "Time that statements lost in stalls, by cause");
     for (cause, of) in of_each(account) {
-        let lost = of.lost_query_us as f64 / 1e6;
-        let _ = writeln!(out, "wringer_stalls_lost_query_seconds{{cause=\"{}\"}} {lost}", cause.name());
+        out.sample(&[("cause", cause.name())], of.lost_query_us as f64 / 1e6);
     }
-    family(&mut out, "wringer_stalls_unread", "1 for each thing that could not be read, so that stalls may be missing");
+    out.family("wringer_stalls_unread", "1 for each thing that could not be read, so that stalls may be missing");
     for missing in &watched.missing {
-        let _ = writeln!(out, "wringer_stalls_unread{{what=\"{}\"}} 1", escaped(&missing.what));
+        out.sample(&[("what", &missing.what)], 1.0);
     }
     let longest = account.longest_us().unwrap_or(0);
     let seconds = |us: u64| us as f64 / 1e6;
@@ -51,11 +50,10 @@ pub(super) fn text(watched: &Watched) -> String {
         ),
     ];
     for (name, help, value) in one.into_iter().filter_map(|(name, help, value)| Some((name, help, value?))) {
-        family(&mut out, name, help);
-        let _ = writeln!(out, "{name} {value}");
+        out.family(name, help);
+        out.sample(&[], value);
     }
-    out.push_str("# EOF");
-    out
+    out.end()
 }
 
 /// Each cause that a stall can have: a server without stalls has zeros, a server that was not read has no row.
@@ -67,16 +65,28 @@ fn of_each(account: &Account) -> impl Iterator<Item = (Cause, OfCause)> + '_ {
         .map(|cause| (cause, account.by_cause.get(&cause).copied().unwrap_or_default()))
 }
 
-/// As the value of a label.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Begins a metric. All are gauges of this watch alone.
-fn family(out: &mut String, name: &str, help: &str) {
-    let _ = writeln!(out, "# TYPE {name} gauge");
-    if let Some(unit) = name.rsplit('_').next().filter(|unit| *unit == "seconds") {
-        let _ = writeln!(out, "# UNIT {name} {unit}");
+    #[test]
+    fn each_value_names_the_server() {
+        let mut account = Account { unexplained_query_us: 2_500_000, ..Account::default() };
+        account.by_cause.insert(Cause::FreeListBackoff, OfCause { stalls: 3, victims: 7, ..OfCause::default() });
+        let missing = vec![::stalls::watch::Missing { what: "a \"b\"".into(), ..Default::default() }];
+        let text = text("shop", &Watched { account, missing, ..Watched::default() });
+        let values: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(values.iter().all(|line| line.contains("{server=\"shop\"")), "{text}");
+        for line in [
+            "wringer_stalls{server=\"shop\",cause=\"free_list_backoff\"} 3",
+            "wringer_stalls_victims{server=\"shop\",cause=\"free_list_backoff\"} 7",
+            "wringer_stalls_unread{server=\"shop\",what=\"a \\\"b\\\"\"} 1",
+            "wringer_stalls_unexplained_query_seconds{server=\"shop\"} 2.5",
+            "# UNIT wringer_stalls_unexplained_query_seconds seconds",
+            "# TYPE wringer_stalls gauge",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+        }
+        assert!(text.ends_with("\n# EOF") && !text.contains("UNIT wringer_stalls_victims"), "{text}");
     }
-    let _ = writeln!(out, "# HELP {name} {help}.");
 }
