@@ -108,7 +108,12 @@ pub(super) fn cells(page: &AllocatorsPage<'_>, out: &mut dyn Write) -> io::Resul
 fn came_to(cell: &Cell) -> String {
     match (&cell.why, cell.as_asked) {
         (Some(why), _) => format!("{}: {why}", cell.state),
-        (None, false) if cell.state == "done" => "not as asked: it is in no verdict".to_owned(),
+        (None, false) if cell.state == "done" && cell.not_in_force.is_empty() => {
+            "not as asked: it is in no verdict".to_owned()
+        }
+        (None, false) if cell.state == "done" => {
+            format!("not as asked ({}): it is in no verdict", cell.not_in_force.join(", "))
+        }
         (None, _) => cell.state.clone(),
     }
 }
@@ -141,4 +146,20 @@ fn loads(page: &AllocatorsPage<'_>, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     writeln!(out, "</tbody></table>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_that_was_not_as_asked_says_what_was_not() {
+        let cell = |as_asked, not_in_force: &[&str]| {
+            let not_in_force = not_in_force.iter().map(|what| (*what).to_owned()).collect();
+            came_to(&Cell { as_asked, not_in_force, state: "done".into(), ..Cell::default() })
+        };
+        assert_eq!(cell(true, &[]), "done");
+        assert_eq!(cell(false, &["malloc", "thp"]), "not as asked (malloc, thp): it is in no verdict");
+        assert_eq!(cell(false, &[]), "not as asked: it is in no verdict");
+    }
 }

@@ -120,7 +120,7 @@ pub fn start<T: TryFrom<InForce>>(
 }
 
 /// A supervisor's error needs neither its name nor the path of its log, which repeats the error; on a full disk there is no log.
-fn told(error: run::Error) -> Failure {
+pub fn told(error: run::Error) -> Failure {
     match error {
         run::Error::Host(host::Error::Child { why, log, .. }) if log.is_empty() || says_the_same(&log, &why) => {
             let failure = Failure::message(Exit::Failed, format_args!("{why}; everything is undone"));

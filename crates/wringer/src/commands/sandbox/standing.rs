@@ -5,6 +5,7 @@ use super::several::{Meant, Which};
 use super::slow_disk::{self, SlowDisk};
 use super::{Start, below_squeeze, limits, pooler, wrappers};
 use crate::commands::command_line;
+use crate::commands::standing::told;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::internal::{Supervise, Supervised};
 use crate::{signals, terminal};
@@ -260,8 +261,8 @@ fn start_for(sandbox: &Sandbox, places: &Places, timed: &Timed) -> Outcome {
     sandbox.check_before_start()?;
     sandbox.clear_runs(places)?;
     let wait = if timed.wrapping.valgrind.is_some() { timed.wait.max(UNDER_VALGRIND) } else { timed.wait };
-    let ready =
-        run::supervise::start(places, &Supervise::Sandbox(Box::new(timed.clone())), wait + Duration::from_secs(20))?;
+    let order = Supervise::Sandbox(Box::new(timed.clone()));
+    let ready = run::supervise::start(places, &order, wait + Duration::from_secs(20)).map_err(told)?;
     let Supervised::Sandbox(Started { server, version, limits, got, pooler, disk }) = ready.told else {
         return Err(Failure::message(Exit::Failed, "the supervisor answers for something else than it was told of"));
     };
