@@ -137,7 +137,8 @@ fn leaves(mut tried: Vec<Tried>, heap: Option<&LeafGrowth>, off: f64) -> (Vec<Le
     let mut leaves: Vec<LeafGrowth> = tried.into_iter().map(Tried::judged).collect();
     let mut uncertain = 0;
     for leaf in &mut leaves {
-        if leaf.course == Course::KeepsGrowing && leaf.last_bytes - leaf.first_bytes < off {
+        // where all processes were read, one low reading at the end hides no growth
+        if off > 0.0 && leaf.course == Course::KeepsGrowing && leaf.last_bytes - leaf.first_bytes < off {
             leaf.course = Course::Unjudged;
             uncertain += 1;
         }

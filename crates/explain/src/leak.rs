@@ -283,8 +283,12 @@ mod tests {
         (repetitions, vec![holding("steady", steady), holding("leaking", leaking)])
     }
 
-    /// Two leaves, and the kernel's sum, over the repetitions; all grow by so many bytes in each.
     fn leaking(named: i64, counted: i64) -> Leak {
+        Leak::of_accounts(growing(named, counted), 4).unwrap()
+    }
+
+    /// Two leaves, and the kernel's sum, over the repetitions; all grow by so many bytes in each.
+    fn growing(named: i64, counted: i64) -> OverTime {
         let count = 36;
         let after =
             |bytes: i64| (0..count).map(|at| u64::try_from(100_000_000 + bytes * 20 * at).unwrap()).collect::<Vec<_>>();
@@ -295,9 +299,10 @@ mod tests {
             resident_bytes: after(bytes).into_iter().map(Some).collect(),
             allocated_bytes: vec![None; columns],
         };
-        let over = OverTime {
+        OverTime {
             at_us: (0..count).map(|at| u64::try_from(at * 20).unwrap() * REPETITION_US).collect(),
             kernel_total_bytes: after(named + counted),
+            estimate_uncertainty_bytes: vec![0; columns],
             unexplained_bytes: vec![Some(0); columns],
             leaves: vec![leaf("sessions/idle", named), leaf("server/counted", counted)],
             heap_used_bytes: vec![None; columns],
@@ -305,8 +310,17 @@ mod tests {
             sessions: vec![Some(1); columns],
             starts: vec![0; columns],
             ..OverTime::default()
-        };
-        Leak::of_accounts(over, 4).unwrap()
+        }
+    }
+
+    /// When a server of the same program ends between the two looks of one reading, that reading's sum is some MiB too low.
+    #[test]
+    fn one_low_reading_at_the_end_hides_no_leak() {
+        let mut over = growing(1040, 0);
+        let sessions = &mut over.leaves[0].resident_bytes;
+        *sessions.last_mut().unwrap() = Some(99_000_000);
+        let told = Leak::of_accounts(over, 4).unwrap();
+        assert_eq!((told.verdict, told.leaf.as_deref()), (Verdict::Leak, Some("sessions/idle")), "{told:?}");
     }
 
     /// A statement that is prepared again and again in MariaDB 10.11: the session's meter counts 32,760 bytes, half of which fill no new page.
