@@ -98,8 +98,8 @@ impl Lock {
         // when the holder fails, its end of the channel is closed, and no probe is sent
         let probing = move || {
             begin.recv().ok()?;
-            let started = Instant::now();
-            Some(prober.execute(&probe).map(|_| us(started.elapsed())))
+            let asked_at = Instant::now();
+            Some(prober.execute(&probe).map(|_| (asked_at, us(asked_at.elapsed()))))
         };
         let prober = thread::Builder::new().name("witness".into()).spawn(probing).map_err(Error::Thread)?;
         if stop.or_at(at) {
@@ -111,6 +111,7 @@ impl Lock {
         let (began, started_us) = (Instant::now(), host::clock::unix_us());
         let _ = granted.send(());
         stop.or_at(began + Duration::from_micros(asked.length_us));
+        let released_at = Instant::now();
         let released = holder.execute(words.release);
         let length_us = us(began.elapsed());
         // a release that failed must not keep the witness waiting
@@ -121,11 +122,15 @@ impl Lock {
             return Ok(Some(Bite { why: Some(format!("the lock was lost: {}", host::chain(&error))), ..bite }));
         }
         Ok(Some(match waited {
-            Some(Ok(waited_us)) => {
-                let bit = has_bitten(waited_us, length_us);
+            Some(Ok((asked_at, waited_us))) => {
+                let bit = waited_for(us(released_at.saturating_duration_since(asked_at)), waited_us, length_us);
                 let what = "microseconds that another connection waited for the same".to_owned();
-                let why = (!bit).then(|| "another connection got the same without waiting for it".to_owned());
-                Bite { bit: Some(bit), witness: Some(Witness { what, value: waited_us }), why, ..bite }
+                let why = match bit {
+                    Some(true) => None,
+                    Some(false) => Some("another connection got the same without waiting for it".to_owned()),
+                    None => Some("the other connection had no CPU until the lock was nearly over".to_owned()),
+                };
+                Bite { bit, witness: Some(Witness { what, value: waited_us }), why, ..bite }
             }
             Some(Err(error)) => Bite { why: Some(format!("the witness failed: {}", host::chain(&error))), ..bite },
             None => Bite { why: Some("the witness did not ask".to_owned()), ..bite },
@@ -133,9 +138,23 @@ impl Lock {
     }
 }
 
+/// Whether a witness waited for the lock. `left_us`: how long the lock was still held when the witness asked, of `length_us` in all; on a busy host it asks late. `None`: too late
+/// to show anything.
+fn waited_for(left_us: u64, waited_us: u64, length_us: u64) -> Option<bool> {
+    (left_us.saturating_mul(5) >= length_us).then(|| has_bitten(waited_us, left_us))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_witness_that_asks_late_has_less_to_wait_for() {
+        assert_eq!(waited_for(50_000, 50_200, 50_000), Some(true));
+        assert_eq!(waited_for(30_000, 30_100, 50_000), Some(true), "it had no CPU for 20 ms");
+        assert_eq!(waited_for(30_000, 400, 50_000), Some(false));
+        assert_eq!(waited_for(3_000, 400, 50_000), None, "too late");
+    }
 
     fn table(key: Option<&str>) -> Table {
         Table { name: "t".into(), quoted: "`t`".into(), key: key.map(str::to_owned), is_own: false }

@@ -263,7 +263,6 @@ fn expect_looked_at_before_and_after(evidence: &evidence::Evidence) {
         assert_eq!(got(&format!("probe.read.{series}.reads")), 64.0, "{series}");
         assert!(got(&format!("probe.read.{series}.rate")) > 0.0, "{series}");
     }
-    assert!(got("probe.read.cached.warm") < got("probe.read.direct.warm"), "the page cache is faster than the disk");
     assert!(
         got("probe.scan.cold.cached") < 0.1 && got("probe.scan.warm.cached") > 0.9,
         "the first scan fills the cache"

@@ -101,8 +101,9 @@ fn each_cell_is_done_once_whatever_kills_it_and_a_changed_file_runs_only_what_ch
             .stderr(File::create(home.lab.home().join("killed.err")).unwrap())
             .spawn()
             .unwrap();
+        // it waits in turn for all cells of another test's sweep, each of them twice on a busy host
         let has_begun =
-            wait_until(Duration::from_secs(120), || begun(&home) > begun_before || child.try_wait().unwrap().is_some());
+            wait_until(Duration::from_secs(600), || begun(&home) > begun_before || child.try_wait().unwrap().is_some());
         assert!(has_begun, "{}", home.lab.said("killed"));
         std::thread::sleep(Duration::from_millis(delay_ms));
         let _ = child.kill();

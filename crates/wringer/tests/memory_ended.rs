@@ -91,8 +91,13 @@ fn a_server_that_dies_while_it_is_asked() {
     ];
     let names: Vec<String> = (0..of_stopped.len()).map(|nth| format!("asked{nth}")).collect();
     let asking: Vec<_> = names.iter().zip(of_stopped).map(|(name, words)| server.lab.start(name, words)).collect();
-    std::thread::sleep(Duration::from_secs(2));
+    let is_connecting = |pid: u32| {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        files.filter_map(|it| std::fs::read_link(it.path()).ok()).any(|it| it.to_string_lossy().starts_with("socket:"))
+    };
+    let are_all = wait_until(PATIENCE, || asking.iter().all(|child| is_connecting(child.id())));
     signal(pid.into(), Signal::KILL);
+    assert!(are_all, "all of them ask a server that stands still");
     let of_audit = looking.wait().unwrap().code();
     assert_eq!(of_audit, Some(4), "{}", server.lab.said("audit"));
     for ((name, words), mut child) in names.iter().zip(of_stopped).zip(asking) {

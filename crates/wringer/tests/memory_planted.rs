@@ -265,6 +265,11 @@ fn in_session(server: &Server, path: &str, statements: &[String], own: &str) {
     let sql = format!("SELECT sum(total_bytes)::bigint FROM pg_backend_memory_contexts WHERE {own}");
     let planted = number(&mut connection, &sql);
     assert!(planted > 57 * MIB, "{path}: {planted}");
+    let pid = number(&mut connection, "SELECT pg_backend_pid()");
+    drop(connection);
+    // it holds its memory until its temporary tables are removed
+    let is_gone = || !server.processes().contains(&u32::try_from(pid).unwrap());
+    assert!(wait_until(PATIENCE, is_gone), "backend {pid} does not end");
     expect_planted(path, &without, &with, planted);
 }
 

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 use testkit::{Lab, wait_until};
 
-const UPDATE: &str = "UPDATE shop.t SET a = 4711 WHERE id = 1";
+const UPDATE: &str = "UPDATE shop.t SET a = 471147114711471 WHERE id = 1";
 
 fn number(connection: &mut Connection) -> String {
     connection.query("SELECT CONNECTION_ID()").unwrap().text(0, 0).unwrap().to_owned()
@@ -85,7 +85,7 @@ fn what_was_watched_is_told_again_from_its_recording_also_when_the_server_ended(
     let (mut holder, mut victim) = (server.connect(), server.connect());
     for sql in [
         "CREATE DATABASE IF NOT EXISTS shop",
-        "CREATE TABLE shop.t (id int PRIMARY KEY, a int) ENGINE=InnoDB",
+        "CREATE TABLE shop.t (id int PRIMARY KEY, a bigint) ENGINE=InnoDB",
         "INSERT INTO shop.t VALUES (1,0),(2,0)",
     ] {
         holder.execute(sql).unwrap();
@@ -124,7 +124,7 @@ fn what_was_watched_is_told_again_from_its_recording_also_when_the_server_ended(
     }
     expect_to_fail_on_stall(&server.lab, &folder, "300ms");
     let text = std::fs::read(folder.join("recording.sqlite")).unwrap();
-    assert!(!text.windows(4).any(|it| it == b"4711"), "statements are stored without their values");
+    assert!(!text.windows(15).any(|it| it == b"471147114711471"), "statements are stored without their values");
     let report = std::fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(report.contains("id=\"stalls\"") && report.contains("row_lock"), "the timeline");
     let seen = Recording::read(&folder.join("recording.sqlite")).unwrap();

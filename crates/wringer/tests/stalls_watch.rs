@@ -147,7 +147,7 @@ fn mariadb_tells_whose_lock_it_was_and_what_was_asked_for_is_no_stall() {
     let (mut holder, mut victim, mut onlooker) = (client(), client(), Onlooker::of(&server));
     for sql in [
         "CREATE DATABASE IF NOT EXISTS shop",
-        "CREATE TABLE shop.t (id int PRIMARY KEY, a int) ENGINE=InnoDB",
+        "CREATE TABLE shop.t (id int PRIMARY KEY, a bigint) ENGINE=InnoDB",
         "INSERT INTO shop.t VALUES (1,0),(2,0)",
         "CREATE USER few@localhost IDENTIFIED BY 'w'",
         "CREATE USER few@'127.0.0.1' IDENTIFIED BY 'w'",
@@ -157,7 +157,7 @@ fn mariadb_tells_whose_lock_it_was_and_what_was_asked_for_is_no_stall() {
     let watch = Watch::start(&server, "watch", &["--fail-on-stall=200ms"]);
     let mut plant =
         |hold: &[&str], asks, release| planted(&mut onlooker, (&mut holder, &mut victim), hold, (asks, release));
-    let update = "UPDATE shop.t SET a = 4711 WHERE id = 1";
+    let update = "UPDATE shop.t SET a = 471147114711471 WHERE id = 1";
     let row = plant(&["BEGIN", update], update, "ROLLBACK");
     watch.tells("row_lock");
     let table = plant(&["LOCK TABLES shop.t WRITE"], "SELECT a FROM shop.t WHERE id = 2", "UNLOCK TABLES");
@@ -171,7 +171,10 @@ fn mariadb_tells_whose_lock_it_was_and_what_was_asked_for_is_no_stall() {
     assert!(stall["evidence"]["for"].as_array().unwrap().iter().any(|it| it == &holds), "{stall:#}");
     assert_eq!(stall["held_by"], serde_json::json!([holder.number.to_string()]), "{stall:#}");
     let text = stall.to_string();
-    assert!(text.contains("update shop.t set a = ? where id = ?") && !text.contains("4711"), "without values: {text}");
+    assert!(
+        text.contains("update shop.t set a = ? where id = ?") && !text.contains("471147114711471"),
+        "without values: {text}"
+    );
     expect_stall(&told, "metadata_lock", &table);
     expect_own_work(&told, &slept, &locked);
     let summary = &told.summary;

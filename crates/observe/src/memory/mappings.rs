@@ -217,8 +217,11 @@ mod tests {
             let start = unsafe { start.byte_add(GUARD) };
             // SAFETY: as above.
             unsafe { mprotect(start, length, MprotectFlags::READ | MprotectFlags::WRITE) }.unwrap();
-            // SAFETY: as above.
-            unsafe { madvise(start, length, Advice::LinuxNoHugepage) }.unwrap();
+            // children of other tests' forks would have a share of it
+            for advice in [Advice::LinuxNoHugepage, Advice::LinuxDontFork] {
+                // SAFETY: as above.
+                unsafe { madvise(start, length, advice) }.unwrap();
+            }
             for at in (0..touched).step_by(8192) {
                 // SAFETY: as above.
                 unsafe { *start.cast::<u8>().add(at) = 1 };
