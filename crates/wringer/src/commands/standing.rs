@@ -123,7 +123,11 @@ pub fn start<T: TryFrom<InForce>>(
 pub fn told(error: run::Error) -> Failure {
     match error {
         run::Error::Host(host::Error::Child { why, log, .. }) if log.is_empty() || says_the_same(&log, &why) => {
-            let failure = Failure::message(Exit::Failed, format_args!("{why}; everything is undone"));
+            // below the end of a server's log, the words would be taken for the log's
+            let failure = match why.contains('\n') {
+                true => Failure::message(Exit::Failed, &why).hint("everything is undone"),
+                false => Failure::message(Exit::Failed, format_args!("{why}; everything is undone")),
+            };
             let (out_of_tolerance, full) = (why.contains("was expected (allowed:"), Errno::NOSPC.to_string());
             match () {
                 () if out_of_tolerance => failure.hint(BUSY),
@@ -376,5 +380,24 @@ fn command_of(run: &FoundRun) -> String {
         ([], Reading::Whole(_) | Reading::TornTail(_)) => "its journal is empty: it changed nothing".to_owned(),
         ([], _) => "its command cannot be read".to_owned(),
         (command, _) => command.join(" "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_supervisor_says_is_told_once() {
+        let child = |why: &str| {
+            let error =
+                host::Error::Child { program: "wringer".into(), why: why.into(), log: vec![format!("error: {why}")] };
+            told(run::Error::Host(error))
+        };
+        let one = child("there is no room");
+        assert_eq!((one.error.to_string().as_str(), one.hints.len()), ("there is no room; everything is undone", 0));
+        let with_log = child("the server ended; the end of its log:\n  Aborting");
+        assert!(with_log.error.to_string().ends_with("\n  Aborting"), "{with_log:?}");
+        assert_eq!(with_log.hints, ["everything is undone"]);
     }
 }
