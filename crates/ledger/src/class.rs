@@ -195,8 +195,7 @@ impl Around<'_> {
     }
 
     fn next(&self, index: usize) -> Option<&Mapping> {
-        let next = self.mappings.get(index + 1)?;
-        (next.start == self.mappings[index].end).then_some(next)
+        next(self.mappings, index)
     }
 
     fn is_pool(&self, index: usize) -> bool {
@@ -245,7 +244,13 @@ pub fn is_pool_that_may_grow(mappings: &[Mapping], index: usize) -> bool {
 
 fn is_before_reservation(mappings: &[Mapping], index: usize) -> bool {
     let is_reservation = |it: &Mapping| it.permissions.starts_with("---") && length(it) >= RESERVATION;
-    mappings.get(index + 1).is_some_and(|next| mappings[index].end == next.start && is_reservation(next))
+    next(mappings, index).is_some_and(is_reservation)
+}
+
+/// The mapping that begins where this one ends.
+fn next(mappings: &[Mapping], index: usize) -> Option<&Mapping> {
+    let next = mappings.get(index + 1)?;
+    (next.start == mappings[index].end).then_some(next)
 }
 
 /// Mappings without a name whose size is that of something the server says it allocated.

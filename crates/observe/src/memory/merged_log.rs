@@ -57,9 +57,7 @@ fn log_part(target: &Target, whole: &Mapping, length: u64, reading: &mut Reading
     let mut log = Mapping { end: whole.start + length, holes: 0, ..whole.clone() };
     let way = Way { sparse: false, may_be_huge: true, sharers: 1 };
     let pages = resident(target.pagemap(), log.start, log.end, way, reading)?;
-    let page_bytes = log.kernel_page_bytes;
     fill(&mut log, pages, false);
-    log.kernel_page_bytes = page_bytes;
     target.is_alive().then_some(log)
 }
 

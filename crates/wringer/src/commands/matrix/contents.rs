@@ -40,7 +40,9 @@ impl<'a> Contents<'a> {
         found: &Found,
     ) -> Result<Vec<(String, String)>, Failure> {
         let folder = file.parent().unwrap_or(Path::new(""));
-        let logs = found.logs.keys().map(|name| (format!("log {name}"), folder.join(name)));
+        let replays = experiment.arms.iter().filter_map(|arm| arm.load.replay.as_ref());
+        let logs: BTreeSet<&str> = replays.map(|replay| replay.log.as_str()).collect();
+        let logs = logs.into_iter().map(|name| (format!("log {name}"), folder.join(name)));
         let mut named: Vec<(String, PathBuf)> = logs.collect();
         for arm in &experiment.arms {
             if let Some((program, driver)) = found.programs.get(&arm.name).zip(arm.load.driver.as_ref()) {

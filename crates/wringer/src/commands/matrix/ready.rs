@@ -81,8 +81,7 @@ impl Ready {
                 text: setting.text.clone(),
                 ..Cell::of(experiment, found, &mut disk::flags::read_bins)?
             };
-            let files: Vec<(String, String)> = cell.files.iter().cloned().chain(named).collect();
-            let id = setting.id_with(&files);
+            let id = id_of(setting, &cell, named);
             settings.push(Planned { id, values: setting.values.clone(), disk_bytes: plan.disk_bytes });
             cells.push(cell);
             plans.push(plan);
@@ -105,12 +104,17 @@ impl Ready {
         Ok(Self { matrix, cells, plans, plan, unseen, files: counted })
     }
 
-    /// What changed until `later`, so that settings have other ids, as one sentence.
-    pub(super) fn changed(&self, later: &Self) -> Option<String> {
-        let ids = |ready: &Self| ready.plan.settings.iter().map(|it| it.id.clone()).collect::<Vec<_>>();
-        let (before, after) = (ids(self), ids(later));
-        let others = before.iter().zip(&after).filter(|(one, other)| one != other).count();
-        (others > 0).then(|| told_of(&files_changed(&self.files, &later.files), others, before.len()))
+    /// Files that changed since the settings got their ids, as one sentence. `None`: none did, or they cannot be read.
+    pub(super) fn changed(&self, file: &Path) -> Option<String> {
+        let places = Places::from_environment();
+        let mut contents = Contents::new(&places);
+        let (mut others, mut files) = (0, BTreeSet::new());
+        for ((setting, cell), planned) in self.matrix.settings.iter().zip(&self.cells).zip(&self.plan.settings) {
+            let named = contents.of(file, &setting.experiment, &programs_of(cell)).ok()?;
+            files.extend(named.iter().cloned());
+            others += usize::from(id_of(setting, cell, named) != planned.id);
+        }
+        (others > 0).then(|| told_of(&files_changed(&self.files, &files), others, self.cells.len()))
     }
 
     /// The squeezes that are left out of any setting, each once.
@@ -131,6 +135,18 @@ impl Ready {
         all.dedup();
         all
     }
+}
+
+/// `named`: what [`Contents`] has counted for it.
+fn id_of(setting: &Setting, cell: &Cell, named: Vec<(String, String)>) -> String {
+    let files: Vec<(String, String)> = cell.files.iter().cloned().chain(named).collect();
+    setting.id_with(&files)
+}
+
+/// The programs of a cell, as they were found.
+fn programs_of(cell: &Cell) -> Found {
+    let of_phases = cell.phases.iter().filter_map(|phase| Some((phase.arm.clone(), phase.program.clone()?)));
+    Found { programs: of_phases.collect(), filler: cell.filler.clone(), ..Found::default() }
 }
 
 /// The names of files that are new, gone, or have another content.

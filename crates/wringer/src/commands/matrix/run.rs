@@ -56,8 +56,7 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
     page::write_page(state, &page)?;
     terminal::say(format_args!("\nreport     {}", page.display()));
     terminal::say(format_args!("state      {}", sweep.path().display()));
-    let later = Ready::look(&args.file, &text, &args.require, kept_fills).ok();
-    if let Some(changed) = later.and_then(|later| ready.changed(&later)) {
+    if let Some(changed) = ready.changed(&args.file) {
         terminal::say(format_args!("note: {changed}"));
     }
     end(ended.map_err(failure)?, state)
