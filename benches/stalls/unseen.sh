@@ -34,7 +34,9 @@ need_wringer
 own_home
 tracer=
 stop_tracer() {
-    [ -z "$tracer" ] || { kill "$tracer" && wait "$tracer"; } 2>/dev/null || true
+    # bpftrace can miss a signal that comes while it prints
+    while [ -n "$tracer" ] && kill "$tracer" 2>/dev/null; do sleep 0.2; done
+    [ -z "$tracer" ] || wait "$tracer" 2>/dev/null || true
     tracer=
 }
 trap 'stop_tracer; clean' EXIT

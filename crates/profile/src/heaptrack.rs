@@ -19,7 +19,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// heaptrack notes the time every 10 ms (1.4, src/track/libheaptrack.cpp). There is a pause before each mark and one after it, so that allocations before
 /// and after the mark have other times than the mark.
-const PAUSE: Duration = Duration::from_millis(30);
+const PAUSE_BEFORE: Duration = Duration::from_millis(30);
+/// Longer, because everything that is allocated until heaptrack notes the time again counts as allocated before the mark; on a busy host the thread that
+/// notes it waits for its CPU.
+const PAUSE_AFTER: Duration = Duration::from_millis(250);
 /// The name of the file in the sandbox; heaptrack writes the process's number in place of `$$`.
 const RAW: &str = "heaptrack.$$.raw";
 const NAME: &str = "heaptrack.gz";
@@ -55,12 +58,12 @@ impl Heaptrack {
 
     pub(crate) fn take(&mut self, pid: u32) -> Result<Taken, Error> {
         let (began, raw) = (Instant::now(), self.raw(pid));
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(PAUSE_BEFORE);
         // heaptrack's clock begins when heaptrack makes the file
         let made = std::fs::metadata(&raw).and_then(|it| it.created());
         let made = made.map_err(|source| Error::Read { path: raw, source })?;
         let time = SystemTime::now().duration_since(made).unwrap_or_default();
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(PAUSE_AFTER);
         self.times_ms.push(millis(time));
         Ok(Taken::later(began.elapsed()))
     }

@@ -226,8 +226,7 @@ fn a_live_run_with_a_damaged_journal_is_asked_to_end() {
 /// Where, and how: drawn by a seed that is told.
 #[test]
 fn damage_anywhere_is_undone_or_told() {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(std::process::id());
-    println!("seed {state}");
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ testkit::campaign_seed();
     let mut draw = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).unwrap() % below

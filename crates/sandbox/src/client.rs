@@ -27,8 +27,7 @@ pub(crate) fn run(
     let copy = log.try_clone().map_err(|source| Error::path("open log", log_path, source))?;
     command.stdin(Stdio::null()).stdout(log).stderr(copy);
     // the download must end with this process: otherwise it would write into a folder that the next fetch clears
-    // SAFETY: between fork and exec, one system call (prctl(2)), and nothing that allocates or locks.
-    unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?)) };
+    end_with_caller(&mut command, Signal::TERM);
     let mut child = command.spawn().map_err(|source| Error::path("start", &program, source))?;
     let status = loop {
         if let Some(status) = child.try_wait().map_err(|source| Error::path("wait for", &program, source))? {
@@ -47,6 +46,18 @@ pub(crate) fn run(
     } else {
         Err(Error::Program { program, doing, status: status.to_string(), log: log_end(log_path) })
     }
+}
+
+/// The program gets `signal` when the calling thread ends. A caller that has ended before the program starts cannot send it: then nothing is started.
+pub(crate) fn end_with_caller(command: &mut Command, signal: Signal) {
+    let caller = rustix::process::getpid();
+    let bind = move || {
+        set_parent_process_death_signal(Some(signal))?;
+        if rustix::process::getppid() == Some(caller) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
+    };
+    // SAFETY: between fork and exec, two system calls (prctl(2), getppid(2)), and nothing that allocates or locks. A change of the user, which clears
+    // the setting, is done before it.
+    unsafe { command.pre_exec(bind) };
 }
 
 /// The words of apt, dpkg and Java for a full disk.

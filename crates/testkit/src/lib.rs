@@ -35,6 +35,14 @@ pub fn takes_every_case() -> bool {
     std::env::var("WRINGER_FAULTS").is_ok_and(|word| word == "full")
 }
 
+/// The seed by which a campaign draws its cases: `WRINGER_FAULTS_SEED`, by default 1, so that a case that failed comes again. It is printed.
+#[allow(clippy::print_stdout)] // the harness shows it when the test fails
+pub fn campaign_seed() -> u64 {
+    let seed = std::env::var("WRINGER_FAULTS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    println!("WRINGER_FAULTS_SEED={seed}");
+    seed
+}
+
 /// Prints the number of cases of a campaign that a test has run; `xtask` adds these numbers up.
 pub fn announce_cases(test: &str, cases: usize) {
     use std::io::Write as _;

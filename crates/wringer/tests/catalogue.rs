@@ -100,7 +100,7 @@ fn an_artifact_comes_to_an_ordinary_user_whose_first_fetch_was_killed() {
     );
     let mut killed = command(&["sandbox", "fetch", "postgresql@17"]);
     let mut killed = killed.env("PATH", path).stderr(Stdio::null()).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(300);
     let has_begun = || entries(&own).iter().any(|name| name.starts_with(".new-"));
     while !has_begun() && killed.try_wait().unwrap().is_none() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A standing server that has ended by itself: `stop`, `start` and `delete` end its run, too. One that is being started is left alone.
-//! The shared memory that a killed one has left goes with its data directory.
+//! The shared memory that a killed one has left goes with its data directory. The init program of a killed deployment ends with the deployment.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod standing;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use standing::*;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Child;
+use std::time::Duration;
 use testkit::{Lab, Ran, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
@@ -66,6 +68,40 @@ fn stop_start_and_delete_end_the_run_of_a_server_that_died() {
     assert!(!left.iter().any(|it| is_there(it)), "{left:?}");
 }
 
+/// A deployment whose init program is stopped, so that this program never ends by itself. `None`: the deployment ended before the program was seen.
+fn stopped_in_init(lab: &Lab, name: &str) -> Option<(Child, u64)> {
+    let mut deployment = lab.start(name, ["sandbox", "deploy", "mariadb", "--fetched", "--name", name]);
+    let is_init = |pid: &u64| {
+        fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|arguments| arguments.contains("--bootstrap"))
+    };
+    loop {
+        if let Some(init) = with_children(deployment.id().into()).into_iter().skip(1).find(is_init) {
+            let _ = kill_process(Pid::from_raw(i32::try_from(init).unwrap()).unwrap(), Signal::STOP);
+            wait_until(PATIENCE, || is_stopped(init) || !is_alive(init));
+            return is_stopped(init).then_some((deployment, init));
+        }
+        if deployment.try_wait().unwrap().is_some() {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn the_init_program_of_a_killed_deployment_ends_with_it() {
+    let lab = Lab::new(WRINGER);
+    if lab.run(["sandbox", "deploy", "mariadb", "--fetched", "--name", "first"]).code == Some(3) {
+        testkit::skip!("no mariadb to be had");
+    }
+    let names = ["second", "third", "fourth", "fifth"];
+    let (name, (mut deployment, init)) =
+        names.iter().find_map(|name| Some((name, stopped_in_init(&lab, name)?))).expect("an init program is seen");
+    deployment.kill().unwrap();
+    deployment.wait().unwrap();
+    assert!(wait_until(PATIENCE, || !is_alive(init)), "{init} goes on");
+    run(&lab, &["deploy", "mariadb", "--fetched", "--name", name]).expect_code(0);
+}
+
 /// The processes of a PostgreSQL server, itself first.
 fn processes(lab: &Lab, name: &str) -> Vec<u64> {
     let sandboxes = json(&run(lab, &["status", name, "-o", "json"]));
@@ -78,7 +114,7 @@ fn with_children(server: u64) -> Vec<u64> {
 }
 
 fn is_stopped(pid: u64) -> bool {
-    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     state.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 

@@ -335,8 +335,7 @@ fn journals_are_damaged_and_nobody_is_left() {
     if !Path::new("/dev/fuse").exists() {
         testkit::skip!("needs /dev/fuse");
     }
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(std::process::id());
-    println!("seed {state}");
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ testkit::campaign_seed();
     let mut draw = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).unwrap()

@@ -130,7 +130,8 @@ fn a_primary_that_moves_is_followed(lab: &Lab, port: u64) {
         status["replication"]["is_replicating"] == false
     });
     assert!(is_alone && status["replication"]["trouble"].as_str().is_some(), "{status:#}");
-    let _taken = TcpListener::bind(("127.0.0.1", u16::try_from(port).unwrap())).unwrap();
+    // another program may have taken it meanwhile: it is in use either way
+    let _taken = TcpListener::bind(("127.0.0.1", u16::try_from(port).unwrap()));
     lab.run(["sandbox", "start", "p"]).expect_code(0).expect_said(&["started p:", "started p-r2:"]);
     assert_ne!(sandbox(lab, "p")["port"].as_u64(), Some(port));
     sql(lab, "p", "INSERT INTO pears VALUES (4)");

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 /// The time from one look at the file to the next.
 const EVERY: Duration = Duration::from_millis(100);
-/// An entry is read at most so long after the end of its statement: the last entry of the file is taken when the next look finds no more of it.
+/// An entry may be read so long after the end of its statement, also when the looks come in time: the last entry of the file is taken when the next look
+/// finds no more of it, and the server may write the entry a moment after the end.
 const LATE_US: u64 = 300_000;
 /// The most bytes that are read in one look; further bytes are read later.
 const AT_ONCE: u64 = 4 << 20;
@@ -51,7 +52,7 @@ impl SlowLog {
     /// The reason in words: the log is off, is no file, or cannot be read; and what would help.
     pub(super) fn start(variables: &BTreeMap<String, String>, pid: u32, clock: RunClock) -> Result<Self, Missing> {
         let place = place(variables, pid)?;
-        let tail = Tail::open(&place, true).map_err(|error| unreadable(&place, &error))?;
+        let tail = Tail::open(&place, true, clock.now_us()).map_err(|error| unreadable(&place, &error))?;
         let (tell, reads) = channel();
         let is_over = Arc::new(AtomicBool::new(false));
         let over = is_over.clone();
@@ -146,10 +147,12 @@ struct Now {
 }
 
 impl Now {
-    /// Between which times the statement of an entry began that is read now: by the log's own clock, unless that contradicts the time of reading.
-    fn began_us(self, entry: &logs::Entry, took_us: u64) -> (u64, u64) {
+    /// Between which times the statement of an entry began that is read now, and that was not in the log at `without_us`: by the log's own clock, unless
+    /// that contradicts these times.
+    fn began_us(self, entry: &logs::Entry, took_us: u64, without_us: u64) -> (u64, u64) {
         let latest = self.us.saturating_sub(took_us);
-        let earliest = latest.saturating_sub(LATE_US);
+        // a thread that had no CPU looks late
+        let earliest = self.us.saturating_sub(LATE_US).min(without_us).saturating_sub(took_us);
         let by_log = u64::try_from(entry.at.us).ok().and_then(|at| at.checked_sub(self.started_unix_us));
         let step_us = entry.figures.step_us;
         by_log
@@ -170,14 +173,30 @@ struct Tail {
     position: u64,
     /// Bytes that were read and not parsed yet, because the entry may continue.
     pending: Vec<u8>,
+    /// How many of these were read before the present look.
+    read_before: usize,
+    /// The time of the last look that read the file to its end.
+    at_end_us: u64,
+    /// At this time no byte of `pending` was in the file.
+    without_us: u64,
 }
 
 impl Tail {
-    fn open(path: &Path, at_end: bool) -> io::Result<Self> {
+    /// `at_end_us`: a time at which nothing was in the file that is going to be read.
+    fn open(path: &Path, at_end: bool, at_end_us: u64) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let position = if at_end { file.seek(SeekFrom::End(0))? } else { 0 };
         let inode = file.metadata()?.ino();
-        Ok(Self { path: path.to_owned(), file, inode, position, pending: Vec::new() })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            inode,
+            position,
+            pending: Vec::new(),
+            read_before: 0,
+            at_end_us,
+            without_us: at_end_us,
+        })
     }
 
     /// `is_last`: nothing more will be read after this.
@@ -187,23 +206,30 @@ impl Tail {
             read.skipped.push(self.pending_lost("the log was truncated"));
             self.position = self.file.seek(SeekFrom::Start(0))?;
         }
-        let grown = self.grow()?;
+        let mut grown = self.grow()?;
         let is_rotated = std::fs::metadata(&self.path).is_ok_and(|now| now.ino() != self.inode);
         let is_whole = grown == 0 && self.pending.ends_with(b";\n");
         self.understand(now, is_whole || is_last || (is_rotated && grown == 0), read);
         if is_rotated && grown == 0 {
             // the old file has been read to its end; a new file that cannot be opened yet is tried again
-            if let Ok(new) = Self::open(&self.path, false) {
+            if let Ok(new) = Self::open(&self.path, false, self.at_end_us) {
                 *self = new;
-                self.grow()?;
+                grown = self.grow()?;
                 self.understand(now, is_last, read);
             }
+        }
+        if grown < AT_ONCE {
+            self.at_end_us = now.us;
         }
         Ok(())
     }
 
     /// Reads more of the file. Returns the number of new bytes.
     fn grow(&mut self) -> io::Result<u64> {
+        self.read_before = self.pending.len();
+        if self.read_before == 0 {
+            self.without_us = self.at_end_us;
+        }
         let grown = (&self.file).take(AT_ONCE).read_to_end(&mut self.pending)? as u64;
         self.position += grown;
         Ok(grown)
@@ -225,9 +251,13 @@ impl Tail {
             read.skipped.push(SkippedPart { offset, bytes, why: "no entry of a slow log in it".to_owned() });
             return;
         };
+        let without_us = self.without_us;
+        if end >= self.read_before {
+            self.without_us = self.at_end_us;
+        }
         for entry in log.by_ref().flatten() {
             if let (Ok(connection), Some(took_us)) = (entry.session.parse(), entry.figures.took_us) {
-                let began_us = now.began_us(&entry, took_us);
+                let began_us = now.began_us(&entry, took_us, without_us);
                 read.entries.push(Logged { connection, began_us, figures: entry.figures });
             }
         }

@@ -30,6 +30,21 @@ fn the_begin_of_a_statement_is_known_as_well_as_the_log_tells_it() {
     assert_eq!(began, [(750_000, 750_001), (0, 0)]);
 }
 
+/// The thread that looks had no CPU for 2.5 s: the entries of that time may be as old.
+#[test]
+fn a_late_look_says_how_old_an_entry_may_be() {
+    let mut log = Written::new();
+    let at = |us: u64| Now { us, ..NOW };
+    let mut read = Read::default();
+    log.tail.look(at(2_000_000), false, &mut read).expect("reads");
+    log.write(&(without_time(2).replace("0.2", "0.5") + &without_time(3)));
+    log.tail.look(at(4_500_000), false, &mut read).expect("reads");
+    log.tail.look(at(4_600_000), false, &mut read).expect("reads");
+    // the second entry was read at 4.5 s, and is taken when the next look finds no more of it
+    let began: Vec<(u64, u64)> = read.entries.iter().map(|it| it.began_us).collect();
+    assert_eq!(began, [(1_500_000, 4_000_000), (1_800_000, 4_400_000)]);
+}
+
 struct Written {
     folder: tempfile::TempDir,
     tail: Tail,
@@ -40,7 +55,7 @@ impl Written {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("slow.log");
         std::fs::write(&path, entry(1, "9")).expect("a log that has been there");
-        let tail = Tail::open(&path, true).expect("opens");
+        let tail = Tail::open(&path, true, NOW.us).expect("opens");
         Self { folder, tail }
     }
 

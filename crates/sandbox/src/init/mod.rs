@@ -7,10 +7,12 @@ mod postgresql;
 
 pub(crate) use mariadb::account_anew;
 
+use crate::client::end_with_caller;
 use crate::options::overlay;
 use crate::{Error, Flavour, Sandbox, ServerOption};
 use capability::{Capability, words};
 use host::files;
+use rustix::process::Signal;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -94,6 +96,8 @@ pub(crate) fn run_as_server_user(
     if let Some((uid, gid)) = sandbox.manifest.user.identity() {
         command.uid(uid).gid(gid);
     }
+    // the data of a deployment that was killed are removed, so nothing has to be finished; and the next deployment waits until nobody uses them
+    end_with_caller(&mut command, Signal::KILL);
     let mut child = command.spawn().map_err(|source| Error::path("start", &program, source))?;
     let sent = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(input));
     let status = child.wait().map_err(|source| Error::path("wait for", &program, source))?;

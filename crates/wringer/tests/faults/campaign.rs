@@ -37,7 +37,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     pub(crate) fn new() -> Self {
-        let seed = std::env::var("WRINGER_FAULTS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+        let seed = testkit::campaign_seed();
         Self { seed, state: seed }
     }
 
