@@ -273,7 +273,7 @@ mod tests {
         let remote = || found("mysql://me@db.example/x", None);
         assert_eq!((groups(&remote()), remote().data(&BTreeMap::new())), (vec!["host", "server"], None));
         let told = |attached: Attached| attached.require_process().map(drop).unwrap_err().to_string();
-        assert!(told(remote()).contains("db.example:3306 is not to be seen over this connection"));
+        assert!(told(remote()).contains("this connection does not show which process serves db.example:3306"));
         // who listens there is this test
         let here = told(found("mysql://me@/x?socket=/s.sock", Some(std::process::id())));
         assert!(here.contains("listens at /s.sock, and is not known to be a server"), "{here}");

@@ -45,7 +45,7 @@ pub enum Error {
     /// `serves`: the server that does, in words.
     #[error("--pid names process {pid} ({name}), and {serves} serves {endpoint}")]
     OtherServer { pid: u32, name: String, serves: String, endpoint: Endpoint },
-    #[error("which process serves {endpoint} is not to be seen over this connection")]
+    #[error("this connection does not show which process serves {endpoint}")]
     Unseen { endpoint: Endpoint },
 }
 

@@ -17,11 +17,11 @@ mod error;
 mod flavour;
 mod free_list;
 mod gauges;
-mod kept;
 mod malloc;
 mod name;
 mod protocol;
 mod question;
+mod sandbox_variables;
 mod table;
 mod version;
 
@@ -33,10 +33,10 @@ pub use free_list::{
     free_list, free_lists, instances, setting, waiting_function, watches,
 };
 pub use gauges::Gauges;
-pub use kept::is_kept;
 pub use malloc::{MALLOCS, MallocKind, MallocSetting, is_malloc_variable, malloc_setting};
 pub use name::Capability;
 pub use protocol::Protocol;
 pub use question::{Answer, Question, Verdict, questions};
+pub use sandbox_variables::is_kept;
 pub use table::{Entry, any_words, entries, first_since, gauges, has, stop_signal, words};
 pub use version::Version;

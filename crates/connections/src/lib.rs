@@ -17,8 +17,8 @@ mod explain;
 mod plan;
 mod pooler;
 mod pressure;
+mod readings;
 mod refusal;
-mod seen;
 mod standing;
 mod statement;
 mod usage;
@@ -30,8 +30,8 @@ pub use explain::{Explained, Hit, explain};
 pub use plan::{Asked, Change, Plan, Planned, Unplanned, plan};
 pub use pooler::{PoolUse, PoolerUse};
 pub use pressure::Pressure;
+pub use readings::{AccountSeen, DatabaseSeen, Look, PoolSeen, PoolerSeen, Seen, Sessions};
 pub use refusal::{Limit, Refusal, refusal};
-pub use seen::{AccountSeen, DatabaseSeen, Look, PoolSeen, PoolerSeen, Seen, Sessions};
 pub use statement::dialect_is_known;
 
 #[cfg(test)]

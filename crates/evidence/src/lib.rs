@@ -17,7 +17,7 @@ mod measured;
 mod run;
 mod samples;
 mod secret;
-mod seen;
+mod snapshots_and_spans;
 mod squeeze;
 mod times;
 mod verdict;
@@ -33,7 +33,7 @@ pub use measured::{Looks, Measured, Quantity, Unit};
 pub use run::{Arm, ArmOutcome, Delay, DelayMode, ENDED_EARLY, Event, Evidence, Witness};
 pub use samples::{Point, SampleSink, Series, SinkError};
 pub use secret::{MASK, is_password_word, is_secret_name, secrets_masked};
-pub use seen::{
+pub use snapshots_and_spans::{
     CANARY, Format, INVENTORY, LOGGED, PLANTED, SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED, Snapshot, Span,
 };
 pub use squeeze::{DiskMechanism, OomVictim, RamAmount, RamMechanism};

@@ -62,7 +62,7 @@ fn at_most(input: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     input.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        let why = format!("it holds more than {}: that is no file for this", units::Bytes(most));
+        let why = format!("it is larger than {}, the most that is read here", units::Bytes(most));
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
     }
     Ok(bytes)

@@ -2,13 +2,13 @@
 //! The mounts as the kernel lists them: here, and in every other mount namespace that can be seen. Only reads below `/proc`: nothing here touches the
 //! file systems themselves, which may hang.
 
-mod everywhere;
+mod all_namespaces;
 mod overlay;
 mod own_mount;
 mod statmount;
 mod users;
 
-pub use everywhere::{Everywhere, MountedAt, NamespaceMounts, mounted_anywhere, mounts_everywhere};
+pub use all_namespaces::{Everywhere, MountedAt, NamespaceMounts, mounted_anywhere, mounts_everywhere};
 pub(crate) use own_mount::{Look, is_on_top};
 pub use own_mount::{MARK_FILE, Mark, OwnMount};
 pub use users::serves_files;

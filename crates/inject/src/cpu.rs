@@ -3,7 +3,7 @@
 //! watchdog, or `wringer undo`, puts it back. The witness is the kernel's count of how long the cgroup was throttled.
 
 use crate::injected::{Bite, Witness, has_bitten};
-use crate::moment::{Stop, us};
+use crate::stop_request::{Stop, us};
 use crate::{Error, Injection};
 use host::change::{read_value, set_value};
 use load::admin::Connection;

@@ -4,7 +4,7 @@
 //! waited.
 
 use crate::injected::{Bite, Witness, has_bitten};
-use crate::moment::{Stop, us};
+use crate::stop_request::{Stop, us};
 use crate::{Error, Injection};
 use diskmodel::{Class, Model, Operation};
 use slowfs::control::Client;
@@ -62,8 +62,10 @@ impl Disk {
         let bit = has_bitten(longest_us, length_us);
         let why = match (bit, waited.is_empty()) {
             (true, _) => None,
-            (false, true) => Some(format!("no {class} came to the disk meanwhile")),
-            (false, false) => Some(format!("the first {class} came to the disk when most of the time was over")),
+            (false, true) => Some(format!("the server sent no {class} to the disk during that time")),
+            (false, false) => {
+                Some(format!("the server sent its first {class} to the disk when most of the time was over"))
+            }
         };
         let witness = Some(Witness { what, value: longest_us });
         Ok(Some(Bite { started_us, length_us, bit: Some(bit), witness, why }))

@@ -3,7 +3,7 @@
 //! for whatever reason. The witness is a second connection that asks for the same lock, and must wait.
 
 use crate::injected::{Bite, Witness, has_bitten};
-use crate::moment::{Stop, us};
+use crate::stop_request::{Stop, us};
 use crate::table::{Rows, Table};
 use crate::{Error, Injection};
 use load::admin::Connection;

@@ -4,7 +4,7 @@
 //! demand for pages. The witness is the server's own counter of tries that found no page.
 
 use crate::injected::{Bite, Witness};
-use crate::moment::{Stop, us};
+use crate::stop_request::{Stop, us};
 use crate::table::Table;
 use crate::{Error, Injection};
 use capability::BACKOFF_PAGES_MIN;

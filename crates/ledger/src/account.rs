@@ -4,11 +4,11 @@
 use crate::claim::Claim;
 use crate::entries::{Account, Leaf, ProcessAccount, Unexplained, UnnamedMapping};
 use crate::figures::Figures;
+use crate::leaves_of_classes;
 use crate::pieces::{Partition, partition};
 use crate::row::{Row, Rule};
-use crate::settle;
 use crate::share::{sane, signed};
-use crate::{Class, Inventory, Missing, beside, huge, implausible, rows_for};
+use crate::{Class, Inventory, Missing, beside_the_sum, huge, implausible, rows_for};
 use capability::Version;
 
 /// The number of largest mappings with unexplained memory that are named.
@@ -28,14 +28,14 @@ pub fn account(inventory: &Inventory) -> Account {
     let rows: Vec<&'static Row> = rows_for(inventory.flavour, version.as_ref()).collect();
     let partition = partition(inventory, &figures);
     let segments = huge::segments(inventory);
-    let (mut claims, overcounted) = settle::claims(inventory, &partition, &rows);
+    let (mut claims, overcounted) = leaves_of_classes::claims(inventory, &partition, &rows);
     claims.extend(huge::claims(&segments, inventory.segment.as_ref(), &figures, &rows));
     claims.extend(page_tables(inventory, &rows));
     let in_huge_pages: u64 = segments.iter().map(|segment| segment.resident).sum();
     let huge_apart: u64 = segments.iter().map(|segment| segment.apart).sum();
     let total = partition.pss.iter().sum::<u64>() + page_tables_bytes(inventory) + in_huge_pages;
     let uncertainty = partition.estimates.uncertainty_bytes + partition.apart + huge_apart;
-    let leaves = settle::merged(claims);
+    let leaves = leaves_of_classes::merged(claims);
     let mut account = finish(inventory, partition, leaves, total, uncertainty);
     account.overcounted_bytes = overcounted;
     account.missing.extend(huge::missing(&segments));
@@ -69,9 +69,9 @@ fn finish(inventory: &Inventory, partition: Partition, leaves: Vec<Leaf>, total:
         leaves,
         unexplained: remainders(inventory, &partition, unexplained),
         processes: processes(inventory, &partition),
-        beside: beside::of(inventory),
+        beside: beside_the_sum::of(inventory),
         probes: inventory.probes.clone(),
-        missing: inventory.missing.iter().cloned().chain(beside::untold(inventory)).collect(),
+        missing: inventory.missing.iter().cloned().chain(beside_the_sum::untold(inventory)).collect(),
         interval: inventory.interval.clone(),
         estimates: partition.estimates,
     }

@@ -3,7 +3,7 @@
 
 use crate::entries::{Account, Basis, Leaf};
 use crate::share::signed;
-use crate::{Missing, beside};
+use crate::{Missing, beside_the_sum};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -121,7 +121,7 @@ fn hides(what: &str, basis: Basis) -> bool {
     if what.starts_with("mappings") || what == "the account" {
         return true;
     }
-    let is_beside = BESIDE_LEAVES.contains(&what) || what.starts_with("process ") || what == beside::UNTOLD;
+    let is_beside = BESIDE_LEAVES.contains(&what) || what.starts_with("process ") || what == beside_the_sum::UNTOLD;
     match basis {
         Basis::Kernel => SILENT.contains(&what),
         Basis::Allocator => what.starts_with("free memory"),

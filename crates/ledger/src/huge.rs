@@ -6,8 +6,8 @@ use crate::class::{self, Class};
 use crate::entries::Basis;
 use crate::figures::Figures;
 use crate::leaf;
+use crate::leaves_of_classes;
 use crate::row::Row;
-use crate::settle;
 use crate::share::sane;
 use crate::{Inventory, Mapping, Missing, SegmentSeen};
 use capability::Flavour;
@@ -140,7 +140,7 @@ pub(crate) fn claims(
     // the server's figure for its pool covers all chunks together
     let resident: u64 = pool.iter().map(|it| it.resident).sum();
     let mapped: u64 = pool.iter().map(|it| it.mapped).sum();
-    let of_pool = if resident > 0 { settle::split_pool(resident, mapped, figures, 0) } else { Vec::new() };
+    let of_pool = if resident > 0 { leaves_of_classes::split_pool(resident, mapped, figures, 0) } else { Vec::new() };
     let of_others = others.into_iter().flat_map(|it| of_segment(it, seen, figures, rows));
     of_pool
         .into_iter()
@@ -158,7 +158,7 @@ fn of_segment(
     let class = class_of(segment, figures);
     let source = segment.source.unwrap_or(BY_SMAPS);
     if class == Class::MainShared {
-        let mut claims = settle::shared(segment.resident, figures, rows, seen, 0);
+        let mut claims = leaves_of_classes::shared(segment.resident, figures, rows, seen, 0);
         let by_kernel = claims.iter_mut().filter(|claim| claim.basis == Basis::Kernel);
         by_kernel.for_each(|claim| source.clone_into(&mut claim.source));
         return claims;

@@ -12,11 +12,10 @@
 
 mod account;
 mod advice;
-mod alike;
 mod allocations;
 mod amount;
 mod aria_cache;
-mod beside;
+mod beside_the_sum;
 mod claim;
 mod class;
 mod contexts;
@@ -34,6 +33,7 @@ mod kernel_log;
 mod key_cache;
 mod kind;
 mod leaf;
+mod leaves_of_classes;
 pub mod mapping;
 mod marks;
 mod merged_pool;
@@ -44,9 +44,9 @@ mod pieces;
 mod plausible;
 mod private;
 mod row;
-mod settle;
 mod share;
 mod table;
+mod unread_processes;
 mod untouched;
 mod worst;
 

@@ -15,14 +15,14 @@
 //! Not here: which mallocs there are (`capability`), where their libraries come from (`sandbox`), what they hold (`observe`).
 
 mod elf;
-mod fit;
+mod loadable;
 mod process;
 mod serving;
 mod shape;
 mod symbols;
 
 pub use elf::{Elf, open_plain};
-pub use fit::{Unfit, fit};
+pub use loadable::{Unfit, fit};
 pub use serving::{How, Serving, inferred, serving, serving_with};
 pub use shape::{Shape, shape};
 pub use symbols::{DynamicSymbol, Parsed, dynamic_symbols};

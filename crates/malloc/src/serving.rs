@@ -102,7 +102,7 @@ fn of(pid: u32, process: Option<Process>) -> Serving {
 fn built_in(process: &Process, program: &Loaded) -> Serving {
     let name = file_name(&program.path);
     let Some(kind) = program.elf.kind() else {
-        return Serving::unknown(format!("{name} has a malloc in itself, and does not say which"));
+        return Serving::unknown(format!("{name} is linked with a malloc of its own, and does not say which"));
     };
     let evidence = format!("{name} has it in itself: it exports malloc and {}", kind.mark());
     Serving {

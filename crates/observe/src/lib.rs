@@ -35,8 +35,8 @@ mod collect;
 mod error;
 mod observer;
 mod procfile;
+mod ptrace_rights;
 mod reopening;
-mod rights;
 
 pub use collect::{Collector, Kind};
 pub use error::Error;

@@ -18,6 +18,6 @@ pub enum Error {
     Socket { operation: &'static str, path: PathBuf, source: io::Error },
     #[error("keep the preload layer: {operation}")]
     Keep { operation: &'static str, source: io::Error },
-    #[error("the disk model has {0} limits, and the preload layer holds {most}", most = crate::bank::LIMITS)]
+    #[error("the disk model has {0} limits, and the preload layer holds {most}", most = crate::shared_model::LIMITS)]
     TooManyLimits(usize),
 }

@@ -3,8 +3,8 @@
 //! it sets the model, answers on the control socket, removes all delays at SIGUSR1 and at the end of its lifeline, and ends at
 //! SIGTERM. It also renews the lease of the library: ten seconds after this process was killed, nothing is delayed any more.
 
-use crate::bank::Bank;
 use crate::shared::Counted;
+use crate::shared_model::Bank;
 use crate::{Error, Map};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, LatencyHistogram};

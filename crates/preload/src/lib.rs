@@ -21,10 +21,10 @@
 // Some code is used on one side of the shared memory only.
 #![allow(dead_code)]
 
-mod bank;
 #[cfg(wringer_library)]
 #[path = "../../diskmodel/src/class.rs"]
 mod class;
+mod shared_model;
 #[cfg(not(wringer_library))]
 use diskmodel as class;
 mod histogram;

@@ -72,7 +72,7 @@ impl Map {
     /// # Errors
     /// The model has more limits than fit into the memory.
     pub(crate) fn set(&self, model: &Model) -> Result<(), Error> {
-        if model.limits.len() > crate::bank::LIMITS {
+        if model.limits.len() > crate::shared_model::LIMITS {
             return Err(Error::TooManyLimits(model.limits.len()));
         }
         let shared = self.shared();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A disk model, written into shared memory.
 
-use crate::bank::{BYTES, Bank, LIMITS, Limit, OPERATIONS, Operation, POINTS, Points, QUEUE};
+use crate::shared_model::{BYTES, Bank, LIMITS, Limit, OPERATIONS, Operation, POINTS, Points, QUEUE};
 use diskmodel::{Counts, Distribution, Model, Of, Waited};
 use evidence::DelayMode;
 use std::sync::atomic::Ordering::Relaxed;
@@ -114,9 +114,9 @@ fn whole_us(us: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bank::Request;
     use crate::class::Class;
     use crate::shared::Shared;
+    use crate::shared_model::Request;
     use diskmodel::{Asked, Law};
 
     fn zeroed() -> Box<Shared> {

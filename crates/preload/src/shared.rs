@@ -3,9 +3,9 @@
 //!
 //! Everything in it is an atomic, so that any process may read and write at any time. All zeros is a valid state: nothing is delayed.
 
-use crate::bank::Bank;
 use crate::histogram::Histogram;
 use crate::overshoot::Overshoot;
+use crate::shared_model::Bank;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// Marks a ready map; each layout has another number.

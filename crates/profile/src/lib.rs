@@ -28,12 +28,12 @@ mod known;
 mod mark;
 mod massif;
 mod pace;
+mod profiler;
 pub mod repeat;
 mod session;
 mod snapshots;
 mod symbols;
 mod vgdb;
-mod with;
 
 use heap::{Holdings, NoSymbols};
 use std::fs::File;
@@ -45,9 +45,9 @@ pub use from_file::{Prepared, Wanted, prepare};
 pub use known::{Known, known};
 pub use mark::{Mark, ProcessMark};
 pub use pace::Pace;
+pub use profiler::{Tools, With};
 pub use session::{Ended, Session, Settings, native};
 pub use symbols::Symbols;
-pub use with::{Tools, With};
 
 /// The functions that hold the heap at these marks of a profile; `numbers` are the numbers of the marks.
 ///

@@ -81,7 +81,8 @@ fn groups(context: &Context<'_>) -> Vec<String> {
     most.into_iter().take(GROUPS).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Times with the bytes of each group, of the rest, and of the unexplained memory; thinned. A row without values ends each start of a server.
+/// A row for each time that is drawn, which are not all: the bytes of each group, of the rest, and of the unexplained memory. After the last row of each start of the
+/// server there is a row without values, so that the chart has a gap there.
 fn moments(over: &OverTime, names: &[&str]) -> Vec<(f64, Vec<Option<f64>>)> {
     let whole: Vec<usize> = (0..over.at_us.len()).filter(|at| over.unexplained_bytes[*at].is_some()).collect();
     let step = whole.len().div_ceil(POINTS).max(1);

@@ -248,8 +248,8 @@ impl Error {
         ) || matches!(self, Self::Fills(error) if error.is_usage())
     }
 
-    /// Whether the server did not become ready, or its data directory was not made, because its disk is full, by what it wrote. Shared memory that does
-    /// not fit is told with the same words.
+    /// Whether the log of the program says that its disk is full, and that this is why it failed. Servers use the same words for shared memory that is full;
+    /// such lines do not count.
     pub fn is_full_disk(&self) -> bool {
         const FULL: [&str; 3] = ["No space left on device", "failed with error 28", "Errcode: 28"];
         let says = |line: &String| FULL.iter().any(|it| line.contains(it)) && !line.contains("shared memory");

@@ -8,9 +8,9 @@
 //!
 //! Not here: what a statement means.
 
+mod class_words;
 mod scanner;
 mod token;
-mod words;
 
 pub use scanner::{Inside, Scanner, piece};
 pub use token::{Classes, Token, fingerprint, tokens};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A statement's tokens: they suffice to name its class, and to tell whether it reads. Comments are left out.
 
-use crate::words::Words;
+use crate::class_words::Words;
 use crate::{Dialect, Piece, piece};
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -80,7 +80,8 @@ impl Reach {
         Ok(Self { read_us: shallow.quantile_us(0.5) + LAYER_COST_US, per_second: deep.per_second() * LAYER_CARRIES })
     }
 
-    /// A row for each figure in which this host is slower than a disk with a name. Such a disk has total times, so only a faster host can imitate it.
+    /// A row for each figure in which this host is slower than the disk of a profile. A profile states how long a whole request takes, so only a faster host can
+    /// imitate that disk.
     pub(crate) fn beyond(&self, model: &Model) -> Vec<Measured> {
         if model.profile.is_none() || model.mode != DelayMode::Total {
             return Vec::new();

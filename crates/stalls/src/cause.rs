@@ -4,7 +4,7 @@
 
 use crate::burst::Burst;
 use crate::class::Kind;
-use crate::fit::Fit;
+use crate::ladder_fit::Fit;
 use crate::needs::{Parts, is_said};
 use crate::server::{Backoff, Server};
 use serde::{Deserialize, Serialize};

@@ -18,15 +18,15 @@ mod class;
 pub mod counter;
 mod dearest;
 mod explained;
-mod fit;
 mod gather;
 mod heads;
+mod judgement;
 mod ladder;
+mod ladder_fit;
 mod needs;
 mod no_stall;
 pub mod recorded;
 mod server;
-mod settle;
 mod victim;
 pub mod watch;
 

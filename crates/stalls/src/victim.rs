@@ -19,7 +19,7 @@ pub(crate) struct Candidate {
     pub(crate) figures: Figures,
     /// The statement with its values, if it was asked for.
     pub(crate) statement: Option<String>,
-    /// The number of its server ([`crate::settle::Around::writers`]).
+    /// The number of its server ([`crate::judgement::Around::writers`]).
     pub(crate) server: usize,
     /// How long a watch of the server's threads saw it wait, where that is half of its time or more.
     pub(crate) seen_us: Option<u64>,

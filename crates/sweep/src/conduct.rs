@@ -2,6 +2,7 @@
 //! The loop of a sweep: cell after cell, with the state on the disk before and after each.
 
 use crate::bench::{Bench, Due, News};
+use crate::cell_figures::Seen;
 use crate::error::Error;
 use crate::killed;
 use crate::merge::merged;
@@ -9,7 +10,6 @@ use crate::plan::Plan;
 use crate::quiet;
 use crate::recover::recover;
 use crate::remaining;
-use crate::seen::Seen;
 use crate::state::{ALL_ARMS, Attempt, AttemptEnd, CellState, STATE_FILE, State};
 use crate::store::{CELLS, Store, read, size};
 use crate::together;

@@ -26,6 +26,7 @@
 //! cell's own figures never do.
 
 mod bench;
+mod cell_figures;
 mod conduct;
 mod error;
 mod killed;
@@ -34,7 +35,6 @@ mod plan;
 mod quiet;
 mod recover;
 mod remaining;
-mod seen;
 mod state;
 mod store;
 mod together;

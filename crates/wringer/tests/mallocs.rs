@@ -106,7 +106,7 @@ fn each_on_mysql() {
     each_is_named_right(&["mysql"], false);
 }
 
-/// Its program has jemalloc in itself, before which nothing can come: that is what is named, and all others are refused.
+/// Its program is linked with jemalloc, which no preloaded library can replace: jemalloc is named, and all others are refused.
 #[test]
 fn each_on_xtradb() {
     if host::tool::find("mvn").is_none() {
@@ -119,7 +119,9 @@ fn each_on_xtradb() {
     assert!(said.contains("the server says bundled jemalloc") && !said.contains("DOUBT"), "{said}");
     stop(&lab);
     for (asked, _) in EACH.into_iter().filter(|(asked, _)| !asked.starts_with("jemalloc")) {
-        start(&lab, &["--malloc", asked]).expect_code(3).expect_said(&["has jemalloc in itself", "another build"]);
+        start(&lab, &["--malloc", asked])
+            .expect_code(3)
+            .expect_said(&["is linked with jemalloc of its own", "another build"]);
     }
     // its jemalloc 3 does not know these settings
     let refused = start(&lab, &["--malloc", "jemalloc-background"]).expect_code(3);

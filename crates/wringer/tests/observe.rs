@@ -121,7 +121,9 @@ fn a_loaded_mariadb_is_seen_with_its_host() {
     let port = format!("--mysql-port={}", sandbox["port"]);
     let args = ["observe", "--mysql-host=127.0.0.1", &port, "--mysql-user=wringer", "--time=100ms", "--to=out"];
     let ask = |more: &[&str]| Ran::of(other.command([&args[..], more].concat()).env("MYSQL_PWD", &password));
-    ask(&[]).expect_code(3).expect_said(&["is not to be seen over this connection", "--pid \"$(pidof mariadbd)\""]);
+    ask(&[])
+        .expect_code(3)
+        .expect_said(&["this connection does not show which process serves", "--pid \"$(pidof mariadbd)\""]);
     assert!(!other.home().join("out").exists(), "nothing is made for what is refused");
     let pid = format!("--pid={}", sandbox["pid"]);
     ask(&[&pid]).expect_code(0).expect_said(&["(mariadbd)"]);

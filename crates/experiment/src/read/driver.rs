@@ -2,7 +2,7 @@
 //! `[load]` of an arm whose load is another program: sysbench, pgbench, any command.
 
 use super::load_keys::too_long;
-use super::{moments, not_own};
+use super::{foreign_load, moments};
 use crate::model::{Arm, Driver, DriverProgram, Fill, Flavour, Load};
 use crate::section::Section;
 use crate::tree::Value;
@@ -53,7 +53,7 @@ pub(super) fn read(section: Section<'_>, flavour: Option<Flavour>) -> Option<Loa
     let events = section.integer("events", 1..=u64::MAX >> 1).map(|number| number.value);
     let time = whole_seconds(&section, "time");
     let warmup = whole_seconds(&section, "warmup");
-    let load = not_own::load(&section);
+    let load = foreign_load::load(&section);
     refuse_ours(&section, program);
     moments::refuse_beside(&section, "driver");
     let Some(program) = program else {
@@ -94,7 +94,11 @@ pub(super) fn texts(section: &Section<'_>, key: &'static str) -> Option<Vec<Stri
     let node = section.node(key)?;
     let Value::List(items) = &node.value else {
         let message = format!("{} is {}, not a list of texts", section.named(key), node.value.kind());
-        section.wrong(Some(node), &message, Some(format!("write {key} = [\"...\", \"...\"], one text a word")));
+        section.wrong(
+            Some(node),
+            &message,
+            Some(format!("write {key} = [\"...\", \"...\"], each argument as a text of its own")),
+        );
         return None;
     };
     let mut texts = Vec::new();
@@ -222,7 +226,7 @@ impl Asked<'_> {
     fn command(&self, command: Vec<String>) -> Driver {
         self.no_other("arguments", "command = [\"./my-load\", \"--dsn\", \"{dsn}\"]");
         if command.first().is_none_or(String::is_empty) {
-            self.section.missing("command", "write command = [\"./my-load\", \"--dsn\", \"{dsn}\"], one text a word");
+            self.section.missing("command", "write command = [\"./my-load\", \"--dsn\", \"{dsn}\"], the program, then each of its arguments as a text of its own");
         }
         refuse_password(self.section, &command);
         Driver { program: self.program, arguments: command }

@@ -41,7 +41,9 @@ const SIZES: [&str; 2] = ["size", "rows"];
 
 fn check_command(section: &Section<'_>, command: &[String]) {
     if section.node("command").is_some() && command.first().is_none_or(|program| program.trim().is_empty()) {
-        let hint = "write command = [\"./fill.sh\", \"{dsn}\"], one text a word: the program first".to_owned();
+        let hint =
+            "write command = [\"./fill.sh\", \"{dsn}\"]: the program, then each of its arguments as a text of its own"
+                .to_owned();
         section.wrong(section.node("command"), "fill.command names no program", Some(hint));
     }
     refuse_password(section, command);

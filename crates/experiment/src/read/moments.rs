@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use units::Span;
 
 const AT_EXAMPLE: &str = "write at = [{ time = \"10s\", sql = \"SELECT ...\", every = \"120s\" }]";
-/// A shorter interval would be a load of its own, to be run beside this one.
+/// Statements at shorter intervals are a load, and such a load belongs beside this one as a second load.
 const MOST_OFTEN: Span = Span(std::time::Duration::from_millis(10));
 const SHORTEST_SLOW: Span = Span(std::time::Duration::from_micros(100));
 /// Keys that only Wringer's own load has.

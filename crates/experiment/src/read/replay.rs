@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[load]` of an arm that sends the statements of a server's log again.
 
-use super::{driver, moments, not_own};
+use super::{driver, foreign_load, moments};
 use crate::model::Load;
 use crate::replayed::{Replay, Speed};
 use crate::section::Section;
@@ -35,7 +35,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Load> {
     }
     let speed = speed(&section);
     let writes = section.boolean("writes").is_some_and(|asked| asked.value);
-    let load = not_own::load(&section);
+    let load = foreign_load::load(&section);
     refuse_ours(&section);
     moments::refuse_beside(&section, "replay");
     section.finish();

@@ -5,12 +5,12 @@
 //! the counts of the server and the slow layer check the answer, and do not help to find it. Out: [`Modes`].
 //!
 //! Without a delay the humps are found, but their meaning is not known. With a delay, a query that needed k reads took base + k times (delay +
-//! device) and some noise, so humps form a comb; see `comb`. When reads took unequal times, humps overlap; see `mixture`.
+//! device) and some noise, so humps form a comb; see `reads_per_hump`. When reads took unequal times, humps overlap; see `mixture`.
 
 mod bins;
-mod comb;
 mod humps;
 mod mixture;
+mod reads_per_hump;
 
 use evidence::{Bucket, Delay, DelayMode, LatencyHistogram};
 use serde::{Deserialize, Serialize};
@@ -124,7 +124,7 @@ pub fn find(bins: &[Bin], delay: Option<ReadDelay>) -> Modes {
     }
     let starts = humps::starts(&bins);
     match delay {
-        Some(delay) => comb::read(&bins, &starts, delay),
+        Some(delay) => reads_per_hump::read(&bins, &starts, delay),
         None => Modes {
             modes: cut(&bins, &starts),
             count,

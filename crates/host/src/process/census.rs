@@ -2,9 +2,9 @@
 //! One list of all processes, with their marks, which serves all questions of one command.
 
 use super::RUN_VARIABLE;
+use super::found_processes::{Look, MOMENT, Sight, Unlisted, Unseen};
 use super::identity::{Identity, Stat};
 use super::proc_files::{links, lock_held, pids, variable};
-use super::sight::{Look, MOMENT, Sight, Unlisted, Unseen};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -4,9 +4,9 @@
 
 use super::RUN_VARIABLE;
 use super::census::{Census, Mark};
+use super::found_processes::{Look, Sight};
 use super::identity::{Identity, Stat};
 use super::proc_files::{links, lock_held, look_at, pids, variable};
-use super::sight::{Look, Sight};
 use rustix::fs::FileType;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

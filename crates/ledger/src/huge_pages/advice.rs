@@ -6,7 +6,7 @@ use super::lines::{self, Lines};
 use super::need::{self, Need};
 use super::page_tables::{self, PageTables};
 use super::parts::{self, Part};
-use super::seen::{HugeSeen, Pool};
+use super::readings::{HugeSeen, Pool};
 use crate::Missing;
 use capability::Flavour;
 use serde::Serialize;

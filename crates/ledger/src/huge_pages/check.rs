@@ -3,7 +3,7 @@
 
 use super::limits::{self, LimitVerdict};
 use super::parts::{self, Part};
-use super::seen::{HugeSeen, Pool};
+use super::readings::{HugeSeen, Pool};
 use crate::Missing;
 use crate::class;
 use capability::Flavour;

@@ -2,7 +2,7 @@
 //! Which limit of a cgroup would stop a server. The kernel reserves huge pages when memory is mapped, and charges them when it is touched. Where a limit
 //! of touched pages is too small for a server, the server starts, and dies by SIGBUS later (kernel, admin-guide/cgroup-v1/hugetlb.rst).
 
-use super::seen::{HugeLimit, HugeSeen};
+use super::readings::{HugeLimit, HugeSeen};
 use serde::Serialize;
 
 /// The effect of a limit.

@@ -3,7 +3,7 @@
 
 use super::need;
 use super::parts;
-use super::seen::{HugeSeen, Pool};
+use super::readings::{HugeSeen, Pool};
 use capability::{Capability, Flavour, Version, has, words};
 use serde::Serialize;
 

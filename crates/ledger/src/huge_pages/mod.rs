@@ -14,7 +14,7 @@ mod lines;
 mod need;
 mod page_tables;
 mod parts;
-mod seen;
+mod readings;
 
 pub use advice::{HugeAdvice, PagesBySize, advise};
 pub use check::{HugeCheck, check};
@@ -23,4 +23,4 @@ pub use lines::Lines;
 pub use need::Need;
 pub use page_tables::PageTables;
 pub use parts::Part;
-pub use seen::{HugeLimit, HugeSeen, NodePool, Pool};
+pub use readings::{HugeLimit, HugeSeen, NodePool, Pool};

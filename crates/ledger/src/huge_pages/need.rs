@@ -2,7 +2,7 @@
 //! How many huge pages a server needs, and the source of that number.
 
 use super::parts::{self, Part};
-use super::seen::HugeSeen;
+use super::readings::HugeSeen;
 use crate::figures::Figures;
 use capability::Flavour;
 use serde::Serialize;

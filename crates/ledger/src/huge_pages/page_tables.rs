@@ -2,7 +2,7 @@
 //! The cost of page tables: each process has its own entries, 8 bytes for each page that it has touched.
 
 use super::need::Need;
-use super::seen::HugeSeen;
+use super::readings::HugeSeen;
 use crate::figures::Figures;
 use capability::Flavour;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The parts of a server's memory that it asks huge pages for, and where each of them lies.
 
-use super::seen::HugeSeen;
+use super::readings::HugeSeen;
 use crate::class::{self, Class};
 use crate::figures::Figures;
 use crate::key_cache;
@@ -159,7 +159,7 @@ fn in_huge_pages(mapping: &Mapping, seen: &HugeSeen, figures: &Figures<'_>) -> P
     Part { what: what.to_owned(), count: 1, bytes, page_bytes: Some(page_bytes), in_huge_pages: true }
 }
 
-/// `smaps` tells it; where it was not read, the default size is meant.
+/// The page size of the mapping by `smaps`; the default size of huge pages where `smaps` was not read.
 fn page_of(mapping: &Mapping, seen: &HugeSeen) -> u64 {
     if mapping.kernel_page_bytes > seen.inventory.page_bytes { mapping.kernel_page_bytes } else { default_page(seen) }
 }

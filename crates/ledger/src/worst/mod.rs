@@ -77,7 +77,7 @@ pub(crate) fn growth(inventory: &Inventory) -> (Option<u64>, Vec<Missing>) {
     let peak = entries::sum(&realistic::lines(inventory, &account, &concurrency));
     let mut unknown: Vec<Missing> = realistic::uncounted(inventory, &concurrency).into_iter().collect();
     if inventory.server.is_none() && inventory.flavour != Some(Flavour::Postgresql) {
-        let why = "the server was not asked for them; the realistic peak is that of its process alone";
+        let why = "there was no connection to the server; the realistic peak counts only what its process has had";
         unknown.push(missing("high-water marks of sessions", why, Some("a connection to the server")));
     }
     (Some(peak.saturating_sub(account.kernel_total_bytes)), unknown)

@@ -12,8 +12,8 @@ mod client;
 mod conduct;
 mod descriptors;
 mod hand_over;
-mod kept;
 mod meter;
+mod open_connections;
 mod poller;
 mod reconnect;
 mod schedule;
@@ -25,7 +25,7 @@ mod waker;
 mod worker;
 
 pub use conduct::default_workers;
-pub use kept::Kept;
+pub use open_connections::Kept;
 pub use timeline::Coarse;
 pub(crate) use timeline::{Filling, Slot, points};
 pub(crate) use usage::Usage;

@@ -23,7 +23,7 @@ pub fn backends(first_pid: u32, seen: &mut Seen) {
         seen.missing.push(Missing {
             what: "memory of backends".into(),
             why,
-            remedy: Some(crate::rights::for_mappings().into()),
+            remedy: Some(crate::ptrace_rights::for_mappings().into()),
         });
     }
 }

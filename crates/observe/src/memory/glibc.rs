@@ -15,8 +15,8 @@ mod chunks;
 mod layout;
 
 use super::reading::Reading;
+use super::resident_words::{Window, Words as _};
 use super::target::Target;
-use super::words::{Window, Words as _};
 use arena::{Arena, Walked};
 use layout::{HEAP_MAX, HeapInfo, Layout};
 use ledger::{HeapWalk, Mapping};

@@ -46,6 +46,7 @@ mod pages;
 mod processes;
 mod reading;
 mod repeated;
+mod resident_words;
 mod segment;
 mod server_rows;
 mod smaps;
@@ -53,7 +54,6 @@ mod target;
 mod tcmalloc;
 mod touched;
 mod turns;
-mod words;
 
 pub use collected::collected;
 pub use huge_pages::{huge_pages, huge_pages_before_start};

@@ -132,7 +132,11 @@ fn by_all(processes: &[&ProcessSeen], known: &mut Kept, reading: &mut Reading) -
             Ok(Some(pages)) => pages,
             Ok(None) => continue,
             Err(error) => {
-                reading.missing(WHAT, format!("not for this user: {error}"), Some(crate::rights::for_mappings()));
+                reading.missing(
+                    WHAT,
+                    format!("not for this user: {error}"),
+                    Some(crate::ptrace_rights::for_mappings()),
+                );
                 return false;
             }
         };

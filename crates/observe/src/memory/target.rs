@@ -3,7 +3,7 @@
 
 use super::pagemap::Presence;
 use super::reading::Reading;
-use crate::rights;
+use crate::ptrace_rights;
 use host::process::Identity;
 use ledger::{Mapping, ProcessSeen};
 use std::fs::File;
@@ -26,7 +26,7 @@ impl Target {
         match Self::files(identity) {
             Ok(target) if target.is_alive() => Some(target),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                reading.missing("mappings", format!("not for this user: {error}"), Some(rights::for_mappings()));
+                reading.missing("mappings", format!("not for this user: {error}"), Some(ptrace_rights::for_mappings()));
                 None
             }
             Ok(_) | Err(_) => {
@@ -75,7 +75,7 @@ impl Target {
     /// Whether its memory may be read; if not, `what` is noted as missing.
     pub(super) fn has_memory(&self, what: &str, reading: &mut Reading) -> bool {
         if self.memory.is_none() {
-            reading.missing(what, "its memory is not for this user to read", Some(rights::for_attaching()));
+            reading.missing(what, "its memory is not for this user to read", Some(ptrace_rights::for_attaching()));
         }
         self.memory.is_some()
     }

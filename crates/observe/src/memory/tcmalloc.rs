@@ -12,8 +12,8 @@
 mod page_heap;
 
 use super::reading::Reading;
+use super::resident_words::{Scattered, Window, Words as _};
 use super::target::Target;
-use super::words::{Scattered, Window, Words as _};
 use ledger::{HeapWalk, Mapping};
 use page_heap::{Range, Statistics, free_spans};
 

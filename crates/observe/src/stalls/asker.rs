@@ -2,7 +2,7 @@
 //! Asks the server during the sampling, on a thread of its own: a server that stalls must not stall its watcher.
 
 use super::asking::{Asking, Memory};
-use super::{mysql, postgresql, rights, waits};
+use super::{account_rights, mysql, postgresql, waits};
 use crate::{Error, Reopening};
 use ::stalls::watch::{Answer, Missing};
 use capability::Protocol;
@@ -105,7 +105,7 @@ fn work(
         own = own.or_else(|| own_number(&mut asking, protocol));
         if !are_rights_known {
             are_rights_known = true;
-            rights::look(&mut asking);
+            account_rights::look(&mut asking);
         }
         if question.counters && protocol == Protocol::Mysql {
             let counters = mysql::counters(&mut asking);

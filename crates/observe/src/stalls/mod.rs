@@ -4,6 +4,7 @@
 //! Read-only: nothing is set on the server, no thread is stopped. A thread of its own asks the server, once a second, and up to ten times a second
 //! while a client's thread is seen waiting.
 
+mod account_rights;
 mod asker;
 mod asking;
 mod canary;
@@ -14,7 +15,6 @@ mod mysql;
 mod pace;
 mod postgresql;
 mod probe;
-mod rights;
 mod slow_log;
 mod surroundings;
 mod syscall;

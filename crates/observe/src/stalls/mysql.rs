@@ -5,7 +5,7 @@
 //! `performance_schema.threads.THREAD_OS_ID` in MySQL from 5.7 on. The server itself is asked which one it has.
 
 use super::asking::{Asking, Row, Source, told_of};
-use super::{rights, table_locks};
+use super::{account_rights, table_locks};
 use crate::server::serves_a_client;
 use ::stalls::watch::{Counters, Says, Session};
 use std::time::{Duration, Instant};
@@ -82,11 +82,15 @@ pub(super) fn sessions(asking: &mut Asking<'_>, with_locks: bool) -> Option<Vec<
     let mut sessions: Vec<Session> = rows.iter().filter_map(session).collect();
     if with_locks {
         table_locks::tell(asking, &mut sessions);
-        told_of(asking.first_of(rights::WHAT, &LOCKS, rights::REMEDY), &mut sessions, |session, holder| {
-            session.says = Says::RowLock;
-            "LOCK WAIT".clone_into(&mut session.words);
-            session.blocked_by.extend(holder);
-        });
+        told_of(
+            asking.first_of(account_rights::WHAT, &LOCKS, account_rights::REMEDY),
+            &mut sessions,
+            |session, holder| {
+                session.says = Says::RowLock;
+                "LOCK WAIT".clone_into(&mut session.words);
+                session.blocked_by.extend(holder);
+            },
+        );
     }
     Some(sessions)
 }

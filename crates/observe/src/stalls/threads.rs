@@ -73,7 +73,7 @@ impl Threads {
                     why: format!("/proc/{pid}/syscall: {error}"),
                     remedy: Some(format!(
                         "{}; until then `wchan` tells most, but not the sleeps of XtraDB 5.6 (free_list_backoff)",
-                        crate::rights::for_attaching()
+                        crate::ptrace_rights::for_attaching()
                     )),
                 });
                 true

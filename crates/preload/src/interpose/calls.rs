@@ -4,10 +4,10 @@
 //! A read is held unless the page cache has all of it; the page cache is asked before the read. A write is held when it is direct
 //! or synchronous. The kernel does other writes later, and the sync after them is held.
 
+use super::changed_descriptors::pass;
 use super::files::{Slow, slow};
 use super::hold::{Done, hold, in_force};
 use super::next::{Function, missing, next};
-use super::places::pass;
 use super::sys::{self, Vector};
 use crate::class::Class;
 use core::ffi::{c_int, c_uint};

@@ -3,9 +3,9 @@
 
 use super::files::Slow;
 use super::sys::{self, File, Slept};
-use crate::bank::Request;
 use crate::class::Class;
 use crate::shared::Shared;
+use crate::shared_model::Request;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// A sleep that is shorter than this always ends too late.

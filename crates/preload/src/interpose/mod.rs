@@ -2,10 +2,10 @@
 //! The library: what it does when a program loads it, and the functions that it puts in front of the C library's.
 
 mod calls;
+mod changed_descriptors;
 mod files;
 mod hold;
 mod next;
-mod places;
 mod sys;
 
 use crate::shared::{MAGIC, MAPS, MOST_MAPS, Shared};

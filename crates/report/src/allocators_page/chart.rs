@@ -11,7 +11,7 @@ const TOP: f64 = 12.0;
 const PLOT: f64 = 240.0;
 /// The height below the plot, when the names of the steps are short and when they stand at an angle.
 const BELOW: [f64; 2] = [46.0, 116.0];
-/// This many letters fit below a step without an angle, and this many with one.
+/// The longest name, in letters, that fits below a step when the names are level, and when they stand at an angle.
 const SHORT: usize = 8;
 const LONG: usize = 24;
 const COLOURS: usize = 6;

@@ -36,7 +36,7 @@ pub(super) struct Watch<'a> {
     own_kills: BTreeMap<PathBuf, u64>,
     disk: DiskWatch,
     layer: LayerWatch,
-    /// After the run was neutralised: the number of looks that its controller still has for the release.
+    /// Set when the run was neutralised: for how many more looks the watchdog waits until the controller has released the run.
     tripped: Option<u32>,
 }
 

@@ -101,7 +101,7 @@ impl Malloc {
             if let Some((variable, value)) = self.settings().first() {
                 let (name, program) = (self.name(), installation.program.display());
                 let what = format!(
-                    "--malloc: {program} has its malloc in itself, and nothing says whether that one knows {variable}={value}, which {name} sets"
+                    "--malloc: {program} is linked with a malloc of its own, and nothing says whether that one knows {variable}={value}, which {name} sets"
                 );
                 return Err(unwrappable(what, Some("name the malloc without its settings".into())));
             }
@@ -109,7 +109,8 @@ impl Malloc {
         }
         let has = program.kind().map_or("a malloc", MallocKind::name);
         let (name, program) = (self.name(), installation.program.display());
-        let what = format!("--malloc: {program} has {has} in itself, and {name} cannot come before that");
+        let what =
+            format!("--malloc: {program} is linked with {has} of its own, and a preloaded {name} cannot replace that");
         Err(unwrappable(what, Some("take another build of this server".into())))
     }
 

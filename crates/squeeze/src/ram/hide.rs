@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::ram::holder::Held;
 use crate::ram::plan::Plan;
-use crate::ram::taken::{Node, Taken};
+use crate::ram::taken_ram::{Node, Taken};
 use crate::ram::traits::Traits;
 use crate::ram::{OVERCOMMIT, balloon, holder, measure, offline, pool};
 use crate::{Error, Meminfo, accept};

@@ -29,7 +29,7 @@ pub(crate) mod pool;
 mod refused;
 mod room;
 mod server_pages;
-mod taken;
+mod taken_ram;
 mod traits;
 
 pub use changes::Change;
@@ -39,7 +39,7 @@ pub use plan::{Options, Plan};
 pub use planning::{automatic, plan};
 pub use room::Room;
 pub use server_pages::{GrantedPages, ServerPages, Wish};
-pub use taken::Node;
+pub use taken_ram::Node;
 pub use traits::Traits;
 
 /// Pages of the default size that may be taken beyond the pool (kernel, admin-guide/mm/hugetlbpage.rst).

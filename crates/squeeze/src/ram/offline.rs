@@ -4,7 +4,7 @@
 //! stay offline until they are undone or the machine boots.
 
 use crate::ram::plan::Plan;
-use crate::ram::taken::Taken;
+use crate::ram::taken_ram::Taken;
 use crate::{Error, Meminfo};
 use host::change::memory::{Blocks, Zone, computed_values, online_blocks, take_offline};
 use journal::failpoint;

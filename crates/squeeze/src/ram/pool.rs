@@ -4,7 +4,7 @@
 
 use crate::ram::plan::Plan;
 use crate::ram::refused::Refused;
-use crate::ram::taken::{Node, Taken};
+use crate::ram::taken_ram::{Node, Taken};
 use crate::{Error, Meminfo};
 use host::change::{compact_memory, drop_page_cache, grow_pool, pool_of_nodes, pool_pages};
 use journal::failpoint;

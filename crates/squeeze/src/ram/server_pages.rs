@@ -7,7 +7,7 @@ use crate::ram::host_state::HostState;
 use crate::ram::plan::{Options, Plan};
 use crate::ram::pool;
 use crate::ram::room::Room;
-use crate::ram::taken::Node;
+use crate::ram::taken_ram::Node;
 use crate::{Error, Meminfo};
 use evidence::{RamAmount, RamMechanism};
 use run::Run;

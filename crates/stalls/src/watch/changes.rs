@@ -3,8 +3,8 @@
 //! server names another kind of wait from then on. A thread without a CPU ends a statement and begins the next one: the server says when each statement
 //! began.
 
-use super::known::{Known, Ran};
 use super::sample::{Says, Session};
+use super::server_answers::{Known, Ran};
 use super::track::{LEAST_SAMPLES, Wait, Way};
 use super::verdict::is_commit;
 use std::collections::{HashMap, VecDeque};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Waits for a free page of the buffer pool: the evidence that names them in each version.
 
-use super::around::{Around, Verdict, unknown};
 use super::track::Wait;
+use super::wait_context::{Around, Verdict, unknown};
 use crate::cause::{Cause, Evidence, ms};
 use capability::OnEmpty;
 
@@ -46,7 +46,7 @@ pub(super) fn asleep(wait: &Wait, around: &Around<'_>) -> Verdict {
             }
             Some(_) => return unknown(vec![slept], "free_list_backoff: this version does not sleep for a page".into()),
             None => {
-                let why = "free_list_backoff: innodb_empty_free_list_algorithm is not backoff there";
+                let why = "free_list_backoff: the server's innodb_empty_free_list_algorithm is not backoff";
                 return unknown(vec![slept], why.to_owned());
             }
         },

@@ -5,7 +5,7 @@
 //! many wait for one row, each commit wakes some of them up. By the turns on a CPU alone, that looks like the end of one statement and the wait of the next
 //! one. What the server says tells the two apart, where it says for how long a statement has run.
 
-use super::known::Known;
+use super::server_answers::Known;
 use super::track::{Tracker, Wait, Way};
 use std::collections::BTreeMap;
 

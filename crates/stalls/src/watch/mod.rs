@@ -7,33 +7,33 @@
 //! - [`Tracker`]: the waits of one thread.
 //! - [`judge`]: the cause of one wait.
 
-mod around;
-mod beside;
-mod books;
+mod account;
 mod changes;
 mod free_page;
 mod group;
 mod joining;
-mod known;
 mod meanwhile;
 mod parts;
 mod probed;
 mod sample;
+mod server_answers;
+mod server_stalls;
+mod side_evidence;
 #[cfg(test)]
 mod testing;
 mod track;
 mod verdict;
+mod wait_context;
 mod watched;
 mod watching;
-mod whole;
 
-pub use around::{Around, Verdict};
-pub use beside::{Canary, Logged};
 pub use meanwhile::{DiskTimes, HostReading, Meanwhile};
 pub use parts::{Part, Parts};
 pub use probed::{Hit, Probe};
 pub use sample::{Answer, Counters, Doing, Missing, Sample, Says, Sched, Session, Stop};
+pub use side_evidence::{Canary, Logged};
 pub use track::{LEAST_SAMPLES, Tracker, Wait, Way};
 pub use verdict::judge;
+pub use wait_context::{Around, Verdict};
 pub use watched::{ClassSeen, Pressure, Tier, WatchCost, Watched};
 pub use watching::{Wants, Watch, Watching};

@@ -2,12 +2,12 @@
 //! The cause of one wait, from the way in which the thread waited and from what the server said meanwhile. Where neither tells it, it is
 //! [`Cause::Unknown`].
 
-use super::around::{Around, Verdict, named, unknown};
 use super::free_page;
 use super::meanwhile::DiskTimes;
 use super::sample::{Says, Session};
+use super::server_stalls::stopped;
 use super::track::{QUICK_READ_US, SLACK_QUEUED_US, Wait, Way};
-use super::whole::stopped;
+use super::wait_context::{Around, Verdict, named, unknown};
 use crate::cause::{Cause, Evidence, ms};
 
 /// From so many quick reads on, one after another, reads are the statement's own work.

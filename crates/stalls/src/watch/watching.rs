@@ -4,20 +4,20 @@
 //! A wait is judged when the server has been asked once more after the end of the wait, or has not answered for two seconds. A stall is settled when no
 //! thread still waits whose wait began within the stall.
 
-use super::around::{Around, Verdict};
-use super::beside::{Beside, Canary, Logged};
-use super::books::Books;
+use super::account::Books;
 use super::changes::{Others, Woken};
 use super::group::{Group, Judged, Judgement};
 use super::joining::Pieces;
-use super::known::Known;
 use super::meanwhile::{HostReading, Readings};
 use super::probed::{Calls, Hit, Probe};
 use super::sample::{Answer, Counters, Doing, Missing, Sample, Session, Stop};
+use super::server_answers::Known;
+use super::server_stalls::{Whole, Wholes};
+use super::side_evidence::{Beside, Canary, Logged};
 use super::track::{LEAST_SAMPLES, Tracker, Wait, Way};
 use super::verdict::{cause_of, judge};
+use super::wait_context::{Around, Verdict};
 use super::watched::{Pressure, Tier, WatchCost, Watched};
-use super::whole::{Whole, Wholes};
 use crate::cause::Cause;
 use crate::explained::{Source, Stall, Victim};
 use crate::ladder::Lattice;

@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use std::collections::VecDeque;
 
-mod acts;
+mod actions;
 mod refillers;
 
 #[derive(Debug, Clone)]

@@ -7,8 +7,8 @@
 //! A placeholder is `:name`, the same for all servers. Each parameter is drawn once a transaction, or once a statement when the file
 //! says so; a value that the server has returned cannot be used.
 
-mod play;
 mod read;
+mod sent_statements;
 mod source;
 mod sql;
 #[cfg(test)]
@@ -79,7 +79,7 @@ impl WorkloadFile {
     /// # Errors
     /// A statement has no text for this family, or a text that cannot be sent to it; a range that is empty with this `table_size`.
     pub fn build(&self, protocol: Protocol, table_size: u64) -> Result<Box<dyn Workload>, Vec<Problem>> {
-        play::build(self, protocol, table_size).map(|played| Box::new(played) as Box<dyn Workload>)
+        sent_statements::build(self, protocol, table_size).map(|played| Box::new(played) as Box<dyn Workload>)
     }
 
     /// Whether clients wait between transactions. Such waits have no meaning when a rate decides the starts.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From the text of a workload's file to [`WorkloadFile`].
 
-use super::play::PARAMETERS_MOST;
+use super::sent_statements::PARAMETERS_MOST;
 use super::source::{Bound, Parameter, Pause, Source};
 use super::sql::Sql;
 use super::{Problem, StatementOf, TransactionOf, WorkloadFile};

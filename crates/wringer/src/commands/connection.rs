@@ -70,7 +70,7 @@ pub struct Connection {
     /// Host name, address, or the folder of the server's socket [default: the usual socket if there is one, else localhost]
     #[arg(long, alias = "pgsql_host", value_name = "HOST")]
     pgsql_host: Option<String>,
-    /// TCP port, and number in the socket's name [default: 5432]
+    /// TCP port, which is also the number in the name of the socket's file [default: 5432]
     #[arg(long, alias = "pgsql_port", value_name = "PORT")]
     pgsql_port: Option<u16>,
     #[arg(long, alias = "pgsql_user", value_name = "NAME", help = "Account [default: sbtest]")]

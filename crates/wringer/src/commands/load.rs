@@ -108,7 +108,7 @@ struct KeyArgs {
     /// Tables sbtest1 to sbtestN
     #[arg(long, default_value_t = 1, value_name = "N")]
     tables: u32,
-    /// Rows in each
+    /// Rows in each table
     #[arg(long, alias = "table_size", default_value_t = 10_000, value_name = "N")]
     table_size: u64,
     /// pgbench's scale: keys are drawn from 1 to 100000 times this [default: the rows of pgbench_branches, as pgbench does]

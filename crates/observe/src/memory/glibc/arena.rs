@@ -5,8 +5,8 @@ use super::chunks::{self, Ends, Shape, Small, Tally};
 use super::layout::{FAST_BIN_COUNT, FAST_BINS, HeapInfo, Layout, SYSTEM_BYTES, TOP};
 use crate::memory::pagemap::Presence;
 use crate::memory::reading::Reading;
+use crate::memory::resident_words::{Window, Words as _};
 use crate::memory::target::Target;
-use crate::memory::words::{Window, Words as _};
 
 pub(super) enum Arena {
     /// `data`: libc's own data, which contain the arena's structure.
@@ -60,7 +60,7 @@ impl Arena {
 
 type Found = (Vec<Heap>, Option<State>);
 
-/// The walk finds the address of the top; with it the arena's structure is found.
+/// Walks through the main heap to its top chunk. The structure of the main arena is the place in the data segments that holds the address of that chunk.
 fn main(
     target: &Target,
     (start, end): (u64, u64),

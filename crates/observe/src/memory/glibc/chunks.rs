@@ -3,7 +3,7 @@
 //! second time, at its end.
 
 use super::layout::{ALIGNMENT, BEFORE_HELD, FAST_MAX, FLAGS, IS_MAPPED};
-use crate::memory::words::Words;
+use crate::memory::resident_words::Words;
 
 /// The place of a heap's chunks, and their last element.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@
 //! Free memory is kept as spans, runs of pages: those of up to 1 MiB in one list for each length, longer ones in a set. Each length has two lists, for
 //! memory that is kept and for memory that was given back to the kernel; and there are two sets. The statistics follow the lists.
 
-use crate::memory::words::Words;
+use crate::memory::resident_words::Words;
 use std::ops::RangeInclusive;
 
 /// Offsets in a span: its first page, its number of pages, its neighbours in the list.

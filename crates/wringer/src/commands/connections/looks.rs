@@ -60,7 +60,8 @@ impl Looks {
     pub(super) fn look(&self, memory: bool) -> Result<Option<Looked>, Failure> {
         if self.every < LEAST_EVERY {
             let message = format!("--every {}: at least {}", Span(self.every), Span(LEAST_EVERY));
-            return Err(Failure::message(Exit::Usage, message).hint("a finer look would be a load of its own"));
+            return Err(Failure::message(Exit::Usage, message)
+                .hint("more frequent looks would themselves be a load on the server"));
         }
         if self.time > self.every.saturating_mul(MOST_LOOKS) {
             let message = format!("--for {} --every {}: at most {MOST_LOOKS} looks", Span(self.time), Span(self.every));

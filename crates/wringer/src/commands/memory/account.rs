@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer memory account`: leaves that sum, together with the unexplained rest, to the kernel's total.
 
-use super::moment::Moment;
 use super::recorded::{self, Recorded};
+use super::recording_time::Moment;
 use super::{Looked, Wanted, change, openmetrics, printable, tree};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;

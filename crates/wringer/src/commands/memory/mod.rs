@@ -8,12 +8,12 @@ mod change;
 #[cfg(test)]
 mod dashboard_tests;
 mod kept;
-mod moment;
 mod oom;
 mod openmetrics;
 mod profile;
 mod record;
 mod recorded;
+mod recording_time;
 mod tree;
 mod watch;
 mod worst_case;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads inventories from a recording.
 
-use super::moment::{self, Moment};
+use super::recording_time::{self, Moment};
 use crate::commands::report::is_recording_file;
 use crate::exit::{Exit, Failure};
 use evidence::INVENTORY;
@@ -50,7 +50,7 @@ impl<'a> Recorded<'a> {
                 "they are recorded by `wringer memory record`, by `wringer observe --memory`, and by observe.memory = \"10s\" in an experiment file",
             ));
         }
-        let started_unix_us = moment::unix_us(snapshots.started()).unwrap_or_default();
+        let started_unix_us = recording_time::unix_us(snapshots.started()).unwrap_or_default();
         Ok(Self { path, snapshots, started_unix_us })
     }
 

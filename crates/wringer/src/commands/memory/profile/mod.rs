@@ -5,9 +5,9 @@
 mod keys;
 mod marks;
 mod output;
+mod profiler;
 mod show;
 mod subject;
-mod with;
 
 use crate::commands::command_line;
 use crate::commands::observe::seconds;
@@ -19,6 +19,7 @@ use ::profile::{Pace, Session, Settings, Symbols, Tools, With};
 use explain::leak::Verdict;
 use host::places::Places;
 use marks::Wishes;
+use profiler::{Profiler, failure, kept_until};
 use run::{Begin, Kind, Resource, Run};
 use sandbox::{Sandbox, ServerOption};
 use show::{Repeated, Shown, SlowDown};
@@ -26,7 +27,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use subject::{Life, Load, Subject};
 use units::Span;
-use with::{Profiler, failure, kept_until};
 
 /// Start a sandbox's server under a heap profiler: which functions hold its heap at which time, and what grows; with --repeat, what leaks
 ///

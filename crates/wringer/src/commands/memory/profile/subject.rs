@@ -2,7 +2,7 @@
 //! The server whose heap is profiled: it is in an existing sandbox, or in a sandbox that is made for an experiment.
 
 use super::Args;
-use super::with::failure;
+use super::profiler::failure;
 use crate::commands::experiment_file::{self, own_data, workloads};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;

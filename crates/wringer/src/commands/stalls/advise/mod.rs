@@ -39,7 +39,7 @@ pub struct Args {
     /// How long to watch the counters; a number without a unit is seconds
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     time: Span,
-    /// Clients that send their next query as soon as they have an answer [default: unknown; estimated from Threads_running, and both kinds of load make the band]
+    /// Number of clients that send their next query as soon as they have an answer [default: estimated from Threads_running; the band then has loads of this kind and loads with a fixed rate]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
     /// Time of a query that waits for no page [default: from the counters]

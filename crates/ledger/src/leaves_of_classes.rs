@@ -9,7 +9,7 @@ use crate::leaf;
 use crate::pieces::Partition;
 use crate::row::{Row, Rule};
 use crate::share::sane;
-use crate::{Inventory, Mapping, SegmentSeen, alike, allocations, private};
+use crate::{Inventory, Mapping, SegmentSeen, allocations, private, unread_processes};
 use std::collections::BTreeMap;
 
 /// All leaves but page tables, and by how much the server's meters count more than is resident.
@@ -27,7 +27,7 @@ pub(crate) fn claims(inventory: &Inventory, partition: &Partition, rows: &[&'sta
     let processes = 0..inventory.processes.len();
     let splits = processes.map(|process| private::split(inventory, partition, process, rows));
     let (of_each, overcounted): (Vec<Vec<Claim>>, Vec<u64>) = splits.map(|it| (it.leaves, it.overcounted)).unzip();
-    claims.extend(alike::leaves(inventory, partition, &of_each));
+    claims.extend(unread_processes::leaves(inventory, partition, &of_each));
     claims.extend(of_each.into_iter().flatten());
     (claims, overcounted.into_iter().fold(0, u64::saturating_add))
 }

@@ -2,8 +2,8 @@
 //! A sandbox that runs, and the stalls that can be made in it.
 
 use crate::cpu::CpuGroup;
+use crate::means::{CAUSES, Way, in_words, way};
 use crate::table::{OWN, Table};
-use crate::ways::{CAUSES, Way, in_words, way};
 use crate::{Error, scan};
 use diskmodel::Class;
 use host::places::Places;

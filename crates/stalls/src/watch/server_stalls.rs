@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stalls of the whole server that are told even if no victim is known: the server was stopped, or it did not answer the canary.
 
-use super::beside::Canary;
 use super::group::STILL;
 use super::sample::Stop;
+use super::side_evidence::Canary;
 use crate::cause::{Cause, Evidence, ms};
 use crate::explained::Stall;
 

@@ -373,7 +373,8 @@ struct Polls {
 }
 
 impl Polls {
-    /// Keeps since when the thread polls at this descriptor. An answer that called the thread idle counts when the thread still polls there after the answer.
+    /// Remembers when the thread began to poll this descriptor. The server's answer that a thread is idle is believed if the thread still polls the same
+    /// descriptor after the answer.
     fn seen(&mut self, sample: &Sample, at_us: u64) {
         let thread = sample.thread;
         let Doing::Polling(descriptor) = sample.doing else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The means by which each cause is planted, or why it cannot be planted anywhere. `ground.rs` checks what a sandbox lacks for it.
+//! The means by which each cause is planted, or why it cannot be planted anywhere. `sandbox_checks.rs` checks what a sandbox lacks for it.
 
 use diskmodel::Class;
 use stalls::Cause;
