@@ -360,7 +360,8 @@ fn of_many(plans: f64, shared: f64, are_known: bool) -> Inventory {
     let status = |own: f64, shared: f64| -> BTreeMap<String, u64> {
         [("RssAnon".to_owned(), bytes(own)), ("RssShmem".to_owned(), bytes(shared))].into()
     };
-    let context = |level, name: &str, mib| Context { level, name: name.into(), allocated: bytes(mib), ident: None };
+    let context =
+        |level, name: &str, mib| Context { level, name: name.into(), allocated: bytes(mib), ..Context::default() };
     let read = |pid, role: &str, own: f64, plans| ProcessSeen {
         pid,
         role: role.into(),

@@ -2,14 +2,16 @@
 //! The account: leaves and the unexplained rest, which sum to the kernel's total exactly.
 
 use crate::claim::Claim;
-use crate::entries::{Account, Leaf, ProcessAccount, Unexplained, UnnamedMapping};
+use crate::entries::{Account, Leaf, ProcessAccount, ProcessLeaf, Unexplained, UnnamedMapping};
 use crate::figures::Figures;
-use crate::leaves_of_classes;
+use crate::leaf;
+use crate::leaves_of_classes::{self, Claims};
 use crate::pieces::{Partition, partition};
 use crate::row::{Row, Rule};
 use crate::share::{sane, signed};
 use crate::{Class, Inventory, Missing, beside_the_sum, huge, implausible, rows_for};
 use capability::Version;
+use std::collections::BTreeMap;
 
 /// The number of largest mappings with unexplained memory that are named.
 const NAMED: usize = 8;
@@ -28,7 +30,7 @@ pub fn account(inventory: &Inventory) -> Account {
     let rows: Vec<&'static Row> = rows_for(inventory.flavour, version.as_ref()).collect();
     let partition = partition(inventory, &figures);
     let segments = huge::segments(inventory);
-    let (mut claims, overcounted) = leaves_of_classes::claims(inventory, &partition, &rows);
+    let Claims { mut claims, of_each, overcounted } = leaves_of_classes::claims(inventory, &partition, &rows);
     claims.extend(huge::claims(&segments, inventory.segment.as_ref(), &figures, &rows));
     claims.extend(page_tables(inventory, &rows));
     let in_huge_pages: u64 = segments.iter().map(|segment| segment.resident).sum();
@@ -36,7 +38,9 @@ pub fn account(inventory: &Inventory) -> Account {
     let total = partition.pss.iter().sum::<u64>() + page_tables_bytes(inventory) + in_huge_pages;
     let uncertainty = partition.estimates.uncertainty_bytes + partition.apart + huge_apart;
     let leaves = leaves_of_classes::merged(claims);
+    let processes = processes(inventory, &partition, &of_each);
     let mut account = finish(inventory, partition, leaves, total, uncertainty);
+    account.processes = processes;
     account.overcounted_bytes = overcounted;
     account.missing.extend(huge::missing(&segments));
     account.missing.extend(hidden(overcounted));
@@ -62,13 +66,13 @@ fn finish(inventory: &Inventory, partition: Partition, leaves: Vec<Leaf>, total:
         schema: 1,
         at_unix_us: inventory.at_unix_us,
         kernel_total_bytes: total,
-        explained_share: (total > 0).then(|| (explained as f64 / total as f64).min(1.0)),
+        explained_share: (total > 0).then(|| explained as f64 / total as f64),
         unexplained_bytes: unexplained,
         uncertainty_bytes: uncertainty,
         overcounted_bytes: 0,
         leaves,
         unexplained: remainders(inventory, &partition, unexplained),
-        processes: processes(inventory, &partition),
+        processes: Vec::new(),
         beside: beside_the_sum::of(inventory),
         probes: inventory.probes.clone(),
         missing: inventory.missing.iter().cloned().chain(beside_the_sum::untold(inventory)).collect(),
@@ -107,10 +111,14 @@ fn page_tables(inventory: &Inventory, rows: &[&'static Row]) -> Option<Claim> {
     })
 }
 
-fn processes(inventory: &Inventory, partition: &Partition) -> Vec<ProcessAccount> {
-    let each = inventory.processes.iter().zip(&partition.pss);
-    let one = |(process, pss): (&crate::ProcessSeen, &u64)| {
+/// `of_each`: the leaves of each process's private memory.
+fn processes(inventory: &Inventory, partition: &Partition, of_each: &[Vec<Claim>]) -> Vec<ProcessAccount> {
+    let each = inventory.processes.iter().zip(&partition.pss).zip(leaves_of_each(partition, of_each));
+    let one = |((process, pss), leaves): ((&crate::ProcessSeen, &u64), BTreeMap<String, u64>)| {
         let is_estimated = crate::parts::Parts::read(process).is_none();
+        let is_split = crate::parts::measured(process).is_some();
+        let explained: u64 = leaves.values().sum();
+        let leaf = |(path, resident_bytes)| ProcessLeaf { path, resident_bytes };
         ProcessAccount {
             pid: process.pid,
             role: process.role.clone(),
@@ -118,9 +126,27 @@ fn processes(inventory: &Inventory, partition: &Partition) -> Vec<ProcessAccount
             page_tables_bytes: page_tables_of(process),
             is_estimated,
             estimated_from_us_before: process.earlier.as_ref().filter(|_| is_estimated).map(|it| it.age_us),
+            unexplained_bytes: is_split.then(|| signed(*pss) - signed(explained)),
+            leaves: if is_split { leaves.into_iter().map(leaf).collect() } else { Vec::new() },
         }
     };
     each.map(one).collect()
+}
+
+/// The bytes of each leaf, process by process. The pool, and a segment of shared memory, are not divided.
+fn leaves_of_each(partition: &Partition, of_each: &[Vec<Claim>]) -> Vec<BTreeMap<String, u64>> {
+    let mut all: Vec<BTreeMap<String, u64>> = vec![BTreeMap::new(); of_each.len()];
+    for piece in partition.pieces.iter().filter(|piece| !piece.class.is_private()) {
+        if let Some(row) = leaf::of_class(piece.class) {
+            *all[piece.process].entry(row.path.to_owned()).or_default() += piece.bytes;
+        }
+    }
+    for (leaves, claims) in all.iter_mut().zip(of_each) {
+        for claim in claims.iter().filter(|claim| claim.resident > 0) {
+            *leaves.entry(claim.path.clone()).or_default() += claim.resident;
+        }
+    }
+    all
 }
 
 /// All unexplained memory is private memory, except the difference between the kernel's own sums.

@@ -2,7 +2,7 @@
 //! PostgreSQL's memory contexts, by their purpose.
 
 use crate::Context;
-use crate::row::{Row, Rule};
+use crate::row::{Amount, Row, Rule};
 use crate::share::sane;
 use std::collections::BTreeMap;
 
@@ -11,15 +11,18 @@ pub(crate) const OTHER: &str = "backends/other";
 
 /// Bytes by leaf. Contexts come as a walk of the tree yields them, each before its children: a context that no row names belongs to the leaf
 /// of its parent, except the children of the topmost context.
-pub(crate) fn by_leaf(contexts: &[Context], rows: &[&'static Row]) -> BTreeMap<&'static str, u64> {
-    let mut leaves = BTreeMap::new();
+pub(crate) fn by_leaf(contexts: &[Context], rows: &[&'static Row]) -> BTreeMap<&'static str, Amount> {
+    let mut leaves: BTreeMap<&'static str, Amount> = BTreeMap::new();
     let mut above: Vec<(u32, &'static str)> = Vec::new();
     for context in contexts {
         above.retain(|(level, _)| *level < context.level);
         let inherited = above.last().filter(|(level, _)| *level > 0).map(|(_, leaf)| *leaf);
         let leaf = named(&context.name, rows).or(inherited).unwrap_or(OTHER);
         above.push((context.level, leaf));
-        *leaves.entry(leaf).or_default() += sane(context.allocated);
+        let amount = leaves.entry(leaf).or_default();
+        amount.allocated += sane(context.allocated);
+        // a context whose blocks were not read counts as resident
+        amount.resident += sane(context.resident.unwrap_or(context.allocated).min(context.allocated));
     }
     leaves
 }
@@ -43,7 +46,8 @@ mod tests {
 
     #[test]
     fn children_belong_to_their_parents_unless_named() {
-        let context = |level, name: &str, allocated| Context { name: name.into(), ident: None, level, allocated };
+        let context =
+            |level, name: &str, allocated| Context { name: name.into(), level, allocated, ..Context::default() };
         let contexts = [
             context(0, "TopMemoryContext", 100),
             context(1, "CacheMemoryContext", 1000),
@@ -51,16 +55,16 @@ mod tests {
             context(3, "CachedPlanQuery", 5),
             context(2, "never heard of", 7),
             context(1, "never heard of", 3),
-            context(1, "MessageContext", 50),
+            Context { resident: Some(30), ..context(1, "MessageContext", 50) },
         ];
         let version = "15.4".parse().expect("a version");
         let rows: Vec<_> = rows_for(Some(Flavour::Postgresql), Some(&version)).collect();
         let expected = [
-            ("backends/catalogue_cache", 1007),
-            ("backends/message", 50),
-            (OTHER, 3),
-            ("backends/plans", 25),
-            ("backends/top", 100),
+            ("backends/catalogue_cache", Amount::whole(1007)),
+            ("backends/message", Amount { resident: 30, allocated: 50 }),
+            (OTHER, Amount::whole(3)),
+            ("backends/plans", Amount::whole(25)),
+            ("backends/top", Amount::whole(100)),
         ];
         assert_eq!(by_leaf(&contexts, &rows), expected.into());
     }

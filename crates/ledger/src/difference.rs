@@ -105,8 +105,9 @@ fn is_same(one: &str, other: &str) -> bool {
 const SILENT: [&str; 3] = [Missing::OWN_ROWS, Missing::ITS_WORD, Missing::SETTINGS];
 
 /// Things without which no leaf is smaller.
-const BESIDE_LEAVES: [&str; 8] = [
+const BESIDE_LEAVES: [&str; 9] = [
     Missing::HIDDEN,
+    Missing::FILES,
     "memory cgroup",
     "the last kill in the kernel's log",
     "processes that ended",
@@ -190,7 +191,9 @@ mod tests {
         assert_eq!(changes(&silent(rows), &whole()), (vec![Some(1), None], vec![format!("{rows} (before)")]));
         // neither was read in both, so it has come; another thing hides no leaf
         assert_eq!(changes(&silent(rows), &of_server(whole(), rows)).0, [Some(1), Some(90)]);
-        assert_eq!(changes(&whole(), &silent("memory cgroup")).0, [Some(-1), Some(-90)]);
+        for beside in ["memory cgroup", Missing::FILES] {
+            assert_eq!(changes(&whole(), &silent(beside)).0, [Some(-1), Some(-90)], "{beside}");
+        }
         // the log's buffer is a mapping that only the settings tell from others; and who was not asked at all did not answer for instruments either
         let mut mapped = of_server(account(&[("kernel", 4), ("log", 16)], 0), "memory by the server's instruments");
         mapped.leaves.iter_mut().for_each(|it| it.basis = Basis::Kernel);

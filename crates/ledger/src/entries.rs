@@ -12,7 +12,7 @@ pub struct Account {
     pub at_unix_us: u64,
     /// Pss of all processes, their page tables, and huge pages once.
     pub kernel_total_bytes: u64,
-    /// The leaves' share of the total: 0 to 1. `None`: nothing is resident.
+    /// The leaves' share of the total; slightly above 1 where the kernel's figures changed while they were read. `None`: nothing is resident.
     pub explained_share: Option<f64>,
     /// The total minus the leaves. Below zero where the kernel's figures changed while they were read.
     pub unexplained_bytes: i64,
@@ -105,6 +105,19 @@ pub struct ProcessAccount {
     /// How long before this account the earlier reading was. `None`: the estimate is not from one.
     #[serde(default)]
     pub estimated_from_us_before: Option<u64>,
+    /// Its share of the memory (Pss) by leaf, in order of the paths; together with `unexplained_bytes` they are [`Self::pss_bytes`]. Empty: its mappings were not read.
+    #[serde(default)]
+    pub leaves: Vec<ProcessLeaf>,
+    /// `None`: its mappings were not read.
+    #[serde(default)]
+    pub unexplained_bytes: Option<i64>,
+}
+
+/// The part of one process in a leaf. The pool, and a segment of shared memory, are not divided.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessLeaf {
+    pub path: String,
+    pub resident_bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -29,6 +29,9 @@ pub struct Inventory {
     pub segment: Option<SegmentSeen>,
     pub host: HostSeen,
     pub cgroup: Option<CgroupSeen>,
+    /// `None`: not looked at.
+    #[serde(default)]
+    pub files: Option<FilesSeen>,
     /// The cost of reading for the server.
     pub probes: Vec<Probe>,
     pub missing: Vec<Missing>,
@@ -161,6 +164,9 @@ pub struct Context {
     pub level: u32,
     /// Without children: `mem_allocated` of MemoryContextData.
     pub allocated: u64,
+    /// The resident part of its blocks. `None`: it was not read, because the context is small, or is no allocation set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident: Option<u64>,
 }
 
 /// Memory that MariaDB allocates once and keeps until it ends (`my_once_alloc`): tables of collations and character sets.
@@ -320,6 +326,20 @@ pub struct CgroupSeen {
     pub strangers: u32,
 }
 
+/// The page cache of the server's files: of those in its data directory and its tablespaces, and of others that its first process has open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FilesSeen {
+    /// How many were looked at, each once.
+    pub looked_at: u64,
+    /// How many more are known. There was no time for them.
+    pub left: u64,
+    /// In bytes.
+    pub cached: u64,
+    /// The part of it that was changed and is not yet written, as far as the kernel tells it.
+    pub dirty: u64,
+}
+
 /// One way of reading, and how long it held the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
@@ -364,6 +384,8 @@ impl Missing {
     pub const SETTINGS: &'static str = "the server's settings";
     /// How many connections each account may have.
     pub const ACCOUNT_LIMITS: &'static str = "the limits of accounts";
+    /// Page cache is beside the sum.
+    pub const FILES: &'static str = "page cache of the server's files";
     /// All was read, but meters count more than is resident.
     pub const HIDDEN: &'static str = "memory that nobody names";
 }

@@ -12,8 +12,16 @@ use crate::share::sane;
 use crate::{Inventory, Mapping, SegmentSeen, allocations, private, unread_processes};
 use std::collections::BTreeMap;
 
-/// All leaves but page tables, and by how much the server's meters count more than is resident.
-pub(crate) fn claims(inventory: &Inventory, partition: &Partition, rows: &[&'static Row]) -> (Vec<Claim>, u64) {
+/// All leaves but page tables and huge pages.
+pub(crate) struct Claims {
+    pub(crate) claims: Vec<Claim>,
+    /// Of these, those of each process's private memory.
+    pub(crate) of_each: Vec<Vec<Claim>>,
+    /// By how much the server's meters count more than is resident.
+    pub(crate) overcounted: u64,
+}
+
+pub(crate) fn claims(inventory: &Inventory, partition: &Partition, rows: &[&'static Row]) -> Claims {
     let figures = Figures::of(inventory);
     let mut claims = named_by_kernel(inventory, partition);
     claims.extend(pool(partition.of_class(Class::BufferPool), partition, inventory, &figures));
@@ -28,8 +36,8 @@ pub(crate) fn claims(inventory: &Inventory, partition: &Partition, rows: &[&'sta
     let splits = processes.map(|process| private::split(inventory, partition, process, rows));
     let (of_each, overcounted): (Vec<Vec<Claim>>, Vec<u64>) = splits.map(|it| (it.leaves, it.overcounted)).unzip();
     claims.extend(unread_processes::leaves(inventory, partition, &of_each));
-    claims.extend(of_each.into_iter().flatten());
-    (claims, overcounted.into_iter().fold(0, u64::saturating_add))
+    claims.extend(of_each.iter().flatten().cloned());
+    Claims { claims, of_each, overcounted: overcounted.into_iter().fold(0, u64::saturating_add) }
 }
 
 /// Leaves with equal paths become one leaf. Its basis is the basis of its largest part.

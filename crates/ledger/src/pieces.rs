@@ -26,8 +26,7 @@ pub(crate) struct Partition {
     pub(crate) classes: Vec<Vec<Class>>,
     /// By process, in bytes.
     pub(crate) pss: Vec<u64>,
-    /// By how much the kernel's own sums of Pss are above those of the mappings: each mapping is rounded down to 1 KiB, and the two are
-    /// read at different times.
+    /// By how much the kernel's own sums of Pss are above those of the mappings because the two are read at different times.
     pub(crate) rounding: i64,
     /// The differences of those sums, process by process.
     pub(crate) apart: u64,
@@ -61,6 +60,22 @@ fn parts_of(process: &ProcessSeen, estimates: &Estimates) -> Parts {
     Parts::of_rollup(process).unwrap_or_else(|| estimates.parts(process))
 }
 
+/// The kernel rounds the Pss of each mapping down to 1 KiB, and its own sum has the whole bytes. A difference that can come from this belongs to these mappings,
+/// and is divided among them equally; any other difference is left. Returns the bytes that were divided.
+fn give_back_rounded(pieces: &mut [Piece], missing: u64) -> u64 {
+    let count = pieces.len() as u64;
+    if missing == 0 || missing > count * ROUNDED {
+        return 0;
+    }
+    for (piece, nth) in pieces.iter_mut().zip(0..) {
+        piece.bytes += missing / count + u64::from(nth < missing % count);
+    }
+    missing
+}
+
+/// Pss in smaps is rounded down to a multiple of this.
+const ROUNDED: u64 = 1024;
+
 impl Partition {
     fn add_mappings(&mut self, process: usize, seen: &ProcessSeen, mappings: &[Mapping]) {
         let classes = self.classes[process].iter();
@@ -70,13 +85,14 @@ impl Partition {
             class: *class,
             bytes: sane(it.pss),
         });
-        let pieces: Vec<Piece> = pieces.filter(|piece| piece.bytes > 0).collect();
+        let resident = pieces.zip(mappings).filter(|(_, it)| it.rss > 0 || it.pss > 0);
+        let mut pieces: Vec<Piece> = resident.map(|(piece, _)| piece).collect();
         let sum: u64 = pieces.iter().map(|piece| piece.bytes).sum();
         let said = seen.rollup.as_ref().and_then(|rollup| rollup.get("Pss")).map_or(sum, |pss| sane(*pss));
-        self.rounding += signed(said) - signed(sum);
+        self.rounding += signed(said) - signed(sum) - signed(give_back_rounded(&mut pieces, said.saturating_sub(sum)));
         self.apart += said.abs_diff(sum);
         self.pss.push(said);
-        self.pieces.extend(pieces);
+        self.pieces.extend(pieces.into_iter().filter(|piece| piece.bytes > 0));
     }
 
     /// Splits the merged pool of the server's first process; the other processes have no pool.
@@ -114,5 +130,27 @@ impl Partition {
     /// Whether something is resident in it.
     pub(crate) fn has(&self, class: Class) -> bool {
         self.pieces.iter().any(|piece| piece.class == class)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_rounded_belongs_to_the_mappings_and_nothing_else_does() {
+        let pieces = || -> Vec<Piece> {
+            let bytes = [4096, 0, 8192];
+            let piece = |bytes| Piece { process: 0, mapping: Some(0), class: Class::Heap, bytes };
+            bytes.map(piece).to_vec()
+        };
+        let after = |missing| {
+            let mut pieces = pieces();
+            let given = give_back_rounded(&mut pieces, missing);
+            (given, pieces.iter().map(|piece| piece.bytes).collect::<Vec<_>>())
+        };
+        assert_eq!(after(2000), (2000, vec![4096 + 667, 667, 8192 + 666]));
+        assert_eq!(after(0), (0, vec![4096, 0, 8192]));
+        assert_eq!(after(3 * 1024 + 1), (0, vec![4096, 0, 8192]), "so much cannot come from rounding three mappings");
     }
 }

@@ -42,9 +42,7 @@ pub(crate) fn split(inventory: &Inventory, partition: &Partition, process: usize
         overcounted += wanted - sum(claims);
     }
     let leaves = [known, metered, unmeasured].into_iter().flatten().chain(walked(seen, retained));
-    // contexts of PostgreSQL count in each process by themselves
-    let is_of_server = inventory.flavour != Some(Flavour::Postgresql);
-    Split { leaves: leaves.collect(), overcounted: if is_of_server { overcounted } else { 0 } }
+    Split { leaves: leaves.collect(), overcounted }
 }
 
 fn sum(claims: &[Claim]) -> u64 {
@@ -109,10 +107,10 @@ fn claims(inventory: &Inventory, partition: &Partition, process: usize, rows: &[
 fn of_contexts(seen: &ProcessSeen, rows: &[&'static Row]) -> Vec<Claim> {
     let contexts = seen.contexts.as_deref().unwrap_or_default();
     let leaves = contexts::by_leaf(contexts, rows).into_iter();
-    let claim = |(path, bytes): (&str, u64)| Claim {
+    let claim = |(path, amount): (&str, Amount)| Claim {
         path: path.to_owned(),
-        resident: bytes,
-        allocated: Some(bytes),
+        resident: amount.resident,
+        allocated: Some(amount.allocated),
         basis: Basis::Server,
         source: "memory contexts, mem_allocated".into(),
         at_us: seen.at_us,

@@ -62,7 +62,7 @@ pub type Reckoning = fn(&Reckoned<'_>) -> Option<Amount>;
 pub struct Reckoned<'a>(pub(crate) Figures<'a>);
 
 /// In bytes. The resident bytes are at most the allocated bytes, and are limited further by the mappings that contain them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
     pub resident: u64,
     pub allocated: u64,

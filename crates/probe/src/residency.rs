@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How much of a file is in the page cache: cachestat(2) where the kernel has it (Linux 6.5), else mincore(2) over windows of a
-//! mapping. Neither reads the file.
+//! mapping. Neither reads the file. Of a file on an overlay file system cachestat tells nothing, because its pages belong to the file below: mincore does.
 
 use crate::Error;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -44,6 +44,8 @@ impl Residency {
 
 /// The number is the same on every architecture (since Linux 6.5); some libcs do not define it.
 const SYS_CACHESTAT: libc::c_long = 451;
+/// OVERLAYFS_SUPER_MAGIC of include/uapi/linux/magic.h.
+const OVERLAY: rustix::fs::FsWord = 0x794c_7630;
 /// Bytes mapped at a time: 16384 pages of 4 KiB, with a vector of 16 KiB.
 const WINDOW_BYTES: u64 = 64 << 20;
 
@@ -52,10 +54,17 @@ const WINDOW_BYTES: u64 = 64 << 20;
 /// # Errors
 /// [`Error::NotOwner`]: the kernel does not tell, or (mincore, Linux 5.2 and later) reports every page as cached.
 pub fn residency(file: &File, path: &Path) -> Result<Residency, Error> {
+    if is_on_overlay(file) {
+        return by_mincore(file, path);
+    }
     match by_cachestat(file, path) {
         Err(Error::File { source, .. }) if is_missing_call(&source) => by_mincore(file, path),
         other => other,
     }
+}
+
+fn is_on_overlay(file: &File) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|it| it.f_type == OVERLAY)
 }
 
 /// Whether the kernel lacks the call. EPERM from a sandbox's filter does not count: that is `NotOwner`.

@@ -251,6 +251,7 @@ fn a_process_is_enough() {
     let account = server.account_as_the_kernel_says(&["--pid", &pid]);
     assert!(leaf(&account, "program/text") > MIB && account["unexplained_bytes"].as_i64().unwrap() > 10 * MIB);
     assert_eq!(leaf(&account, "sessions"), 0);
+    page_cache_of_its_files(&server, &account);
     // that the server was not asked is said, and what lies beside its pool is not guessed
     let advice = json(&server.lab.run(["hugepages", "advise", "--pid", &pid, "-o", "json"]).expect_code(0));
     for of in [&account, &advice] {
@@ -267,6 +268,23 @@ fn a_process_is_enough() {
     let Target { user, password, .. } = &server.target;
     let dsn = format!("mysql://{user}:{}@127.0.0.1:{}/", password.reveal(), relay_to(&server.target));
     server.lab.run(["memory", "account", "--dsn", &dsn]).expect_code(3).expect_said(&["which process serves"]);
+}
+
+/// A file in its data directory counts beside the sum, with what of it is not yet written. A link to a file elsewhere does not.
+fn page_cache_of_its_files(server: &Server, before: &Value) {
+    let data = PathBuf::from(format!("/proc/{}/cwd", server.pid));
+    let elsewhere = server.lab.write("elsewhere", &"x".repeat(24 << 20));
+    std::os::unix::fs::symlink(elsewhere, data.join("link")).unwrap();
+    fs::write(data.join("planted"), vec![1; 32 << 20]).unwrap();
+    let after = json(&server.lab.run(["memory", "account", "--pid", &server.pid.to_string(), "-o", "json"]));
+    let beside = |account: &Value, name: &str| {
+        let of = account["beside"].as_array().unwrap().iter().find(|it| it["name"] == name);
+        of.map_or(0, |it| it["bytes"].as_i64().unwrap())
+    };
+    let [cached, dirty] = ["page_cache_of_files", "dirty_of_files"].map(|name| beside(&after, name));
+    expect_near("planted", cached - beside(before, "page_cache_of_files"), 32 * MIB, 0.1);
+    assert!(dirty <= cached, "{after:#}");
+    ["link", "planted"].iter().for_each(|name| fs::remove_file(data.join(name)).unwrap());
 }
 
 /// A port of this host behind which the server answers. It is open until the test ends.

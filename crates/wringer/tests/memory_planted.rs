@@ -222,12 +222,13 @@ fn mariadb_knows_what_its_sessions_do() {
         expect_planted(path, &without, &with, wanted);
     }
     prepared(&server, 17, "SELECT memory_used FROM information_schema.PROCESSLIST WHERE id = CONNECTION_ID()");
-    // Of 64 MiB that the meters say, the process has 45 more resident. So all meters are scaled down together; that of these leaves grows in full.
+    // Of 64 MiB that the meters say, the process may have only 45 more resident. Then all meters are scaled down together, while that of these leaves grows
+    // in full. Where malloc had kept as much of earlier plants, all of it is resident.
     let (planted, without, with) = open_tables(&server, 3);
     let meters = said(&with, "metadata/") - said(&without, "metadata/");
     expect_near("what is said of metadata/", meters, planted, 0.1);
     let grown = leaf(&with, "metadata/") - leaf(&without, "metadata/");
-    assert!(grown * 100 > planted * 80 && grown < meters, "{grown} of {planted}:\n{}", changes(&without, &with));
+    assert!(grown * 100 > planted * 80 && grown <= meters, "{grown} of {planted}:\n{}", changes(&without, &with));
     expect_planted_within("metadata/", &without, &with, grown, 25);
 }
 

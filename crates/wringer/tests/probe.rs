@@ -320,3 +320,26 @@ fn what_the_kernel_does_not_tell_is_said() {
         ran.expect_code(3).expect_said(&["only the owner", "as root"]);
     }
 }
+
+/// As in a container whose data lie on no volume: the pages belong to the file below, and cachestat finds none.
+#[test]
+fn files_on_an_overlay_file_system_are_counted() {
+    let _one = one_at_a_time();
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (lab, folder) = (Lab::new(WRINGER), folder());
+    ["below", "above", "work", "seen"].iter().for_each(|name| fs::create_dir(folder.path().join(name)).unwrap());
+    fs::write(folder.path().join("below/data"), vec![1; 3 << 20]).unwrap();
+    let overlay = "mount -t overlay none -o lowerdir=below,upperdir=above,workdir=work seen || exit 99
+        \"$0\" probe cache seen -o json";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", overlay, WRINGER]).env("WRINGER_HOME", lab.home()).current_dir(folder.path());
+    let ran = Ran::of(&mut command);
+    if ran.code == Some(99) {
+        testkit::skip!("needs a kernel with overlay file systems");
+    }
+    let seen = &json(ran)["totals"];
+    // just written; but the kernel may drop pages at any moment
+    assert!(seen["cached_bytes"].as_u64() > Some(MIB) && seen["source"] == "mincore", "{seen:#}");
+}

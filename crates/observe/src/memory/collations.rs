@@ -68,14 +68,10 @@ fn walk(target: &Target, mappings: &[Mapping], root: u64, reading: &mut Reading)
         let block = Block::of(&head)?;
         sum.blocks += 1;
         sum.allocated += block.size;
-        sum.resident += target.presence(page(at), at + block.size, reading)?.resident(at, at + block.size);
+        sum.resident += target.presence(at, at + block.size, reading)?.resident(at, at + block.size);
         at = block.next;
     }
     Some(sum)
-}
-
-fn page(at: u64) -> u64 {
-    at / super::page_bytes() * super::page_bytes()
 }
 
 /// Whether malloc could have returned this address: it is aligned, and in private memory without a file.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! PostgreSQL's memory contexts, read from outside: a tree that begins at the exported `TopMemoryContext`. Since version 13 each context contains the
 //! number of its allocated bytes (src/include/nodes/memnodes.h), at the same place until 18. A tree that does not verify is not reported at all.
+//! Of larger contexts the resident part is read, too (`allocation_set`).
 
+use super::allocation_set::{self, Memory};
 use super::elf::Program;
 use super::pages::Pages;
 use super::reading::Reading;
@@ -13,6 +15,8 @@ const MOST: usize = 100_000;
 const DEEPEST: u32 = 200;
 const TRIES: u32 = 3;
 const NODE_BYTES: usize = 72;
+/// Contexts of fewer pages are not asked for their blocks: they hardly have a page that nobody has touched.
+const LEAST_PAGES: u64 = 4;
 const TEXT_BYTES: usize = 64;
 
 /// The fields of `MemoryContextData` that are read.
@@ -86,7 +90,7 @@ impl<'a> Tree<'a> {
             let node = self.node(at)?;
             let is_sane = node.parent == parent && node.previous == previous && level <= DEEPEST && found.len() < MOST;
             (is_sane && self.seen.insert(at)).then_some(())?;
-            found.push(self.context(&node, level)?);
+            found.push(self.context(at, &node, level)?);
             if node.next != 0 && level > 0 {
                 next.push((node.next, parent, at, level));
             }
@@ -123,10 +127,12 @@ impl<'a> Tree<'a> {
         is_in_file && is_tag && *self.methods.entry(node.methods).or_insert(node.tag) == node.tag
     }
 
-    fn context(&mut self, node: &Node, level: u32) -> Option<Context> {
+    fn context(&mut self, at: u64, node: &Node, level: u32) -> Option<Context> {
         let name = self.text(node.name).filter(|name| is_name(name))?;
+        let is_large = node.allocated >= LEAST_PAGES * super::page_bytes();
+        let resident = if is_large { allocation_set::resident(self, at, node.allocated) } else { None };
         // the identifier may be a statement, which may hold secrets; it is not used in any computation
-        Some(Context { name, ident: None, level, allocated: node.allocated })
+        Some(Context { name, ident: None, level, allocated: node.allocated, resident })
     }
 
     fn text(&mut self, at: u64) -> Option<String> {
@@ -143,6 +149,18 @@ impl<'a> Tree<'a> {
 
     fn read(&mut self, at: u64, into: &mut [u8]) -> Option<()> {
         self.pages.read(self.target, at, into, self.reading)
+    }
+}
+
+impl Memory for Tree<'_> {
+    fn word(&mut self, at: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.read(at, &mut bytes)?;
+        Some(u64::from_ne_bytes(bytes))
+    }
+
+    fn resident(&mut self, start: u64, end: u64) -> Option<u64> {
+        Some(self.target.presence(start, end, self.reading)?.resident(start, end))
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `server_rows` | the server's own rows, over SQL |
 //! | `huge_pages` | a small part of all this, and the kernel's pools and limits of huge pages: a [`ledger::huge_pages::HugeSeen`] |
 //! | `host_seen`, `cgroup_seen` | the host, the other processes, the server's cgroup |
+//! | `page_cache` | how much of the server's files is in the page cache; no file is read |
 //! | `repeated` | all of it repeatedly, for a recording: [`InventoryReader`] |
 //! | `budget` | nothing: how often a repeated reading may be taken |
 //! | `collected` | the data that people collect by hand, as texts for a bundle |
@@ -27,6 +28,7 @@
 //! Data that cannot be read are a [`Missing`](ledger::Missing) with what would allow the reading, never an error.
 //! Each reading that holds the target's address space locked is timed, and has a budget ([`STRETCH_US`], [`ALL_US`]).
 
+mod allocation_set;
 mod budget;
 mod cgroup_seen;
 mod collations;
@@ -40,6 +42,7 @@ mod huge_pages;
 mod kernel_log;
 mod mappings;
 mod merged_log;
+mod page_cache;
 mod page_counts;
 mod pagemap;
 mod pages;
@@ -124,6 +127,7 @@ fn inventory_of_known(
     }
     let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
     let cgroup = first_pid.and_then(|pid| cgroup_seen::read(pid, &pids, &mut reading));
+    let files = first_pid.and_then(|pid| page_cache::read(pid, flavour, &mut reading));
     let mut host = host_seen::read(&mut reading);
     if segment.as_ref().is_none_or(|it| it.blocks.is_none()) && host_seen::has_huge_pages(&processes) {
         host.huge_pages_of_others = host_seen::huge_pages_of_others(&pids);
@@ -144,6 +148,7 @@ fn inventory_of_known(
         segment,
         host,
         cgroup,
+        files,
         probes,
         missing,
         interval,

@@ -207,8 +207,10 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    /// `None`: as for [`resident`].
+    /// Of all pages that the range touches. `None`: as for [`resident`].
     pub(super) fn read(file: &File, start: u64, end: u64, reading: &mut Reading) -> Option<Self> {
+        let page = super::page_bytes();
+        let (start, end) = (start / page * page, end.checked_next_multiple_of(page)?);
         let mut pages = Vec::new();
         each_slice(file, start, end, false, reading, &mut |entries, _, _| {
             pages.extend(entries.iter().map(|entry| entry & PRESENT != 0));
@@ -231,5 +233,25 @@ impl Presence {
             at = until;
         }
         sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Options;
+
+    /// Blocks of malloc begin and end anywhere in a page.
+    #[test]
+    fn a_range_within_pages_counts_to_its_last_byte() {
+        let page = super::super::page_bytes();
+        let memory = vec![7_u8; 40 * 4096];
+        let start = memory.as_ptr() as u64 + 100;
+        let file = File::open("/proc/self/pagemap").expect("opens");
+        let mut reading = Reading::begin(Options::default());
+        for length in [1, page - 1, page + 1, 20 * page + 77] {
+            let presence = Presence::read(&file, start, start + length, &mut reading).expect("reads");
+            assert_eq!(presence.resident(start, start + length), length);
+        }
     }
 }

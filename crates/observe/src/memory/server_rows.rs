@@ -146,7 +146,10 @@ mod tests {
         values.iter().map(|value| Some((*value).to_owned())).collect()
     }
 
-    fn ask(flavour: Flavour, answers: fn(&str) -> Result<Vec<Row>, String>) -> (ServerSeen, Vec<ledger::Missing>) {
+    fn ask<A>(flavour: Flavour, answers: A) -> (ServerSeen, Vec<ledger::Missing>)
+    where
+        A: Fn(&str) -> Result<Vec<Row>, String> + Send,
+    {
         let mut reading = Reading::begin(Options::default());
         let seen = read(&mut { answers }, flavour, &mut reading);
         (seen, reading.end().2)
@@ -220,6 +223,32 @@ mod tests {
             missing.iter().any(|it| it.remedy.as_ref().is_some_and(|it| it.contains("memory/%=COUNTED"))),
             "{missing:?}"
         );
+    }
+
+    /// Whether it is missing that instruments count from the start: all are enabled, the pool has 128 MiB.
+    fn counts_late(flavour: Flavour, events: &[[&str; 2]]) -> bool {
+        let (_, missing) = ask(flavour, |sql| {
+            Ok(match sql {
+                sql if sql.starts_with("SHOW GLOBAL VARIABLES") => {
+                    vec![row(&["performance_schema", "ON"]), row(&["innodb_buffer_pool_size", "134217728"])]
+                }
+                sql if sql.contains("memory_summary_global") => events.iter().map(|event| row(event)).collect(),
+                sql if sql.contains("setup_instruments") => vec![row(&["507", "507"])],
+                _ => Vec::new(),
+            })
+        });
+        missing.iter().any(|it| it.why.contains("enabled after the server had started"))
+    }
+
+    #[test]
+    fn instruments_that_were_enabled_too_late_are_told() {
+        let pool = ["memory/innodb/buf_buf_pool", "137170944"];
+        assert!(!counts_late(Flavour::Mysql, &[pool, ["memory/sql/THD", "-5"]]));
+        assert!(counts_late(Flavour::Mysql, &[["memory/sql/THD", "90000"]]));
+        assert!(counts_late(Flavour::Mysql, &[pool, ["memory/sql/TABLE", "-90000"]]));
+        // MariaDB 11.4 counts the pool with no instrument
+        assert!(!counts_late(Flavour::Mariadb, &[["memory/sql/THD", "90000"]]));
+        assert!(counts_late(Flavour::Mariadb, &[["memory/sql/TABLE", "-90000"]]));
     }
 
     #[test]

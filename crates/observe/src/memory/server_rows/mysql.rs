@@ -11,6 +11,10 @@ const SELECT: Option<&str> = Some("GRANT SELECT ON performance_schema.* TO the a
 const SWITCH_ON: Option<&str> = Some(
     "performance_schema=ON and performance-schema-instrument='memory/%=COUNTED' in the server's option file, and a restart",
 );
+/// MySQL counts the buffer pool with it, as soon as the pool is made.
+const POOL_EVENT: &str = "memory/innodb/buf_buf_pool";
+/// Memory that one thread takes and another one frees can leave a balance a little below zero.
+const LEAST_BELOW_ZERO: u64 = 64 << 10;
 const COUNT_ALL: Option<&str> =
     Some("performance-schema-instrument='memory/%=COUNTED' in the server's option file, and a restart");
 
@@ -88,23 +92,45 @@ pub(super) fn read(asking: &mut Asking<'_>, flavour: Flavour, seen: &mut ServerS
         }
         return;
     }
-    performance_schema(asking, seen);
+    performance_schema(asking, flavour, seen);
     if asking.wants_limits() {
         seen.marks = Some(marks::read(asking, flavour));
     }
 }
 
-fn performance_schema(asking: &mut Asking<'_>, seen: &mut ServerSeen) {
+fn performance_schema(asking: &mut Asking<'_>, flavour: Flavour, seen: &mut ServerSeen) {
     seen.performance_schema_bytes = own_bytes(asking);
     const EVENTS: &str = "SELECT event_name, current_number_of_bytes_used \
                           FROM performance_schema.memory_summary_global_by_event_name WHERE current_number_of_bytes_used <> 0";
     let rows = asking.rows_of("memory by the server's instruments", EVENTS, SELECT);
     seen.memory_events = rows.iter().filter_map(|row| Some((row.first()?.clone()?, number(row, 1)?))).collect();
     seen.instruments = instruments(asking);
-    if seen.instruments.is_some_and(|(enabled, all)| enabled < all) {
-        let why = "not all instruments count since the server's start";
-        asking.missing("memory by some of the server's instruments", why, COUNT_ALL);
+    let why = match seen.instruments {
+        Some((enabled, all)) if enabled < all => Some("not all instruments count since the server's start".to_owned()),
+        Some(_) => enabled_late(flavour, seen),
+        None => None,
+    };
+    if let Some(why) = why {
+        asking.missing("memory by some of the server's instruments", &why, COUNT_ALL);
     }
+}
+
+/// Why instruments that are all enabled have not counted from the server's start. An instrument that was enabled later does not know of memory that was
+/// there before; when that is freed, its balance goes below zero.
+fn enabled_late(flavour: Flavour, seen: &ServerSeen) -> Option<String> {
+    let below: u64 = seen.memory_events.values().filter(|bytes| **bytes < 0).map(|bytes| bytes.unsigned_abs()).sum();
+    if below >= LEAST_BELOW_ZERO {
+        return Some(format!(
+            "instruments were enabled after the server had started: their balances are {} below zero",
+            units::Bytes(below)
+        ));
+    }
+    let size: u64 = seen.variables.get("innodb_buffer_pool_size")?.parse().ok()?;
+    let counted = seen.memory_events.get(POOL_EVENT).copied().unwrap_or(0);
+    let counts_pool = flavour != Flavour::Mariadb;
+    (counts_pool && counted < i64::try_from(size / 2).ok()?).then(|| {
+        format!("instruments were enabled after the server had started: {POOL_EVENT} does not count the buffer pool")
+    })
 }
 
 fn own_bytes(asking: &mut Asking<'_>) -> Option<u64> {

@@ -46,6 +46,9 @@ enum Format {
     Openmetrics,
 }
 
+/// So many parts are named of each of the largest processes.
+const PARTS: usize = 4;
+
 pub(super) fn main(args: &Args) -> Outcome {
     let from = args.looked.from.as_deref();
     if let Some(path) = from.and_then(recorded::recording_at) {
@@ -155,7 +158,22 @@ fn processes(text: &mut String, account: &Account) {
         let how = how(process);
         let (pss, tables) = (Bytes(process.pss_bytes).to_string(), Bytes(process.page_tables_bytes).to_string());
         let _ = writeln!(text, "  {:>8} {:<30} {pss:>11}, page tables {tables}{how}", process.pid, process.role);
+        if let Some(parts) = parts(process) {
+            let _ = writeln!(text, "  {:>8} {parts}", "");
+        }
     }
+}
+
+/// The largest parts of a process's share.
+fn parts(process: &ProcessAccount) -> Option<String> {
+    let unexplained =
+        process.unexplained_bytes.and_then(|bytes| u64::try_from(bytes).ok()).map(|bytes| ("unexplained", bytes));
+    let leaves = process.leaves.iter().map(|leaf| (leaf.path.as_str(), leaf.resident_bytes));
+    let mut parts: Vec<(&str, u64)> = leaves.chain(unexplained).filter(|(_, bytes)| *bytes > 0).collect();
+    parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let named: Vec<String> =
+        parts.iter().take(PARTS).map(|(path, bytes)| format!("{} {}", tree::words(path), Bytes(*bytes))).collect();
+    (!named.is_empty()).then(|| named.join(", "))
 }
 
 fn how(process: &ProcessAccount) -> String {

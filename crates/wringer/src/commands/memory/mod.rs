@@ -206,10 +206,25 @@ pub(super) fn printable(text: &str) -> String {
     text.trim_end().replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
 }
 
+/// So many things that are missing for one reason are named.
+const NAMED: usize = 3;
+
+/// Things that are missing for the same reason are named together.
 fn missing(text: &mut String, missing: &[Missing]) {
+    let mut groups: Vec<(&Missing, Vec<&str>)> = Vec::new();
     for one in missing {
-        let _ = writeln!(text, "not read: {}: {}", one.what, one.why);
-        if let Some(remedy) = &one.remedy {
+        match groups.iter_mut().find(|(first, _)| first.why == one.why && first.remedy == one.remedy) {
+            Some((_, names)) => names.push(&one.what),
+            None => groups.push((one, vec![&one.what])),
+        }
+    }
+    for (first, names) in groups {
+        let more = match names.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let _ = writeln!(text, "not read: {}{more}: {}", names[..names.len().min(NAMED)].join(", "), first.why);
+        if let Some(remedy) = &first.remedy {
             let _ = writeln!(text, "  would help: {remedy}");
         }
     }
@@ -219,4 +234,29 @@ fn missing(text: &mut String, missing: &[Missing]) {
 fn keep(inventory: &Inventory, file: &Path) -> Outcome {
     let text = serde_json::to_vec(inventory).map_err(|error| Failure::new(Exit::Failed, error))?;
     write_atomic(file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_for_the_same_reason_is_told_once() {
+        let one = |what: &str, why: &str, remedy: Option<&str>| Missing {
+            what: what.into(),
+            why: why.into(),
+            remedy: remedy.map(Into::into),
+        };
+        let all = [
+            one("process 1", "it has ended", None),
+            one("mappings", "not for this user", Some("root")),
+            one("process 2", "it has ended", None),
+            one("process 3", "it has ended", None),
+            one("process 4", "it has ended", None),
+        ];
+        let mut text = String::new();
+        missing(&mut text, &all);
+        let ended = "not read: process 1, process 2, process 3 and 1 more: it has ended\n";
+        assert_eq!(text, format!("{ended}not read: mappings: not for this user\n  would help: root\n"));
+    }
 }
