@@ -30,6 +30,8 @@ pub struct Wanted {
     pub across: Vec<String>,
     /// Further such conditions, which need not exist.
     pub also: Vec<String>,
+    /// The beginnings of those of `also` that may differ between the sides, and not within one.
+    pub one_each: Vec<String>,
     /// Compares only this arm.
     pub arm: Option<String>,
     /// True: the first run of one side ran together with the first run of the other, and so on.
@@ -101,23 +103,40 @@ pub fn compare(a: &[Evidence], b: &[Evidence], wanted: &Wanted) -> Result<Sides,
     }
     let arms = matched(a, b, wanted.arm.as_deref());
     let (of_a, of_b) = (told(a, &arms, |pair| &pair.0), told(b, &arms, |pair| &pair.1));
-    let keys: BTreeSet<&String> = of_a.iter().chain(&of_b).flat_map(BTreeMap::keys).collect();
+    let keys = keys(&of_a, &of_b);
     let unknown = wanted.across.iter().find(|across| !keys.iter().any(|key| covers(across, key, &arms)));
     if let Some(unknown) = unknown {
         return Err(SidesError::NoCondition(unknown.clone()));
     }
-    let across: Vec<&str> = wanted.across.iter().chain(&wanted.also).map(String::as_str).collect();
-    let differs: Vec<Differs> =
-        keys.into_iter().filter_map(|key| differing(key, &of_a, &of_b, &across, &arms)).collect();
+    let differs = differing(&of_a, &of_b, wanted, &arms);
     let mut reasons = hindrances(a, b, &arms, wanted);
-    let forbidden = differs.iter().filter(|one| !one.allowed);
-    reasons
-        .extend(forbidden.map(|one| format!("{} is not the same: {} and {}", one.key, values(&one.a), values(&one.b))));
+    reasons.extend(differs.iter().filter_map(Differs::reason));
     let comparisons = match reasons.is_empty() {
         true => arms.iter().map(|pair| of_pair(a, b, pair, wanted.paired)).collect(),
         false => Vec::new(),
     };
     Ok(Sides { differs, not_comparable: reasons, comparisons })
+}
+
+/// The conditions of a run, each with its key.
+pub type Conditions = BTreeMap<String, Value>;
+
+/// The conditions of a run that hold in all of its arms.
+pub fn conditions(run: &Evidence) -> Conditions {
+    conditions::of_run(run)
+}
+
+/// The conditions in which the runs of two sides differ, without those of arms. Each run has one entry. A side may be empty: then only the runs of the
+/// other side are looked at.
+pub fn differs(a: &[Conditions], b: &[Conditions], wanted: &Wanted) -> Vec<Differs> {
+    differing(a, b, wanted, &[])
+}
+
+impl Differs {
+    /// Why this condition hinders a comparison. `None`: the difference is allowed.
+    pub fn reason(&self) -> Option<String> {
+        (!self.allowed).then(|| format!("{} is not the same: {} and {}", self.key, values(&self.a), values(&self.b)))
+    }
 }
 
 /// A side has no run: there are no conditions and no arms to tell of, only why it has none.
@@ -163,7 +182,7 @@ fn turns<'e>(run: &'e Evidence, cell: &str) -> Vec<&'e Arm> {
 }
 
 /// The conditions of each run. When there are several arms, their keys contain the arm's name.
-fn told(side: &[Evidence], arms: &[Pair], own: fn(&Pair) -> &String) -> Vec<BTreeMap<String, Value>> {
+fn told(side: &[Evidence], arms: &[Pair], own: fn(&Pair) -> &String) -> Vec<Conditions> {
     let of = |run: &Evidence| {
         let mut flat = conditions::of_run(run);
         for pair in arms {
@@ -182,15 +201,17 @@ fn prefix_of(pair: &Pair) -> String {
     format!("{ARM} \"{}\"", pair.0)
 }
 
+fn keys<'c>(a: &'c [Conditions], b: &'c [Conditions]) -> BTreeSet<&'c String> {
+    a.iter().chain(b).flat_map(BTreeMap::keys).collect()
+}
+
+fn differing(a: &[Conditions], b: &[Conditions], wanted: &Wanted, arms: &[Pair]) -> Vec<Differs> {
+    keys(a, b).into_iter().filter_map(|key| differs_in(key, a, b, wanted, arms)).collect()
+}
+
 /// `None`: the condition is the same in all runs.
-fn differing(
-    key: &String,
-    a: &[BTreeMap<String, Value>],
-    b: &[BTreeMap<String, Value>],
-    across: &[&str],
-    arms: &[Pair],
-) -> Option<Differs> {
-    let values = |side: &[BTreeMap<String, Value>]| {
+fn differs_in(key: &str, a: &[Conditions], b: &[Conditions], wanted: &Wanted, arms: &[Pair]) -> Option<Differs> {
+    let values = |side: &[Conditions]| {
         let mut values: Vec<Value> = Vec::new();
         for value in side.iter().map(|run| run.get(key).cloned().unwrap_or(Value::Null)) {
             if !values.iter().any(|other| is_same(key, other, &value)) {
@@ -200,15 +221,19 @@ fn differing(
         values
     };
     let (a, b) = (values(a), values(b));
-    let is_one = match (a.as_slice(), b.as_slice()) {
-        ([a], [b]) => is_same(key, a, b),
-        _ => false,
-    };
+    let has_one_each = a.len() <= 1 && b.len() <= 1;
+    if has_one_each && a.first().zip(b.first()).is_none_or(|(a, b)| is_same(key, a, b)) {
+        return None;
+    }
+    let among = |words: &[String]| words.iter().any(|word| covers(word, key, arms));
+    let wants_one_each = wanted.one_each.iter().any(|beginning| is_within(beginning, key));
+    let has_version = wanted.across.iter().chain(&wanted.also).any(|word| word == VERSION);
     let is_of_one_side = [&a, &b].iter().any(|values| **values == [Value::Null]);
-    let allowed = TOLD_ONLY.contains(&key.as_str())
-        || across.iter().any(|across| covers(across, key, arms))
-        || (across.contains(&VERSION) && key.starts_with(VARIABLES) && is_of_one_side);
-    (!is_one).then(|| Differs { key: key.clone(), a, b, allowed })
+    let allowed = TOLD_ONLY.contains(&key)
+        || among(&wanted.across)
+        || (among(&wanted.also) && (has_one_each || !wants_one_each))
+        || (has_version && key.starts_with(VARIABLES) && is_of_one_side);
+    Some(Differs { key: key.to_owned(), a, b, allowed })
 }
 
 fn is_same(key: &str, a: &Value, b: &Value) -> bool {
@@ -220,18 +245,22 @@ fn is_same(key: &str, a: &Value, b: &Value) -> bool {
 
 /// `host` covers `host.kernel`; `innodb_buffer_pool_size` covers `server.variables.innodb_buffer_pool_size`; `arm.load` covers `arm "slow".load.threads`.
 fn covers(across: &str, key: &str, arms: &[Pair]) -> bool {
-    let is_within = |key: &str| key.strip_prefix(across).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let of_any_arm = |pair: &Pair| {
         let rest = key.strip_prefix(&prefix_of(pair)).filter(|rest| rest.starts_with('.'));
-        rest.is_some_and(|rest| is_within(&format!("{ARM}{rest}")))
+        rest.is_some_and(|rest| is_within(across, &format!("{ARM}{rest}")))
     };
     let variable = key.strip_prefix(VARIABLES);
     let tells_version =
         || key == "server.source" || variable.is_some_and(|name| VERSIONS.iter().any(|it| name.starts_with(it)));
-    is_within(key)
+    is_within(across, key)
         || variable.is_some_and(|name| name == across)
         || (across == VERSION && tells_version())
         || arms.iter().any(of_any_arm)
+}
+
+/// `host` has `host.kernel` within it.
+pub fn is_within(beginning: &str, key: &str) -> bool {
+    key.strip_prefix(beginning).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 fn hindrances(a: &[Evidence], b: &[Evidence], arms: &[Pair], wanted: &Wanted) -> Vec<String> {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests
 
 use evidence::Evidence;
-use explain::sides::{Sides, Wanted, compare};
+use explain::sides::{Differs, Sides, Wanted, compare, conditions, differs};
 use recording::Recording;
 
 fn stored() -> Evidence {
@@ -73,6 +73,39 @@ fn another_version_comes_with_its_own_variables_and_not_with_other_settings() {
     };
     assert_eq!(forbidden("server.version"), ["server.variables.sync_binlog"], "a setting is a setting");
     assert_eq!(forbidden("server"), Vec::<String>::new());
+}
+
+/// What the caller asks to vary may be another on the other side, and not from run to run of one side.
+#[test]
+fn a_condition_with_one_value_on_each_side_may_differ_and_two_values_on_one_side_hinder() {
+    let run = |version: &str, id: &str| {
+        let mut run = stored();
+        (run.conditions.server.version, run.run_id) = (version.into(), id.into());
+        run
+    };
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let wanted = Wanted { also: words(&["server"]), one_each: words(&["server.version"]), ..Wanted::default() };
+    let hinders = |of_a: [&str; 2], of_b: [&str; 2], wanted: &Wanted| {
+        let side = |versions: [&str; 2], name: &str| {
+            (0..).zip(versions).map(|(n, version): (u8, _)| run(version, &format!("{name}{n}"))).collect::<Vec<_>>()
+        };
+        let (a, b) = (side(of_a, "a"), side(of_b, "b"));
+        let flat = |side: &[Evidence]| side.iter().map(conditions).collect::<Vec<_>>();
+        let alone: Vec<String> = differs(&flat(&a), &flat(&b), wanted).iter().filter_map(Differs::reason).collect();
+        let told = compare(&a, &b, wanted).unwrap().not_comparable;
+        assert_eq!(told, alone, "both look at the same");
+        told
+    };
+    assert_eq!(hinders(["1", "1"], ["2", "2"], &wanted), Vec::<String>::new());
+    let of_one_side = hinders(["1", "2"], ["2", "2"], &wanted);
+    assert_eq!(of_one_side, ["server.version is not the same: 1 or 2 and 2"]);
+    assert_eq!(hinders(["2", "2"], ["2", "1"], &wanted), ["server.version is not the same: 2 and 2 or 1"]);
+    let asked = Wanted { across: words(&["server.version"]), ..wanted };
+    assert_eq!(hinders(["1", "2"], ["2", "2"], &asked), Vec::<String>::new());
+    // a side without runs hides nothing of the other one
+    let both = [run("1", "a"), run("2", "b")].map(|run| conditions(&run));
+    assert_eq!(differs(&both, &[], &Wanted::default()).len(), 1);
+    assert_eq!(differs(&both[..1], &[], &Wanted::default()), Vec::new());
 }
 
 #[test]

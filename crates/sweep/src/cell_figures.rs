@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The figures and outcomes of one recording that a sweep uses.
 
+use crate::pair::hindering;
 use crate::state::FigureOf;
 use evidence::{ArmOutcome, DataHow, Evidence};
 use explain::busy::Busy;
+use explain::sides::{Conditions, conditions};
 use explain::{figures, steady};
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::Verdict;
@@ -12,6 +14,7 @@ use verdict::Verdict;
 pub(crate) struct Seen {
     pub(crate) outcomes: BTreeMap<String, String>,
     pub(crate) figures: Vec<FigureOf>,
+    pub(crate) conditions: Conditions,
     /// What else the host was busy with, in words; empty: it was quiet enough.
     pub(crate) busy: Vec<String>,
     /// Arms whose halves do not agree, in words.
@@ -30,6 +33,7 @@ impl Seen {
         Self {
             outcomes: outcomes(evidence),
             figures: figures.collect(),
+            conditions: hindering(conditions(evidence)),
             busy: busy(evidence),
             unsteady: unsteady(evidence),
             failed_assertions: failed_assertions(evidence),

@@ -6,18 +6,21 @@ use crate::cell_figures::Seen;
 use crate::error::Error;
 use crate::killed;
 use crate::merge::merged;
+use crate::pair::hindering;
 use crate::plan::Plan;
 use crate::quiet;
 use crate::recover::recover;
 use crate::remaining;
-use crate::state::{ALL_ARMS, Attempt, AttemptEnd, CellState, STATE_FILE, State};
+use crate::state::{ALL_ARMS, Attempt, AttemptEnd, Cell, CellState, STATE_FILE, State};
 use crate::store::{CELLS, Store, read, size};
 use crate::together;
 use evidence::ArmOutcome;
+use explain::sides::conditions;
 use host::clock::{rfc3339, unix_seconds};
 use host::files;
 use host::places::Places;
 use lab::Outcome;
+use recording::Recording;
 use run::Measuring;
 use std::path::Path;
 use std::sync::Arc;
@@ -79,6 +82,7 @@ impl<'a> Sweep<'a> {
         }
         if let Some(before) = &mut before {
             killed::charge(before, folder, places);
+            add_conditions(before, folder);
         }
         let shown = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let who = format!("the sweep in {}, process {}", shown.display(), std::process::id());
@@ -249,7 +253,7 @@ impl<'a> Sweep<'a> {
                 cell.unsteady = !seen.unsteady.is_empty();
                 let begun_busy = attempt.begun_busy.iter().map(|busy| format!("when it began: {busy}"));
                 cell.told = begun_busy.chain(seen.busy).chain(seen.unsteady).chain(reasons(outcome)).collect();
-                (cell.outcomes, cell.figures) = (seen.outcomes, seen.figures);
+                (cell.outcomes, cell.figures, cell.conditions) = (seen.outcomes, seen.figures, seen.conditions);
                 cell.failed_assertions = seen.failed_assertions;
             }
         }
@@ -310,6 +314,17 @@ impl<'a> Sweep<'a> {
     /// The path of `sweep.json`.
     pub fn path(&self) -> std::path::PathBuf {
         self.store.folder.join(STATE_FILE)
+    }
+}
+
+/// Reads the conditions of cells that an earlier version ran, which did not keep them in the state. Where a recording cannot be read, they stay unknown.
+fn add_conditions(state: &mut State, folder: &Path) {
+    let without = |cell: &&mut Cell| cell.state == CellState::Done && cell.conditions.is_empty();
+    for cell in state.cells.iter_mut().filter(without) {
+        let Some(path) = cell.recording.as_ref().map(|path| folder.join(path)) else { continue };
+        if let Ok(evidence) = Recording::read_for(&path, |_| false) {
+            cell.conditions = hindering(conditions(&evidence));
+        }
     }
 }
 

@@ -14,6 +14,7 @@
 //! | `conduct` | the loop: recover, wait for a quiet host, run, keep |
 //! | `bench` | the interface of the code that runs one cell |
 //! | `seen` | the figures and outcomes of one recording that a sweep uses |
+//! | `pair` | which cells of two settings are compared, and why others hinder that |
 //! | `together` | figures of settings, and the verdicts between them |
 //! | `remaining` | how long the remaining cells take, learnt from the cells that are done |
 //! | `quiet` | whether the host is quiet |
@@ -31,6 +32,7 @@ mod conduct;
 mod error;
 mod killed;
 mod merge;
+mod pair;
 mod plan;
 mod quiet;
 mod recover;
@@ -42,9 +44,10 @@ mod together;
 pub use bench::{Bench, Due, News, run_cell};
 pub use conduct::{Ended, Sweep, Wish};
 pub use error::Error;
+pub use pair::{Pair, differing_keys};
 pub use plan::{Budget, Plan, Planned};
 pub use state::{
-    ALL_ARMS, Attempt, AttemptEnd, Cell, CellState, Comparison, FigureOf, Remaining, SCHEMA, STATE_FILE, Setting,
-    State, Value,
+    ALL_ARMS, Attempt, AttemptEnd, Cell, CellState, Comparable, Comparison, FigureOf, Remaining, SCHEMA, STATE_FILE,
+    Setting, State, Value,
 };
 pub use store::{is_running, read};

@@ -2,6 +2,7 @@
 //! The content of `sweep.json`.
 
 use crate::plan::Budget;
+use explain::sides::Conditions;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use verdict::{Compared, Figure};
@@ -74,6 +75,10 @@ pub struct Cell {
     #[serde(default)]
     pub told: Vec<String>,
     pub figures: Vec<FigureOf>,
+    /// The conditions of the attempt that counts, as far as they may hinder a comparison of settings: host, server's build, mechanisms. Empty: there is no
+    /// recording, or an earlier version ran the cell.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub conditions: Conditions,
     /// Assertions of the attempt that counts that did not hold, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_assertions: Vec<String>,
@@ -181,10 +186,25 @@ pub struct Comparison {
     pub arm: String,
     /// The keys in which they differ.
     pub differs: Vec<String>,
+    #[serde(default)]
+    pub verdict: Comparable,
+    /// Why they cannot be compared, in sentences. Empty: they can.
+    #[serde(default)]
+    pub not_comparable: Vec<String>,
+    /// Empty where they cannot be compared.
     pub figures: Vec<Compared>,
     /// What a reader should know of the comparison, in sentences.
     #[serde(default)]
     pub told: Vec<String>,
+}
+
+/// Whether two settings can be compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Comparable {
+    #[default]
+    Compared,
+    NotComparable,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -232,4 +252,22 @@ fn label(settings: &BTreeMap<String, String>, keys: &[String]) -> String {
     let each = keys.iter().filter_map(|key| Some(format!("{}={}", short(key), settings.get(key)?)));
     let text = each.collect::<Vec<_>>().join(" ");
     if text.is_empty() { "the only setting".into() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the version wrote them that knew no `conditions` and no `not_comparable`.
+    #[test]
+    fn cells_and_comparisons_of_an_earlier_version_are_read() {
+        let cell = r#"{"id": "s-1", "setting": "s", "settings": {"k": "1"}, "block": 1, "state": "done", "attempts": [], "node": "vm",
+            "started": null, "elapsed_us": 5, "recording": null, "outcomes": {"baseline": "measured"}, "disturbed": false, "unsteady": false,
+            "told": [], "figures": []}"#;
+        let cell: Cell = serde_json::from_str(cell).expect("a cell");
+        assert_eq!((cell.state, cell.conditions.len()), (CellState::Done, 0));
+        let one = r#"{"a": "s", "b": "t", "arm": "baseline", "differs": ["k"], "figures": [], "told": []}"#;
+        let one: Comparison = serde_json::from_str(one).expect("a comparison");
+        assert_eq!((one.verdict, one.not_comparable.len()), (Comparable::Compared, 0));
+    }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figures of each setting over all its cells, and verdicts between settings.
 
+use crate::pair::{Pair, differing_keys};
 use crate::plan::Plan;
-use crate::state::{Cell, CellState, Comparison, Setting, State, Value};
+use crate::state::{ALL_ARMS, Cell, CellState, Comparable, Comparison, Setting, State, Value};
+use explain::sides::{Conditions, Differs};
 use std::collections::BTreeMap;
 use verdict::{Repeat, judge, typical};
 
@@ -66,59 +68,84 @@ pub(crate) fn comparisons(state: &mut State, plan: &Plan) {
         pairs.into_iter().flat_map(|(a, b)| pair(state, &state.settings[a], &state.settings[b])).collect();
 }
 
+/// The comparisons of two settings: one for each arm that a cell of one of them began.
 fn pair(state: &State, a: &Setting, b: &Setting) -> Vec<Comparison> {
-    let cells = |setting: &Setting| of(&setting.id, &state.cells).collect::<Vec<_>>();
-    let (of_a, of_b) = (cells(a), cells(b));
+    let differs = differing_keys(state, a, b);
+    let cells: Vec<&Cell> = [a, b].iter().flat_map(|setting| of(&setting.id, &state.cells)).collect();
+    arms(&cells).into_iter().filter_map(|arm| compared(state, [a, b], &differs, arm)).collect()
+}
+
+fn arms<'c>(cells: &[&'c Cell]) -> Vec<&'c str> {
     let mut arms: Vec<&str> = Vec::new();
-    for figure in of_a.iter().flat_map(|cell| &cell.figures) {
-        if !arms.contains(&figure.arm.as_str()) {
-            arms.push(&figure.arm);
+    let measured = cells.iter().flat_map(|cell| &cell.figures).map(|figure| figure.arm.as_str());
+    let ended = cells.iter().flat_map(|cell| cell.outcomes.keys()).map(String::as_str);
+    for arm in measured.chain(ended.filter(|arm| *arm != ALL_ARMS)) {
+        if !arms.contains(&arm) {
+            arms.push(arm);
         }
     }
-    let differs: Vec<String> =
-        state.keys.iter().filter(|key| a.settings.get(*key) != b.settings.get(*key)).cloned().collect();
-    let compared = arms.into_iter().filter(|arm| of_b.iter().flat_map(|cell| &cell.figures).any(|it| it.arm == *arm));
-    compared
-        .map(|arm| {
-            let repeats = |cells: &[&Cell]| cells.iter().filter_map(|cell| repeat(cell, arm)).collect::<Vec<_>>();
-            let judged = judge(&repeats(&of_a), &repeats(&of_b));
-            Comparison {
-                a: a.id.clone(),
-                b: b.id.clone(),
-                arm: arm.to_owned(),
-                differs: differs.clone(),
-                figures: judged.figures,
-                told: told(&of_a, &of_b),
-            }
-        })
-        .collect()
+    arms
 }
 
-/// `None`: the cell has no complete measurement of this arm.
-fn repeat(cell: &Cell, arm: &str) -> Option<Repeat> {
-    let figures: Vec<_> = cell.figures.iter().filter(|it| it.arm == arm).map(|it| it.figure.clone()).collect();
-    (!figures.is_empty()).then_some(Repeat { block: Some(cell.block), figures })
+/// `None`: the cells are still to be run.
+fn compared(state: &State, [a, b]: [&Setting; 2], differs: &[String], arm: &str) -> Option<Comparison> {
+    let pair = Pair::of(state, [a, b], Some(arm));
+    if pair.is_to_be_run {
+        return None;
+    }
+    let (of_a, of_b) = (pair.a.clone(), pair.b.clone());
+    let wanted = pair.wanted(differs);
+    let unlike = explain::sides::differs(&conditions(&of_a), &conditions(&of_b), &wanted);
+    let hindrances = unlike.iter().filter_map(Differs::reason);
+    let not_comparable: Vec<String> = wanted.unmeasured.into_iter().chain(hindrances).collect();
+    let repeats = |cells: &[&Cell]| cells.iter().map(|cell| repeat(cell, arm)).collect::<Vec<_>>();
+    let figures = match not_comparable.is_empty() {
+        true => judge(&repeats(&of_a), &repeats(&of_b)).figures,
+        false => Vec::new(),
+    };
+    Some(Comparison {
+        a: a.id.clone(),
+        b: b.id.clone(),
+        arm: arm.to_owned(),
+        differs: differs.to_vec(),
+        verdict: if not_comparable.is_empty() { Comparable::Compared } else { Comparable::NotComparable },
+        not_comparable,
+        figures,
+        told: told(&of_a, &of_b),
+    })
 }
 
-/// What a reader must know of a verdict on these cells: cells that are left out, a busy host, different hosts.
+/// The conditions of those cells that have them.
+fn conditions(cells: &[&Cell]) -> Vec<Conditions> {
+    cells.iter().filter(|cell| !cell.conditions.is_empty()).map(|cell| cell.conditions.clone()).collect()
+}
+
+fn repeat(cell: &Cell, arm: &str) -> Repeat {
+    let figures = cell.figures.iter().filter(|it| it.arm == arm).map(|it| it.figure.clone());
+    Repeat { block: Some(cell.block), figures: figures.collect() }
+}
+
+/// What a reader must know of a verdict on these cells: a busy host, several hosts, conditions that are not known.
 fn told(a: &[&Cell], b: &[&Cell]) -> Vec<String> {
     let mut told = Vec::new();
-    for (side, cells) in [("first", a), ("second", b)] {
-        let without = cells.iter().filter(|cell| cell.figures.is_empty()).count();
-        if without > 0 {
-            told.push(format!(
-                "{without} of {} cells of the {side} setting measured nothing, and are not in the verdict",
-                cells.len()
-            ));
-        }
-    }
-    let disturbed = a.iter().chain(b).filter(|cell| cell.disturbed).count();
+    let count = |is: fn(&Cell) -> bool| a.iter().chain(b).filter(|cell| is(cell)).count();
+    let all = a.len() + b.len();
+    let disturbed = count(|cell| cell.disturbed);
     if disturbed > 0 {
-        told.push(format!("{disturbed} of {} cells ran while the host was busy with other work", a.len() + b.len()));
+        told.push(format!("{disturbed} of {all} cells ran while the host was busy with other work"));
     }
     let nodes: std::collections::BTreeSet<&str> = a.iter().chain(b).filter_map(|cell| cell.node.as_deref()).collect();
     if nodes.len() > 1 {
-        told.push(format!("the cells ran on different hosts: {}", nodes.into_iter().collect::<Vec<_>>().join(", ")));
+        told.push(format!(
+            "the cells ran on hosts with different names: {}",
+            nodes.into_iter().collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let unknown = count(|cell| cell.conditions.is_empty());
+    if unknown > 0 {
+        told.push(format!(
+            "the conditions of {unknown} of {all} cells are not known: an earlier version of Wringer ran them, and their recordings cannot be read"
+        ));
     }
     told
 }
@@ -133,31 +160,120 @@ mod tests {
 
     /// Each setting has a throughput of its own, and each block is slower by a factor, as on a host that is slower at night.
     fn measured(rates: &[f64], blocks: u32) -> (State, Plan) {
-        let key = || "k".to_owned();
+        changed("k", rates, blocks, |_| ())
+    }
+
+    /// The same, with this key, and with cells that `change` has changed. The settings are `s000`, `s001`, ...
+    fn changed(key: &str, rates: &[f64], blocks: u32, change: impl Fn(&mut Cell)) -> (State, Plan) {
         let planned = |(index, rate): (usize, &f64)| Planned {
             id: format!("s{index:03}"),
-            values: BTreeMap::from([(key(), rate.to_string())]),
+            values: BTreeMap::from([(key.to_owned(), rate.to_string())]),
             disk_bytes: 0,
         };
         let plan = Plan {
-            keys: vec![key()],
-            groups: vec![vec![key()]],
+            keys: vec![key.to_owned()],
+            groups: vec![vec![key.to_owned()]],
             settings: rates.iter().enumerate().map(planned).collect(),
             blocks,
             ..Plan::default()
         };
         let mut state = merged(None, &plan);
         for cell in &mut state.cells {
-            let rate: f64 = cell.settings["k"].parse().expect("a number");
+            let rate: f64 = cell.settings[key].parse().expect("a number");
             let noise = 1.0 + 0.001 * f64::from(cell.block % 3);
             let figure = Figure::new(THROUGHPUT, "transactions/s", rate * noise / f64::from(cell.block));
             cell.state = CellState::Done;
             cell.outcomes = BTreeMap::from([("baseline".into(), "measured".into())]);
             cell.figures = vec![FigureOf { arm: "baseline".into(), figure }];
+            cell.conditions = given(&[("server.version", "10.6.1"), ("host.kernel", "6.1")]);
+            change(cell);
         }
         settings(&mut state);
         comparisons(&mut state, &plan);
         (state, plan)
+    }
+
+    fn given(all: &[(&str, &str)]) -> Conditions {
+        all.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())).collect()
+    }
+
+    /// Why two settings, whose throughputs differ, are not comparable. Empty: there is a verdict.
+    fn hindered(key: &str, change: impl Fn(&mut Cell)) -> Vec<String> {
+        let (state, _) = changed(key, &[100.0, 80.0], 5, change);
+        let [one] = state.comparisons.as_slice() else { panic!("{:?}", state.comparisons) };
+        let has_verdict = one.figures.iter().any(|figure| figure.verdict == Some(Verdict::Lower));
+        assert_eq!(one.verdict == Comparable::Compared, has_verdict, "{one:?}");
+        assert_eq!(one.verdict == Comparable::NotComparable, one.figures.is_empty(), "{one:?}");
+        one.not_comparable.clone()
+    }
+
+    #[test]
+    fn what_survived_is_not_compared() {
+        let killed = |cell: &mut Cell| {
+            cell.outcomes = BTreeMap::from([("baseline".into(), "out_of_memory".into())]);
+            cell.figures.clear();
+        };
+        let some = hindered("k", |cell| {
+            if cell.setting == "s001" && [2, 4].contains(&cell.block) {
+                killed(cell);
+            }
+        });
+        assert_eq!(some, ["blocks 2, 4 of k=80: arm \"baseline\" ended with out_of_memory"]);
+        let all = hindered("k", |cell| {
+            if cell.setting == "s000" {
+                killed(cell);
+            }
+        });
+        let why = "arm \"baseline\" ended with out_of_memory";
+        assert_eq!(all, [format!("k=100 has no measurement in any of its 5 cells: {why}")]);
+    }
+
+    #[test]
+    fn a_server_or_host_that_nobody_asked_for_hinders() {
+        let newer = |is: fn(&Cell) -> bool| {
+            move |cell: &mut Cell| {
+                if is(cell) {
+                    cell.conditions.insert("server.version".into(), "10.6.2".into());
+                }
+            }
+        };
+        // the server was upgraded between two calls: in the middle of a setting, or between two settings
+        let within = newer(|cell| cell.setting == "s001" && cell.block > 2);
+        assert_eq!(hindered("k", within), ["server.version is not the same: 10.6.1 and 10.6.1 or 10.6.2"]);
+        let between = newer(|cell| cell.setting == "s001");
+        assert_eq!(hindered("k", between), ["server.version is not the same: 10.6.1 and 10.6.2"]);
+        // the matrix varies the version: this difference was asked, and one within a setting was not
+        assert_eq!(hindered("server.version", between), Vec::<String>::new());
+        assert_eq!(hindered("server.version", within), ["server.version is not the same: 10.6.1 and 10.6.1 or 10.6.2"]);
+        let other_host = |cell: &mut Cell| {
+            if cell.block == 3 {
+                cell.conditions.insert("host.kernel".into(), "6.12".into());
+            }
+        };
+        let why = hindered("k", other_host);
+        assert_eq!((why.len(), why[0].starts_with("host.kernel is not the same: ")), (1, true), "{why:?}");
+    }
+
+    #[test]
+    fn cells_whose_conditions_are_not_known_are_counted() {
+        let (state, _) = changed("k", &[100.0, 80.0], 3, |cell| {
+            if cell.block == 1 {
+                cell.conditions.clear();
+            }
+        });
+        let one = &state.comparisons[0];
+        assert_eq!((one.verdict, one.told.len()), (Comparable::Compared, 1), "{one:?}");
+        assert!(one.told[0].starts_with("the conditions of 2 of 6 cells are not known"), "{one:?}");
+    }
+
+    #[test]
+    fn settings_whose_cells_are_to_be_run_are_not_compared_yet() {
+        let (state, _) = changed("k", &[100.0, 80.0], 3, |cell| {
+            if cell.setting == "s001" {
+                *cell = Cell { id: cell.id.clone(), setting: "s001".into(), block: cell.block, ..Cell::default() };
+            }
+        });
+        assert_eq!(state.comparisons, Vec::new());
     }
 
     #[test]

@@ -5,25 +5,45 @@
 #[path = "../../report/tests/common/mod.rs"]
 mod common;
 
-use evidence::Evidence;
+use evidence::{ArmOutcome, Evidence};
+use host::places::Places;
+use lab::{Missed, Outcome};
 use recording::{Recording, Start};
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
+use std::time::Duration;
+use sweep::{Bench, Due, Error, News, Plan, Planned, Sweep, Wish};
 use testkit::{Lab, Ran};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
-/// A recording of the arm "no delay" alone, so many thousandths of its time long.
-fn record(lab: &Lab, name: &str, thousandths: u64, change: impl Fn(&mut Evidence)) -> String {
+/// The arm "no delay" alone, so many thousandths of its time long.
+fn sample(name: &str, thousandths: u64) -> Evidence {
     let mut evidence = common::sample().evidence;
     evidence.run_id = format!("w-{name}");
     evidence.arms.truncate(1);
     evidence.arms[0].broke_off = None;
+    longer(&mut evidence, thousandths);
+    evidence
+}
+
+fn longer(evidence: &mut Evidence, thousandths: u64) {
     let phase = &mut evidence.arms[0].load.as_mut().unwrap().measured;
     phase.elapsed_us = phase.elapsed_us * thousandths / 1000;
+}
+
+/// A recording of the arm "no delay" alone, so many thousandths of its time long.
+fn record(lab: &Lab, name: &str, thousandths: u64, change: impl Fn(&mut Evidence)) -> String {
+    let mut evidence = sample(name, thousandths);
     change(&mut evidence);
     let folder = lab.home().join(name);
     fs::create_dir_all(&folder).unwrap();
+    write(&folder, evidence);
+    folder.to_str().unwrap().to_owned()
+}
+
+fn write(folder: &Path, evidence: Evidence) {
     let (run_id, started, experiment) = (evidence.run_id, evidence.started, evidence.experiment);
     let start = Start { run_id, started, experiment, files: Vec::new() };
     let recording = Recording::create(&folder.join("recording.sqlite"), &start).unwrap();
@@ -31,7 +51,6 @@ fn record(lab: &Lab, name: &str, thousandths: u64, change: impl Fn(&mut Evidence
     (0..).zip(&evidence.arms).for_each(|(position, arm)| recording.arm(position, arm).unwrap());
     evidence.measured.iter().for_each(|measured| recording.measured(measured).unwrap());
     recording.finish(evidence.elapsed_us).unwrap();
-    folder.to_str().unwrap().to_owned()
 }
 
 /// Runs with these lengths.
@@ -230,4 +249,117 @@ fn a_limit_that_cannot_be_told_says_what_would_help() {
     let limits: Vec<String> = names.flat_map(limit).collect();
     assert!(limits.len() > 10, "{limits:?}");
     compare(&lab, &a, &b, &limits.iter().map(String::as_str).collect::<Vec<_>>()).expect_code(0);
+}
+
+/// What is special in the cell of a block.
+type Special = fn(u32, &mut Evidence);
+
+/// Settings of a sweep by hand: id, the values of the two keys, and what is special.
+const SETTINGS: [(&str, [&str; 2], Special); 7] = [
+    ("first", ["1", "10"], |_, _| ()),
+    ("slower", ["2", "10"], |_, run| longer(run, 1250)),
+    ("killed", ["3", "10"], |block, run| {
+        if block == 2 {
+            (run.arms[0].outcome, run.arms[0].broke_off) = (ArmOutcome::OutOfMemory, Some("killed".into()));
+        }
+    }),
+    ("upgraded", ["4", "10"], |block, run| {
+        if block > 1 {
+            run.conditions.server.version = "99.1".into();
+        }
+    }),
+    ("another server", ["5", "10"], |_, run| run.conditions.server.version = "99.1".into()),
+    ("asked for another server", ["1", "99"], |_, run| run.conditions.server.version = "99.1".into()),
+    ("another host", ["6", "10"], |block, run| {
+        if block == 1 {
+            run.conditions.host.kernel = "0.1".into();
+        }
+    }),
+];
+
+/// Cells without a server: each leaves a recording.
+struct ByHand;
+
+impl Bench for ByHand {
+    fn run(&mut self, due: &Due<'_>, begun: &mut dyn FnMut(&str) -> Result<(), Error>) -> Result<Outcome, Error> {
+        begun(&format!("w-20260101-000000-{:02x}{:02x}", due.setting, due.cell.block))?;
+        let mut evidence = sample(&format!("{}-{}", due.cell.id, due.attempt), 1000 + u64::from(due.cell.block));
+        SETTINGS[due.setting].2(due.cell.block, &mut evidence);
+        let outcome = evidence.arms[0].outcome;
+        write(due.folder, evidence);
+        let missed = Missed { phase: "no delay".into(), outcome, why: "the kernel killed it".into() };
+        Ok(if outcome == ArmOutcome::Measured { Outcome::Done } else { Outcome::Missed(vec![missed]) })
+    }
+
+    fn tell(&mut self, _news: News<'_>) {}
+}
+
+/// The sweep of [`SETTINGS`] in the folder `out`, and what its `sweep.json` says.
+fn swept(lab: &Lab) -> Value {
+    let keys = ["load.threads", "server.version"].map(str::to_owned);
+    let planned = |(id, values, _): (&str, [&str; 2], Special)| Planned {
+        id: id.into(),
+        values: keys.iter().cloned().zip(values.map(str::to_owned)).collect(),
+        disk_bytes: 0,
+    };
+    let plan = Plan {
+        name: "by hand".into(),
+        keys: keys.to_vec(),
+        groups: keys.iter().map(|key| vec![key.clone()]).collect(),
+        settings: SETTINGS.map(planned).into(),
+        blocks: 3,
+        ..Plan::default()
+    };
+    let (places, folder) = (Places::below(lab.home()), lab.home().join("out"));
+    let mut sweep = loop {
+        match Sweep::open(&folder, &plan, &places) {
+            Err(Error::Run(run::Error::Measured { .. })) => std::thread::sleep(Duration::from_millis(100)),
+            opened => break opened.unwrap(),
+        }
+    };
+    let wish = Wish { longest_wait: Duration::ZERO, stop: std::sync::Arc::default() };
+    sweep.run(&mut ByHand, &wish).unwrap();
+    serde_json::from_slice(&fs::read(folder.join("sweep.json")).unwrap()).unwrap()
+}
+
+/// Of each figure what does not depend on how many digits are written.
+fn judged(figures: &Value) -> Vec<Value> {
+    let of =
+        |figure: &Value| ["name", "unit", "repeats_a", "repeats_b", "pairs", "verdict"].map(|key| figure[key].clone());
+    figures.as_array().into_iter().flatten().map(|figure| of(figure).to_vec().into()).collect()
+}
+
+/// The verdicts of a sweep are those of `wringer compare` on the same folder, and so are the reasons why there is none.
+#[test]
+fn a_sweep_and_compare_come_to_the_same_verdict() {
+    let lab = Lab::new(WRINGER);
+    let state = swept(&lab);
+    let killed = "[\"block 2 of threads=3 version=10: arm \\\"no delay\\\" ended with out_of_memory\"]";
+    let (same, upgraded) = ("[]", "server.version is not the same");
+    let expected = [same, killed, upgraded, upgraded, same, "host.kernel is not the same"];
+    for ((id, [threads, version], _), expected) in SETTINGS[1..].iter().zip(expected) {
+        let is_it = |one: &&Value| one["a"] == "first" && one["b"] == *id;
+        let own = state["comparisons"].as_array().unwrap().iter().find(is_it).unwrap();
+        let (threads, version) = (format!("threads={threads}"), format!("version={version}"));
+        let words =
+            ["compare", "--sweep", "out", "--a", "threads=1", "version=10", "--b", &threads, &version, "-o", "json"];
+        let compared = json(&lab.run(words).expect_code(0));
+        assert_eq!(own["verdict"], compared["verdict"], "{id}: {own} {compared}");
+        assert_eq!(own["not_comparable"], compared["not_comparable"], "{id}: {own} {compared}");
+        assert_eq!(judged(&own["figures"]), judged(&compared["figures"]), "{id}: {own} {compared}");
+        let why = own["not_comparable"].to_string();
+        assert!(why == expected || (expected != same && why.contains(expected)), "{id}: {why}");
+    }
+    // an earlier version kept no conditions: the next call reads them from the recordings
+    let mut before = state.clone();
+    for cell in before["cells"].as_array_mut().unwrap() {
+        cell.as_object_mut().unwrap().remove("conditions").unwrap();
+    }
+    before["comparisons"] = Value::Array(Vec::new());
+    lab.write("out/sweep.json", &before.to_string());
+    assert_eq!(swept(&lab), state);
+    let status = lab.run(["matrix", "status", "out"]).expect_code(0).stdout;
+    let row = |threads: &str| status.lines().find(|line| line.starts_with(threads)).unwrap();
+    assert!(row("2 ").ends_with("x lower") && row("3 ").ends_with("not comparable"), "{status}");
+    assert!(status.contains("out_of_memory") && status.contains("pairs of settings are not comparable: "), "{status}");
 }

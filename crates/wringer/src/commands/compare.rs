@@ -74,18 +74,15 @@ pub fn main(args: Args) -> Outcome {
         (Some(a), Some(b)) => (vec![a], vec![b]),
         _ => (args.a, args.b),
     };
-    let (a, b, unmeasured) = match &args.sweep {
+    let (a, b, wanted) = match &args.sweep {
         Some(folder) => {
-            let settings::Compared { a, b, unmeasured } = settings::compared(folder, [&a, &b], args.arm.as_deref())?;
-            (a, b, unmeasured)
+            let settings::Compared { a, b, wanted } = settings::compared(folder, [&a, &b], args.arm.as_deref())?;
+            (a, b, wanted)
         }
-        None => (a, b, Vec::new()),
+        None => (a, b, Wanted { paired: args.paired, ..Wanted::default() }),
     };
     let (a, b) = (all(&a)?, all(&b)?);
-    // settings of a matrix differ only in its keys, which may appear in several conditions; the hosts must be the same
-    let also = if args.sweep.is_some() { settings::MAY_DIFFER.map(str::to_owned).to_vec() } else { Vec::new() };
-    let paired = args.paired || args.sweep.is_some();
-    let wanted = Wanted { across: args.across, also, arm: args.arm, paired, unmeasured };
+    let wanted = Wanted { across: args.across, arm: args.arm, ..wanted };
     let sides = compare(&a, &b, &wanted).map_err(|error| Failure::new(Exit::Usage, error))?;
     let checked: Vec<Checked> = args.fail_if.iter().flat_map(|limit| check(limit, &sides)).collect();
     match args.output {

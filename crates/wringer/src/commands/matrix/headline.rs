@@ -2,7 +2,7 @@
 //! The first sentence about a sweep: which setting has the most transactions, and whether the verdicts show it.
 
 use super::show::number;
-use sweep::{Cell, CellState, Setting, State, Value};
+use sweep::{Cell, CellState, Comparable, Setting, State, Value};
 use verdict::{THROUGHPUT, Verdict};
 
 /// `None`: nothing was measured yet.
@@ -12,8 +12,8 @@ pub(super) fn headline(state: &State) -> Option<String> {
     let (best, rate) = *measured.iter().max_by(|(_, one), (_, other)| one.typical.total_cmp(&other.typical))?;
     let others: Vec<&Setting> =
         measured.iter().map(|(setting, _)| *setting).filter(|setting| setting.id != best.id).collect();
-    let with = |is: fn(Option<bool>) -> bool| -> Vec<&Setting> {
-        others.iter().filter(|other| is(is_more(state, best, other, &rate.arm))).copied().collect()
+    let with = |is: Against| -> Vec<&Setting> {
+        others.iter().filter(|other| against(state, best, other, &rate.arm) == is).copied().collect()
     };
     let arm = if rate.arm == "baseline" { String::new() } else { format!(", arm {}", rate.arm) };
     let (best, most) = (best.label(&state.keys), format!("{}{arm}", number(rate.typical, &rate.unit)));
@@ -31,23 +31,37 @@ pub(super) fn headline(state: &State) -> Option<String> {
         several if several.len() == others.len() => format!("any of the {} other {of_them}settings", others.len()),
         several => format!("{} of the {} other {of_them}settings", several.len(), others.len()),
     };
-    let (alike, untold) = (with(|shown| shown == Some(false)), with(|shown| shown.is_none()));
+    let [alike, untold, unlike] = [Against::NotMore, Against::NoVerdict, Against::NotComparable].map(with);
+    let but = match unlike.as_slice() {
+        [] => rest,
+        unlike => format!("; it is not comparable with {}{rest}", named(unlike)),
+    };
     Some(match (alike.as_slice(), untold.as_slice()) {
-        ([], []) if others.is_empty() => format!("{best} has the most transactions{so_far}: {most}{rest}."),
-        ([], []) => {
+        ([], []) if others.len() == unlike.len() => {
+            format!("{best} has the most transactions{so_far}: {most}{but}.")
+        }
+        ([], []) if unlike.is_empty() => {
             format!(
-                "{best} has the most transactions{so_far}: {most}; every other {of_them}setting is shown to have fewer{rest}."
+                "{best} has the most transactions{so_far}: {most}; every other {of_them}setting is shown to have fewer{but}."
+            )
+        }
+        ([], []) => {
+            let fewer = others.len() - unlike.len();
+            format!(
+                "{best} has the most transactions{so_far}: {most}; {fewer} of the {} other {of_them}settings {} shown to have fewer{but}.",
+                others.len(),
+                if fewer == 1 { "is" } else { "are" }
             )
         }
         ([], untold) => {
             format!(
-                "{best} has the most transactions so far: {most}; there is no verdict between it and {}{rest}.",
+                "{best} has the most transactions so far: {most}; there is no verdict between it and {}{but}.",
                 named(untold)
             )
         }
         (alike, _) => {
             format!(
-                "No difference shown{so_far} between {best}, which has the most transactions ({most}), and {}{rest}.",
+                "No difference shown{so_far} between {best}, which has the most transactions ({most}), and {}{but}.",
                 named(alike)
             )
         }
@@ -58,17 +72,31 @@ fn throughput(setting: &Setting) -> Option<&Value> {
     setting.figures.iter().find(|figure| figure.name == THROUGHPUT)
 }
 
-/// Whether `best` is shown to have more transactions than `other`. `None`: there is no verdict.
-fn is_more(state: &State, best: &Setting, other: &Setting, arm: &str) -> Option<bool> {
-    state.comparisons.iter().filter(|one| one.arm == arm).find_map(|one| {
-        let is_more = match (one.a == best.id && one.b == other.id, one.a == other.id && one.b == best.id) {
-            (true, _) => Verdict::Lower,
-            (_, true) => Verdict::Higher,
-            _ => return None,
-        };
-        let figure = one.figures.iter().find(|figure| figure.name == THROUGHPUT)?;
-        Some(figure.verdict? == is_more)
-    })
+/// What is shown of the transactions of the best setting against another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Against {
+    More,
+    NotMore,
+    NoVerdict,
+    NotComparable,
+}
+
+fn against(state: &State, best: &Setting, other: &Setting, arm: &str) -> Against {
+    let found = state.comparisons.iter().filter(|one| one.arm == arm).find_map(|one| {
+        match (one.a == best.id && one.b == other.id, one.a == other.id && one.b == best.id) {
+            (true, _) => Some((one, Verdict::Lower)),
+            (_, true) => Some((one, Verdict::Higher)),
+            _ => None,
+        }
+    });
+    let Some((one, is_more)) = found else { return Against::NoVerdict };
+    let figure = one.figures.iter().find(|figure| figure.name == THROUGHPUT);
+    match figure.and_then(|figure| figure.verdict) {
+        _ if one.verdict == Comparable::NotComparable => Against::NotComparable,
+        None => Against::NoVerdict,
+        Some(verdict) if verdict == is_more => Against::More,
+        Some(_) => Against::NotMore,
+    }
 }
 
 #[cfg(test)]
@@ -119,6 +147,8 @@ mod tests {
             b: id(*b),
             arm: "baseline".into(),
             differs: vec!["k".into()],
+            verdict: Comparable::Compared,
+            not_comparable: Vec::new(),
             figures: vec![compared(*verdict)],
             told: Vec::new(),
         };
@@ -153,6 +183,34 @@ mod tests {
         assert_eq!(said(&rates, &[(0, 1, None)]), format!("{most} {text} any of the 2 other settings."));
         // the means of a few cells may be in another order than what is shown
         assert!(said(&rates, &[(0, 1, Some(Lower)), shown[1]]).starts_with("No difference shown between k=1"));
+    }
+
+    #[test]
+    fn settings_that_are_not_comparable_are_told_to_be_that() {
+        use Verdict::{Lower, NoDifferenceShown};
+        let said = |verdicts: [Option<Option<Verdict>>; 2]| {
+            let mut state = state(&[900.0, 500.0, 700.0], &[(0, 1, None), (0, 2, None)]);
+            for (one, verdict) in state.comparisons.iter_mut().zip(verdicts) {
+                match verdict {
+                    Some(verdict) => one.figures = vec![compared(verdict)],
+                    // whatever figures there are, it is not comparable
+                    None => (one.verdict, one.figures) = (Comparable::NotComparable, vec![compared(Some(Lower))]),
+                }
+            }
+            headline(&state).expect("something was measured")
+        };
+        let most = "k=0 has the most transactions";
+        let (shown, alike) = (Some(Some(Lower)), Some(Some(NoDifferenceShown)));
+        assert_eq!(
+            said([None, None]),
+            format!("{most}: 900 tps; it is not comparable with any of the 2 other settings.")
+        );
+        let some = "1 of the 2 other settings is shown to have fewer; it is not comparable with k=1.";
+        assert_eq!(said([None, shown]), format!("{most}: 900 tps; {some}"));
+        let text = "No difference shown between k=0, which has the most transactions (900 tps), and k=2";
+        assert_eq!(said([None, alike]), format!("{text}; it is not comparable with k=1."));
+        let text = "so far: 900 tps; there is no verdict between it and k=2; it is not comparable with k=1.";
+        assert_eq!(said([None, Some(None)]), format!("{most} {text}"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod ready;
 mod run;
 mod show;
 mod status;
+mod unlike;
 
 pub(in crate::commands) use bench::run_cells;
 pub(in crate::commands) use run::open;

@@ -3,6 +3,7 @@
 
 use super::headline::headline;
 use super::show::time;
+use super::unlike;
 use crate::commands::run::{REPORT, write};
 use crate::exit::Outcome;
 use report::{SweepCell, SweepFigure, SweepSetting, SweepVerdict, SweepView};
@@ -36,7 +37,7 @@ fn view(state: &State) -> SweepView {
             .comparisons
             .iter()
             .filter_map(|one| Some((one, place(&one.a)?, place(&one.b)?)))
-            .flat_map(|(one, a, b)| one.figures.iter().map(move |figure| verdict_of(one, figure, a, b)))
+            .flat_map(|(one, a, b)| verdicts(one, a, b))
             .collect(),
         planned: state.planned().count(),
     }
@@ -82,6 +83,25 @@ fn cell(one: &Cell, setting: usize) -> SweepCell {
             .and_then(|path| Some(Path::new(path).parent()?.join(REPORT).display().to_string())),
         told: one.told.clone(),
         figures: figures.collect(),
+    }
+}
+
+/// The verdicts on each figure; where the settings are not comparable, that alone.
+fn verdicts(one: &Comparison, a: usize, b: usize) -> Vec<SweepVerdict> {
+    match unlike::word(one) {
+        Some(word) => vec![SweepVerdict {
+            a,
+            b,
+            arm: one.arm.clone(),
+            figure: THROUGHPUT.into(),
+            ratio: None,
+            low: None,
+            high: None,
+            verdict: word.into(),
+            is_shown: false,
+            detectable_ratio: None,
+        }],
+        None => one.figures.iter().map(|figure| verdict_of(one, figure, a, b)).collect(),
     }
 }
 
@@ -144,8 +164,40 @@ fn warnings(state: &State) -> Vec<String> {
     if failed > 0 {
         told.push(format!("{} could not be run.", units::counted(failed as u64, "cell")));
     }
+    told.extend(unlike::sentence(state));
     if state.blocks < 3 {
         told.push("Fewer than three blocks: there is no verdict between settings.".into());
     }
     told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sweep::Comparable;
+
+    #[test]
+    fn settings_that_are_not_comparable_have_no_verdict_and_their_reason() {
+        let setting = |id: &str| Setting { id: id.into(), ..Setting::default() };
+        let reason = "blocks 2, 4 of k=2: all arms ended with out_of_memory";
+        let comparison = Comparison {
+            a: "1".into(),
+            b: "2".into(),
+            arm: "baseline".into(),
+            differs: vec!["k".into()],
+            verdict: Comparable::NotComparable,
+            not_comparable: vec![reason.into()],
+            figures: Vec::new(),
+            told: Vec::new(),
+        };
+        let settings = vec![setting("1"), setting("2")];
+        let view = view(&State { blocks: 5, settings, comparisons: vec![comparison], ..State::default() });
+        let verdicts: Vec<_> = view.verdicts.iter().map(|it| (it.b, it.verdict.as_str(), it.is_shown)).collect();
+        assert_eq!(verdicts, [(1, "not comparable", false)]);
+        assert_eq!(view.warnings, [format!("1 pair of settings is not comparable: {reason}.")]);
+        let mut page = Vec::new();
+        report::write_sweep_html(&view, &mut page).expect("a page");
+        let page = String::from_utf8_lossy(&page);
+        assert!(page.contains(reason) && page.contains(">not comparable<"), "{page}");
+    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A sweep's state as text for people.
 
+use super::unlike;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -194,10 +195,11 @@ fn measured(state: &State, setting: &Setting, arm: &str) -> [String; 5] {
     let first = state.settings.first().map(|first| first.id.as_str());
     let compared =
         state.comparisons.iter().find(|it| Some(it.a.as_str()) == first && it.b == setting.id && it.arm == arm);
-    let verdict = compared.and_then(|it| it.figures.iter().find(|it| it.name == THROUGHPUT)).map(|it| {
+    let figure = compared.and_then(|it| it.figures.iter().find(|it| it.name == THROUGHPUT)).map(|it| {
         let ratio = it.ratio.map(|ratio| format!("{}x ", report::ratio(ratio))).unwrap_or_default();
         format!("{ratio}{}", it.verdict.map_or_else(|| "no verdict".to_owned(), |verdict| verdict.to_string()))
     });
+    let verdict = compared.and_then(unlike::word).map(str::to_owned).or(figure);
     let typical = typical.into_iter().chain(others).collect::<Vec<_>>().join(", ");
     [setting.done.to_string(), typical, range, p99, verdict.unwrap_or_default()]
 }
@@ -219,6 +221,9 @@ fn remarks(state: &State) -> String {
             "\nOf {} the two halves do not agree (unsteady), and the result counts; a longer load.warmup or load.preheat may help.",
             counted(unsteady as u64, "cell")
         );
+    }
+    if let Some(sentence) = unlike::sentence(state) {
+        let _ = writeln!(out, "\n{sentence}");
     }
     for cell in state.planned().filter(|cell| cell.state == CellState::Failed) {
         let _ = writeln!(out, "\nfailed: {}, block {}: {}", cell.label(&state.keys), cell.block, cell.told.join("; "));
@@ -266,16 +271,25 @@ mod tests {
             b: "b".into(),
             arm: "baseline".into(),
             differs: Vec::new(),
+            verdict: sweep::Comparable::Compared,
+            not_comparable: Vec::new(),
             figures: vec![serde_json::from_value(figure).unwrap()],
             told: Vec::new(),
         };
         let settings = vec![of("a", 9500.4, 9612.0), of("b", 0.33, 5.48), of("c", 0.0042, 0.0)];
-        let state = State { settings, comparisons: vec![comparison], ..State::default() };
+        let unlike = sweep::Comparison {
+            b: "c".into(),
+            verdict: sweep::Comparable::NotComparable,
+            figures: Vec::new(),
+            ..comparison.clone()
+        };
+        let state = State { settings, comparisons: vec![comparison, unlike], ..State::default() };
         let row = |place: usize| measured(&state, &state.settings[place], "baseline");
         assert_eq!(row(0)[1..3], ["9500 tps", "9500 .. 9612"]);
         assert_eq!(row(1)[1..3], ["0.33 tps", "0.33 .. 5.48"]);
         assert_eq!(row(1)[4], "< 0.001x lower");
         assert_eq!(row(2)[1..3], ["0.0042 tps", "0.0042 .. 0.00"]);
+        assert_eq!(row(2)[4], "not comparable");
     }
 
     #[test]
