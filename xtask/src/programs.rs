@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The programs that may run beside the test guest: they test states, orders and contents, and that a delay is not shorter than what was asked. Wherever
 /// they wait, they wait for half a minute or longer, so that a busy machine does not change their results. All other programs measure, or hide RAM that
@@ -32,37 +32,43 @@ const LOOK_AT_THE_HOST: [&str; 15] = [
 
 /// Programs that begin no run; they run beside those of the first list. The units of all crates do not: some of them start processes with the mark of a
 /// run, and the programs of the first list would see these on the host.
-const WITHOUT_A_RUN: [&str; 54] = [
+const WITHOUT_A_RUN: [&str; 61] = [
     "allocation",
     "allocators_page",
     "annex_5",
     "answers",
     "any_input",
+    "article_laws",
+    "articles_page",
     "build_id",
     "calls",
     "chromium",
-    "article_laws",
-    "articles_page",
+    "clock",
     "compare",
     "conduct",
     "corpus",
     "damage",
     "explained",
     "faults_page",
+    "full_log",
+    "heads",
     "heap",
     "heap_page",
     "heap_profilers",
+    "instances",
     "kept_directories",
     "limits",
     "memory",
     "memory_growth",
     "modes_statistics",
+    "observed",
     "observer",
     "outputs",
     "page",
     "parsers",
     "patience",
     "plan_asks",
+    "postgresql",
     "profiles",
     "protocol",
     "published",
@@ -87,6 +93,7 @@ const WITHOUT_A_RUN: [&str; 54] = [
     "together",
     "verdicts",
     "within",
+    "writes",
 ];
 
 /// These programs come next; most of them have real servers, in homes of their own. They run in lanes that take about the same time; the units of all
@@ -153,29 +160,35 @@ const WITH_SERVERS: [&[&str]; 5] = [
 ];
 
 /// Programs that need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 42] = [
+const QUICK: [&str; 49] = [
     "allocation",
     "annex_5",
     "any_input",
     "article_laws",
     "articles_page",
     "build_id",
+    "clock",
     "compare",
     "conduct",
     "corpus",
     "damage",
     "explained",
     "faults_page",
+    "full_log",
+    "heads",
+    "instances",
     "kept_directories",
     "limits",
     "memory",
     "memory_growth",
     "model",
     "modes_statistics",
+    "observed",
     "outputs",
     "page",
     "parsers",
     "patience",
+    "postgresql",
     "profiles",
     "published",
     "published_histograms",
@@ -196,6 +209,7 @@ const QUICK: [&str; 42] = [
     "together",
     "verdicts",
     "within",
+    "writes",
 ];
 
 pub(crate) fn quick() -> Result<Vec<String>> {
@@ -241,19 +255,54 @@ fn programs_below(crates: &Path) -> Result<BTreeSet<String>> {
     let mut programs = BTreeSet::new();
     let entries = fs::read_dir(crates).with_context(|| format!("list {}", crates.display()))?;
     for package in entries.flatten() {
-        for entry in fs::read_dir(package.path().join("tests")).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.extension().is_some_and(|ending| ending == "rs") || path.join("main.rs").is_file() {
-                programs.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
-            }
-        }
+        programs.extend(programs_of(&package.path()));
     }
     Ok(programs)
+}
+
+fn programs_of(package: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(package.join("tests")).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_program = |path: &PathBuf| path.extension().is_some_and(|it| it == "rs") || path.join("main.rs").is_file();
+    entries.filter(is_program).filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned())).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The crates without input and output (docs/architecture.md, invariant 6). `report` is not here: its programs start a browser.
+    const PURE: [&str; 19] = [
+        "advice",
+        "allocators",
+        "assertion",
+        "bundle",
+        "capability",
+        "connections",
+        "diskmodel",
+        "evidence",
+        "experiment",
+        "explain",
+        "keyfile",
+        "ledger",
+        "logs",
+        "matrix",
+        "simulate",
+        "sql",
+        "stalls",
+        "units",
+        "workload",
+    ];
+
+    #[test]
+    fn the_programs_of_pure_crates_are_quick() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+        for name in PURE {
+            assert!(crates.join(name).is_dir(), "{name}");
+            let left_out: Vec<String> =
+                programs_of(&crates.join(name)).into_iter().filter(|it| !QUICK.contains(&it.as_str())).collect();
+            assert!(left_out.is_empty(), "{name}: `make check` has to run {left_out:?}");
+        }
+    }
 
     #[test]
     fn each_program_is_in_one_part() {
