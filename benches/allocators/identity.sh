@@ -130,7 +130,7 @@ each() { # each SERVER MALLOC
     fi
     if grep -q 'this machine has no' "$folder/said"; then
         echo "$1: $2 left out: $(grep -m1 'this machine has no' "$folder/said")"
-    elif grep -q 'has jemalloc in itself' "$folder/said" && [ "$kind" != jemalloc ] && [ -z "$(server_pid)" ]; then
+    elif grep -q 'is linked with jemalloc of its own' "$folder/said" && [ "$kind" != jemalloc ] && [ -z "$(server_pid)" ]; then
         # is that true? The linker's word of the same server without --malloc
         start && bound=$(linker "$(server_pid)") || bound=
         stop
@@ -156,6 +156,16 @@ no_start() { # no_start SERVER CASE
 }
 serves_nothing() { # serves_nothing SERVER CASE LIBRARY: what serves without it serves with it, too
     if start --malloc "$3"; then judge_start "$1" "$2" "$linked" no; else no_start "$1" "$2"; fi
+    stop
+}
+refused() { # refused SERVER CASE LIBRARY: nothing is started, exit code 3
+    local code=0
+    start --malloc "$3" || code=$?
+    if [ "$code" = 3 ] && [ -z "$(server_pid)" ]; then
+        row "$1" "$2" "refused" - refused
+    else
+        row "$1" "$2" "exit code $code" - "WRONG: it is not refused"
+    fi
     stop
 }
 preloaded() { # preloaded SERVER CASE KIND LIBRARIES: in the caller's LD_PRELOAD
@@ -189,7 +199,9 @@ no_wrong_name() { # no_wrong_name SERVER
     hidden=$folder/libhidden.so
     cp "$jemalloc" "$hidden"
     chmod 600 "$hidden"
-    serves_nothing "$1" "the linker leaves it out" "$hidden"
+    refused "$1" "not readable for the server's user" "$hidden"
+    # the linker leaves it out, with a line in the log
+    preloaded "$1" "the linker leaves it out" "$linked" "$hidden"
 
     # in the linker's order the dependencies of what is preloaded come after those of the program
     behind=$folder/libneeds.so

@@ -20,7 +20,7 @@ pub struct Comparison {
 }
 
 pub const IDLE_RSS: &str = "idle rss";
-const PEAK_RSS: &str = "peak rss";
+pub(crate) const PEAK_RSS: &str = "peak rss";
 const RETAINED: &str = "retained";
 /// Latencies are recorded to within 0.1 % of their value.
 const RESOLUTION: f64 = 0.001;

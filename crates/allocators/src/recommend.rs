@@ -2,16 +2,17 @@
 //! Which malloc to take, by a rule that can be read:
 //!
 //! 1. A malloc is out when one of its cells died, when another malloc served in all of its cells, or when a verdict shows it worse than the first
-//!    malloc: lower throughput, a higher p99, more CPU a query, more memory at the end of the rest. A cell that ran without something that was asked
-//!    for does not count: some servers turn transparent huge pages off for themselves, and that is no property of the malloc.
-//! 2. Each of the other mallocs is a candidate when a verdict shows it better in one of these figures.
+//!    malloc: lower throughput, a higher p99, more CPU a query, more memory at the peak or at the end of the rest. A cell that ran without something
+//!    that was asked for does not count: some servers turn transparent huge pages off for themselves, and that is no property of the malloc.
+//! 2. Each of the other mallocs is a candidate when a verdict shows it better in one of these figures, the peak excepted.
 //! 3. The candidate with the least memory at the end of the rest is taken. Without a candidate, the first malloc is kept; but where no verdict was
-//!    possible for one of the others, as where no cell of it or of the first malloc counts, nothing is recommended.
+//!    possible for one of the others, as where no cell of it or of the first malloc counts, or where a cell of the first malloc died, nothing is
+//!    recommended.
 //!
 //! A difference that no verdict shows does not count, neither for a malloc nor against it.
 
 use crate::cell::{Cell, MALLOC};
-use crate::compare::{Comparison, IDLE_RSS, idle_rss};
+use crate::compare::{Comparison, IDLE_RSS, PEAK_RSS, idle_rss};
 use crate::start;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,10 +52,14 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
         is_open = true;
         because.push(format!("no verdict: no cell of {base} counts: {}", why_none(cells, base)));
     }
+    if let Some(died) = died(cells, base) {
+        is_open = true;
+        because.push(format!("{base} is not kept: {died}"));
+    }
     for malloc in others {
         let own = || cells.iter().filter(|cell| cell.malloc == malloc);
-        if let Some(died) = own().find(|cell| cell.state != "done") {
-            because.push(format!("{malloc} is out: its cell in block {} ended as {}", died.block, died.state));
+        if let Some(died) = died(cells, malloc) {
+            because.push(format!("{malloc} is out: {died}"));
             continue;
         }
         let (all, not_asked) = (own().count(), own().filter(|cell| !cell.as_asked).count());
@@ -92,7 +97,7 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
     }
     let own = |idle: Option<(f64, f64)>| idle.map_or(f64::INFINITY, |(own, _)| own);
     let best = candidates.iter().min_by(|one, other| own(one.1.0).total_cmp(&own(other.1.0)));
-    let notes = disturbed(cells).into_iter().collect();
+    let notes = disturbed(cells).into_iter().chain(by_chance(comparisons)).collect();
     match best {
         None if is_open => Recommendation { take: None, because, price_bytes: None, scope, notes },
         None => {
@@ -106,6 +111,22 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
             Recommendation { take: Some((*malloc).to_owned()), because, price_bytes, scope, notes }
         }
     }
+}
+
+/// A cell of this malloc in which the server died, in words.
+fn died(cells: &[Cell], malloc: &str) -> Option<String> {
+    let died = cells.iter().find(|cell| cell.malloc == malloc && cell.state != "done")?;
+    Some(format!("its cell in block {} ended as {}", died.block, died.state))
+}
+
+/// How often a table of as many equal mallocs shows a difference.
+fn by_chance(comparisons: &[Comparison]) -> Option<String> {
+    let pairs: BTreeSet<_> = comparisons.iter().map(|it| (&it.malloc, &it.thp, &it.cpus)).collect();
+    let share = 1.0 - 0.95_f64.powi(i32::try_from(pairs.len()).ok()?);
+    (pairs.len() > 1).then(|| {
+        let (pairs, percent) = (pairs.len(), share * 100.0);
+        format!("{pairs} pairs were judged: if all mallocs were equal, up to {percent:.0} % of such tables would show a difference by chance")
+    })
 }
 
 /// Why no cell of this malloc counts.
@@ -155,6 +176,10 @@ fn is_better(it: &Comparison) -> Option<bool> {
     let figure = it.figure.as_str();
     if figure.ends_with(": throughput") {
         return Some(is_higher);
+    }
+    if figure == PEAK_RSS {
+        // a lower peak alone is no reason to change the malloc: its memory may stay as it is for ever
+        return is_higher.then_some(false);
     }
     let less_is_better = figure.ends_with(": p99") || figure.ends_with(": cpu a query") || figure == IDLE_RSS;
     less_is_better.then_some(!is_higher)
@@ -306,6 +331,47 @@ mod tests {
             told.take.as_deref() == Some("keep") && told.because[0].contains("another malloc served in each"),
             "{told:#?}"
         );
+    }
+
+    /// A malloc under which the server was killed is not kept, although its other cells count.
+    #[test]
+    fn a_first_malloc_under_which_the_server_died_is_not_kept() {
+        let mut all = [cells("glibc", 1000.0, 500), cells("jemalloc", 1000.0, 500)].concat();
+        all[1].state = "out_of_memory".into();
+        let told = taken(&all);
+        assert_eq!(told.take, None, "{told:#?}");
+        assert_eq!(told.because[0], "glibc is not kept: its cell in block 2 ended as out_of_memory");
+        // one that is better is taken all the same
+        let mut all = [cells("glibc", 1000.0, 500), cells("jemalloc", 1000.0, 200)].concat();
+        all[1].state = "out_of_memory".into();
+        assert_eq!(taken(&all).take.as_deref(), Some("jemalloc"));
+    }
+
+    /// The peak is what the OOM killer looks at.
+    #[test]
+    fn one_with_a_higher_peak_is_out_although_less_stays() {
+        let peak = |cells: Vec<Cell>, mib: u64| -> Vec<Cell> {
+            let with = |mut cell: Cell| {
+                cell.footprint[0].footprint.peak_rss_bytes = Some((mib << 20) + u64::from(cell.block) * 4096);
+                cell
+            };
+            cells.into_iter().map(with).collect()
+        };
+        let all = [peak(cells("glibc", 1000.0, 500), 700), peak(cells("jemalloc", 1000.0, 200), 900)].concat();
+        let told = taken(&all);
+        assert!(
+            told.take.as_deref() == Some("keep") && told.because[0].contains("jemalloc is out: peak rss"),
+            "{told:#?}"
+        );
+        let all = [peak(cells("glibc", 1000.0, 500), 900), peak(cells("jemalloc", 1000.0, 500), 700)].concat();
+        assert_eq!(taken(&all).take.as_deref(), Some("keep"), "a lower peak alone is no reason");
+    }
+
+    #[test]
+    fn several_pairs_may_show_a_difference_by_chance() {
+        let all = ["glibc", "a", "b", "c"].map(|name| cells(name, 1000.0, 500)).concat();
+        let said = "3 pairs were judged: if all mallocs were equal, up to 14 % of such tables would show a difference by chance";
+        assert_eq!(taken(&all).notes, [said]);
     }
 
     /// Cells that do not count say nothing, neither for a malloc nor against it.
