@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Changes by which the OOM killer stays away, or kills the right process. Nothing here makes these changes.
 
+use crate::Inventory;
 use crate::danger::{Advice, Arena, Victim};
-use crate::{CgroupSeen, Inventory};
 use capability::Flavour;
 use units::Bytes;
 
@@ -11,7 +11,7 @@ pub(crate) fn of(inventory: &Inventory, host: &Arena) -> Vec<Advice> {
         Some(Flavour::Postgresql) => of_postgresql(inventory),
         _ => of_one_process(inventory, host),
     };
-    let some = [swap(inventory), overcommit(inventory), huge(inventory), inventory.cgroup.as_ref().and_then(group)];
+    let some = [swap(inventory), overcommit(inventory), huge(inventory), group(inventory)];
     some.into_iter().flatten().chain(adjustments).collect()
 }
 
@@ -55,16 +55,24 @@ fn huge(inventory: &Inventory) -> Option<Advice> {
     is_always.then(|| advice("transparent_huge_pages", setting, Some(now.trim().to_owned()), "madvise", why))
 }
 
-fn group(cgroup: &CgroupSeen) -> Option<Advice> {
-    let is_on = cgroup.oom_group?;
-    let why = format!(
-        "memory.oom.group is 1: when one process of the group is chosen, all of it is killed, and {} of them {} not the server's",
-        cgroup.strangers,
-        if cgroup.strangers == 1 { "is" } else { "are" }
-    );
-    let setting = format!("{}/memory.oom.group", cgroup.path);
-    (is_on && cgroup.strangers > 0)
-        .then(|| advice("oom_group", &setting, Some("1".into()), "0, or a group for the server alone", why))
+fn group(inventory: &Inventory) -> Option<Advice> {
+    let cgroup = inventory.cgroup.as_ref()?;
+    // inventories of earlier versions have only the word of the group with the limit
+    let of_limit = || cgroup.oom_group.filter(|is_on| *is_on).map(|_| &cgroup.path);
+    let path = cgroup.oom_groups.last().or_else(of_limit)?;
+    let mut why =
+        "memory.oom.group is 1: when the kernel chooses one process of this group, it kills all of them".to_owned();
+    let mut wanted = None;
+    if inventory.flavour == Some(Flavour::Postgresql) {
+        why.push_str("; the postmaster dies with its sessions, and only a supervisor can start the server again");
+        wanted = Some("0 (OOMPolicy=continue of its unit), unless a supervisor starts the server again");
+    }
+    if cgroup.strangers > 0 {
+        let are = if cgroup.strangers == 1 { "is" } else { "are" };
+        why.push_str(&format!("; {} of them {are} not the server's", cgroup.strangers));
+        wanted = Some("0, or a group for the server alone");
+    }
+    Some(advice("oom_group", &format!("{path}/memory.oom.group"), Some("1".into()), wanted?, why))
 }
 
 /// The first process should be spared, and its children should not inherit that.
@@ -110,7 +118,7 @@ fn setting(inventory: &Inventory, path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HostSeen, ProcessSeen};
+    use crate::{CgroupSeen, HostSeen, ProcessSeen};
 
     fn about(inventory: &Inventory) -> Vec<String> {
         crate::oom(inventory).advice.into_iter().map(|it| format!("{} {}", it.about, it.setting)).collect()
@@ -129,6 +137,26 @@ mod tests {
         assert_eq!(about(&inventory), ["oom_score_adj the postmaster's children"]);
         inventory.processes[1] = process(0);
         assert_eq!(about(&inventory), Vec::<String>::new());
+    }
+
+    /// It is the postmaster that must not die with a session.
+    #[test]
+    fn a_postgresql_in_a_group_that_is_killed_whole() {
+        let about = |flavour, strangers, oom_groups: &[&str], oom_group| {
+            let oom_groups = oom_groups.iter().map(ToString::to_string).collect();
+            let cgroup = CgroupSeen { path: "/db".into(), strangers, oom_groups, oom_group, ..CgroupSeen::default() };
+            about(&Inventory { flavour: Some(flavour), cgroup: Some(cgroup), ..Inventory::default() })
+        };
+        let none = Vec::<String>::new();
+        assert_eq!(about(Flavour::Postgresql, 0, &["/db/pg"], Some(false)), ["oom_group /db/pg/memory.oom.group"]);
+        assert_eq!(
+            about(Flavour::Mysql, 0, &["/db/my"], Some(false)),
+            none,
+            "a server of one process dies in any case"
+        );
+        assert_eq!(about(Flavour::Mysql, 2, &["/db/my", "/db"], Some(true)), ["oom_group /db/memory.oom.group"]);
+        assert_eq!(about(Flavour::Mysql, 2, &[], Some(true)), ["oom_group /db/memory.oom.group"], "as recorded before");
+        assert_eq!(about(Flavour::Postgresql, 2, &[], Some(false)), none);
     }
 
     #[test]

@@ -54,6 +54,10 @@ pub struct Victim {
     pub adjustment_bytes: i64,
     /// Processes with the same badness: of these the kernel kills the one that was started last.
     pub tied_with: Vec<u32>,
+    /// The cgroup that the kernel kills whole when it chooses this process: the topmost with memory.oom.group = 1, from the process's own up to the one that
+    /// has run out of memory. Of it only processes with `oom_score_adj` -1000 stay. `None`: no such cgroup is known; only those above the server are read.
+    #[serde(default)]
+    pub killed_with: Option<String>,
 }
 
 impl Arena {

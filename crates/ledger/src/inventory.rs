@@ -322,6 +322,9 @@ pub struct CgroupSeen {
     pub stat: BTreeMap<String, u64>,
     /// memory.oom.group, of version 2.
     pub oom_group: Option<bool>,
+    /// The cgroups with memory.oom.group = 1, from that of the server's first process upwards.
+    #[serde(default)]
+    pub oom_groups: Vec<String>,
     /// Processes in it that are not the server's.
     pub strangers: u32,
 }

@@ -36,7 +36,7 @@ pub fn oom(inventory: &Inventory) -> Oom {
         headroom_bytes,
         headroom_source,
         headroom_at_peak_bytes: None,
-        victims: victims(&all, host_total / page, host_total / page, inventory),
+        victims: victims(&all, host_total / page, host_total / page, (inventory, None)),
     };
     let cgroup = inventory.cgroup.as_ref().and_then(|cgroup| in_cgroup(cgroup, inventory, host_total / page));
     let (growth, unknown) = worst::growth(inventory);
@@ -82,9 +82,32 @@ fn adjustment(adj: i64, total_pages: u64) -> i64 {
     adj.clamp(-1000, 1000) * signed(sane(total_pages) / 1000)
 }
 
-fn victims(candidates: &[&Candidate], arena_pages: u64, host_pages: u64, inventory: &Inventory) -> Vec<Victim> {
+/// Whether a cgroup is `group`, or below it.
+fn is_inside(cgroup: &str, group: &str) -> bool {
+    let rest = cgroup.strip_prefix(group.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The cgroup that is killed whole with a process of `cgroup` (`mem_cgroup_get_oom_group` in mm/memcontrol.c). `domain`: the cgroup that has run out of memory;
+/// `None`: the host has.
+fn killed_whole<'a>(groups: &'a [String], cgroup: &str, domain: Option<&str>) -> Option<&'a str> {
+    let is_asked = |group: &str| is_inside(cgroup, group) && domain.is_none_or(|domain| is_inside(group, domain));
+    groups.iter().map(String::as_str).rfind(|group| is_asked(group))
+}
+
+fn victims(
+    candidates: &[&Candidate],
+    arena_pages: u64,
+    host_pages: u64,
+    (inventory, domain): (&Inventory, Option<&str>),
+) -> Vec<Victim> {
     let page = page_bytes(inventory);
-    let mut victims: Vec<Victim> = candidates.iter().map(|it| victim(it, arena_pages, host_pages, page)).collect();
+    let groups = inventory.cgroup.as_ref().map_or(&[][..], |cgroup| &cgroup.oom_groups);
+    let of_one = |it: &&Candidate| Victim {
+        killed_with: killed_whole(groups, &it.cgroup, domain).map(str::to_owned),
+        ..victim(it, arena_pages, host_pages, page)
+    };
+    let mut victims: Vec<Victim> = candidates.iter().map(of_one).collect();
     // of processes with the same badness, the kernel takes the last in its list, which is in the order of their start: mostly the one with the largest pid
     victims.sort_by_key(|it| std::cmp::Reverse((it.badness_pages, it.pid)));
     let own: BTreeSet<u32> = inventory.processes.iter().map(|process| process.pid).collect();
@@ -109,6 +132,7 @@ fn victim(candidate: &Candidate, arena_pages: u64, host_pages: u64, page: u64) -
         page_tables_bytes: candidate.page_tables,
         adjustment_bytes: adjustment(candidate.oom_score_adj, arena_pages).saturating_mul(signed(sane(page))),
         tied_with: Vec::new(),
+        killed_with: None,
     }
 }
 
@@ -135,11 +159,11 @@ fn in_cgroup(cgroup: &CgroupSeen, inventory: &Inventory, host_pages: u64) -> Opt
     let limit = sane(cgroup.limit?);
     let swap = field(&inventory.host, "SwapTotal");
     let total_bytes = limit + cgroup.swap_limit.map_or(swap, |most| swap.min(sane(most)));
-    let below = format!("{}/", cgroup.path.trim_end_matches('/'));
-    let is_inside = |it: &&Candidate| it.cgroup == cgroup.path || it.cgroup.starts_with(&below);
-    let candidates: Vec<&Candidate> = inventory.host.candidates.iter().filter(is_inside).collect();
+    let candidates: Vec<&Candidate> =
+        inventory.host.candidates.iter().filter(|it| is_inside(&it.cgroup, &cgroup.path)).collect();
     let (headroom_bytes, headroom_source) = cgroup_headroom(cgroup, limit, &inventory.host);
-    let victims = victims(&candidates, total_bytes / page_bytes(inventory), host_pages, inventory);
+    let victims =
+        victims(&candidates, total_bytes / page_bytes(inventory), host_pages, (inventory, Some(&cgroup.path)));
     Some(Arena { total_bytes, headroom_bytes, headroom_source, headroom_at_peak_bytes: None, victims })
 }
 
@@ -207,6 +231,29 @@ mod tests {
         };
         // an adjustment of 20 weighs 2 % of all that the group may use
         assert_eq!([first(None), first(Some(0)), first(Some(1 << 20))], [(8448, 31), (256, 30), (257, 30)]);
+    }
+
+    /// The topmost group below the one that has run out of memory is killed whole; a group above that is not.
+    #[test]
+    fn a_group_that_is_killed_whole_is_told_for_each_of_its_processes() {
+        let elsewhere = Candidate { cgroup: "/web".into(), ..candidate(40, 900 * KIB, 0, 0) };
+        let below = Candidate { cgroup: "/db/pg/worker".into(), ..candidate(31, 8 * KIB, 0, 0) };
+        let mut inventory = inventory(vec![candidate(30, 100 * KIB, 0, 0), below, elsewhere]);
+        let mut killed_with = |path: &str, groups: &[&str]| {
+            let oom_groups = groups.iter().map(ToString::to_string).collect();
+            inventory.cgroup =
+                Some(CgroupSeen { path: path.into(), limit: Some(256 << 20), oom_groups, ..CgroupSeen::default() });
+            let told = oom(&inventory);
+            [told.host, told.cgroup.expect("a limit")].map(|arena| {
+                let mut told: Vec<_> = arena.victims.into_iter().map(|it| (it.pid, it.killed_with)).collect();
+                told.sort();
+                told.into_iter().map(|(_, group)| group.unwrap_or_default()).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(killed_with("/db/pg", &["/db/pg"]), [vec!["/db/pg", "/db/pg", ""], vec!["/db/pg", "/db/pg"]]);
+        assert_eq!(killed_with("/db/pg", &["/db/pg", "/db"]), [vec!["/db", "/db", ""], vec!["/db/pg", "/db/pg"]]);
+        assert_eq!(killed_with("/db", &["/db/pg/worker"]), [vec!["", "/db/pg/worker", ""], vec!["", "/db/pg/worker"]]);
+        assert_eq!(killed_with("/db/pg", &["/db"]), [vec!["/db", "/db", ""], vec!["", ""]]);
     }
 
     /// The host and the figures of the facts: 24,684,092 kB without swap.

@@ -27,6 +27,7 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
     let used = |above: &Path| Some(number(&above.join(usage))?.saturating_sub(page_cache(&stat(above))));
     let levels = upwards.map(|above| (used(above), number(&above.join(limit))));
     let tightest = tightest(levels);
+    let oom_groups = oom_groups(&folder, &root, Path::new(&path));
     // usage and processes are read from the group that has the least left, because all its processes use that up
     let up = tightest.map_or(0, |(_, up)| up);
     let folder = folder.ancestors().nth(up).unwrap_or(&folder).to_path_buf();
@@ -45,8 +46,16 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
         swap_current,
         stat: stat(&folder),
         oom_group: number(&folder.join("memory.oom.group")).map(|value| value != 0),
+        oom_groups,
         strangers: strangers(&folder, server),
     })
+}
+
+/// The cgroups that the kernel kills whole, from `folder` up to `root`; `path`: the kernel's name of the first.
+fn oom_groups(folder: &Path, root: &Path, path: &Path) -> Vec<String> {
+    let upwards = folder.ancestors().take_while(|above| above.starts_with(root)).zip(path.ancestors());
+    let whole = upwards.filter(|(above, _)| number(&above.join("memory.oom.group")) == Some(1));
+    whole.map(|(_, path)| path.display().to_string()).collect()
 }
 
 /// The limit of swap, and the swap in use. Version 1 has files for memory and swap together: the memory is subtracted.
@@ -144,6 +153,20 @@ fn strangers(folder: &Path, server: &[u32]) -> u32 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// The server's own group, one between, and the one with the limit: only those with a 1 count.
+    #[test]
+    fn each_group_that_is_killed_whole_is_found_up_to_the_topmost_visible_one() {
+        let root = tempfile::tempdir().unwrap();
+        let server = root.path().join("db/pg");
+        fs::create_dir_all(&server).unwrap();
+        fs::write(server.join("memory.oom.group"), "1\n").unwrap();
+        fs::write(root.path().join("db/memory.oom.group"), "0\n").unwrap();
+        let found = || oom_groups(&server, root.path(), Path::new("/box/db/pg"));
+        assert_eq!(found(), ["/box/db/pg"]);
+        fs::write(root.path().join("memory.oom.group"), "1\n").unwrap();
+        assert_eq!(found(), ["/box/db/pg", "/box"]);
+    }
 
     proptest! {
         #[test]

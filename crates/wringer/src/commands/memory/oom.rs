@@ -95,6 +95,14 @@ fn arena(text: &mut String, place: &str, arena: &Arena) {
     for victim in arena.victims.iter().take(SHOWN) {
         row(text, victim);
     }
+    if let Some((first, group)) = arena.victims.iter().find_map(|it| Some((it, it.killed_with.as_ref()?))) {
+        let all = arena.victims.iter().filter(|it| it.killed_with.as_ref() == Some(group)).count();
+        let _ = writeln!(
+            text,
+            "  memory.oom.group is 1 in {group}: when {} or another of its processes is chosen, the kernel kills all {all} of them",
+            first.pid
+        );
+    }
     let more = arena.victims.len().saturating_sub(SHOWN);
     if more > 0 {
         let _ = writeln!(text, "  and {more} more (-o json)");
