@@ -140,6 +140,21 @@ fn the_function_that_grew_is_first() {
     let typed = Command::new(WRINGER).args(["heap", "show", &file, "--assert", "no_such<1M"]).output().unwrap();
     let said = String::from_utf8(typed.stderr).unwrap();
     assert!(typed.status.code() == Some(0) && said.contains("no_such<1M: no function"), "{said}");
+    // between two profiles; from one moment to itself nothing grows
+    let between = |from: &str, assertion: &str| {
+        let words = ["heap", "diff", &file, &file, "--from", from, "--assert", assertion, "-o", "json"];
+        let ran = Command::new(WRINGER).args(words).output().unwrap();
+        (ran.status.code(), serde_json::from_slice::<Value>(&ran.stdout).unwrap()["assertions"][0].take())
+    };
+    let (code, told) = between(&number, "growth<1K");
+    assert_eq!(
+        (code, &told["holds"], &told["bytes"]),
+        (Some(1), &Value::from(false), &first["growth_bytes"]),
+        "{told:#}"
+    );
+    assert_eq!(between(&number, "growth<41000").0, Some(0));
+    assert_eq!(between(&number, "Log_event::read_log_event<40000").0, Some(1), "what it holds in the second");
+    assert_eq!(between(&shown["to"].to_string(), "growth<1").0, Some(0));
     let half = folder.path().join("half");
     let whole = fs::read(&file).unwrap();
     fs::write(&half, &whole[..whole.len() / 2]).unwrap();

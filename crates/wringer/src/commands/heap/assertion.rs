@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Assertions on a profile: `growth<1M`, `Log_event::read_log_event<4M`.
 
+use super::grown::in_line;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal;
 use heap::{AskedBelow, Growth, Holdings, Tree, base_name};
 use serde::Serialize;
 use std::str::FromStr;
@@ -57,13 +60,12 @@ pub(super) struct Known {
     pub(super) is_end_lost: bool,
 }
 
-pub(super) const DAMAGED: &str = "the file is damaged, and what the heap held behind the damage is not known";
-pub(super) const ONE_MOMENT: &str = "there is one moment, and growth needs two";
+const DAMAGED: &str = "the file is damaged, and what the heap held behind the damage is not known";
+const ONE_MOMENT: &str = "there is one moment, and growth needs two";
 const HIDDEN: &str = "the profiler hides too many bytes below its threshold";
-pub(super) const SAMPLED: &str = "the sizes are estimates, and the limit is within their errors";
+const SAMPLED: &str = "the sizes are estimates, and the limit is within their errors";
 const NO_FUNCTION: &str = "no function that holds memory has this name at either moment";
-pub(super) const BELOW: &str =
-    "it holds nothing itself: what it asked for is charged to the functions that allocated it";
+const BELOW: &str = "it holds nothing itself: what it asked for is charged to the functions that allocated it";
 
 /// Measured, at least, at most; `None`: not known.
 type Bounds = (i128, Option<i128>, Option<i128>);
@@ -144,6 +146,36 @@ fn of_growth(grown: &[Growth], unnamed: i128) -> (i128, i128, i128) {
 /// Either name may lack the arguments.
 fn is_named(asked: &str, function: &str) -> bool {
     asked == function || asked == base_name(function) || base_name(asked) == function
+}
+
+/// The exit code of all verdicts, with what would help where one cannot be told.
+pub(super) fn outcome(verdicts: &[Verdict]) -> Outcome {
+    for told in verdicts.iter().filter(|it| it.holds.is_some()) {
+        told.notes.iter().for_each(|note| terminal::say(format_args!("note: {}: {note}", told.assertion)));
+    }
+    let of = |holds: Option<bool>| verdicts.iter().find(|it| it.holds == holds);
+    if let Some(broken) = of(Some(false)) {
+        return Err(Failure::message(Exit::Finding, format!("{} does not hold", broken.assertion)));
+    }
+    let Some(unknown) = of(None) else { return Ok(()) };
+    let what = format!("whether {} holds cannot be told: {}", unknown.assertion, unknown.notes.join("; "));
+    let below = unknown.charged_to.as_deref().map_or_else(
+        || "it only passes allocations on; assert one of the functions that call it".to_owned(),
+        |function| format!("assert the function that most of it is charged to, '{}', or growth", in_line(function)),
+    );
+    let hint = if unknown.notes.contains(&BELOW) {
+        below.as_str()
+    } else if unknown.notes.contains(&DAMAGED) {
+        "profile again, so that the file is whole; of Massif's and heaptrack's files, --to NUMBER names a moment before the damage"
+    } else if unknown.notes.contains(&ONE_MOMENT) {
+        "give it two moments: several files of gperftools or jemalloc, or --from and --to; Massif gives every tenth snapshot a tree, \
+         --detailed-freq=1 all of them"
+    } else if unknown.notes.contains(&SAMPLED) {
+        "profile with more samples: jemalloc looks at each allocation with lg_prof_sample:0, and tcmalloc with HEAPPROFILE"
+    } else {
+        "profile with a lower --threshold of Massif, so that it hides less"
+    };
+    Err(Failure::message(Exit::Missing, what).hint(hint.to_owned()))
 }
 
 #[cfg(test)]

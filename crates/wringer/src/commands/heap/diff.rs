@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer heap diff`: two profiles.
 
+use super::assertion::{self, Assertion, Known, Verdict};
 use super::grown;
 use super::profile::{Names, Profile};
+use super::shown::at_end;
 use super::source::Source;
+use super::text::judged;
 use crate::exit::{Failure, Outcome};
 use crate::terminal::{self, Output};
-use heap::{Damage, Format, Growth, Holdings};
+use heap::{AskedBelow, Damage, Format, Growth, Holdings};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -18,7 +21,10 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer heap diff before/massif.out.1 after/massif.out.1\n  \
-    wringer heap diff massif.out.1 massif.out.1 --from 3 --to 48")]
+    wringer heap diff massif.out.1 massif.out.1 --from 3 --to 48\n  \
+    wringer heap diff before/dhat.out.1 after/dhat.out.1 --assert 'growth<1M'\n\n\
+    Exit codes: 1 if an assertion does not hold; 3 if a file is not a profile, or if it cannot be told\n  \
+    whether an assertion holds, as for `wringer heap show`.")]
 pub struct Args {
     /// The profile from before; `-` is standard input
     #[arg(value_name = "BEFORE")]
@@ -35,6 +41,9 @@ pub struct Args {
     /// Functions to print; the JSON output has all
     #[arg(long, default_value_t = 20, value_name = "N")]
     top: usize,
+    /// An assertion: growth<1M for the growth of every function from BEFORE to AFTER, FUNCTION<4M for the bytes that one function holds in AFTER
+    #[arg(long = "assert", value_name = "ASSERTION")]
+    assertions: Vec<Assertion>,
     #[command(flatten)]
     names: Names,
     /// How to print
@@ -54,6 +63,7 @@ struct Difference<'a> {
     before_sampled_every_bytes: Option<u64>,
     after_sampled_every_bytes: Option<u64>,
     growth: Vec<Grown<'a>>,
+    assertions: &'a [Verdict],
     /// In which way the two profiles count differently.
     notes: Vec<String>,
     before_damaged_at_byte: Option<u64>,
@@ -94,6 +104,8 @@ impl<'a> Grown<'a> {
 struct Side {
     format: Format,
     holdings: Holdings,
+    /// For each assertion, what the functions below the one that it names hold.
+    asked_below: Vec<Option<AskedBelow>>,
     damage: Option<Damage>,
     /// The sentence about the damage.
     told: Option<String>,
@@ -103,12 +115,14 @@ struct Side {
 
 impl Side {
     /// `number`: of the snapshot, if one is asked for.
-    fn of(source: &Source, number: Option<u64>, names: &Names) -> Result<Self, Failure> {
+    fn of(source: &Source, number: Option<u64>, names: &Names, assertions: &[Assertion]) -> Result<Self, Failure> {
         let mut profile = Profile::open(source, names)?;
         let place = number.map_or_else(|| profile.last(), |number| profile.place_of(number))?;
+        let (holdings, asked_below) = at_end(&mut profile, Some(place), assertions)?;
         Ok(Self {
             format: profile.outline.format,
-            holdings: profile.holdings(place)?,
+            holdings,
+            asked_below,
             damage: profile.outline.damage.clone(),
             told: profile.damage(),
             is_lost: profile.is_partial(place) || (number.is_none() && profile.is_end_lost()),
@@ -119,17 +133,30 @@ impl Side {
 pub(super) fn main(args: &Args) -> Outcome {
     let sources = Source::all(&[args.before.clone(), args.after.clone()])?;
     let [first, second] = sources.as_slice() else { return Ok(()) };
-    let before = Side::of(first, args.from, &args.names)?;
-    let after = Side::of(second, args.to, &args.names)?;
+    let before = Side::of(first, args.from, &args.names, &[])?;
+    let after = Side::of(second, args.to, &args.names, &args.assertions)?;
     let growth = heap::growth(&before.holdings, &after.holdings);
+    let verdicts = verdicts(&args.assertions, &before, &after, &growth);
     match args.output {
-        Output::Json => terminal::document(&difference(&before, &after, &growth)),
-        Output::Text => terminal::data(text(&before, &after, &growth, args.top).trim_end()),
+        Output::Json => terminal::document(&difference(&before, &after, &growth, &verdicts)),
+        Output::Text => terminal::data(text(&before, &after, &growth, &verdicts, args.top).trim_end()),
     }
-    Ok(())
+    assertion::outcome(&verdicts)
 }
 
-fn difference<'a>(before: &'a Side, after: &'a Side, growth: &'a [Growth]) -> Difference<'a> {
+fn verdicts(assertions: &[Assertion], before: &Side, after: &Side, growth: &[Growth]) -> Vec<Verdict> {
+    let known = Known { is_one_moment: false, is_start_lost: before.is_lost, is_end_lost: after.is_lost };
+    let judge =
+        |(it, below): (&Assertion, &Option<AskedBelow>)| it.judge(growth, below.clone(), &after.holdings, known);
+    assertions.iter().zip(&after.asked_below).map(judge).collect()
+}
+
+fn difference<'a>(
+    before: &'a Side,
+    after: &'a Side,
+    growth: &'a [Growth],
+    assertions: &'a [Verdict],
+) -> Difference<'a> {
     let is_lost = before.is_lost || after.is_lost;
     let at_byte = |side: &Side| side.damage.as_ref().map(|it| it.at_byte);
     Difference {
@@ -142,6 +169,7 @@ fn difference<'a>(before: &'a Side, after: &'a Side, growth: &'a [Growth]) -> Di
         before_sampled_every_bytes: before.holdings.sampled_every_bytes,
         after_sampled_every_bytes: after.holdings.sampled_every_bytes,
         growth: growth.iter().map(|it| Grown::of(it, is_lost)).collect(),
+        assertions,
         notes: notes(before, after),
         before_damaged_at_byte: at_byte(before),
         after_damaged_at_byte: at_byte(after),
@@ -150,7 +178,7 @@ fn difference<'a>(before: &'a Side, after: &'a Side, growth: &'a [Growth]) -> Di
     }
 }
 
-fn text(before: &Side, after: &Side, growth: &[Growth], top: usize) -> String {
+fn text(before: &Side, after: &Side, growth: &[Growth], verdicts: &[Verdict], top: usize) -> String {
     let is_lost = before.is_lost || after.is_lost;
     let mut text = if is_lost { grown::unbounded(growth, top) } else { grown::table(growth, top) };
     notes(before, after).iter().for_each(|note| text += &format!("\n{note}"));
@@ -159,6 +187,8 @@ fn text(before: &Side, after: &Side, growth: &[Growth], top: usize) -> String {
     for damage in told {
         text += &format!("\n{}", grown::in_line(damage));
     }
+    let is_sampled = [before, after].iter().any(|side| side.holdings.sampled_every_bytes.is_some());
+    text += &verdicts.iter().map(|it| judged(it, is_sampled)).collect::<String>();
     text
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer heap show`: one profile.
 
-use super::assertion::{Assertion, BELOW, DAMAGED, ONE_MOMENT, SAMPLED, Verdict};
+use super::assertion::{self, Assertion};
 use super::grown::in_line;
 use super::profile::{Names, Profile};
 use super::shown::shown;
@@ -92,7 +92,7 @@ pub(super) fn main(args: &Args) -> Outcome {
         Format::Text => terminal::data(text::text(args.top, &profile, &shown).trim_end()),
         Format::MsPrint | Format::Folded => {}
     }
-    verdict(&shown.assertions)
+    assertion::outcome(&shown.assertions)
 }
 
 fn print_folded(args: &Args, sources: &[Source]) -> Outcome {
@@ -123,33 +123,4 @@ fn print_as_valgrind(args: &Args, sources: &[Source]) -> Outcome {
     let first = source.open()?;
     terminal::stream(|mut output| ms_print::print(first, || source.again(), &options, &mut output))
         .map_err(|error| unreadable(source, error))
-}
-
-fn verdict(verdicts: &[Verdict]) -> Outcome {
-    for told in verdicts.iter().filter(|it| it.holds.is_some()) {
-        told.notes.iter().for_each(|note| terminal::say(format_args!("note: {}: {note}", told.assertion)));
-    }
-    let of = |holds: Option<bool>| verdicts.iter().find(|it| it.holds == holds);
-    if let Some(broken) = of(Some(false)) {
-        return Err(Failure::message(Exit::Finding, format!("{} does not hold", broken.assertion)));
-    }
-    let Some(unknown) = of(None) else { return Ok(()) };
-    let what = format!("whether {} holds cannot be told: {}", unknown.assertion, unknown.notes.join("; "));
-    let below = unknown.charged_to.as_deref().map_or_else(
-        || "it only passes allocations on; assert one of the functions that call it".to_owned(),
-        |function| format!("assert the function that most of it is charged to, '{}', or growth", in_line(function)),
-    );
-    let hint = if unknown.notes.contains(&BELOW) {
-        below.as_str()
-    } else if unknown.notes.contains(&DAMAGED) {
-        "profile again, so that the file is whole; of Massif's and heaptrack's files, --to NUMBER names a moment before the damage"
-    } else if unknown.notes.contains(&ONE_MOMENT) {
-        "give it two moments: several files of gperftools or jemalloc, or --from and --to; Massif gives every tenth snapshot a tree, \
-         --detailed-freq=1 all of them"
-    } else if unknown.notes.contains(&SAMPLED) {
-        "profile with more samples: jemalloc looks at each allocation with lg_prof_sample:0, and tcmalloc with HEAPPROFILE"
-    } else {
-        "profile with a lower --threshold of Massif, so that it hides less"
-    };
-    Err(Failure::message(Exit::Missing, what).hint(hint.to_owned()))
 }

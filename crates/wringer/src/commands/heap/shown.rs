@@ -132,7 +132,7 @@ pub(super) fn shown(
 }
 
 /// What the functions hold; and for each assertion, what the functions below the one that it names hold.
-fn at_end(
+pub(super) fn at_end(
     profile: &mut Profile,
     place: Option<usize>,
     assertions: &[Assertion],

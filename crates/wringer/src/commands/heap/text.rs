@@ -50,7 +50,7 @@ pub(super) fn text(top: usize, profile: &Profile, shown: &Shown) -> String {
     text
 }
 
-fn judged(verdict: &Verdict, is_sampled: bool) -> String {
+pub(super) fn judged(verdict: &Verdict, is_sampled: bool) -> String {
     let holds = match verdict.holds {
         Some(true) => "holds",
         Some(false) => "does not hold",
