@@ -157,9 +157,23 @@ fn only_one(path: &Path, who: &str) -> Result<Measuring, Error> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+    Err(Error::Measured { who: written_name(&mut file) })
+}
+
+fn written_name(file: &mut File) -> String {
     let mut who = String::new();
     let _ = file.rewind().and_then(|()| file.read_to_string(&mut who));
-    Err(Error::Measured { who: if who.is_empty() { "another one".into() } else { who } })
+    if who.is_empty() { "another one".into() } else { who }
+}
+
+/// Who holds the lock of [`measuring`], in the words of the holder. `None`: nobody, or it cannot be known.
+pub fn measured_by(places: &Places) -> Option<String> {
+    who_measures(&host_locks(places).ok()?.join("measuring"))
+}
+
+fn who_measures(path: &Path) -> Option<String> {
+    look(path).ok().filter(|is_held| *is_held)?;
+    Some(written_name(&mut File::open(path).ok()?))
 }
 
 /// The holder of the resource, in words; `None`: nobody. Holds the lock itself only for the moment of the check, and makes no file.
@@ -299,6 +313,8 @@ mod tests {
         let held = only_one(&path, "the first").expect("free");
         let refused = only_one(&path, "the second").expect_err("held");
         assert!(refused.is_in_the_way() && refused.to_string().contains("the first"), "{refused}");
+        assert_eq!(who_measures(&path).as_deref(), Some("the first"));
+        assert_eq!(who_measures(&folder.path().join("nothing")), None);
         drop(held);
         // a child that another test has just forked has the lock until it executes its program
         assert!(testkit::wait_until(Duration::from_secs(60), || only_one(&path, "the third").is_ok()));

@@ -107,6 +107,11 @@ pub fn main(args: Args) -> Outcome {
     };
     let asked = Asked { to: args.to.as_deref(), force: args.force, keep: args.keep, yes: args.yes, kept_fills };
     let ready = Ready::look(&args.file, text, &experiment, &asked)?;
+    if let Some(who) = ::run::measured_by(&ready.places) {
+        terminal::say(format_args!(
+            "note: {who} measures on this host: each of the two has the other's load in its results"
+        ));
+    }
     let walked = ready.walk();
     let shown = show(&ready.output, args.output);
     let missed = walked?;
