@@ -81,7 +81,7 @@ mod tests {
         assert!(said("/").contains("is a folder"), "{}", said("/"));
         assert!(said("/no/such").contains("No such file"), "{}", said("/no/such"));
         assert_eq!(read(Path::new("/dev/null")).expect("reads"), "");
-        assert!(at_most(io::repeat(0), 1000).expect_err("too long").to_string().contains("more than 1000"));
+        assert!(at_most(io::repeat(0), 1000).expect_err("too long").to_string().contains("larger than 1000"));
         assert_eq!(at_most(io::repeat(7).take(1000), 1000).expect("fits").len(), 1000);
     }
 }
