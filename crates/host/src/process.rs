@@ -9,6 +9,7 @@
 //! `wringer internal launch`, which stays its parent. A pid alone never proves an identity: [`Identity`] carries the start time, and signals go
 //! through a pidfd.
 
+mod bond;
 mod census;
 mod dead_layer;
 mod descriptors;
@@ -29,6 +30,7 @@ mod standstill;
 mod stop;
 mod survey;
 
+pub use bond::end_with_caller;
 pub use census::{Census, Mark, is_fork_of_caller};
 pub use descriptors::without_descriptors;
 pub use family::{family, is_of_another_run};

@@ -31,6 +31,8 @@ pub fn account(inventory: &Inventory) -> Account {
     let partition = partition(inventory, &figures);
     let segments = huge::segments(inventory);
     let Claims { mut claims, of_each, overcounted } = leaves_of_classes::claims(inventory, &partition, &rows);
+    let processes = processes(inventory, &partition, &of_each);
+    claims.extend(of_each.into_iter().flatten());
     claims.extend(huge::claims(&segments, inventory.segment.as_ref(), &figures, &rows));
     claims.extend(page_tables(inventory, &rows));
     let in_huge_pages: u64 = segments.iter().map(|segment| segment.resident).sum();
@@ -38,13 +40,26 @@ pub fn account(inventory: &Inventory) -> Account {
     let total = partition.pss.iter().sum::<u64>() + page_tables_bytes(inventory) + in_huge_pages;
     let uncertainty = partition.estimates.uncertainty_bytes + partition.apart + huge_apart;
     let leaves = leaves_of_classes::merged(claims);
-    let processes = processes(inventory, &partition, &of_each);
-    let mut account = finish(inventory, partition, leaves, total, uncertainty);
-    account.processes = processes;
-    account.overcounted_bytes = overcounted;
-    account.missing.extend(huge::missing(&segments));
-    account.missing.extend(hidden(overcounted));
-    account
+    let explained: u64 = leaves.iter().map(|leaf| leaf.resident_bytes).sum();
+    let unexplained = signed(total) - signed(explained);
+    let missing = inventory.missing.iter().cloned().chain(beside_the_sum::untold(inventory));
+    Account {
+        schema: 1,
+        at_unix_us: inventory.at_unix_us,
+        kernel_total_bytes: total,
+        explained_share: explained_share(explained, total),
+        unexplained_bytes: unexplained,
+        uncertainty_bytes: uncertainty,
+        overcounted_bytes: overcounted,
+        leaves,
+        unexplained: remainders(inventory, &partition, unexplained),
+        processes,
+        beside: beside_the_sum::of(inventory),
+        probes: inventory.probes.clone(),
+        missing: missing.chain(huge::missing(&segments)).chain(hidden(overcounted)).collect(),
+        interval: inventory.interval.clone(),
+        estimates: partition.estimates,
+    }
 }
 
 /// Meters that count more than is resident explain all of it, whatever it is.
@@ -59,26 +74,8 @@ fn hidden(overcounted: u64) -> Option<Missing> {
     })
 }
 
-fn finish(inventory: &Inventory, partition: Partition, leaves: Vec<Leaf>, total: u64, uncertainty: u64) -> Account {
-    let explained: u64 = leaves.iter().map(|leaf| leaf.resident_bytes).sum();
-    let unexplained = signed(total) - signed(explained);
-    Account {
-        schema: 1,
-        at_unix_us: inventory.at_unix_us,
-        kernel_total_bytes: total,
-        explained_share: (total > 0).then(|| explained as f64 / total as f64),
-        unexplained_bytes: unexplained,
-        uncertainty_bytes: uncertainty,
-        overcounted_bytes: 0,
-        leaves,
-        unexplained: remainders(inventory, &partition, unexplained),
-        processes: Vec::new(),
-        beside: beside_the_sum::of(inventory),
-        probes: inventory.probes.clone(),
-        missing: inventory.missing.iter().cloned().chain(beside_the_sum::untold(inventory)).collect(),
-        interval: inventory.interval.clone(),
-        estimates: partition.estimates,
-    }
+fn explained_share(explained: u64, total: u64) -> Option<f64> {
+    (total > 0).then(|| explained as f64 / total as f64)
 }
 
 /// `10.11.19-MariaDB`, `15.4 (Debian 15.4-1)`, `9.7.4`, `18beta1`.
@@ -114,11 +111,11 @@ fn page_tables(inventory: &Inventory, rows: &[&'static Row]) -> Option<Claim> {
 /// `of_each`: the leaves of each process's private memory.
 fn processes(inventory: &Inventory, partition: &Partition, of_each: &[Vec<Claim>]) -> Vec<ProcessAccount> {
     let each = inventory.processes.iter().zip(&partition.pss).zip(leaves_of_each(partition, of_each));
-    let one = |((process, pss), leaves): ((&crate::ProcessSeen, &u64), BTreeMap<String, u64>)| {
+    let one = |((process, pss), leaves): ((&crate::ProcessSeen, &u64), BTreeMap<&str, u64>)| {
         let is_estimated = crate::parts::Parts::read(process).is_none();
         let is_split = crate::parts::measured(process).is_some();
         let explained: u64 = leaves.values().sum();
-        let leaf = |(path, resident_bytes)| ProcessLeaf { path, resident_bytes };
+        let leaf = |(path, resident_bytes): (&str, u64)| ProcessLeaf { path: path.to_owned(), resident_bytes };
         ProcessAccount {
             pid: process.pid,
             role: process.role.clone(),
@@ -134,19 +131,19 @@ fn processes(inventory: &Inventory, partition: &Partition, of_each: &[Vec<Claim>
 }
 
 /// The bytes of each leaf, process by process. The pool, and a segment of shared memory, are not divided.
-fn leaves_of_each(partition: &Partition, of_each: &[Vec<Claim>]) -> Vec<BTreeMap<String, u64>> {
-    let mut all: Vec<BTreeMap<String, u64>> = vec![BTreeMap::new(); of_each.len()];
+fn leaves_of_each<'a>(partition: &Partition, of_each: &'a [Vec<Claim>]) -> Vec<BTreeMap<&'a str, u64>> {
+    let mut of_classes: Vec<BTreeMap<Class, u64>> = vec![BTreeMap::new(); of_each.len()];
     for piece in partition.pieces.iter().filter(|piece| !piece.class.is_private()) {
-        if let Some(row) = leaf::of_class(piece.class) {
-            *all[piece.process].entry(row.path.to_owned()).or_default() += piece.bytes;
-        }
+        *of_classes[piece.process].entry(piece.class).or_default() += piece.bytes;
     }
-    for (leaves, claims) in all.iter_mut().zip(of_each) {
-        for claim in claims.iter().filter(|claim| claim.resident > 0) {
-            *leaves.entry(claim.path.clone()).or_default() += claim.resident;
-        }
-    }
-    all
+    let leaves_of = |(classes, claims): (BTreeMap<Class, u64>, &'a Vec<Claim>)| {
+        let named = classes.into_iter().filter_map(|(class, bytes)| Some((leaf::of_class(class)?.path, bytes)));
+        let claimed = claims.iter().filter(|claim| claim.resident > 0).map(|claim| (&*claim.path, claim.resident));
+        let mut leaves: BTreeMap<&str, u64> = BTreeMap::new();
+        named.chain(claimed).for_each(|(path, bytes)| *leaves.entry(path).or_default() += bytes);
+        leaves
+    };
+    of_classes.into_iter().zip(of_each).map(leaves_of).collect()
 }
 
 /// All unexplained memory is private memory, except the difference between the kernel's own sums.

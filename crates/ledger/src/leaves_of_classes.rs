@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 
 /// All leaves but page tables and huge pages.
 pub(crate) struct Claims {
+    /// Those of shared memory, and of processes that were not read.
     pub(crate) claims: Vec<Claim>,
-    /// Of these, those of each process's private memory.
+    /// Those of each process's private memory.
     pub(crate) of_each: Vec<Vec<Claim>>,
     /// By how much the server's meters count more than is resident.
     pub(crate) overcounted: u64,
@@ -36,7 +37,6 @@ pub(crate) fn claims(inventory: &Inventory, partition: &Partition, rows: &[&'sta
     let splits = processes.map(|process| private::split(inventory, partition, process, rows));
     let (of_each, overcounted): (Vec<Vec<Claim>>, Vec<u64>) = splits.map(|it| (it.leaves, it.overcounted)).unzip();
     claims.extend(unread_processes::leaves(inventory, partition, &of_each));
-    claims.extend(of_each.iter().flatten().cloned());
     Claims { claims, of_each, overcounted: overcounted.into_iter().fold(0, u64::saturating_add) }
 }
 

@@ -6,11 +6,11 @@
 //! a slot of the program. [`serving`] reads that slot.
 //!
 //! - `elf`: what the file of a program or a library says of itself.
-//! - [`dynamic_symbols`]: the symbols of a file for the dynamic linker.
+//! - `symbols`: the symbols of a file for the dynamic linker.
 //! - `process`: mappings, memory and program of a process.
-//! - [`serving`], [`inferred`]: who serves.
+//! - `serving`: who serves, read ([`serving()`]) or inferred ([`inferred`]).
 //! - `shape`: what the heap looks like, and whether that fits.
-//! - [`fit`]: whether a library can be loaded into a program.
+//! - `loadable`: whether a library can be loaded into a program.
 //!
 //! Not here: which mallocs there are (`capability`), where their libraries come from (`sandbox`), what they hold (`observe`).
 

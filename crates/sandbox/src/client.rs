@@ -3,10 +3,10 @@
 
 use crate::Error;
 use host::files;
+use host::process::end_with_caller;
 use host::tool;
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::Signal;
 use std::fs::File;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -46,18 +46,6 @@ pub(crate) fn run(
     } else {
         Err(Error::Program { program, doing, status: status.to_string(), log: log_end(log_path) })
     }
-}
-
-/// The program gets `signal` when the calling thread ends. A caller that has ended before the program starts cannot send it: then nothing is started.
-pub(crate) fn end_with_caller(command: &mut Command, signal: Signal) {
-    let caller = rustix::process::getpid();
-    let bind = move || {
-        set_parent_process_death_signal(Some(signal))?;
-        if rustix::process::getppid() == Some(caller) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
-    };
-    // SAFETY: between fork and exec, two system calls (prctl(2), getppid(2)), and nothing that allocates or locks. A change of the user, which clears
-    // the setting, is done before it.
-    unsafe { command.pre_exec(bind) };
 }
 
 /// The words of apt, dpkg and Java for a full disk.

@@ -13,7 +13,7 @@
 //! | `store` | the folder: its lock, and `sweep.json` written whole or not at all |
 //! | `conduct` | the loop: recover, wait for a quiet host, run, keep |
 //! | `bench` | the interface of the code that runs one cell |
-//! | `seen` | the figures and outcomes of one recording that a sweep uses |
+//! | `cell_figures` | the figures and outcomes of one recording that a sweep uses |
 //! | `pair` | which cells of two settings are compared, and why others hinder that |
 //! | `together` | figures of settings, and the verdicts between them |
 //! | `remaining` | how long the remaining cells take, learnt from the cells that are done |

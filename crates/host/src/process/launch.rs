@@ -8,7 +8,7 @@ use super::family::own_tokens;
 use super::order::{Answer, ORDER_VARIABLE, Order, write_line};
 use super::orphans::{Adopted, adopt, block, signals};
 use super::preparation::{Preparation, cpu_set};
-use super::stop::{StopRequest, stop_unpermitted};
+use super::stop::{self, StopRequest, stop_unpermitted};
 use super::{ChildSpec, Identity, LIFELINE_VARIABLE, Leftovers, Process, READY_VARIABLE, RUN_VARIABLE};
 use super::{inherited_descriptor, lifeline};
 use crate::{Error, chain, files, namespace};
@@ -144,7 +144,7 @@ fn adopt_in_the_foreground() -> Result<Adopted, Error> {
 
 #[allow(clippy::disallowed_methods)] // host starts processes
 fn start(settings: &LaunchSettings) -> Result<Child, Error> {
-    let preparation = Preparation::of(&settings.child_spec())?.bound_to_us(settings.stop_signal);
+    let preparation = Preparation::of(&settings.child_spec())?.bound_to_us(stop::named(settings.stop_signal));
     if let Some(pid) = settings.namespaces_of {
         namespace::join_private(pid)?;
     }

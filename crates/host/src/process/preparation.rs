@@ -2,7 +2,9 @@
 //! The changes that a forked child makes to itself before it executes its program.
 
 use super::ChildSpec;
+use super::bond::Bond;
 use crate::Error;
+use rustix::process::Signal;
 use rustix::thread::CpuSet;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -28,14 +30,6 @@ pub(super) struct Preparation {
     /// The setting survives exec and fork.
     without_thp: bool,
     bond: Option<Bond>,
-}
-
-/// The signal that a child gets when its parent dies (prctl(2), PR_SET_PDEATHSIG).
-#[derive(Debug, Clone, Copy)]
-struct Bond {
-    signal: i32,
-    /// The process that forks the child.
-    parent: libc::pid_t,
 }
 
 impl Preparation {
@@ -67,9 +61,8 @@ impl Preparation {
     }
 
     /// When this process dies, the child gets `signal`. This process must be the one that forks the child.
-    pub(super) fn bound_to_us(self, signal: i32) -> Self {
-        let parent = rustix::process::getpid().as_raw_nonzero().get();
-        Self { bond: Some(Bond { signal, parent }), ..self }
+    pub(super) fn bound_to_us(self, signal: Signal) -> Self {
+        Self { bond: Some(Bond::to_us(signal)), ..self }
     }
 
     pub(super) fn install(self, command: &mut Command) {
@@ -107,7 +100,8 @@ impl Preparation {
             check(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1 as libc::c_ulong, 0, 0, 0) })?;
         }
         self.change_identity()?;
-        self.bind_to_parent()
+        // done last, because a change of identity clears it
+        self.bond.map_or(Ok(()), Bond::apply)
     }
 
     fn change_identity(&self) -> io::Result<()> {
@@ -118,16 +112,6 @@ impl Preparation {
             check_long(libc::syscall(libc::SYS_setresgid, gid, gid, gid))?;
             check_long(libc::syscall(libc::SYS_setresuid, uid, uid, uid))
         }
-    }
-
-    /// This is done last, because a change of identity clears the setting. A parent that has died already sends no signal: then the child does not
-    /// start. The child notices that, because its parent is another process by now.
-    fn bind_to_parent(&self) -> io::Result<()> {
-        let Some(Bond { signal, parent }) = self.bond else { return Ok(()) };
-        // SAFETY: sets an attribute of our own process; then a call that cannot fail.
-        check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) })?;
-        // SAFETY: as above
-        if unsafe { libc::getppid() } == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     }
 }
 
@@ -167,54 +151,4 @@ fn check(result: libc::c_int) -> io::Result<()> {
 
 fn check_long(result: libc::c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::pipe::{PipeFlags, pipe_with};
-    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
-
-    /// Ends this process, a copy of the test program, without the exit handlers of the tests.
-    fn exit(status: i32) -> ! {
-        // SAFETY: it does not return.
-        unsafe { libc::_exit(status) }
-    }
-
-    /// A parent forks a child. If `parent_dies_first`, the parent dies before the child has called prctl. The child writes to the pipe whether it
-    /// could bind itself to its parent.
-    fn bound(parent_dies_first: bool) -> u8 {
-        let (says, tell) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
-        // SAFETY: the forked copies only make system calls.
-        let parent = unsafe { libc::fork() };
-        if parent == 0 {
-            let preparation = Preparation::default().bound_to_us(libc::SIGKILL);
-            let us = rustix::process::getpid();
-            // SAFETY: as above
-            if unsafe { libc::fork() } == 0 {
-                // a process that dies closes its files first, and its children get a new parent later: so no pipe shows that it is dead
-                while parent_dies_first && rustix::process::getppid() == Some(us) {
-                    rustix::thread::sched_yield();
-                }
-                let _ = rustix::io::write(&tell, &[u8::from(preparation.bind_to_parent().is_ok())]);
-                exit(0);
-            }
-            if !parent_dies_first {
-                // SAFETY: as above
-                unsafe { libc::wait(std::ptr::null_mut()) };
-            }
-            exit(0);
-        }
-        drop(tell);
-        waitid(WaitId::Pid(Pid::from_raw(parent).expect("forks")), WaitIdOptions::EXITED).expect("ours");
-        let mut said = [9];
-        assert_eq!(rustix::io::read(&says, &mut said), Ok(1));
-        said[0]
-    }
-
-    #[test]
-    fn a_child_whose_parent_has_died_already_does_not_start() {
-        assert_eq!(bound(false), 1, "the parent lives");
-        assert_eq!(bound(true), 0, "the signal of its death would never come");
-    }
 }

@@ -128,10 +128,15 @@ fn kill(family: &BTreeSet<Identity>, is_gone: IsGone<'_>) -> Result<(), Error> {
     if processes.is_empty() { Ok(()) } else { Err(Error::NotPermitted { processes }) }
 }
 
+/// The signal of a number that was stored. A number without a name asks for a clean end.
+pub(super) fn named(number: i32) -> Signal {
+    Signal::from_named_raw(number).unwrap_or(Signal::TERM)
+}
+
 /// Signals all of these processes; returns those that were signalled, and those that we may not signal. One that we may not signal does not prevent
 /// the signal to the others.
 fn signal_all(processes: Vec<Process>, signal: i32) -> Result<(Vec<Process>, Vec<Process>), Error> {
-    let signal = Signal::from_named_raw(signal).unwrap_or(Signal::TERM);
+    let signal = named(signal);
     let (mut asked, mut refused, mut failed) = (Vec::new(), Vec::new(), None);
     for process in processes {
         match process.signal(signal) {

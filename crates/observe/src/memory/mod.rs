@@ -11,7 +11,7 @@
 //! | `segment`, `touched` | PostgreSQL's shared memory: the pages that any of its processes has touched, by `pagemap` |
 //! | `glibc` | the chunks of glibc's arenas, through `/proc/PID/mem` |
 //! | `tcmalloc` | the free spans of tcmalloc's page heap, through `/proc/PID/mem` |
-//! | `words` | nothing by itself: words of the process's memory, from resident pages only |
+//! | `resident_words` | nothing by itself: words of the process's memory, from resident pages only |
 //! | `contexts` | PostgreSQL's memory contexts, through `/proc/PID/mem` |
 //! | `collations` | MariaDB's tables of collations, through `/proc/PID/mem` |
 //! | `server_rows` | the server's own rows, over SQL |

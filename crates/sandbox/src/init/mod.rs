@@ -7,11 +7,11 @@ mod postgresql;
 
 pub(crate) use mariadb::account_anew;
 
-use crate::client::end_with_caller;
 use crate::options::overlay;
 use crate::{Error, Flavour, Sandbox, ServerOption};
 use capability::{Capability, words};
 use host::files;
+use host::process::end_with_caller;
 use rustix::process::Signal;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
