@@ -4,7 +4,7 @@
 
 use crate::burst::Burst;
 use crate::class::Kind;
-use crate::ladder_fit::Fit;
+use crate::ladder_fit::Lengths;
 use crate::needs::{Parts, is_said};
 use crate::server::{Backoff, Server};
 use serde::{Deserialize, Serialize};
@@ -97,7 +97,7 @@ pub(crate) struct Known<'a> {
     pub(crate) backoff: Backoff,
     /// `None`: nothing says which server it was.
     pub(crate) server: Option<&'a Server>,
-    pub(crate) fit: Option<&'a Fit>,
+    pub(crate) lengths: &'a Lengths,
     pub(crate) clock: Option<Clock>,
 }
 
@@ -228,7 +228,7 @@ impl Scales {
 }
 
 fn left_over(burst: &Burst, known: Known<'_>, parts: &Parts) -> Verdict {
-    let Known { backoff, server, fit, clock } = known;
+    let Known { backoff, server, lengths, clock } = known;
     let mut scales = Scales { doubt: 1.0, evidence: Evidence::default() };
     let victims = &burst.victims;
     let is_all_said = victims.iter().all(|victim| is_said(&victim.candidate.figures));
@@ -261,6 +261,11 @@ fn left_over(burst: &Burst, known: Known<'_>, parts: &Parts) -> Verdict {
             scales.speaks_for(0.1, "the server has innodb_empty_free_list_algorithm".to_owned());
             None
         }
+        Backoff::Unusual => {
+            let why = "free_list_backoff: the server has innodb_empty_free_list_algorithm, which is legacy where nobody sets it";
+            scales.evidence.against.push(why.to_owned());
+            None
+        }
         Backoff::NotKnown => {
             scales.evidence.against.push(match server {
                 Some(server) => format!("nobody has looked at what {server} does about an empty free list"),
@@ -273,58 +278,89 @@ fn left_over(burst: &Burst, known: Known<'_>, parts: &Parts) -> Verdict {
         scales.evidence.against.push(format!("free_list_backoff: {why}"));
         return Verdict { cause: Cause::Unknown, confidence: 0.0, evidence: scales.evidence };
     }
-    let is_like_it = for_backoff(&mut scales, burst, fit, clock);
+    let shown = for_backoff(&mut scales, burst, lengths, clock);
     let confidence = 1.0 - scales.doubt;
-    if confidence < NAMED_FROM || !is_like_it {
+    // a page that was read shows only that a free page was needed, which any algorithm finds somehow
+    let least = if backoff == Backoff::Unusual { Shown::Ladder } else { Shown::Read };
+    if confidence < NAMED_FROM || shown < least {
         scales.evidence.against.push("free_list_backoff: too little speaks for it".to_owned());
         return Verdict { cause: Cause::Unknown, confidence: 0.0, evidence: scales.evidence };
     }
     Verdict { cause: Cause::FreeListBackoff, confidence: rounded(confidence), evidence: scales.evidence }
 }
 
-/// Weighs the evidence for `backoff`. Whether some of it would be missing for other causes: waits for locks of tables, for example, also end together and
-/// leave nothing in the log.
-fn for_backoff(scales: &mut Scales, burst: &Burst, fit: Option<&Fit>, clock: Option<Clock>) -> bool {
-    let mut is_like_it = false;
+/// What the burst shows of `backoff` that would be missing for other causes. Waits for locks of tables, for example, also end together and leave nothing
+/// in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Shown {
+    Nothing,
+    /// Each victim read a page.
+    Read,
+    /// The lengths, or the counter, are those of the ladder of sleeps.
+    Ladder,
+}
+
+/// Weighs the evidence for `backoff`.
+fn for_backoff(scales: &mut Scales, burst: &Burst, lengths: &Lengths, clock: Option<Clock>) -> Shown {
     let victims = &burst.victims;
-    let reading = victims.iter().filter(|victim| victim.candidate.figures.reads.is_some_and(|reads| reads > 0)).count();
-    if reading == victims.len() {
-        is_like_it = true;
+    let mut shown = Shown::Nothing;
+    if victims.iter().all(|victim| victim.candidate.figures.reads.is_some_and(|reads| reads > 0)) {
+        shown = Shown::Read;
         scales.speaks_for(0.2, "each victim read a page, for which it needed a free one".to_owned());
     }
-    let fitting = fit.map(|fit| (fit, victims.iter().filter(|victim| fit.has(victim.parts.rest)).count()));
-    match fitting {
-        Some((fit, count)) if count * 2 >= victims.len() => {
-            let what = format!(
-                "{count} of {} lengths are those of the ladder of sleeps, at {:.1} us more for each sleep; of all {} that were compared, {} are",
-                victims.len(),
-                fit.lattice.overhead_us(),
-                fit.lengths,
-                fit.fitting
-            );
-            is_like_it = true;
-            scales.speaks_for(0.6, what);
-        }
-        Some((_, count)) => {
-            scales.against(0.6, format!("{count} of {} lengths are those of the ladder of sleeps", victims.len()));
-        }
-        None => {}
+    if by_lengths(scales, burst, lengths) {
+        shown = Shown::Ladder;
     }
-    if let Some(clock) = clock {
-        let Clock { rose, by_lengths } = clock;
-        let what = format!("Innodb_buffer_pool_wait_free rose by {rose}; stalls of these lengths take {by_lengths}");
-        if clock.agrees() {
-            is_like_it = true;
-            scales.speaks_for(0.6, what);
-        } else if clock.contradicts() {
-            scales.against(0.5, what);
-        }
+    if clock.is_some_and(|clock| by_clock(scales, clock)) {
+        shown = Shown::Ladder;
     }
     let longest = victims.iter().map(|victim| victim.parts.rest).max().unwrap_or(0);
     if longest > LONGEST_BACKOFF_US {
         scales.against(0.3, format!("{} is longer than the refiller ever sleeps", ms(longest)));
     }
-    is_like_it
+    shown
+}
+
+/// Whether the lengths are those of the ladder of sleeps.
+fn by_lengths(scales: &mut Scales, burst: &Burst, lengths: &Lengths) -> bool {
+    let victims = &burst.victims;
+    let fit = match lengths {
+        Lengths::Silent => return false,
+        Lengths::OffLadder(count) => {
+            let what = format!("no length of a sleep makes the {count} lengths that were compared those of its ladder");
+            scales.against(0.6, what);
+            return false;
+        }
+        Lengths::OnLadder(fit) => fit,
+    };
+    let count = victims.iter().filter(|victim| fit.has(victim.parts.rest)).count();
+    let is_of_it = count * 2 >= victims.len();
+    if is_of_it {
+        let what = format!(
+            "{count} of {} lengths are those of the ladder of sleeps, at {:.1} us more for each sleep; of all {} that were compared, {} are",
+            victims.len(),
+            fit.lattice.overhead_us(),
+            fit.lengths,
+            fit.fitting
+        );
+        scales.speaks_for(0.6, what);
+    } else {
+        scales.against(0.6, format!("{count} of {} lengths are those of the ladder of sleeps", victims.len()));
+    }
+    is_of_it
+}
+
+/// Whether the counter rose as it does under `backoff` during stalls of these lengths.
+fn by_clock(scales: &mut Scales, clock: Clock) -> bool {
+    let Clock { rose, by_lengths } = clock;
+    let what = format!("Innodb_buffer_pool_wait_free rose by {rose}; stalls of these lengths take {by_lengths}");
+    let agrees = clock.agrees();
+    if agrees {
+        scales.speaks_for(0.6, what);
+    } else if clock.contradicts() {
+        scales.against(0.5, what);
+    }
+    agrees
 }
 
 fn named(cause: Cause, mut scales: Scales, why: &str) -> Verdict {

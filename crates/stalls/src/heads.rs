@@ -231,7 +231,7 @@ mod tests {
         let in_force = Asked { algorithm: Some(Algorithm::Backoff), ..Asked::default() };
         assert_eq!(of(&[(Some(DEBIANS), false)], &in_force).1[0].backoff, Backoff::InForce);
         let (heads, writers) = of(&[(Some("8.0.29-21 (Source distribution)"), true)], &asked);
-        assert_eq!((names(&writers), writers[0].backoff), (vec!["percona 8.0.29".to_owned()], Backoff::Possible));
+        assert_eq!((names(&writers), writers[0].backoff), (vec!["percona 8.0.29".to_owned()], Backoff::Unusual));
         assert_eq!(heads.notes(&asked), Vec::<String>::new());
 
         let named = of(&[(Some("9.1.0 (MySQL Community Server - GPL)"), false)], &in_force);

@@ -8,7 +8,7 @@ use crate::dearest::Dearest;
 use crate::explained::{Account, Stall, Victim};
 use crate::heads::Writer;
 use crate::ladder::Lattice;
-use crate::ladder_fit::fit;
+use crate::ladder_fit::{Lengths, compare};
 use crate::no_stall::NoStall;
 use crate::server::Backoff;
 use crate::victim::{Candidate, Stalled, stalled};
@@ -56,10 +56,10 @@ impl Settled {
         let (server, backoff) = (server.as_ref(), *backoff);
         let (bursts, left_out) = bursts(victims);
         left_out.iter().for_each(|victim| self.no_stall.usual(&victim.candidate.figures, victim.candidate.took_us));
-        let fitted = if backoff == Backoff::NotThere { None } else { fit(&bursts, &LADDER) };
+        let lengths = if backoff == Backoff::NotThere { Lengths::Silent } else { compare(&bursts, &LADDER) };
         let usual = Lattice::new(&LADDER, Lattice::USUAL_OVERHEAD_US);
-        let lattice = fitted.as_ref().map_or(&usual, |fit| &fit.lattice);
-        let known = Known { backoff, server, fit: fitted.as_ref(), clock: None };
+        let lattice = lengths.fit().map_or(&usual, |fit| &fit.lattice);
+        let known = Known { backoff, server, lengths: &lengths, clock: None };
         let clocks = clocks(&bursts, known, wait_free, lattice);
         for (burst, clock) in bursts.into_iter().zip(clocks) {
             self.burst(burst, classes, Known { clock, ..known }, lattice);

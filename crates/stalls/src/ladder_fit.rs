@@ -19,6 +19,28 @@ const SAME_US: u64 = 400;
 /// The lengths fit the ladder if the probability that they fit by chance, with all overheads that were tried, is below this.
 const CHANCE: f64 = 0.01;
 
+/// So many of the lengths of waits on the ladder fit it, even where some are longer because of other work.
+const USUAL_FIT: f64 = 0.75;
+
+/// What the lengths of many stalls say about the ladder.
+#[derive(Debug, Clone)]
+pub(crate) enum Lengths {
+    /// They are too few to tell, or no ladder is possible.
+    Silent,
+    /// No length of a sleep makes so many lengths the ladder's.
+    OffLadder(usize),
+    OnLadder(Fit),
+}
+
+impl Lengths {
+    pub(crate) fn fit(&self) -> Option<&Fit> {
+        match self {
+            Self::OnLadder(fit) => Some(fit),
+            Self::Silent | Self::OffLadder(_) => None,
+        }
+    }
+}
+
 /// The ladder that the lengths of many stalls show.
 #[derive(Debug, Clone)]
 pub(crate) struct Fit {
@@ -35,13 +57,13 @@ impl Fit {
     }
 }
 
-/// The best fit. `None`: the lengths may fit by chance.
-pub(crate) fn fit(bursts: &[Burst], ladder: &Ladder) -> Option<Fit> {
+/// Compares the lengths with the ladder, at the overhead that fits best.
+pub(crate) fn compare(bursts: &[Burst], ladder: &Ladder) -> Lengths {
     let lengths = lengths(bursts);
     let mut lattice = Lattice::new(ladder, Lattice::USUAL_OVERHEAD_US);
+    let can_tell = chance(&lattice, &lengths, usual_fit(lengths.len())) < CHANCE;
     let (mut best, mut best_chance, mut best_distance) = (None, 1.0, f64::MAX);
     let overheads = OVERHEAD_US.start() * STEPS..=OVERHEAD_US.end() * STEPS;
-    let tried = f64::from(overheads.end() - overheads.start() + 1);
     for overhead in overheads {
         let overhead_us = f64::from(overhead) / f64::from(STEPS);
         lattice = lattice.with_overhead(overhead_us);
@@ -51,17 +73,36 @@ pub(crate) fn fit(bursts: &[Burst], ladder: &Ladder) -> Option<Fit> {
         if fitting * 2 < lengths.len() {
             continue;
         }
-        let chances = lengths.iter().map(|length| lattice.chance(*length, TOLERANCE_US));
-        let mean = chances.sum::<f64>() / lengths.len().max(1) as f64;
-        let chance = at_least(fitting, lengths.len(), mean) * tried;
+        let chance = chance(&lattice, &lengths, fitting);
         // among overheads at which as many fit, the one at which they fit best
         let distance: f64 = distances.iter().sum();
         if chance < best_chance * 0.5 || (chance < best_chance * 2.0 && distance < best_distance) {
             (best, best_chance, best_distance) = (Some((overhead_us, fitting)), chance, distance);
         }
     }
-    let (overhead_us, fitting) = best.filter(|_| best_chance < CHANCE)?;
-    Some(Fit { lattice: lattice.with_overhead(overhead_us), lengths: lengths.len(), fitting })
+    match best.filter(|_| best_chance < CHANCE) {
+        Some((overhead_us, fitting)) => {
+            let lattice = lattice.with_overhead(overhead_us);
+            Lengths::OnLadder(Fit { lattice, lengths: lengths.len(), fitting })
+        }
+        None if can_tell => Lengths::OffLadder(lengths.len()),
+        None => Lengths::Silent,
+    }
+}
+
+/// How many of these lengths fit at least, if they are of the ladder.
+fn usual_fit(lengths: usize) -> usize {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most all of them")]
+    let count = (lengths as f64 * USUAL_FIT).ceil() as usize;
+    count
+}
+
+/// The probability that at least so many of the lengths fit by chance, at any of the overheads that are tried.
+fn chance(lattice: &Lattice, lengths: &[f64], fitting: usize) -> f64 {
+    let tried = f64::from((OVERHEAD_US.end() - OVERHEAD_US.start()) * STEPS + 1);
+    let chances = lengths.iter().map(|length| lattice.chance(*length, TOLERANCE_US));
+    let mean = chances.sum::<f64>() / lengths.len().max(1) as f64;
+    at_least(fitting, lengths.len(), mean) * tried
 }
 
 /// The parts of the lengths that nothing else explains, in microseconds.

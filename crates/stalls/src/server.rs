@@ -69,6 +69,8 @@ pub(crate) enum Backoff {
     InForce,
     /// The server has it; the log does not say which algorithm was in force.
     Possible,
+    /// The server has it, and uses another algorithm where nobody sets this one; the log does not say which was in force.
+    Unusual,
     /// Nothing says which server it was, or nobody has looked at what its version does.
     NotKnown,
     /// The server does not have it, or the caller says that it was not in force.
@@ -81,7 +83,8 @@ impl Backoff {
         match (has, algorithm) {
             (Some(false), _) | (_, Some(Algorithm::Legacy)) => Self::NotThere,
             (_, Some(Algorithm::Backoff)) => Self::InForce,
-            (Some(true), None) => Self::Possible,
+            (Some(true), None) if server.is_some_and(Server::is_backoff_usual) => Self::Possible,
+            (Some(true), None) => Self::Unusual,
             (None, None) if is_perconas => Self::Possible,
             (None, None) => Self::NotKnown,
         }
@@ -123,8 +126,10 @@ mod tests {
     fn what_the_caller_says_counts_and_a_server_without_backoff_has_none() {
         let server = |flavour, version: &str| Server { flavour, version: version.parse().expect("a version") };
         let percona = server(Flavour::Percona, "8.0.29");
+        let earlier = server(Flavour::Percona, "5.7.39");
         let mysql = server(Flavour::Mysql, "8.0.29");
-        assert_eq!(Backoff::of(Some(&percona), None, false), Backoff::Possible);
+        assert_eq!(Backoff::of(Some(&earlier), None, false), Backoff::Possible);
+        assert_eq!(Backoff::of(Some(&percona), None, false), Backoff::Unusual, "its default is legacy");
         assert_eq!(Backoff::of(Some(&percona), Some(Algorithm::Backoff), false), Backoff::InForce);
         assert_eq!(Backoff::of(Some(&percona), Some(Algorithm::Legacy), true), Backoff::NotThere);
         assert_eq!(Backoff::of(Some(&mysql), Some(Algorithm::Backoff), false), Backoff::NotThere);

@@ -4,10 +4,14 @@
 use super::track::Wait;
 use super::wait_context::{Around, Verdict, unknown};
 use crate::cause::{Cause, Evidence, ms};
-use capability::OnEmpty;
+use capability::{LADDER, OnEmpty};
 
 /// With fewer free pages than this, the free list counts as empty.
 const FEW: u64 = 64;
+
+/// A thread that waits for a page wakes up after each sleep and looks again. On a busy host it also waits for a CPU each time, so that one look in this many
+/// sleeps' time is enough.
+const LOOKS_EACH: u64 = 3;
 
 /// The verdict on a call that a probe saw: the cause is what the server's version does in the probed function.
 pub(super) fn probed(wait: &Wait, around: &Around<'_>) -> Verdict {
@@ -32,17 +36,17 @@ pub(super) fn probed(wait: &Wait, around: &Around<'_>) -> Verdict {
 pub(super) fn asleep(wait: &Wait, around: &Around<'_>) -> Verdict {
     let slept = format!("{} samples in a plain sleep, over {}", wait.samples, ms(wait.length_us()));
     let mut evidence = Evidence { speaks_for: vec![slept.clone()], against: Vec::new() };
-    let (cause, tries) = match around.backoff {
+    let (cause, tries, longest_us) = match around.backoff {
         Some(true) => {
             evidence.speaks_for.push("innodb_empty_free_list_algorithm is backoff".to_owned());
-            (Cause::FreeListBackoff, around.tries)
+            (Cause::FreeListBackoff, around.tries, u64::from(LADDER.longest_us))
         }
         Some(false) => match around.free_list.map(|row| row.legacy) {
             Some(OnEmpty::Searches(search)) => {
                 let sleep_us = u64::from(search.sleep_us).max(1);
                 let what = format!("this version sleeps for {} in each round without a page", ms(sleep_us));
                 evidence.speaks_for.push(what);
-                (Cause::FreeListLegacy, (wait.length_us() / sleep_us).max(1))
+                (Cause::FreeListLegacy, (wait.length_us() / sleep_us).max(1), sleep_us)
             }
             Some(_) => return unknown(vec![slept], "free_list_backoff: this version does not sleep for a page".into()),
             None => {
@@ -54,6 +58,13 @@ pub(super) fn asleep(wait: &Wait, around: &Around<'_>) -> Verdict {
     };
     if let Some(symbol) = around.probed {
         return unknown(vec![slept], format!("{}: it was not in {symbol}, which is probed", cause.name()));
+    }
+    if let Some(looks) = wait.turns {
+        let what = format!("it woke up {looks} times, and such a wait sleeps for {} at most", ms(longest_us));
+        if looks.saturating_mul(LOOKS_EACH) < wait.length_us() / longest_us {
+            return unknown(vec![slept], format!("{}: {what}", cause.name()));
+        }
+        evidence.speaks_for.push(what);
     }
     let (sure, fairly) = if cause == Cause::FreeListBackoff { (0.97, 0.7) } else { (0.85, 0.0) };
     let confidence = match around.wait_free {

@@ -5,7 +5,8 @@ use capability::Flavour::{Mariadb, Mysql};
 use capability::{Flavour, FreeList};
 
 fn wait(way: Way, length_us: u64) -> Wait {
-    let (samples, turns) = (40, Some(0));
+    // a wait for a free page is many sleeps
+    let (samples, turns) = (40, Some(if way == Way::Asleep { 38 } else { 0 }));
     Wait {
         thread: 7,
         way,
@@ -68,6 +69,27 @@ fn a_sleep_is_a_wait_for_a_free_page_when_the_counter_has_risen_by_as_much() {
     let (confidence, evidence) = expect(Way::Asleep, &with(0), Cause::Unknown);
     assert_eq!(confidence, 0.0);
     assert!(evidence.against[0].contains("rose by 0 meanwhile"), "{evidence:?}");
+}
+
+#[test]
+fn a_single_sleep_is_no_wait_for_a_free_page_even_while_others_wait_for_one() {
+    let slept = |turns| Wait { turns, ..wait(Way::Asleep, 400_000) };
+    let others = Around { wait_free: Some(900), pages_free: Some(0), ..NOTHING };
+    let legacy = Around { backoff: Some(false), free_list: row(Mysql, "8.0.30"), ..others };
+    for around in [others, legacy] {
+        for turns in [0, 1, 12] {
+            let Verdict::Stall { cause, evidence, .. } = judge(&slept(Some(turns)), &around) else { panic!("a stall") };
+            assert_eq!(cause, Cause::Unknown, "{turns} looks");
+            assert!(evidence.against[0].contains(&format!("woke up {turns} times")), "{evidence:?}");
+        }
+        for turns in [Some(14), Some(60), None] {
+            let Verdict::Stall { cause, .. } = judge(&slept(turns), &around) else { panic!("a stall") };
+            assert_ne!(cause, Cause::Unknown, "{turns:?} looks");
+        }
+    }
+    // XtraDB's legacy looks only ten times a second
+    let xtradb = Around { backoff: Some(false), free_list: row(Mariadb, "10.1.23"), ..others };
+    assert!(matches!(judge(&slept(Some(3)), &xtradb), Verdict::Stall { cause: Cause::FreeListLegacy, .. }));
 }
 
 #[test]

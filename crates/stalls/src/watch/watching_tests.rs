@@ -31,8 +31,12 @@ fn watched(
     watching.answer(answer(0, list(0), wait_free(0)));
     let mut found = Vec::new();
     for at_us in (1000..until_us).step_by(10_000) {
-        let sched = Some(Sched::default());
-        let samples = THREADS.map(|thread| Sample { thread, doing: is(at_us, thread).0, sched, stop: None });
+        let samples = THREADS.map(|thread| {
+            let doing = is(at_us, thread).0;
+            // a thread that waits for a free page wakes up now and then, and looks
+            let turns = if doing == Doing::Asleep { at_us / STEP_US } else { 0 };
+            Sample { thread, doing, sched: Some(Sched { turns, ..Sched::default() }), stop: None }
+        });
         watching.sample(at_us, &samples);
         let wants = watching.wants(at_us);
         if wants.sessions || wants.counters {
