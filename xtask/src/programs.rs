@@ -32,7 +32,7 @@ const LOOK_AT_THE_HOST: [&str; 15] = [
 
 /// Programs that begin no run; they run beside those of the first list. The units of all crates do not: some of them start processes with the mark of a
 /// run, and the programs of the first list would see these on the host.
-const WITHOUT_A_RUN: [&str; 61] = [
+const WITHOUT_A_RUN: [&str; 62] = [
     "allocation",
     "allocators_page",
     "annex_5",
@@ -50,6 +50,7 @@ const WITHOUT_A_RUN: [&str; 61] = [
     "damage",
     "explained",
     "faults_page",
+    "freezes",
     "full_log",
     "heads",
     "heap",
@@ -160,7 +161,7 @@ const WITH_SERVERS: [&[&str]; 5] = [
 ];
 
 /// Programs that need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 49] = [
+const QUICK: [&str; 50] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -174,6 +175,7 @@ const QUICK: [&str; 49] = [
     "damage",
     "explained",
     "faults_page",
+    "freezes",
     "full_log",
     "heads",
     "instances",
