@@ -3,7 +3,7 @@
 
 use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::stalled::ArmStalls;
-use evidence::Evidence;
+use evidence::{Arrivals, Evidence, LatencyHistogram, Phase};
 use serde::{Deserialize, Serialize};
 use stalls::Stall;
 use std::collections::BTreeMap;
@@ -55,6 +55,10 @@ pub struct StallsAccount {
     /// The share of the time of all connections of the load, from 0 to 1; `None`: another program was the load.
     #[serde(default)]
     pub share: Option<f64>,
+    /// Beside the lost time: how long transactions of an open loop waited until a connection was free for them. `None`: the load is no open loop of
+    /// Wringer's own.
+    #[serde(default)]
+    pub wait_to_start_query_us: Option<u64>,
     /// The growth of `Innodb_buffer_pool_wait_free`, and the growth that these stalls cause, if they wait under `backoff`.
     pub wait_free: Option<u64>,
     pub wait_free_by_stalls: Option<u64>,
@@ -125,8 +129,12 @@ fn account(evidence: &Evidence, arm: &ArmStalls) -> Option<Finding> {
     let mut causes: Vec<_> = by_cause.iter().collect();
     causes.sort_by_key(|(_, lost_us)| std::cmp::Reverse(**lost_us));
     let causes: Vec<String> = causes.iter().map(|(cause, us)| format!("{cause} {}", time(**us as f64))).collect();
-    let statement =
+    let mut statement =
         format!("Stalls cost {} of query time{of_all}: {}.", time(account.lost_query_us as f64), causes.join(", "));
+    let wait_to_start_query_us = load.and_then(|load| wait_to_start_us(load.arrivals, &load.measured));
+    if let Some(us) = wait_to_start_query_us.filter(|us| *us > 0) {
+        statement += &format!(" Beside it, transactions that were due waited {} to start.", time(us as f64));
+    }
     Some(Finding {
         arm: Some(arm.arm.clone()),
         statement,
@@ -137,10 +145,30 @@ fn account(evidence: &Evidence, arm: &ArmStalls) -> Option<Finding> {
             unexplained_query_us: account.unexplained_query_us,
             by_cause,
             share,
+            wait_to_start_query_us,
             wait_free: account.wait_free,
             wait_free_by_stalls: account.wait_free_by_stalls,
         }),
     })
+}
+
+/// In an open loop, from the intended starts of all transactions to their starts; of those that had not started at the end, until then. The sums of two
+/// histograms are known to a thousandth, so they are compared only where some transaction was late.
+fn wait_to_start_us(arrivals: Arrivals, phase: &Phase) -> Option<u64> {
+    if arrivals == Arrivals::Closed {
+        return None;
+    }
+    if phase.late == 0 && phase.skipped == 0 {
+        return Some(0);
+    }
+    let sum_us = |it: &LatencyHistogram| it.mean_ns() * it.count() as f64 / 1000.0;
+    let waited_us: f64 = std::iter::once(&phase.transaction)
+        .chain(&phase.unended)
+        .map(|it| sum_us(&it.response) - sum_us(&it.service))
+        .sum();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
+    let waited_us = waited_us.max(0.0) as u64;
+    Some(waited_us)
 }
 
 fn doubts(arm: &ArmStalls) -> Vec<Doubt> {
@@ -169,8 +197,28 @@ fn doubts(arm: &ArmStalls) -> Vec<Doubt> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evidence::Latencies;
     use stalls::recorded::{Recorded, RecordedClass, SlowStatement, explain};
     use stalls::{Asked, Dialect};
+
+    #[test]
+    fn an_open_loop_waits_to_start_beside_what_its_victims_lose() {
+        // one second's stall of one connection at 10/s: ten transactions are late by up to a second
+        let open = Arrivals::Constant { per_second: 10.0 };
+        let mut phase = Phase::default();
+        for late_ms in (0..1000).step_by(100) {
+            phase.transaction.response.record((late_ms + 1) * 1_000_000);
+            phase.transaction.service.record(1_000_000);
+        }
+        assert_eq!(wait_to_start_us(open, &phase), Some(0), "none of them counts as late");
+        phase.late = 9;
+        assert!(wait_to_start_us(open, &phase).unwrap().abs_diff(4_500_000) < 10_000);
+        let mut unended = Latencies::default();
+        unended.response.record(2_000_000_000);
+        phase.unended = Some(unended);
+        assert!(wait_to_start_us(open, &phase).unwrap().abs_diff(6_500_000) < 10_000, "one has not started");
+        assert_eq!(wait_to_start_us(Arrivals::Closed, &phase), None);
+    }
 
     #[test]
     fn slow_statements_that_are_in_no_stall_are_told_beside_the_stalls() {
