@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Crash points, and points at which a process stops itself. Without the feature `failpoints` they do nothing.
+//! Crash points, points at which a process stops itself, and a shorter wait. Without the feature `failpoints` they do nothing.
+
+use std::time::Duration;
 
 /// `WRINGER_CRASH=<n>`: the process ends itself with SIGKILL at the n-th crash point that it reaches, counted from 1.
 pub const CRASH_VARIABLE: &str = "WRINGER_CRASH";
@@ -37,6 +39,20 @@ pub fn pause_point(place: &str) {
 
 #[cfg(not(feature = "failpoints"))]
 pub fn pause_point(_place: &str) {}
+
+/// `WRINGER_BUSY_TIMEOUT=<milliseconds>`: how long to wait until others stop using what is to be removed.
+pub const BUSY_VARIABLE: &str = "WRINGER_BUSY_TIMEOUT";
+
+/// The wait that a test wants.
+#[cfg(feature = "failpoints")]
+pub(crate) fn busy_timeout() -> Option<Duration> {
+    std::env::var(BUSY_VARIABLE).ok()?.parse().ok().map(Duration::from_millis)
+}
+
+#[cfg(not(feature = "failpoints"))]
+pub(crate) fn busy_timeout() -> Option<Duration> {
+    None
+}
 
 /// The function that a test calls at each [`moment`].
 #[cfg(feature = "failpoints")]

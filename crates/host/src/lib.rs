@@ -56,4 +56,4 @@ pub use error::{Error, Holder, chain};
 #[cfg(feature = "failpoints")]
 pub use failpoint::at_each_moment;
 pub(crate) use failpoint::moment;
-pub use failpoint::{CRASH_VARIABLE, PAUSE_VARIABLE, failpoint, pause_point};
+pub use failpoint::{BUSY_VARIABLE, CRASH_VARIABLE, PAUSE_VARIABLE, failpoint, pause_point};

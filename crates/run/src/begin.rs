@@ -2,9 +2,8 @@
 use crate::dismantle::{Report, undo_one};
 use crate::executor::RealHost;
 use crate::find::{Look, refuse_hot};
-use crate::folder::{self, Folder};
+use crate::folder::{self, Folder, remove_folder};
 use crate::locks::{Resource, begin_lock, lock, take_resources};
-use crate::release::remove_folder;
 use crate::trace::{refuse_lost, second_record};
 use crate::watchdog::{Heartbeat, Limits};
 use crate::{Error, watchdog};

@@ -8,7 +8,7 @@ use crate::trace::second_record;
 use crate::{layers, ram_steps};
 use host::change::loop_device;
 use host::change::mapping::{pass_through, remove_mapping};
-use host::change::{self, BUSY_TIMEOUT, Restored};
+use host::change::{self, Restored, busy_timeout};
 use host::mapper::Mapping;
 use host::mounts::serves_files;
 use host::namespace::FUSE_TYPE;
@@ -40,7 +40,7 @@ pub(crate) struct RealHost {
 
 impl RealHost {
     pub(crate) fn new(run: RunId, folder: Folder) -> Self {
-        Self { run, folder, known: Vec::new(), stale: false, patience: BUSY_TIMEOUT, served: Vec::new() }
+        Self { run, folder, known: Vec::new(), stale: false, patience: busy_timeout(), served: Vec::new() }
     }
 
     /// For a journal that was read from the disk.

@@ -120,6 +120,15 @@ pub(crate) fn host_locks(places: &Places) -> Result<PathBuf, host::Error> {
     }
 }
 
+/// Removes the folder of a run, and the journal last: while the journal is there, it shows that the run has ended.
+pub(crate) fn remove_folder(folder: &Path) -> Result<(), crate::Error> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().into()).filter(|name: &PathBuf| name.as_os_str() != "journal");
+    let names: Vec<PathBuf> = names.chain(["journal".into()]).collect();
+    files::remove_manifested(folder, &names)?;
+    Ok(())
+}
+
 /// The log to which watchdogs append. It is not in a run's folder, because that is removed with the run.
 pub(crate) fn watchdog_log(journal: &Path) -> PathBuf {
     journal.join("watchdog.log")

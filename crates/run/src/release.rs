@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::dismantle::{Conflict, Report, dismantle, neutralise};
-use crate::folder::Folder;
+use crate::folder::{Folder, remove_folder};
 use crate::reading::Unsure;
 use crate::trace::second_record::forget_home;
 use crate::{Error, Run};
-use host::files;
 use journal::{Journal, Role, RunId, Step, StepState};
 use std::time::Duration;
 
@@ -107,14 +106,4 @@ pub(crate) fn graces(steps: &[StepState]) -> Duration {
         _ => 0,
     };
     Duration::from_millis(steps.iter().map(grace_ms).sum())
-}
-
-/// Removes the folder, and the journal last: while the journal is there, it shows that the run has ended.
-pub(crate) fn remove_folder(folder: &std::path::Path) -> Result<(), Error> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let names =
-        entries.map(|entry| entry.file_name().into()).filter(|name: &std::path::PathBuf| name.as_os_str() != "journal");
-    let names: Vec<std::path::PathBuf> = names.chain(["journal".into()]).collect();
-    files::remove_manifested(folder, &names)?;
-    Ok(())
 }

@@ -5,12 +5,12 @@
 use crate::Error;
 use crate::executor::RealHost;
 use crate::find::FoundRun;
-use crate::folder::{Folder, locks};
+use crate::folder::{Folder, locks, remove_folder};
 use crate::locks::{begin_lock, lock_unless, lock_within, opened};
 use crate::reading;
-use crate::release::{graces, remove_folder};
+use crate::release::graces;
 use crate::{RunId, dismantle};
-use host::change::BUSY_TIMEOUT;
+use host::change::busy_timeout;
 use host::clock::boot_time;
 use host::looks::{Looks, Silence};
 use host::permit::Permit;
@@ -72,7 +72,7 @@ pub(crate) fn take_over(places: &Places, run: &FoundRun) -> Result<Option<Taken>
         return Ok(None);
     }
     match lock_within(&path, LOCK_TIMEOUT)? {
-        Some(owner) => Ok(taken(owner, BUSY_TIMEOUT)),
+        Some(owner) => Ok(taken(owner, busy_timeout())),
         None if path.exists() => Err(Error::Busy { resource: format!("run {}", run.id), owner: None, journal: None }),
         None => Ok(None),
     }
@@ -178,7 +178,7 @@ fn clear_ended(places: &Places, id: &RunId) -> Result<bool, Error> {
 
 /// How long to wait for others. A controller that was asked has already waited for them, and that time counts.
 fn patience_after(waited: Duration) -> Duration {
-    BUSY_TIMEOUT.saturating_sub(waited).max(LEAST_PATIENCE)
+    busy_timeout().saturating_sub(waited).max(LEAST_PATIENCE)
 }
 
 /// Asks the controller, or, if it is not known, the holders of the owner lock, to release the run, and continues those that are stopped. `false`:

@@ -23,6 +23,7 @@ pub struct Lab {
     home: tempfile::TempDir,
     program: PathBuf,
     user: Option<u32>,
+    is_impatient: bool,
 }
 
 /// The exit code of a command, and its output.
@@ -40,7 +41,15 @@ impl Lab {
         let home = tempfile::Builder::new().prefix("wringer-test-").tempdir().expect("make a temporary home");
         // a server runs as another user than root, and must be able to pass through to its own sandbox
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o711)).expect("open the home for passing through");
-        Self { home, program: program.into(), user: None }
+        Self { home, program: program.into(), user: None, is_impatient: false }
+    }
+
+    /// Of a test in which somebody uses what is to be removed, and does not stop: each command waits for them for a second instead of five. The program
+    /// must have the feature `failpoints`.
+    #[must_use]
+    pub fn impatient(mut self) -> Self {
+        self.is_impatient = true;
+        self
     }
 
     /// The same for an ordinary user: as root this drops to `nobody`, and copies the program to a place that this user can reach.
@@ -77,6 +86,9 @@ impl Lab {
             .env("WRINGER_CACHE", shared_cache(self.user.unwrap_or(own_uid())))
             // each test fills its own data; the tests of kept data have a cache of their own, and remove this variable
             .env("WRINGER_FILLS_LIMIT", "0");
+        if self.is_impatient {
+            command.env("WRINGER_BUSY_TIMEOUT", "1000");
+        }
         command.env("HOME", self.home.path()).current_dir(self.home.path()).stdin(Stdio::null());
         command
     }

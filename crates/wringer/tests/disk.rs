@@ -229,7 +229,7 @@ fn a_busy_directory_is_fast_at_once_and_released_when_it_is_free() {
     if !is_root() {
         testkit::skip!("needs root");
     }
-    let (_alone, lab, before) = (alone(), Lab::new(WRINGER), Snapshot::take());
+    let (_alone, lab, before) = (alone(), Lab::new(WRINGER).impatient(), Snapshot::take());
     let folder = data(&lab, 64 << 10);
     let path = folder.to_str().unwrap();
     lab.run(["disk", "delay", path, "--read", "200ms"]).expect_code(0);

@@ -25,7 +25,7 @@ fn a_mount_is_somebodys_working_directory() {
     if !is_root() {
         testkit::skip!("needs root");
     }
-    let bench = Bench::new();
+    let bench = Bench::impatient();
     let path = bench.data().to_str().unwrap().to_owned();
     delay(&bench.lab, &path);
     let stands_in_it = sleeper("sleep", &["600"], &path);

@@ -77,8 +77,15 @@ impl std::fmt::Display for Sample {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        let alone = alone();
-        let lab = Lab::new(WRINGER);
+        Self::of(alone(), Lab::new(WRINGER))
+    }
+
+    /// Of a case in which somebody uses what is to be removed, and does not stop.
+    pub(crate) fn impatient() -> Self {
+        Self::of(alone(), Lab::new(WRINGER).impatient())
+    }
+
+    fn of(alone: Alone, lab: Lab) -> Self {
         let data = lab.home().join("data");
         fs::create_dir(&data).unwrap();
         fs::write(data.join("file"), vec![7; 64 << 10]).unwrap();

@@ -15,7 +15,7 @@ const FORGET: &str = "WRINGER_FORGET";
 
 /// Goes through the records as the campaign does, until the mutant is caught.
 fn is_caught(mechanism: Mechanism, forgets: &str) {
-    let bench = Bench::new();
+    let bench = Bench::impatient();
     for point in 1..200 {
         assert!(cut(&bench, mechanism, point, true), "nobody noticed that the undo forgets a {forgets}");
         // an undo that forgets may take the journals away
@@ -71,7 +71,7 @@ fn an_undo_that_forgets_a_loop_device_in_use_is_caught() {
     if !is_root() {
         testkit::skip!("needs root");
     }
-    let bench = Bench::new();
+    let bench = Bench::impatient();
     let image = bench.image();
     let arguments = ["disk", "delay", image.to_str().unwrap(), "--write", "1ms", "-o", "json"];
     let said = json(&bench.lab.run(arguments).expect_code(0));

@@ -54,7 +54,7 @@ pub(crate) fn shell(script: &str) {
 
 impl Scene {
     pub(crate) fn new(place: Place, doing: Doing, lasts: &str) -> Self {
-        let lab = Lab::new(WRINGER);
+        let lab = Lab::new(WRINGER).impatient();
         let home = lab.home().display().to_string();
         shell(&format!(
             "mkdir -p {home}/parent/data {home}/told {home}/elsewhere {home}/root; echo file > {home}/parent/data/file"
