@@ -28,7 +28,7 @@ pub struct Footprint {
     pub huge_pool_bytes: Option<u64>,
     /// Bytes that the server has asked its malloc for and not given back.
     pub asked_bytes: Option<u64>,
-    /// The malloc that reported `asked_bytes`, or the reason why there is no such figure.
+    /// The malloc that reported `asked_bytes`, or how they were counted from outside; else the reason why there is no such figure.
     pub asked_by: String,
     /// The parts into which the malloc divides its heap, so that threads need not wait for each other.
     pub arenas: Option<u64>,

@@ -105,7 +105,7 @@ pub enum Unit {
     Microseconds,
     Count,
     PerSecond,
-    /// From 0 to 1.
+    /// A part of a whole, from 0 to 1; or one quantity over another.
     Ratio,
 }
 

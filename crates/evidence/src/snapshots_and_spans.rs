@@ -50,8 +50,10 @@ impl Format {
 /// room).
 pub const SLOW_STATEMENT: &str = "load.slow_statement";
 
-/// The kind of a span: an action of the run itself on its server, beside the load, with which a finding can be compared. Attributes: `cause`
-/// (`statement`), `sql`, and `error` when the statement failed or did not end.
+/// The kind of a span: what Wringer itself did to the server, with which a finding can be compared. No finding is computed from it. Attributes of a
+/// statement that a run sent beside its load: `cause` (`statement`), `sql`, and `error` when the statement failed or did not end. Of a stall that
+/// `stalls inject` planted: `cause` (of the stall), `asked_us`, `asked_at_us`, `began` and `bit` (`yes`, `no`), `witness`, `witness_value`,
+/// `witness_connection`, `held_by` (a connection), `table`, `why`.
 pub const PLANTED: &str = "planted";
 
 /// The kind of a span: a stall that a watch of the server's threads reported, from the begin of its first victim to the end of its last one.
@@ -60,6 +62,22 @@ pub const STALL: &str = "stall";
 
 /// The kind of a span: the wait of one victim of a [`STALL`].
 pub const STALL_VICTIM: &str = "stall.victim";
+
+/// The kind of a span: what [`STALL`]'s watch saw before it concluded anything, so that it can be judged again. A wait of a client's thread, in four looks
+/// or more. Attributes: `thread`, `way` (`asleep`, `blocked`, `reading`, ...), `samples`, `turns` (how often it was given a CPU in this time), `cut` (it had begun
+/// before watching began), `goes_on` (it had not ended when watching did).
+pub const THREAD_WAIT: &str = "thread.wait";
+
+/// The kind of a span: what the server said of a thread while it waited, from the first to the last answer that said the same. Attributes: `thread`,
+/// `connection`, `says`, `words` (the server's), `answers`, `age_us` (of its statement, at the last answer), `blocked_by` (connections).
+pub const SERVER_SAID: &str = "server.said";
+
+/// The kind of a span: an answer of the server with its counters, while a thread waited, or the first one after that. Attributes: `wait_free`,
+/// `pages_free`, `lru_flushed`, `backoff`.
+pub const SERVER_COUNTED: &str = "server.counters";
+
+/// The kind of a span: a call of the probed function that took a millisecond or longer. Attribute: `thread`.
+pub const PROBED_CALL: &str = "probe.call";
 
 /// The kind of a span: an entry of the server's slow log, as a watch read it. The span ends when the entry was read, up to 0.6 s after its statement.
 /// Attribute: `connection`.

@@ -19,7 +19,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// `31.250 ms`, `812.4/s`, `3`; `nothing` when there was nothing to measure. A lower bound is told as one.
+    /// `31.250 ms`, `812.4/s`, `3`, `64.0 MiB`, `0.987`; `nothing` when there was nothing to measure. A lower bound is told as one.
     pub fn measured_text(&self) -> String {
         let value = self.value_text();
         if self.at_least { format!(">= {value} (not all had ended)") } else { value }
@@ -30,16 +30,20 @@ impl Verdict {
             (None, _) => "nothing".into(),
             (Some(us), Unit::Microseconds) => format!("{:.3} ms", us / 1e3),
             (Some(rate), Unit::PerSecond) => format!("{rate:.1}/s"),
-            (Some(count), _) => format!("{count:.0}"),
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a size is no less than 0
+            (Some(bytes), Unit::Bytes) => units::Bytes(bytes as u64).to_string(),
+            (Some(ratio), Unit::Ratio) => format!("{ratio:.3}"),
+            (Some(count), Unit::Count) => format!("{count:.0}"),
         }
     }
 
-    /// The keys contain the unit: `asked_us`, `asked_per_second`, `asked`.
+    /// The keys contain the unit: `asked_us`, `asked_per_second`, `asked_bytes`; `asked` for a count and a ratio.
     pub fn json(&self) -> Value {
         let suffix = match self.asked.unit {
             Unit::Microseconds => "_us",
             Unit::PerSecond => "_per_second",
-            _ => "",
+            Unit::Bytes => "_bytes",
+            Unit::Count | Unit::Ratio => "",
         };
         let mut value = json!({ "assertion": self.assertion, "passed": self.passed });
         value[format!("asked{suffix}")] = json!(self.asked.value);

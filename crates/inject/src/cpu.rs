@@ -135,7 +135,7 @@ impl<'a> Cpu<'a> {
         changes.undo()?;
         let _ = spending.join();
         let throttled = before.and_then(|before| Some(group.throttled_us()?.saturating_sub(before)));
-        let bite = Bite { started_us, length_us, bit: None, witness: None, why: None };
+        let bite = Bite { started_us, length_us, bit: None, witness: None, held_by: None, why: None };
         Ok(Some(match throttled {
             Some(value) => {
                 // writing to the journal that the quota is restored takes time: it is part of the length, and no victim waits for it
@@ -143,7 +143,7 @@ impl<'a> Cpu<'a> {
                 let what =
                     "microseconds that the server's CPU cgroup was throttled, summed over CPUs (cpu.stat)".to_owned();
                 let why = (!bit).then(|| "the server wanted no CPU time for most of it".to_owned());
-                Bite { bit: Some(bit), witness: Some(Witness { what, value }), why, ..bite }
+                Bite { bit: Some(bit), witness: Some(Witness { what, value, connection: None }), why, ..bite }
             }
             None => Bite { why: Some("the kernel's cpu.stat cannot be read".to_owned()), ..bite },
         }))

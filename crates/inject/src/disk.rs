@@ -67,8 +67,8 @@ impl Disk {
                 Some(format!("the server sent its first {class} to the disk when most of the time was over"))
             }
         };
-        let witness = Some(Witness { what, value: longest_us });
-        Ok(Some(Bite { started_us, length_us, bit: Some(bit), witness, why }))
+        let witness = Some(Witness { what, value: longest_us, connection: None });
+        Ok(Some(Bite { started_us, length_us, bit: Some(bit), witness, held_by: None, why }))
     }
 }
 

@@ -19,6 +19,7 @@ mod error;
 mod injected;
 mod locks;
 mod means;
+mod numbered;
 pub mod plan;
 mod sandbox_checks;
 mod scan;

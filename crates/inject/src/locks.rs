@@ -3,10 +3,10 @@
 //! for whatever reason. The witness is a second connection that asks for the same lock, and must wait.
 
 use crate::injected::{Bite, Witness, has_bitten};
+use crate::numbered::Numbered;
 use crate::stop_request::{Stop, us};
 use crate::table::{Rows, Table};
 use crate::{Error, Injection};
-use load::admin::Connection;
 use load::{Protocol, Target};
 use std::sync::mpsc;
 use std::thread;
@@ -17,8 +17,8 @@ const PATIENCE_S: u64 = 10;
 
 /// Two connections that are ready for one lock.
 pub(crate) struct Lock {
-    holder: Connection,
-    prober: Connection,
+    holder: Numbered,
+    prober: Numbered,
     words: Words,
 }
 
@@ -74,15 +74,15 @@ impl Lock {
     }
 
     fn ready(target: &Target, words: Words, length: Duration) -> Result<Self, Error> {
-        let open = |patience_s: u64| -> Result<Connection, Error> {
-            let mut connection = Connection::open(target)?;
-            connection.execute(&match target.protocol {
+        let open = |patience_s: u64| -> Result<Numbered, Error> {
+            let mut opened = Numbered::open(target)?;
+            opened.connection.execute(&match target.protocol {
                 Protocol::Mysql => {
                     format!("SET SESSION lock_wait_timeout = {patience_s}, innodb_lock_wait_timeout = {patience_s}")
                 }
                 Protocol::Postgresql => format!("SET lock_timeout = '{patience_s}s'"),
             })?;
-            Ok(connection)
+            Ok(opened)
         };
         Ok(Self { holder: open(PATIENCE_S)?, prober: open(length.as_secs() + PATIENCE_S)?, words })
     }
@@ -92,7 +92,9 @@ impl Lock {
     /// # Errors
     /// The lock was not granted, or a connection was lost. Both connections are closed then.
     pub(crate) fn inject(self, asked: &Injection, at: Instant, stop: &Stop) -> Result<Option<Bite>, Error> {
-        let Self { mut holder, mut prober, words } = self;
+        let Self { holder, prober, words } = self;
+        let (held_by, asked_by) = (holder.number, prober.number);
+        let (mut holder, mut prober) = (holder.connection, prober.connection);
         let (granted, begin) = mpsc::channel::<()>();
         let probe = words.probe.clone();
         // when the holder fails, its end of the channel is closed, and no probe is sent
@@ -117,7 +119,7 @@ impl Lock {
         // a release that failed must not keep the witness waiting
         drop(holder);
         let waited = prober.join().ok().flatten();
-        let bite = Bite { started_us, length_us, bit: None, witness: None, why: None };
+        let bite = Bite { started_us, length_us, bit: None, witness: None, held_by, why: None };
         if let Err(error) = released {
             return Ok(Some(Bite { why: Some(format!("the lock was lost: {}", host::chain(&error))), ..bite }));
         }
@@ -130,7 +132,8 @@ impl Lock {
                     Some(false) => Some("another connection got the same without waiting for it".to_owned()),
                     None => Some("the other connection had no CPU until the lock was nearly over".to_owned()),
                 };
-                Bite { bit, witness: Some(Witness { what, value: waited_us }), why, ..bite }
+                let witness = Some(Witness { what, value: waited_us, connection: asked_by });
+                Bite { bit, witness, why, ..bite }
             }
             Some(Err(error)) => Bite { why: Some(format!("the witness failed: {}", host::chain(&error))), ..bite },
             None => Bite { why: Some("the witness did not ask".to_owned()), ..bite },

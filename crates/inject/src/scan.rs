@@ -4,6 +4,7 @@
 //! demand for pages. The witness is the server's own counter of tries that found no page.
 
 use crate::injected::{Bite, Witness};
+use crate::numbered::Numbered;
 use crate::stop_request::{Stop, us};
 use crate::table::Table;
 use crate::{Error, Injection};
@@ -17,6 +18,7 @@ const PIECE_ROWS: u64 = 2000;
 
 pub(crate) struct Scan {
     reader: Connection,
+    number: Option<u64>,
     table: String,
     key: String,
     lowest: i64,
@@ -73,14 +75,14 @@ pub(crate) fn check(connection: &mut Connection, table: &Table) -> Result<(), Er
 
 impl Scan {
     pub(crate) fn ready(target: &Target, table: &Table) -> Result<Self, Error> {
-        let mut reader = Connection::open(target)?;
+        let Numbered { connection: mut reader, number } = Numbered::open(target)?;
         let no_key = || {
             Error::refused(format!("table {} has no primary key", table.name), "`--table` with a table that has one")
         };
         let key = table.key.clone().ok_or_else(no_key)?;
         let ends = reader.query(&format!("SELECT MIN({key}), MAX({key}) FROM {}", table.quoted))?;
         let (lowest, highest) = (ends.parse(0, 0).unwrap_or(0), ends.parse(0, 1).unwrap_or(0));
-        Ok(Self { reader, table: table.quoted.clone(), key, lowest, highest })
+        Ok(Self { reader, number, table: table.quoted.clone(), key, lowest, highest })
     }
 
     /// Reads the table from that moment on, piece by piece, again and again, until the time is over or the end is asked for.
@@ -113,8 +115,9 @@ impl Scan {
         } else {
             "the server refilled its free list as fast as pages were taken"
         };
-        let witness = Some(Witness { what, value });
-        Ok(Some(Bite { started_us, length_us, bit: Some(bit), witness, why: Some(why.to_owned()) }))
+        let witness = Some(Witness { what, value, connection: None });
+        let (held_by, why) = (self.number, Some(why.to_owned()));
+        Ok(Some(Bite { started_us, length_us, bit: Some(bit), witness, held_by, why }))
     }
 
     fn wait_free(&mut self) -> Result<u64, Error> {

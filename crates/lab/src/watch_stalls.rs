@@ -16,12 +16,11 @@ impl Lab<'_> {
     /// The recording cannot be written.
     pub(crate) fn watch_stalls(&self, arm: &str) -> Result<Option<Recorder>, Error> {
         let Some((serving, asked)) = self.serving.as_ref().zip(self.cell.observe.stalls) else { return Ok(None) };
-        // no slow log: the load keeps its slow statements itself
         let options = Options {
             interval: asked.interval.map(|interval| interval.0),
-            least: asked.least.0,
+            raw: true,
             clock: Some(self.notes.clock),
-            ..Options::default()
+            ..Options::of_tier(asked.least.map(|least| least.0), asked.deep, asked.probes)
         };
         let keeper = Keeper::new(self.notes.clock, self.sinks(), arm);
         match started(serving, &options, keeper) {
@@ -56,17 +55,20 @@ impl Lab<'_> {
     }
 }
 
+/// Reads the slow log only where the file switched it on: the load keeps its slow statements itself.
 fn started(serving: &Serving, options: &Options, keeper: Keeper) -> Result<Recorder, Error> {
     let pid = serving.running.pid;
     let process = Identity::of(pid).ok_or(observe::Error::Gone { pid })?;
     let by_process = Flavour::has_process_per_connection(serving.kind.flavour);
+    let variables = serving.variables()?;
+    let slow_log = variables.get("slow_query_log").is_some_and(|it| it.eq_ignore_ascii_case("on"));
     let asked = Asked {
         connection: Reopening::new(serving.target().clone()),
         canary: None,
         kind: serving.kind.clone(),
-        variables: serving.variables()?,
+        variables,
         name: format!("{} {}", serving.kind.flavour, serving.running.version),
     };
-    let watcher = Watcher::start(process, by_process, Some(asked), options)?;
+    let watcher = Watcher::start(process, by_process, Some(asked), &Options { slow_log, ..*options })?;
     Ok(Recorder::start(watcher, keeper)?)
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stalls that are watched are in a recording: of `stalls watch --to`, also when the server ends, and of a run with `observe.stalls`, where the load's
-//! slow statements get the causes that the watch saw.
+//! slow statements get the causes that the watch saw. What Wringer planted is in the recording, too, and changes nothing of what is found.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod accounted;
 
 use accounted::{MARIADB, PATIENCE, Server, json};
-use evidence::{LOGGED, STALL, STALL_VICTIM, STALLS_WATCHED, Span};
+use evidence::{Evidence, LOGGED, PLANTED, SERVER_SAID, STALL, STALL_VICTIM, STALLS_WATCHED, Span, THREAD_WAIT};
 use load::admin::Connection;
-use recording::Recording;
+use recording::{Recording, Start};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Child;
@@ -164,7 +164,7 @@ version = "10.11"
 [fill]
 rows = 10
 [observe]
-stalls = true
+stalls_deep = true
 stalls_min = "40ms"
 [load]
 workload = "oltp_update_non_index"
@@ -191,7 +191,9 @@ fn the_slow_statements_of_a_load_get_the_causes_that_the_watch_beside_it_saw() {
     for kind in [STALL, STALL_VICTIM] {
         assert!(seen.spans.iter().any(|span| span.kind == kind && span.entity == "held"), "{kind}");
     }
-    assert!(seen.snapshots.iter().any(|it| it.source == STALLS_WATCHED && it.arm.as_deref() == Some("held")));
+    let said = seen.snapshots.iter().find(|it| it.source == STALLS_WATCHED && it.arm.as_deref() == Some("held"));
+    let said: Value = serde_json::from_str(&said.unwrap().content).unwrap();
+    assert_eq!(said["tiers"][0]["tier"], "deep", "{said:#}");
     assert!(seen.events.iter().any(|it| it.text.contains("watching took")), "its own cost: {:?}", seen.events);
     let finding = |code: &str| {
         let findings = result["findings"].as_array().unwrap();
@@ -207,4 +209,94 @@ fn the_slow_statements_of_a_load_get_the_causes_that_the_watch_beside_it_saw() {
     assert_eq!(arm["source"]["format"], "recording", "the load's statements, and the watch's causes");
     assert!(arm["watched"]["cost"]["cpu_share"].as_f64() > Some(0.0), "{arm:#}");
     expect_to_fail_on_stall(&lab, &out, "150ms");
+    assert!(seen.spans.iter().filter(|it| it.kind == PLANTED).count() >= 3, "the statements beside the load");
+    expect_the_same_without_labels(&lab, &seen, &out);
+}
+
+/// What `stalls explain` prints of this recording is the same to the byte without the spans of what was planted, and with wrong ones.
+#[track_caller]
+fn expect_the_same_without_labels(lab: &Lab, seen: &Evidence, folder: &Path) {
+    let no_label = |span: &Span| (span.kind != PLANTED).then(|| span.clone());
+    let lies = |span: &Span| {
+        let mut span = span.clone();
+        if span.kind == PLANTED {
+            span.attributes.insert("cause".to_owned(), "buffer_pin".to_owned());
+            (span.from_us, span.to_us) = (span.from_us / 2, span.to_us.saturating_mul(2));
+        }
+        Some(span)
+    };
+    let printed = |folder: &Path| {
+        let explain = |form| ["stalls", "explain", folder.to_str().unwrap(), "-o", form];
+        ["json", "text"].map(|form| lab.run(explain(form)).expect_code(0).stdout)
+    };
+    let expected = printed(folder);
+    for (name, label) in [("none", &no_label as &dyn Fn(&Span) -> Option<Span>), ("lies", &lies)] {
+        let other = lab.home().join(format!("labels-{name}"));
+        copy(seen, &other, label);
+        assert_eq!(printed(&other), expected, "{name}");
+    }
+}
+
+/// The recording once more, with the spans that `span` makes of its spans.
+fn copy(seen: &Evidence, folder: &Path, span: impl Fn(&Span) -> Option<Span>) {
+    std::fs::create_dir(folder).unwrap();
+    let Evidence { run_id, started, experiment, elapsed_us, .. } = seen.clone();
+    let start = Start { run_id, started, experiment, files: Vec::new() };
+    let recording = Recording::create(&folder.join("recording.sqlite"), &start).unwrap();
+    recording.conditions(&seen.conditions).unwrap();
+    (0..).zip(&seen.arms).for_each(|(position, arm)| recording.arm(position, arm).unwrap());
+    seen.spans.iter().filter_map(span).for_each(|span| recording.span(&span).unwrap());
+    seen.snapshots.iter().for_each(|snapshot| recording.snapshot(snapshot).unwrap());
+    seen.events.iter().for_each(|event| recording.event(event).unwrap());
+    recording.samples(&seen.samples).unwrap();
+    recording.finish(elapsed_us).unwrap();
+}
+
+#[test]
+fn what_was_planted_is_in_one_recording_with_what_a_watch_saw_of_it() {
+    let server = Server::start(MARIADB, &[], &[]);
+    let folder = server.lab.home().join("planted");
+    let to = format!("--to={}", folder.display());
+    let inject = ["stalls", "inject", "--sandbox", "s", "--cause", "row_lock", "--length", "700ms", "-o", "json"];
+    let ran = json(&server.lab.run([&inject[..], &[to.as_str()]].concat()).expect_code(0));
+    let injected = &ran["injections"][0];
+    let seen = Recording::read(&folder.join("recording.sqlite")).unwrap();
+    let of_kind = |kind: &str| seen.spans.iter().filter(|it| it.kind == kind).collect::<Vec<&Span>>();
+    let [planted] = of_kind(PLANTED)[..] else { panic!("{ran:#}") };
+    assert_eq!(
+        (planted.entity.as_str(), planted.attributes["cause"].as_str()),
+        (seen.arms[0].name.as_str(), "row_lock")
+    );
+    assert_eq!(injected["length_us"], planted.length_us());
+    for (attribute, told) in [
+        ("asked_us", &injected["asked_us"]),
+        ("witness_value", &injected["witness"]["value"]),
+        ("witness_connection", &injected["witness"]["connection"]),
+        ("held_by", &injected["held_by"]),
+    ] {
+        assert_eq!(planted.attributes.get(attribute), Some(&told.to_string()), "{attribute}: {ran:#}");
+    }
+    // the watch saw the witness wait for the holder, at the time that was planted
+    let witness = planted.attributes.get("witness_connection");
+    let waits = of_kind(STALL_VICTIM);
+    let waited = waits.iter().find(|it| it.attributes.get("connection") == witness);
+    let waited = waited.unwrap_or_else(|| panic!("{:#?}", seen.spans));
+    let shared_us = waited.to_us.min(planted.to_us).saturating_sub(waited.from_us.max(planted.from_us));
+    assert!(shared_us * 2 > planted.length_us(), "{waited:#?} {planted:#?}");
+    let stalls = of_kind(STALL);
+    let stall = stalls.iter().find(|it| it.attributes["number"] == waited.attributes["stall"]).unwrap();
+    assert_eq!(stall.attributes["cause"], "row_lock", "{stall:#?}");
+    assert_eq!(stall.attributes.get("held_by"), planted.attributes.get("held_by"), "{stall:#?}");
+    // and what it saw before it concluded that
+    let of_thread = |kind: &str, key: &str, value: &str| {
+        let mut spans = seen.spans.iter().filter(|it| it.kind == kind && it.entity == planted.entity);
+        let is_of_it = |it: &Span| it.attributes.get("thread") == waited.attributes.get("thread");
+        spans.any(|it| {
+            is_of_it(it) && it.attributes[key] == value && it.to_us > waited.from_us && it.from_us < waited.to_us
+        })
+    };
+    assert!(of_thread(THREAD_WAIT, "way", "blocked"), "{:#?}", of_kind(THREAD_WAIT));
+    assert!(of_thread(SERVER_SAID, "says", "row_lock"), "{:#?}", of_kind(SERVER_SAID));
+    expect_the_same_without_labels(&server.lab, &seen, &folder);
+    server.lab.run([&inject[..], &[to.as_str()]].concat()).expect_code(3).expect_said(&["--force"]);
 }

@@ -6,6 +6,7 @@
 //! | `layout` | the places of glibc's fields, by its version |
 //! | `chunks` | the walk through one heap |
 //! | `arena` | the heaps of one arena, and its fast bins |
+//! | `mapped` | large blocks, outside of all arenas |
 //!
 //! An arena changes while it is read. So each heap must verify (sizes, the sizes before free chunks, its end), and is read again when it does not.
 //! Chunks in the threads' caches are counted as held: a few KiB for each thread.
@@ -13,9 +14,11 @@
 mod arena;
 mod chunks;
 mod layout;
+mod mapped;
 
+use super::process_files::lossy;
 use super::reading::Reading;
-use super::resident_words::{Window, Words as _};
+use super::resident_words::{Scattered, Window, Words as _};
 use super::target::Target;
 use arena::{Arena, Walked};
 use layout::{HEAP_MAX, HeapInfo, Layout};
@@ -54,6 +57,59 @@ pub(super) fn count(target: &mut Target, allocator: &str, reading: &mut Reading)
         return None;
     }
     Some(arenas.len())
+}
+
+/// The bytes that the program holds of malloc, with the heads of the blocks: in all arenas, and in mappings of their own. `None`: an entry in `reading`
+/// has the reason.
+pub(super) fn held(target: &mut Target, allocator: &str, reading: &mut Reading) -> Option<u64> {
+    const WHAT: &str = "the bytes that are held of malloc";
+    let layout = readable(target, WHAT, allocator, reading)?;
+    let Ok(mappings) = target.maps(reading) else {
+        reading.missing(WHAT, "its mappings cannot be read", None);
+        return None;
+    };
+    if let Some(why) = why_not_whole(target, &mappings) {
+        reading.missing(WHAT, why, None);
+        return None;
+    }
+    let arenas = arenas(target, &mappings, layout, reading);
+    let walked: Option<Vec<Walked>> = arenas.iter().map(|arena| again(target, arena, layout, reading)).collect();
+    let Some(walked) = walked.filter(|_| reading.admits(0)) else {
+        reading.missing(WHAT, why(reading), None);
+        return None;
+    };
+    let heaps: Vec<(u64, u64)> = walked.iter().flat_map(|arena| arena.heaps.iter().copied()).collect();
+    let large = mapped::bytes(&mut Scattered::of(target, reading), &outside(&mappings, heaps));
+    if !reading.admits(0) {
+        reading.missing(WHAT, why(reading), None);
+        return None;
+    }
+    Some(walked.iter().map(|arena| arena.used).sum::<u64>() + large)
+}
+
+/// Why some of what is held would not be seen. A block in swap is not read, because reading would bring it back.
+fn why_not_whole(target: &Target, mappings: &[Mapping]) -> Option<&'static str> {
+    let status = lossy(&format!("/proc/{}/status", target.pid())).unwrap_or_default();
+    if ledger::mapping::sizes(&status).get("VmSwap").is_some_and(|swap| *swap > 0) {
+        return Some("some of the process's memory is in swap");
+    }
+    main(mappings).is_none().then_some("its main arena is not in one piece")
+}
+
+/// Memory that may have blocks of malloc outside of all heaps.
+fn outside(mappings: &[Mapping], mut heaps: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    heaps.sort_unstable();
+    let mut ranges = Vec::new();
+    for mapping in mappings.iter().filter(|it| may_hold_heaps(it)) {
+        let mut at = mapping.start;
+        for (start, end) in heaps.iter().filter(|(start, end)| *start < mapping.end && mapping.start < *end) {
+            ranges.push((at, *start));
+            at = *end;
+        }
+        ranges.push((at, mapping.end));
+    }
+    ranges.retain(|(start, end)| start < end);
+    ranges
 }
 
 /// The layout of this malloc, in a process whose memory this user may read; else `what` is missing.

@@ -3,7 +3,7 @@
 
 use super::cgroup_seen::memory_cgroup;
 use super::kernel_log;
-use super::processes::{comm, lossy, number};
+use super::process_files::{comm, lossy, number};
 use super::reading::Reading;
 use host::process::Unlisted;
 use ledger::{Candidate, HostSeen, ProcessSeen};

@@ -4,6 +4,7 @@
 //! | module | what it reads |
 //! | --- | --- |
 //! | `processes` | the processes of the server; their role, status, OOM score |
+//! | `process_files` | small files of a process below /proc, as text |
 //! | `turns` | nothing: the order in which the processes are read, and what earlier readings have told of them |
 //! | `mappings` | each mapping, and its resident memory: `smaps` up to the first large one, `pagemap` from there on |
 //! | `merged_log` | the part of InnoDB's log buffers in a mapping that the kernel has merged with the pool |
@@ -46,6 +47,7 @@ mod page_cache;
 mod page_counts;
 mod pagemap;
 mod pages;
+mod process_files;
 mod processes;
 mod reading;
 mod repeated;
@@ -167,12 +169,25 @@ pub fn allocator(pid: u32) -> Option<String> {
 /// # Errors
 /// Why they cannot be counted, in words.
 pub fn arenas_of_glibc(pid: u32, allocator: &str) -> Result<usize, String> {
+    of_process(pid, |target, reading| glibc::count(target, allocator, reading))
+}
+
+/// The bytes that a process holds of glibc's malloc (`glibc 2.36`), with the heads of the blocks, counted from outside as `mallinfo2` counts them in the
+/// process.
+///
+/// # Errors
+/// Why they cannot be counted, in words.
+pub fn held_of_glibc(pid: u32, allocator: &str) -> Result<u64, String> {
+    of_process(pid, |target, reading| glibc::held(target, allocator, reading))
+}
+
+fn of_process<T>(pid: u32, read: impl FnOnce(&mut Target, &mut Reading) -> Option<T>) -> Result<T, String> {
     let mut reading = Reading::begin(Options::default());
     let started_ticks = Identity::of(pid).map(|it| it.start_time).unwrap_or_default();
     let process = ProcessSeen { pid, started_ticks, ..ProcessSeen::default() };
     let target = Target::open(&process, &mut reading);
-    let counted = target.and_then(|mut target| glibc::count(&mut target, allocator, &mut reading));
-    counted.ok_or_else(|| reading.end().2.pop().map(|missing| missing.why).unwrap_or_default())
+    let got = target.and_then(|mut target| read(&mut target, &mut reading));
+    got.ok_or_else(|| reading.end().2.pop().map(|missing| missing.why).unwrap_or_default())
 }
 
 fn ask(connection: &mut Reopening, flavour: Option<Flavour>, reading: &mut Reading) -> ServerSeen {
@@ -211,6 +226,7 @@ mod tests {
         let own = std::process::id();
         assert!(arenas_of_glibc(own, "glibc 1.0").unwrap_err().contains("glibc 1.0 is not known"));
         assert!(arenas_of_glibc(4_000_000_000, "glibc 2.36").unwrap_err().contains("has ended"));
+        assert!(held_of_glibc(own, "jemalloc").unwrap_err().contains("jemalloc is not known"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! process of each role, then of the others in turn.
 
 use super::merged_log::Buffers;
+use super::process_files::{comm, lossy, number};
 use super::reading::Reading;
 use super::segment::{self, Segment};
 use super::target::Target;
@@ -103,21 +104,6 @@ fn look(it: Identity, first: Identity, flavour: Option<Flavour>, reading: &mut R
         ..ProcessSeen::default()
     };
     it.is_alive().then_some(seen)
-}
-
-/// A file as text. A process may give itself a name of any bytes, and the kernel shows them unchanged.
-pub(super) fn lossy(path: &str) -> Option<String> {
-    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
-}
-
-/// The name of a process, without characters that would control a terminal.
-pub(super) fn comm(pid: u32) -> String {
-    let name = lossy(&format!("/proc/{pid}/comm")).unwrap_or_default();
-    name.trim().replace(char::is_control, "\u{fffd}")
-}
-
-pub(super) fn number(pid: u32, file: &str) -> Option<i64> {
-    fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?.trim().parse().ok()
 }
 
 /// The postmaster's working directory is its data directory, whose file `PG_VERSION` has the major version (storage-file-layout of its manual).

@@ -2,7 +2,7 @@
 //! Writes stalls into a recording: each stall as spans as soon as it is settled, so that a watch that is killed loses only the last seconds; the
 //! account when the watch has ended. [`Recorder`] watches on a thread of its own, beside a load or an observation.
 
-use super::Watcher;
+use super::{Finished, Watcher};
 use crate::Error;
 use ::stalls::Stall;
 use ::stalls::watch::{Part, Parts, Watched};
@@ -128,7 +128,8 @@ fn record(mut watcher: Watcher, mut keeper: Keeper, is_over: &AtomicBool) -> Rec
         }
         trouble = trouble.or(keeper.spans(watcher.spans()).err());
     }
-    let (last, watched) = watcher.finish_beside(&|| thread_cpu_time().saturating_sub(began));
+    let Finished { last, watched, spans } = watcher.finish_beside(&|| thread_cpu_time().saturating_sub(began));
+    trouble = trouble.or(keeper.spans(spans).err());
     for stall in last {
         trouble = trouble.or(keeper.stall(&stall).err());
     }

@@ -15,6 +15,7 @@ mod mysql;
 mod pace;
 mod postgresql;
 mod probe;
+mod raw;
 mod slow_log;
 mod surroundings;
 mod syscall;
@@ -34,6 +35,7 @@ use host_side::HostSide;
 pub use keeping::{Keeper, Recorded, Recorder};
 use pace::Pacer;
 use probe::Probing;
+use raw::Raw;
 use sql::Dialect;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -57,6 +59,8 @@ pub struct Options {
     pub canary: Option<Duration>,
     /// Follow the server's slow log.
     pub slow_log: bool,
+    /// Keep the waits and answers from which stalls are concluded, as spans for a recording ([`Watcher::spans`]).
+    pub raw: bool,
     /// The clock of a recording. `None`: a clock that begins with the watch.
     pub clock: Option<RunClock>,
 }
@@ -64,6 +68,20 @@ pub struct Options {
 impl Options {
     /// The shortest stall that is reported, by default.
     pub const LEAST: Duration = Duration::from_millis(50);
+    /// The same with `is_deep`.
+    const DEEP_LEAST: Duration = Duration::from_millis(20);
+    /// The shortest call of the probed function that is reported, by default.
+    const PROBED_LEAST: Duration = Duration::from_millis(5);
+
+    /// Options of a tier: `is_deep`, and `has_probes` in addition. `least`: the shortest stall that is reported; `None`: the shortest that the tier sees.
+    pub fn of_tier(least: Option<Duration>, is_deep: bool, has_probes: bool) -> Self {
+        Self {
+            least: least.unwrap_or(if is_deep { Self::DEEP_LEAST } else { Self::LEAST }),
+            is_deep,
+            probes: has_probes.then(|| least.unwrap_or(Self::PROBED_LEAST)),
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for Options {
@@ -77,6 +95,7 @@ impl Default for Options {
             probes: None,
             canary: None,
             slow_log: false,
+            raw: false,
             clock: None,
         }
     }
@@ -94,6 +113,17 @@ pub struct Asked {
     pub name: String,
 }
 
+/// The end of a watch.
+#[derive(Debug)]
+pub struct Finished {
+    /// The stalls that were not returned yet.
+    pub last: Vec<Stall>,
+    /// The result of the whole watch.
+    pub watched: Watched,
+    /// As [`Watcher::spans`]; waits that went on end with the watch.
+    pub spans: Vec<evidence::Span>,
+}
+
 /// Watches one server.
 pub struct Watcher {
     clock: RunClock,
@@ -106,6 +136,8 @@ pub struct Watcher {
     host_side: HostSide,
     watching: Watching,
     surroundings: Surroundings,
+    /// `None`: nobody records them.
+    raw: Option<Raw>,
     pacer: Pacer,
     missing: Vec<Missing>,
     of_server: Vec<Missing>,
@@ -201,6 +233,7 @@ impl Watcher {
             host_side,
             watching,
             surroundings,
+            raw: options.raw.then(Raw::default),
             pacer: Pacer::new(options.interval, options.is_deep),
             missing,
             of_server: Vec::new(),
@@ -231,7 +264,7 @@ impl Watcher {
         if now_us >= self.listed_us + LISTED_EVERY_US {
             self.listed_us = now_us;
             for thread in self.threads.list() {
-                self.watching.gone(now_us, thread);
+                self.gone(now_us, thread);
             }
             self.watching.host(now_us, self.host_side.read());
             self.threads.memory_is_short(self.watching.is_memory_short());
@@ -249,19 +282,19 @@ impl Watcher {
         self.watching.going_on(self.clock.now_us(), micros(least))
     }
 
-    /// Takes the last readings. Returns the stalls that were not returned yet, and the result of the whole watch.
-    pub fn finish(self) -> (Vec<Stall>, Watched) {
+    /// Takes the last readings.
+    pub fn finish(self) -> Finished {
         let before = self.cpu_before;
         self.finish_with(&|_| pace::cpu_time().saturating_sub(before))
     }
 
     /// Like [`Self::finish`], for a process that does other work, too. `own`: the CPU time of the thread that watched.
-    pub fn finish_beside(self, own: &dyn Fn() -> Duration) -> (Vec<Stall>, Watched) {
+    pub fn finish_beside(self, own: &dyn Fn() -> Duration) -> Finished {
         self.finish_with(&|of_asker| own() + of_asker)
     }
 
     /// `cpu`: computes the CPU time of the watch from that of the thread that asks the server.
-    fn finish_with(mut self, cpu: &dyn Fn(Duration) -> Duration) -> (Vec<Stall>, Watched) {
+    fn finish_with(mut self, cpu: &dyn Fn(Duration) -> Duration) -> Finished {
         self.take_answers(Duration::from_millis(500));
         self.watching.host(self.clock.now_us(), self.host_side.read());
         self.take_hits(true);
@@ -271,6 +304,8 @@ impl Watcher {
         }
         self.surroundings.end(&mut self.watching);
         let now_us = self.clock.now_us();
+        self.raw.iter_mut().for_each(|raw| raw.stop(now_us));
+        let spans = self.spans();
         let cpu_us = micros(cpu(self.asker_cpu));
         let elapsed_us = now_us.saturating_sub(self.began_us);
         let cost = WatchCost {
@@ -296,12 +331,15 @@ impl Watcher {
         let of_threads = self.threads.missing();
         let missing = self.missing.into_iter().chain(of_threads).chain(self.of_server).chain(of_surroundings).collect();
         let (last, watched) = self.watching.finish(cost, pressure, missing);
-        (last, Watched { skipped, ..watched })
+        let notes = watched.notes.iter().cloned().chain(self.raw.iter().filter_map(Raw::note)).collect();
+        Finished { last, watched: Watched { skipped, notes, ..watched }, spans }
     }
 
-    /// Slow answers to the canary and entries of the slow log since the last call, for a recording. Their entity is empty.
+    /// Slow answers to the canary and entries of the slow log since the last call, for a recording; with [`Options::raw`] also waits and what the server said of
+    /// them. Their entity is empty.
     pub fn spans(&mut self) -> Vec<evidence::Span> {
-        self.surroundings.spans()
+        let raw = self.raw.as_mut().map(Raw::spans).unwrap_or_default();
+        self.surroundings.spans().into_iter().chain(raw).collect()
     }
 
     pub fn pid(&self) -> u32 {
@@ -310,6 +348,7 @@ impl Watcher {
 
     fn take_hits(&mut self, all: bool) {
         let hits = self.probing.as_mut().map(|probing| probing.take(all)).unwrap_or_default();
+        self.raw.iter_mut().for_each(|raw| raw.hits(&hits));
         self.watching.hits(&hits);
     }
 
@@ -324,14 +363,23 @@ impl Watcher {
         // the time of each sample within the sweep is not known, so the middle is used
         self.watching.stopped(at_us + took_us / 2, swept.stop);
         self.watching.sample(at_us + took_us / 2, &swept.samples);
+        if let Some(raw) = &mut self.raw {
+            let clients = swept.samples.iter().filter(|it| self.watching.is_client(it.thread)).collect::<Vec<_>>();
+            raw.sample(at_us + took_us / 2, &clients, &|sample| self.watching.is_at_rest(sample));
+        }
         for thread in swept.gone {
-            self.watching.gone(at_us, thread);
+            self.gone(at_us, thread);
         }
         let cpu = host::clock::thread_cpu_time();
         self.pacer.swept(at_us, micros(cpu.saturating_sub(self.cpu_of_rounds)));
         self.cpu_of_rounds = cpu;
         self.cost.sweeps += 1;
         self.cost.threads = self.cost.threads.max(self.threads.count());
+    }
+
+    fn gone(&mut self, at_us: u64, thread: u32) {
+        self.watching.gone(at_us, thread);
+        self.raw.iter_mut().for_each(|raw| raw.gone(at_us, thread));
     }
 
     fn ask_what_is_wanted(&mut self) {
@@ -367,7 +415,10 @@ impl Watcher {
         else {
             return;
         };
-        answers.into_iter().for_each(|answer| self.watching.answer(answer));
+        for answer in answers {
+            self.raw.iter_mut().for_each(|raw| raw.answer(&answer));
+            self.watching.answer(answer);
+        }
         self.of_server = missing;
         self.asker_cpu = cpu;
         own.into_iter().for_each(|own| self.watching.own_connection(own));
@@ -384,4 +435,23 @@ fn data_directory(asked: Option<&Asked>) -> Option<&str> {
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_tier_tells_the_shortest_stall_that_it_sees_unless_another_was_asked_for() {
+        let ms = Duration::from_millis;
+        let told = |least, is_deep, has_probes| {
+            let options = Options::of_tier(least, is_deep, has_probes);
+            assert_eq!(options.is_deep, is_deep);
+            (options.least, options.probes)
+        };
+        assert_eq!(told(None, false, false), (ms(50), None));
+        assert_eq!(told(None, true, false), (ms(20), None));
+        assert_eq!(told(None, false, true), (ms(50), Some(ms(5))), "only probes see shorter ones");
+        assert_eq!(told(Some(ms(30)), true, true), (ms(30), Some(ms(30))));
+    }
 }

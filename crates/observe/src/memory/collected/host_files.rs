@@ -2,7 +2,7 @@
 //! Unchanged files of the kernel: of the host, of the server's processes, of its memory cgroup. Reading them holds no process.
 
 use super::mask;
-use crate::memory::processes::lossy;
+use crate::memory::process_files::lossy;
 use ledger::Inventory;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -40,7 +40,7 @@ fn child() {
                 drop(kept);
             });
         }
-        let kept = churn(99);
+        let kept = (churn(99), [300_000, 1 << 20, 5 << 20].map(|size| vec![1_u8; size]));
         ready.wait();
         tell();
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
@@ -52,13 +52,13 @@ fn child() {
 fn tell() {
     // SAFETY: the function has no arguments, and only reads malloc's own data.
     let info = unsafe { libc::mallinfo2() };
-    println!("\nmallinfo2 {} {}", info.uordblks, info.fordblks);
+    println!("\nmallinfo2 {} {} {}", info.uordblks, info.fordblks, info.hblkhd);
     std::io::stdout().flush().unwrap();
 }
 
-/// The child, and its held and free bytes by its own account.
+/// The child, and by its own account its held and free bytes, and the bytes in mappings of their own.
 #[allow(clippy::disallowed_methods)]
-fn start() -> (Child, u64, u64) {
+fn start() -> (Child, u64, u64, u64) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["memory::glibc::tests::child", "--exact", "--nocapture", "--test-threads=1"])
         .env(VARIABLE, "1")
@@ -69,18 +69,19 @@ fn start() -> (Child, u64, u64) {
     let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
     let line = lines.map_while(Result::ok).find(|line| line.starts_with("mallinfo2 ")).unwrap();
     let figures: Vec<u64> = line.split(' ').skip(1).map(|word| word.parse().unwrap()).collect();
-    (child, figures[0], figures[1])
+    (child, figures[0], figures[1], figures[2])
 }
 
 #[test]
 fn a_walk_from_outside_equals_mallinfo2() {
-    let (mut child, used, free) = start();
+    let (mut child, used, free, mapped) = start();
     let mut reading = Reading::begin(Options { deep: true, ..Options::default() });
     let mut target = target::of(child.id(), &mut reading);
     let mappings = target.maps(&mut reading).unwrap();
     let allocator = malloc::serving(child.id()).name;
     let walk = walk(&target, &mappings, &allocator, &mut reading);
     let counted = crate::memory::arenas_of_glibc(child.id(), &allocator);
+    let held = crate::memory::held_of_glibc(child.id(), &allocator);
     child.stdin.take();
     child.wait().unwrap();
     let missing = reading.end().2;
@@ -91,6 +92,8 @@ fn a_walk_from_outside_equals_mallinfo2() {
     let walk = walk.unwrap();
     assert_eq!(counted, Ok(walk.arenas as usize));
     assert!(missing.is_empty() && walk.arenas >= 7 && walk.layout == allocator, "{missing:?} {walk:?}");
+    let told = held.unwrap() - walk.used;
+    assert!(mapped > 6 << 20 && told == mapped, "in mappings of their own: {told}, mallinfo2: {mapped}");
     let near = |got: u64, told: u64| got.abs_diff(told) <= told / 100;
     assert!(near(walk.used, used) && near(walk.free, free), "{walk:?}, mallinfo2: {used} {free}");
     assert!(walk.free_resident <= walk.free && walk.free_resident > 0 && walk.resident <= walk.used + walk.free);

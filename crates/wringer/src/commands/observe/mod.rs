@@ -56,12 +56,18 @@ pub struct Args {
     /// Watch the server's threads for stalls, too, as `wringer stalls watch` does. `wringer stalls explain` lists them from the recording
     #[arg(long)]
     stalls: bool,
-    /// The shortest stall that is reported, 5ms or more. Implies --stalls [default: 50ms]
+    /// The shortest stall that is reported, 5ms or more. Implies --stalls [default: 50ms; 20ms with --stalls-deep; 5ms for stalls that --stalls-probes sees]
     #[arg(long, value_parser = stalls_min, value_name = "TIME")]
     stalls_min: Option<Duration>,
     /// From one look at the threads to the next, 1ms to 1s. Implies --stalls [default: 10ms to 20ms]
     #[arg(long, value_parser = stalls_interval, value_name = "TIME")]
     stalls_interval: Option<Duration>,
+    /// Look every 4 to 5 ms, and ask for more, as `wringer stalls watch --deep` does. Implies --stalls
+    #[arg(long)]
+    stalls_deep: bool,
+    /// As root: probe the function in which InnoDB's queries wait for a free page, as `wringer stalls watch --probes` does. Implies --stalls
+    #[arg(long)]
+    stalls_probes: bool,
     #[command(flatten)]
     to: To,
     #[command(flatten)]
@@ -78,13 +84,13 @@ fn stalls_interval(text: &str) -> Result<Duration, String> {
 
 impl Args {
     fn stalls(&self) -> Option<StallOptions> {
-        let is_wanted = self.stalls || self.stalls_min.is_some() || self.stalls_interval.is_some();
-        let least = self.stalls_min.unwrap_or(StallOptions::LEAST);
-        is_wanted.then_some(StallOptions {
+        let is_in_detail = self.stalls_min.is_some() || self.stalls_interval.is_some();
+        let is_wanted = self.stalls || self.stalls_deep || self.stalls_probes || is_in_detail;
+        is_wanted.then(|| StallOptions {
             interval: self.stalls_interval,
-            least,
             slow_log: true,
-            ..StallOptions::default()
+            raw: true,
+            ..StallOptions::of_tier(self.stalls_min, self.stalls_deep, self.stalls_probes)
         })
     }
 }

@@ -2,6 +2,7 @@
 //! `wringer stalls inject`: a stall of a known cause, length and moment, in a sandbox, and a witness that says whether it took effect.
 
 mod asked;
+mod recorded;
 mod show;
 
 use crate::commands::connection::Connection;
@@ -13,6 +14,7 @@ use ::run::{Begin, Kind, Run};
 use ::sandbox::Sandbox;
 use asked::Asked;
 use host::places::Places;
+use recorded::Recorded;
 use serde_json::json;
 
 /// Make a stall of a known cause and length happen in a sandbox, and check whether it took effect
@@ -30,7 +32,9 @@ use serde_json::json;
     wringer stalls inject --list --sandbox pears\n  \
     wringer stalls inject --sandbox pears --cause row_lock --length 400ms --at 2s -o json\n  \
     wringer stalls inject --sandbox pears --plan random --seed 7 --count 20 --length 20ms..2s \\\n  \
-      --causes row_lock,metadata_lock --for 60s\n\n\
+      --causes row_lock,metadata_lock --for 60s\n  \
+    # what was planted, and what a watch saw of it, in one recording\n  \
+    wringer stalls inject --sandbox pears --cause row_lock --length 400ms --to out && wringer stalls explain out\n\n\
     Exit codes: 1 with --strict, if a stall took no effect; 3 outside of a sandbox, or if the sandbox cannot have such a stall;\n  \
     4 if the server ended meanwhile. More: docs/stalls-inject.md.")]
 pub struct Args {
@@ -49,6 +53,8 @@ pub struct Args {
     /// Exit code 1 if a stall took no effect
     #[arg(long)]
     strict: bool,
+    #[command(flatten)]
+    to: recorded::To,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -69,7 +75,8 @@ pub fn main(args: &Args) -> Outcome {
     let ground = ground(args, &places)?;
     ground.check(asked.causes()).map_err(failure)?;
     ground.note().iter().for_each(|note| terminal::say(format_args!("note: {note}")));
-    inject(args, &asked, &ground, places)
+    let recorded = args.to.start(&args.connection, &places)?;
+    inject(args, &asked, &ground, places, recorded)
 }
 
 fn list(args: &Args, places: &Places) -> Outcome {
@@ -103,7 +110,7 @@ fn ground(args: &Args, places: &Places) -> Result<Ground, Failure> {
     Ground::look(sandbox, target, args.table.as_deref(), places).map_err(failure)
 }
 
-fn inject(args: &Args, asked: &Asked, ground: &Ground, places: Places) -> Outcome {
+fn inject(args: &Args, asked: &Asked, ground: &Ground, places: Places, recorded: Option<Recorded>) -> Outcome {
     signals::install()?;
     // the typed command line is not stored, because flags of a connection may contain a password
     let sandbox = args.connection.named_sandbox().unwrap_or_default();
@@ -116,7 +123,12 @@ fn inject(args: &Args, asked: &Asked, ground: &Ground, places: Places) -> Outcom
             terminal::data(show::injected(injected));
         }
     };
-    let (conducted, run) = ::inject::conduct(run, ground, &asked.plan, asked.rows, &told).map_err(failure)?;
+    let conduct = |told: &(dyn Fn(&Injected) + Sync)| ::inject::conduct(run, ground, &asked.plan, asked.rows, told);
+    let (conducted, recording) = match recorded {
+        Some(recorded) => recorded.beside(conduct, &told),
+        None => (conduct(&told), Ok(())),
+    };
+    let (conducted, run) = conducted.map_err(failure)?;
     let released = run.release()?;
     if args.output == Output::Json {
         let Conducted { injections, zero_us, server_ended, .. } = &conducted;
@@ -133,7 +145,8 @@ fn inject(args: &Args, asked: &Asked, ground: &Ground, places: Places) -> Outcom
         let message = format!("{}: now '{}', set by somebody else", conflict.step, conflict.found);
         return Err(Failure::message(Exit::NotRestored, message).hint(&conflict.repair));
     }
-    judged(args, asked, &conducted)
+    judged(args, asked, &conducted)?;
+    recording
 }
 
 fn judged(args: &Args, asked: &Asked, conducted: &Conducted) -> Outcome {

@@ -96,8 +96,12 @@ mod tests {
     #[test]
     fn a_quick_run_has_both_algorithms_and_takes_seconds() {
         for (annex, depth, arms) in [
-            (Annex::Three, 128, &["backoff, no pause", "backoff, pause 5 s", "legacy, no pause"][..]),
-            (Annex::Five, 512, &["backoff, alone", "backoff, emptied once", "legacy, emptied once"]),
+            (
+                Annex::Three,
+                128,
+                &["backoff, no pause", "backoff, pause 5 s", "legacy, no pause", "legacy, pause 5 s"][..],
+            ),
+            (Annex::Five, 512, &["backoff, alone", "backoff, emptied once", "legacy, alone", "legacy, emptied once"]),
         ] {
             let (text, quick) = read(annex, None, true).unwrap();
             assert_eq!(quick.arms.iter().map(|arm| arm.name.as_str()).collect::<Vec<_>>(), arms);

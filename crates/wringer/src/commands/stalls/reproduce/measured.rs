@@ -2,6 +2,7 @@
 //! The measurements of each arm, from the recording: the load's own clock, its slow statements, the server's counter.
 
 use super::article::Figures;
+use super::views::{self, Views};
 use evidence::{Arm, Evidence, PLANTED, SLOW_STATEMENT, Span};
 use serde::Serialize;
 use simulate::Range;
@@ -19,6 +20,8 @@ pub(super) struct Measurement {
     pub(super) slow_dropped: u64,
     /// The time that each statement took which the run sent beside the load.
     pub(super) beside_us: Vec<u64>,
+    /// The same statements as clients, slow log and watch saw them. `None`: the arm was not watched.
+    pub(super) views: Option<Views>,
     /// The reason why the arm did not come to its end.
     pub(super) broke_off: Option<String>,
 }
@@ -52,7 +55,8 @@ pub(super) fn of_arm(evidence: &Evidence, name: &str) -> Option<Measurement> {
         beside_us.extend(beside.iter().map(|span| span.length_us()));
     }
     let broke_off = turns.iter().find_map(|arm| arm.broke_off.clone());
-    Some(Measurement { figures: together(&loads), slow_us, slow_dropped, beside_us, broke_off })
+    let views = views::of(evidence, &turns);
+    Some(Measurement { figures: together(&loads), slow_us, slow_dropped, beside_us, views, broke_off })
 }
 
 /// The measurements of one load.

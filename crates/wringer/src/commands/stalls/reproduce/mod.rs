@@ -6,6 +6,7 @@ mod file;
 mod measured;
 mod predict;
 mod shown;
+mod views;
 mod why;
 
 use crate::commands::plan;
@@ -39,7 +40,7 @@ const PREDICTIONS: &str = "predictions.json";
     wringer stalls reproduce annex-3 --dry-run\n  \
     # both algorithms, two seconds each, half a minute in all\n  \
     wringer stalls reproduce annex-3 --quick\n  \
-    # the whole annex, in about six minutes\n  \
+    # the whole annex, in about eight minutes\n  \
     wringer stalls reproduce annex-5 --to out\n  \
     wringer stalls reproduce annex-3 --server percona@8.0 -o json | jq '.arms[] | [.arm, .measured.figures.first_max_us]'\n\n\
     Exit codes: 0 done; 2 the annex makes no sense with this server; 3 the server is missing, or something is in the way; 4 the run broke off, everything given back.\n\n\
@@ -197,6 +198,11 @@ fn dry_run(args: &Args, file: &Path, experiment: &Experiment, rows: &[Row]) -> O
 
 fn text_of(rows: &[Row], why: &[String]) -> String {
     let mut out = shown::table(rows);
+    let views = shown::views(rows);
+    if !views.is_empty() {
+        out.push('\n');
+        out.push_str(&views);
+    }
     out.push_str("\nwhy they differ\n");
     why.iter().for_each(|sentence| out.push_str(&format!("  {sentence}\n")));
     out

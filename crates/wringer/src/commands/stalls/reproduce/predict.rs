@@ -41,6 +41,8 @@ pub(super) struct Host {
 /// The prediction for one arm, and everything that it was computed from.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Prediction {
+    /// The `innodb_lru_scan_depth` that was simulated: the article's pool is larger than the one of the file, and its scan depth with it.
+    pub(super) scan_depth: u32,
     pub(super) figures: Figures,
     pub(super) parameters: Vec<Parameter>,
 }
@@ -90,7 +92,7 @@ impl Host {
             let of_sleeps = parameters.iter_mut().filter(|it| it.name == "sleep-overhead");
             of_sleeps.for_each(|it| overhead.clone_into(&mut it.source));
         }
-        Ok(Prediction { figures, parameters })
+        Ok(Prediction { scan_depth: settings.scan_depth, figures, parameters })
     }
 
     fn settings(&self, experiment: &Experiment, arm: &Arm) -> Settings {

@@ -4,6 +4,8 @@
 
 use super::Row;
 use super::article::Figures;
+use super::predict::Prediction;
+use super::views::View;
 use crate::commands::chart::time;
 use simulate::Range;
 use std::fmt::Write as _;
@@ -15,17 +17,39 @@ pub(super) fn table(rows: &[Row]) -> String {
     for row in rows {
         lines.push([row.arm.clone(), String::new(), String::new(), String::new(), String::new(), String::new()]);
         lines.extend(row.article.map(|figures| line("the article", figures)));
-        lines.push(line("predicted for its server", row.article_server.figures));
-        lines.push(line("predicted for this one", row.here.figures));
+        let depth = |of: &Prediction| format!(", depth {}", of.scan_depth);
+        let theirs = format!("predicted for its server{}", depth(&row.article_server));
+        lines.push(line(&theirs, row.article_server.figures));
+        lines.push(line(&format!("predicted for this one{}", depth(&row.here)), row.here.figures));
         lines.extend(row.here_by_legacy.as_ref().map(|again| line("with legacy's query time", again.figures)));
         lines.extend(row.measured.as_ref().map(|measured| line("measured here", measured.figures)));
     }
+    aligned(&lines)
+}
+
+const VIEWS: [&str; 4] = ["", "clients", "slow log", "watch"];
+
+/// Who saw the slow statements of each arm. Empty: no arm was watched.
+pub(super) fn views(rows: &[Row]) -> String {
+    let of = |row: &Row| {
+        let views = row.measured.as_ref()?.views.clone()?;
+        let log = views.log.map_or_else(|| "-".to_owned(), View::words);
+        Some(([row.arm.clone(), views.clients.words(), log, views.watch.words()], views.least_us))
+    };
+    let seen: Vec<([String; 4], u64)> = rows.iter().filter_map(of).collect();
+    let Some(least_us) = seen.iter().map(|(_, least_us)| *least_us).max() else { return String::new() };
+    let lines: Vec<[String; 4]> =
+        std::iter::once(VIEWS.map(str::to_owned)).chain(seen.into_iter().map(|(line, _)| line)).collect();
+    format!("statements of {} and more, as three saw them\n{}", time(least_us as f64), aligned(&lines))
+}
+
+fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
     let width = |column: usize| {
         lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let widths: Vec<usize> = (0..N).map(width).collect();
     let mut out = String::new();
-    for cells in &lines {
+    for cells in lines {
         let cells = cells.iter().zip(&widths).enumerate().map(|(index, (cell, width))| match index {
             0 => format!("{cell:<width$}"),
             _ => format!("{cell:>width$}"),

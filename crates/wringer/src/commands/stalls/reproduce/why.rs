@@ -29,8 +29,33 @@ pub(super) fn sentences(article: &FreeList, here: &FreeList, rows: &[Row]) -> Ve
                 .to_owned(),
         );
     }
+    all.extend(another_depth(rows));
     all.extend(rows.iter().filter_map(outside));
+    all.extend(rows.iter().filter_map(seen_differently));
     all
+}
+
+/// `None`: the article's server is simulated with the scan depths of the file.
+fn another_depth(rows: &[Row]) -> Option<String> {
+    let differs = |row: &&Row| row.article_server.scan_depth != row.here.scan_depth;
+    let row = rows.iter().find(differs)?;
+    Some(format!(
+        "Names of arms have this server's scan depth. The article's server has a larger pool, and is simulated with a scan depth that is larger by as much: \
+         {} for {} in \"{}\".",
+        row.article_server.scan_depth, row.here.scan_depth, row.arm
+    ))
+}
+
+/// A sentence about an arm of which clients, slow log and watch do not tell the same.
+fn seen_differently(row: &Row) -> Option<String> {
+    let views = row.measured.as_ref()?.views.as_ref().filter(|views| !views.agree())?;
+    let log = views.log.map(|log| format!("the slow log has {}; ", log.words())).unwrap_or_default();
+    Some(format!(
+        "\"{}\" looks different to each of them: its clients had {}; {log}the watch saw {}.",
+        row.arm,
+        views.clients.words(),
+        views.watch.words()
+    ))
 }
 
 /// A sentence where the version that ran behaves in another way than the version of the prediction: a version that is named in part means the newest.

@@ -38,13 +38,21 @@ impl To {
     /// # Errors
     /// It holds other files, or cannot be written.
     pub(super) fn check(&self, places: &Places) -> Result<Option<Output>, Failure> {
-        let id = format!("stalls-{}-{:x}", unix_seconds(), std::process::id());
-        self.folder.as_deref().map(|folder: &Path| Output::check(Some(folder), self.force, places, &id)).transpose()
+        self.folder.as_deref().map(|folder| check(folder, self.force, places)).transpose()
     }
 }
 
+/// Checks the folder of a recording before anything begins.
+///
+/// # Errors
+/// It holds other files, or cannot be written.
+pub(in crate::commands::stalls) fn check(folder: &Path, force: bool, places: &Places) -> Result<Output, Failure> {
+    let id = format!("stalls-{}-{:x}", unix_seconds(), std::process::id());
+    Output::check(Some(folder), force, places, &id)
+}
+
 /// A recording that is being written.
-pub(super) struct Kept {
+pub(in crate::commands::stalls) struct Kept {
     output: Output,
     notes: Notes<'static>,
     keeper: Keeper,
@@ -58,7 +66,11 @@ pub(super) struct Kept {
 impl Kept {
     /// # Errors
     /// The recording cannot be written, or the server refuses its settings.
-    pub(super) fn start(output: Output, attached: &mut Attached, clock: RunClock) -> Result<Self, Failure> {
+    pub(in crate::commands::stalls) fn start(
+        output: Output,
+        attached: &mut Attached,
+        clock: RunClock,
+    ) -> Result<Self, Failure> {
         output.prepare()?;
         let run_id = format!("stalls-{}-{:x}", unix_seconds(), std::process::id());
         let start = Start { run_id, started: rfc3339_us(clock.started_unix_us()), ..Start::default() };
@@ -84,13 +96,13 @@ impl Kept {
         Ok(Self { output, notes, keeper, observers, arm, before, trouble: None })
     }
 
-    pub(super) fn spans(&mut self, spans: Vec<Span>) {
+    pub(in crate::commands::stalls) fn spans(&mut self, spans: Vec<Span>) {
         if let Err(error) = self.keeper.spans(spans) {
             self.trouble.get_or_insert(error.to_string());
         }
     }
 
-    pub(super) fn stall(&mut self, stall: &Stall) {
+    pub(in crate::commands::stalls) fn stall(&mut self, stall: &Stall) {
         if let Err(error) = self.keeper.stall(stall) {
             self.trouble.get_or_insert(error.to_string());
         }
@@ -100,7 +112,12 @@ impl Kept {
     ///
     /// # Errors
     /// The recording or the report cannot be written.
-    pub(super) fn end(mut self, watched: &Watched, attached: &mut Attached, has_ended: bool) -> Outcome {
+    pub(in crate::commands::stalls) fn end(
+        mut self,
+        watched: &Watched,
+        attached: &mut Attached,
+        has_ended: bool,
+    ) -> Outcome {
         let closed = self.close(watched, attached, has_ended);
         let finished = self.notes.recording.finish(self.notes.clock.now_us()).map_err(Failure::from);
         closed.and(finished)?;
