@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # `wringer heap show -o ms_print` beside Valgrind's ms_print: the same bytes? how much faster, and with how much memory?
 #
-#   benches/heap/ms_print.sh [--servers "SERVER ..."] [--megabytes N] [--repeat N] [--quick] [--json FILE]
+#   benches/heap/ms_print.sh [--servers "SERVER ..."] [--megabytes N] [--repeat N] [--times N] [--mib N] [--quick] [--json FILE]
 #
 # Profiles are made on the spot: of small programs with each time unit, with stacks, pages and threshold 0; of each server's start, some statements and stop
 # (mariadb@10.11 postgresql@15 mysql@9 xtradb) in sandboxes of its own, deleted afterwards. Each is printed with five sets of flags by both. Then a profile of
-# N megabytes (100) is printed in turn, N times (5). --quick: no servers. Needs valgrind, ms_print, jq, python3. Exit code 1: some bytes were not the same.
+# N megabytes (100) is made of the snapshots of one of them, again and again, and printed in turn by both, N times (5), with two sets of flags. --quick: no servers.
+# Needs valgrind, ms_print, jq, python3. Exit code 1: some bytes were not the same; or Wringer was less than --times (30) times as fast as ms_print without flags,
+# in the median of the pairs; or it had more than --mib (100) MiB of RAM at once, with either flags. With --threshold=0 the speed is only told: each node is a line of the text.
 #
 # What the columns mean:
 #   profile  what was profiled, and Massif's options
@@ -15,8 +17,8 @@
 set -euo pipefail
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/../common.sh"
-servers="mariadb@10.11 postgresql@15 mysql@9 xtradb" megabytes=100 repeat=5 quick=no json=$target/bench-heap-ms-print.json
-take_flags "servers megabytes repeat quick json" "$@"
+servers="mariadb@10.11 postgresql@15 mysql@9 xtradb" megabytes=100 repeat=5 times=30 mib=100 quick=no json=$target/bench-heap-ms-print.json
+take_flags "servers megabytes repeat times mib quick json" "$@"
 for program in valgrind ms_print jq python3; do need_program "$program" "${program/ms_print/valgrind}"; done
 build_wringer
 own_sandboxes
@@ -83,9 +85,11 @@ body = text[begin:]
 with open(sys.argv[2], "w") as out:
     out.write(text[:begin] + body * (int(sys.argv[3]) * 1000000 // len(body) + 1))
 PY
-python3 - "$wringer" "$folder/large" "$repeat" "$json" <<'PY'
-import json, os, resource, subprocess, sys, time
-wringer, large, repeat, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+compare "$folder/large"
+python3 - "$wringer" "$folder/large" "$repeat" "$json" "$times" "$mib" <<'PY' || status=1
+import json, os, subprocess, sys, time
+wringer, large, repeat, out, times, mib = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], float(sys.argv[5]), float(sys.argv[6])
+# a child's RAM counts from its fork on, when it is a copy of this program: so this one stays small
 def timed(words):
     begun = time.monotonic()
     child = subprocess.Popen(words, stdout=subprocess.DEVNULL)
@@ -93,13 +97,18 @@ def timed(words):
     child.returncode = status
     assert status == 0, words
     return time.monotonic() - begun, usage.ru_maxrss / 1024
-for name, flags in (("default", []), ("threshold 0", ["--threshold=0"])):
-    pairs = [(timed(["ms_print", *flags, large]), timed([wringer, "heap", "show", large, "-o", "ms_print", *flags])) for _ in range(repeat)]
+missed = False
+for name, flags, least in (("default", [], times), ("threshold 0", ["--threshold=0"], 0)):
+    theirs, ours = ["ms_print", *flags, large], [wringer, "heap", "show", large, "-o", "ms_print", *flags]
+    pairs = [(timed(theirs), timed(ours)) for _ in range(repeat)]
     ratios = sorted(theirs[0] / ours[0] for theirs, ours in pairs)
     row = {"flags": name, "bytes": os.path.getsize(large), "ms_print_s": round(min(it[0][0] for it in pairs), 3), "wringer_s": round(min(it[1][0] for it in pairs), 3),
            "times_faster": round(ratios[len(ratios) // 2], 1), "lowest": round(ratios[0], 1), "highest": round(ratios[-1], 1), "wringer_mib": round(max(it[1][1] for it in pairs), 1)}
-    print("{bytes} bytes, {flags}: {times_faster} times faster ({lowest} to {highest}), {ms_print_s} s and {wringer_s} s at best, {wringer_mib} MiB of RAM".format(**row))
+    row["misses"] = [*([] if ratios[len(ratios) // 2] >= least else [f"below {least:g} times"]), *([] if row["wringer_mib"] <= mib else [f"above {mib:g} MiB"])]
+    print("{bytes} bytes, {flags}: {times_faster} times as fast ({lowest} to {highest}), {ms_print_s} s and {wringer_s} s at best, {wringer_mib} MiB of RAM".format(**row), *(["MISS:", "; ".join(row["misses"])] if row["misses"] else []))
     open(out, "a").write(json.dumps(row) + "\n")
+    missed = missed or bool(row["misses"])
+sys.exit(missed)
 PY
 echo "the same as JSON, a line for each row: $json" >&2
 exit $status

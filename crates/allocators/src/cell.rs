@@ -16,6 +16,13 @@ pub struct Cell {
     pub malloc: String,
     /// The malloc that served. `None`: the server did not start, so nobody could look.
     pub serving: Option<String>,
+    /// How it is known who served: the place in the process where it was read; or `inferred: ...` where this user may not read the process's memory; or
+    /// why it is unknown. `None`: the server did not start.
+    #[serde(default)]
+    pub serving_by: Option<String>,
+    /// What contradicts `serving`: the heap's shape at the start, or the server's own word. Empty where nothing does.
+    #[serde(default)]
+    pub serving_doubts: Vec<String>,
     /// The libraries that were preloaded for the malloc, in the loader's order. `None`: the server did not start, or an earlier version of Wringer,
     /// which did not record them, ran the cell.
     #[serde(default)]
@@ -101,6 +108,8 @@ pub fn cell(evidence: &Evidence, malloc: &str, thp: Option<&str>, cpus: Option<&
     Cell {
         malloc: malloc.to_owned(),
         serving: witness(evidence).map(serving),
+        serving_by: witness(evidence).and_then(serving_by),
+        serving_doubts: witness(evidence).map(serving_doubts).unwrap_or_default(),
         preloaded: witness(evidence).and_then(preloaded),
         as_asked: is_as_asked(evidence),
         not_in_force: not_in_force(evidence),
@@ -147,6 +156,23 @@ fn witness(evidence: &Evidence) -> Option<&str> {
 /// The witness begins with the name: `glibc 2.36 (...)`.
 fn serving(witness: &str) -> String {
     witness.split(" (").next().unwrap_or_default().to_owned()
+}
+
+/// What the witness tells behind the name.
+fn pieces(witness: &str) -> impl Iterator<Item = &str> {
+    let told = witness.split_once(" (").map_or("", |(_, told)| told.strip_suffix(')').unwrap_or(told));
+    told.split(MallocKind::PIECES).filter(|piece| !piece.is_empty())
+}
+
+/// The first piece; the path of the library may stand before it.
+fn serving_by(witness: &str) -> Option<String> {
+    let piece = pieces(witness).next()?;
+    let behind_path = piece.split_once(": ").filter(|(path, _)| path.starts_with('/'));
+    Some(behind_path.map_or(piece, |(_, by)| by).to_owned())
+}
+
+fn serving_doubts(witness: &str) -> Vec<String> {
+    pieces(witness).filter_map(|piece| piece.strip_prefix(MallocKind::DOUBT)).map(str::to_owned).collect()
 }
 
 /// The libraries stand in one word: no blank is in a path that can be preloaded. The word ends with the `;` or the `)` of the witness.
@@ -213,6 +239,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn how_it_is_known_who_served_is_read_and_what_contradicts_it() {
+        let read = "glibc 2.36 (/usr/lib/libc.so.6: the address that mariadbd calls, in /proc/7/mem; the server says system; preloaded for it: nothing)";
+        assert_eq!(serving_by(read).as_deref(), Some("the address that mariadbd calls, in /proc/7/mem"));
+        assert_eq!(serving_doubts(read), [""; 0]);
+        let doubtful = "jemalloc (inferred: the first one with a malloc that is preloaded, because its memory is not for this user; \
+                        DOUBT: 2 arenas of glibc are there; DOUBT: the server says system; preloaded for it: /lib/libjemalloc.so.2)";
+        assert!(serving_by(doubtful).unwrap().starts_with("inferred: the first one"));
+        assert_eq!(serving_doubts(doubtful), ["2 arenas of glibc are there", "the server says system"]);
+        let unknown = "unknown (mysqld is a static program: nothing outside of it says which malloc it has; preloaded for it: nothing)";
+        let why = "mysqld is a static program: nothing outside of it says which malloc it has";
+        assert_eq!(serving_by(unknown).as_deref(), Some(why));
+        assert_eq!(serving_by("jemalloc"), None);
+    }
+
+    #[test]
     fn what_was_preloaded_is_read_and_an_earlier_version_did_not_tell_it() {
         let witness =
             "glibc 2.36 (/lib/libc.so.6: the address that mysqld calls; preloaded for it: libc.so.6:libstdc++.so.6)";
@@ -225,7 +266,7 @@ mod tests {
         assert_eq!(preloaded("glibc 2.36 (preloaded for it: nothing)"), Some(Vec::new()));
         assert_eq!(preloaded("glibc 2.36 (tcmalloc is mapped as well and serves nothing)"), None);
         let mut earlier = serde_json::to_value(Cell::default()).unwrap();
-        for field in ["preloaded", "not_in_force"] {
+        for field in ["preloaded", "not_in_force", "serving_by", "serving_doubts"] {
             earlier.as_object_mut().unwrap().remove(field);
         }
         assert_eq!(serde_json::from_value::<Cell>(earlier).unwrap(), Cell::default());

@@ -14,6 +14,7 @@
 use crate::cell::{Cell, MALLOC};
 use crate::compare::{Comparison, IDLE_RSS, PEAK_RSS, idle_rss};
 use crate::start;
+use capability::MallocKind;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::{FEWEST_REPEATS, NoVerdict, Verdict};
@@ -97,7 +98,8 @@ pub fn recommend(cells: &[Cell], comparisons: &[Comparison], base: &str, cpus: u
     }
     let own = |idle: Option<(f64, f64)>| idle.map_or(f64::INFINITY, |(own, _)| own);
     let best = candidates.iter().min_by(|one, other| own(one.1.0).total_cmp(&own(other.1.0)));
-    let notes = disturbed(cells).into_iter().chain(by_chance(comparisons)).collect();
+    let of_cells = [disturbed(cells), inferred(cells), doubtful(cells)];
+    let notes = of_cells.into_iter().flatten().chain(by_chance(comparisons)).collect();
     match best {
         None if is_open => Recommendation { take: None, because, price_bytes: None, scope, notes },
         None => {
@@ -164,6 +166,24 @@ fn disturbed(cells: &[Cell]) -> Option<String> {
     let disturbed = cells.iter().filter(|cell| cell.disturbed).count();
     let told = || format!("{disturbed} of {} cells ran while the host was busy with other work", cells.len());
     (disturbed > 0).then(told)
+}
+
+fn inferred(cells: &[Cell]) -> Option<String> {
+    let is_inferred = |cell: &&Cell| cell.serving_by.as_ref().is_some_and(|by| by.starts_with(MallocKind::INFERRED));
+    let inferred = cells.iter().filter(is_inferred).count();
+    let told = || {
+        let all = cells.len();
+        format!("in {inferred} of {all} cells it is inferred which malloc served, and not read in the server")
+    };
+    (inferred > 0).then(told)
+}
+
+fn doubtful(cells: &[Cell]) -> Option<String> {
+    let doubtful = || cells.iter().filter(|cell| !cell.serving_doubts.is_empty());
+    let first = doubtful().next()?;
+    let (count, all) = (doubtful().count(), cells.len());
+    let (malloc, doubts) = (&first.malloc, first.serving_doubts.join(", "));
+    Some(format!("in {count} of {all} cells something contradicts which malloc served: in one of {malloc}, {doubts}"))
 }
 
 /// `None`: no difference is shown, or neither more nor less of this figure is better.
@@ -295,6 +315,18 @@ mod tests {
         assert!(taken(&all).notes.is_empty());
         all[3].disturbed = true;
         assert_eq!(taken(&all).notes, ["1 of 10 cells ran while the host was busy with other work"]);
+    }
+
+    #[test]
+    fn a_malloc_that_was_not_read_or_is_contradicted_is_told() {
+        let mut all = [cells("glibc", 1000.0, 500), cells("jemalloc", 1000.0, 200)].concat();
+        all.iter_mut().for_each(|cell| cell.serving_by = Some("the address that mariadbd calls".into()));
+        assert!(taken(&all).notes.is_empty());
+        all[3].serving_by = Some("inferred: the first one with a malloc that is linked".into());
+        all[6].serving_doubts = vec!["the server says system".into()];
+        let notes = taken(&all).notes;
+        assert!(notes[0].starts_with("in 1 of 10 cells it is inferred which malloc served"), "{notes:?}");
+        assert!(notes[1].ends_with("contradicts which malloc served: in one of jemalloc, the server says system"));
     }
 
     /// Debian's MySQL 9 has tcmalloc: to keep glibc, as its cells had it, is a change of this server.

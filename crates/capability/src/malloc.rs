@@ -67,6 +67,12 @@ impl MallocKind {
     /// in `LD_PRELOAD`, or [`Self::NOTHING`].
     pub const PRELOADED: &'static str = "preloaded for it: ";
     pub const NOTHING: &'static str = "nothing";
+    /// The beginning of what the record says of how it is known who serves, where nothing of the process's memory was read.
+    pub const INFERRED: &'static str = "inferred: ";
+    /// The beginning of each piece of the record that contradicts who serves.
+    pub const DOUBT: &'static str = "DOUBT: ";
+    /// Stands between two pieces of the record, and in none of them.
+    pub const PIECES: &'static str = "; ";
 
     pub fn name(self) -> &'static str {
         match self {

@@ -89,6 +89,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_more_is_read_than_the_beginning() {
+        use std::io::Read as _;
+        let file = || b"desc: a\ncmd: b\n".chain(std::io::repeat(b'x'));
+        assert_eq!(Format::read(file()), Some(Format::Massif));
+        assert_eq!(Format::read(std::io::empty()), None);
+    }
+
+    #[test]
     fn by_the_beginning() {
         let of = |text: &str| Format::of(text.as_bytes());
         assert_eq!(of("desc: --time-unit=B\n"), Some(Format::Massif));

@@ -31,6 +31,13 @@ impl Outline {
     }
 }
 
+impl Format {
+    /// The format of a file, of which only the beginning is read. `None`: the format is not known, or the file cannot be read.
+    pub fn read(mut input: impl Read) -> Option<Self> {
+        Self::of(&beginning(&mut input).ok()?)
+    }
+}
+
 /// Why a file with this beginning is none that can be read. Of what is no text nothing is repeated.
 fn unknown(beginning: &[u8]) -> String {
     if beginning.trim_ascii().is_empty() {

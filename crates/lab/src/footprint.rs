@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The server's memory at marks of an arm: before and after its load, and at the end of the rest after it. Where an arm of the file names a
 //! malloc, a library is loaded into the server of every arm alike, and is asked at these marks how many bytes the server has asked its malloc for.
+//! The heaps of PostgreSQL's processes are counted from outside.
 
 use crate::cell::Cell;
 use crate::error::Error;
@@ -42,16 +43,25 @@ impl Lab<'_> {
     /// Recorded as a snapshot with the mark as its entity.
     pub(crate) fn footprint(&self, arm: &str, mark: &str) -> Result<(), Error> {
         let Some(serving) = self.serving.as_ref().filter(|_| is_wanted(self.cell)) else { return Ok(()) };
-        let (pid, flavour) = (serving.running.pid, serving.kind.flavour);
-        let mut seen = of_processes(&processes(pid, flavour), true);
+        let (pid, flavour, map) = (serving.running.pid, serving.kind.flavour, serving.asked.as_ref());
+        let pids = processes(pid, flavour);
+        let mut seen = of_processes(&pids, true);
         mark.clone_into(&mut seen.mark);
-        let heap = one_heap(pid, flavour);
+        let heap = heap(pid);
         let heap = || heap.as_ref().map_err(Clone::clone);
-        match heap().and_then(|heap| asked(heap, serving.asked.as_ref())) {
+        let told = heap().and_then(|heap| match flavour {
+            Flavour::Postgresql => held(heap, &pids),
+            _ => asked(heap, map),
+        });
+        match told {
             Ok((bytes, by)) => (seen.asked_bytes, seen.asked_by) = (Some(bytes), by),
             Err(why) => seen.asked_by = why,
         }
-        match heap().and_then(|heap| arenas(pid, heap, serving.asked.as_ref())) {
+        let counted = heap().and_then(|heap| match flavour {
+            Flavour::Postgresql => Err("each process of PostgreSQL has a heap of its own".into()),
+            _ => arenas(pid, heap, map),
+        });
+        match counted {
             Ok((count, by)) => (seen.arenas, seen.arenas_by) = (Some(count), by),
             Err(why) => seen.arenas_by = why,
         }
@@ -62,11 +72,8 @@ impl Lab<'_> {
     }
 }
 
-/// The malloc that serves in the server, and its name; else the reason why there is no figure of it.
-fn one_heap(pid: u32, flavour: Flavour) -> Result<(MallocKind, String), String> {
-    if flavour == Flavour::Postgresql {
-        return Err("each process of PostgreSQL has a heap of its own".into());
-    }
+/// The malloc that serves in the server, and its name; else the reason why there is no figure of it. It also serves in the server's forks.
+fn heap(pid: u32) -> Result<(MallocKind, String), String> {
     let serving = malloc::serving(pid);
     let kind = serving.kind.ok_or_else(|| format!("{}: nobody knows how to ask it", serving.name))?;
     Ok((kind, serving.name))
@@ -102,6 +109,44 @@ fn asked((kind, name): &(MallocKind, String), map: Option<&asked::Map>) -> Resul
     };
     let bytes = map.ask(*kind, PATIENCE).map_err(|silence| silence.to_string())?;
     Ok((bytes, format!("{name}, {function}")))
+}
+
+/// What several processes hold of glibc's malloc, and how it was counted; else the reason why there is no figure. The first process is the one of which
+/// the others are forks.
+fn held((kind, name): &(MallocKind, String), pids: &[u32]) -> Result<(u64, String), String> {
+    if *kind != MallocKind::Glibc {
+        return Err(format!(
+            "each process has a heap of its own, and only glibc's can be counted from outside: {name} serves"
+        ));
+    }
+    let mut each = Vec::new();
+    for pid in pids {
+        match memory::held_of_glibc(*pid, name) {
+            Ok(bytes) => each.push(bytes),
+            // as in the other figures, a process that ends meanwhile is none
+            Err(_) if has_ended(*pid) => {}
+            Err(why) => return Err(format!("the heap of process {pid} cannot be counted from outside: {why}")),
+        }
+    }
+    let bytes = together(&each);
+    Ok((
+        bytes,
+        format!(
+            "{name}, the heaps of {} processes, counted from outside; a fork counts what it holds beyond its parent",
+            each.len()
+        ),
+    ))
+}
+
+/// A fork begins with a copy of what its parent holds. These pages are shared until one of the two writes to them: they count once.
+fn together(each: &[u64]) -> u64 {
+    let Some((first, forks)) = each.split_first() else { return 0 };
+    first + forks.iter().map(|fork| fork.saturating_sub(*first)).sum::<u64>()
+}
+
+fn has_ended(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    meminfo::bytes(&status, "VmRSS").is_none()
 }
 
 /// The server's processes now; its first one is the first of them.
@@ -155,6 +200,19 @@ fn of_texts(texts: &[(String, String)]) -> Footprint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_fork_has_of_its_parent_counts_once() {
+        assert_eq!(together(&[]), 0);
+        assert_eq!(together(&[700, 1700, 900]), 700 + 1000 + 200);
+        assert_eq!(together(&[700, 600, 1700]), 1700, "one that gave back some of its copy");
+    }
+
+    #[test]
+    fn other_mallocs_are_not_counted_from_outside() {
+        let why = held(&(MallocKind::Jemalloc, "jemalloc".into()), &[1]).unwrap_err();
+        assert!(why.contains("only glibc's can be counted from outside: jemalloc serves"), "{why}");
+    }
 
     #[test]
     fn shared_memory_counts_once_and_nothing_is_made_up() {

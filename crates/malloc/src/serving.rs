@@ -176,7 +176,8 @@ fn by_order(process: &Process, program: &Loaded) -> Serving {
         let Some(library) = process.loaded(path) else { continue };
         if library.elf.has_malloc() {
             let place = if taken <= from_environment { "preloaded" } else { "linked" };
-            let evidence = format!("inferred: the first one with a malloc that is {place}; {why}");
+            let inferred = MallocKind::INFERRED;
+            let evidence = format!("{inferred}the first one with a malloc that is {place}, because {why}");
             return of_library(process, program, path, How::Inferred, evidence);
         }
         queue.extend(library.elf.needs.iter().cloned());

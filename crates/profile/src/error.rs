@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::{Known, With};
+use crate::Known;
 use std::path::PathBuf;
 
 /// The error of another crate. The caller looks which one it is, to choose an exit code.
@@ -78,13 +78,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn start(with: With, known: Vec<Known>, source: sandbox::Error) -> Self {
-        let under = match with {
-            With::Massif => "under Massif",
-            With::Heaptrack => "with heaptrack",
-            With::Tcmalloc => "with tcmalloc's profiler",
-            With::Jemalloc => "with jemalloc's profiler",
-        };
+    pub(crate) fn start(under: &'static str, known: Vec<Known>, source: sandbox::Error) -> Self {
         Self::Start { under, known, source: source.into() }
     }
 

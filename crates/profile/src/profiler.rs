@@ -47,6 +47,16 @@ impl With {
         }
     }
 
+    /// How a server is started with it, in words.
+    pub(crate) fn under(self) -> &'static str {
+        match self {
+            Self::Massif => "under Massif",
+            Self::Heaptrack => "with heaptrack",
+            Self::Tcmalloc => "with tcmalloc's profiler",
+            Self::Jemalloc => "with jemalloc's profiler",
+        }
+    }
+
     /// How many times as long a query takes under this profiler, while one thread is busy: from, to. Valgrind runs one thread at a time: with Massif and
     /// several busy threads, multiply this by their number. Measured with sysbench of one thread on MariaDB 10.11: 14,871 queries a second natively, 5,219
     /// to 5,556 under Massif (Valgrind 3.19). For the other profilers: CPU time of the server for each query of the same load, three runs each

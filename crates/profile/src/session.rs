@@ -79,8 +79,8 @@ impl Session {
         let before = Before::look(sandbox);
         let began = Instant::now();
         let started = sandbox.start(run, &options);
-        let server =
-            started.map_err(|source| Error::start(settings.with, causes(settings.with, sandbox, &before), source))?;
+        let server = started
+            .map_err(|source| Error::start(settings.with.under(), causes(settings.with, sandbox, &before), source))?;
         let (of_all, marks) = (Stitched::default(), Vec::new());
         let start = began.elapsed();
         let sandbox = sandbox.clone();

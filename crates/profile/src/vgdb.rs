@@ -3,9 +3,10 @@
 
 use crate::Error;
 use host::interrupt;
-use host::process::{Identity, descendants};
+use host::process::{Identity, descendants, end_with_caller};
 use host::tool;
 use rustix::fs::{Mode, OFlags};
+use rustix::process::Signal;
 use sandbox::Sandbox;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -51,6 +52,8 @@ pub(crate) fn snapshot(program: &Path, sandbox: &Sandbox, pid: u32) -> Result<St
     if let Some((uid, gid)) = sandbox.manifest.user.identity() {
         command.uid(uid).gid(gid);
     }
+    // while it waits for its server, it would outlive this program
+    end_with_caller(&mut command, Signal::KILL);
     let mut child = command.spawn().map_err(|error| failed(format!("start {}: {error}", program.display())))?;
     let (deadline, server) = (Instant::now() + PATIENCE, Identity::of(pid));
     let stop = |child: &mut Child, why: String| {

@@ -7,6 +7,7 @@ use crate::pooler::{self, PoolerSpec};
 use crate::port::{self, Reserved};
 use crate::replication::{self, replica_name};
 use crate::socket_folder::socket_folder;
+use crate::space::require_space;
 use crate::{Error, Installation, Origin, Progress, ServerOption, ServerUser, init, origin, random};
 use host::files;
 use host::places::Places;
@@ -72,7 +73,7 @@ impl Spec {
     /// Checks the replicas before anything is made.
     fn check_replicas(&self, places: &Places) -> Result<(), Error> {
         let Some(Member::Primary { replicas }) = self.member() else { return Ok(()) };
-        replication::check(self)?;
+        replication::check(&self.installation, self.replicas)?;
         std::iter::once(&self.name).chain(&replicas).try_for_each(|name| Sandbox::check_free(name, places))
     }
 }
@@ -335,45 +336,7 @@ pub(crate) fn ports_below(sandboxes: &Path) -> BTreeSet<u16> {
     manifests.flat_map(|manifest| [Some(manifest.port), manifest.pooler.map(|pooler| pooler.port)]).flatten().collect()
 }
 
-/// # Errors
-/// [`Error::DiskFull`] when the disk that holds `path` has less room for ordinary users.
-pub(crate) fn require_space(what: &'static str, path: &Path, need_bytes: u64) -> Result<(), Error> {
-    require_space_in("WRINGER_HOME", what, path, need_bytes)
-}
-
-/// The same for the cache of servers, which may be on another disk.
-pub(crate) fn require_cache_space(what: &'static str, path: &Path, need_bytes: u64) -> Result<(), Error> {
-    require_space_in("WRINGER_CACHE", what, path, need_bytes)
-}
-
-/// `setting`: the variable that names another folder instead of this one.
-fn require_space_in(setting: &'static str, what: &'static str, path: &Path, need_bytes: u64) -> Result<(), Error> {
-    let disk = rustix::fs::statvfs(path).map_err(|errno| Error::path("look at the disk of", path, errno))?;
-    let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
-    if free_bytes >= need_bytes {
-        Ok(())
-    } else {
-        Err(Error::DiskFull { what, path: path.into(), need_bytes, free_bytes, setting })
-    }
-}
-
 /// 128 random bits: letters and digits only, so that no quoting is ever needed.
 fn new_password() -> Result<String, Error> {
     random::hex()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_disk_that_is_too_small_is_named() {
-        let home = tempfile::tempdir().expect("a folder");
-        assert!(require_space("a test", home.path(), 1).is_ok());
-        let error = require_space("a test", home.path(), u64::MAX).expect_err("no disk is that large");
-        assert!(matches!(&error, Error::DiskFull { path, .. } if path == home.path()) && error.is_missing(), "{error}");
-        assert_eq!(error.hint().as_deref(), Some("set WRINGER_HOME to a folder on a larger disk"));
-        let error = require_cache_space("a test", home.path(), u64::MAX).expect_err("no disk is that large");
-        assert_eq!(error.hint().as_deref(), Some("set WRINGER_CACHE to a folder on a larger disk"));
-    }
 }

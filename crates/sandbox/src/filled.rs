@@ -8,11 +8,10 @@
 
 use crate::init_options::init_keys;
 use crate::options::overlay;
-use crate::{Error, Flavour, Installation, Progress, Sandbox, ServerOption};
+use crate::{Error, Flavour, Installation, Progress, Sandbox, ServerOption, Taken};
 use capability::{Capability, words};
 use fills::{Entry, Key};
 use host::files;
-use serde::{Deserialize, Serialize};
 use std::os::unix::fs::MetadataExt as _;
 
 /// Beginnings of option names. Source: MySQL's and MariaDB's manuals, InnoDB and server system variables.
@@ -87,21 +86,6 @@ const POSTGRESQL: [&str; 16] = [
 
 /// Names at the top of a stopped server's data directory that are not kept: its identity among replicas, and the files of a running server.
 pub const LEFT_OUT: [&str; 3] = ["auto.cnf", "postmaster.pid", "postmaster.opts"];
-
-/// The record of a clone of kept data.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taken {
-    /// The entry's name.
-    pub key: String,
-    /// When the data were filled: seconds since 1970.
-    pub made: u64,
-    /// `reflink` or `copy`.
-    pub mechanism: String,
-    /// The length of all files.
-    pub bytes: u64,
-    pub copied_bytes: u64,
-    pub elapsed_us: u64,
-}
 
 /// The server's part of a filled data directory's key: its build, and the options that shape its files. `options`: those of the configuration and of
 /// the start that filled the directory; the later one counts. The caller adds the fill and its seed.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The memory and disk space that several servers need together, checked before the first of them starts.
 
-use crate::deploy::require_space;
+use crate::space::require_space;
 use crate::{Error, Flavour, Sandbox, ServerOption};
 use units::Bytes;
 

@@ -19,7 +19,6 @@
 //! Root writes nothing below a folder that the server's user owns: that user could have put a link there.
 
 use crate::account::{DATABASE, USER};
-use crate::filled::Taken;
 use crate::pooler::Pooler;
 use crate::{Error, Flavour, Imported, Installation, ServerOption, ServerUser};
 use host::files;
@@ -97,6 +96,21 @@ pub struct Manifest {
 /// A manifest from before ports could move lacks the field: its port stays.
 fn asked() -> bool {
     true
+}
+
+/// The record of a clone of kept data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    /// The entry's name.
+    pub key: String,
+    /// When the data were filled: seconds since 1970.
+    pub made: u64,
+    /// `reflink` or `copy`.
+    pub mechanism: String,
+    /// The length of all files.
+    pub bytes: u64,
+    pub copied_bytes: u64,
+    pub elapsed_us: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //! Unpacks an archive that somebody else made, and writes nothing outside the given folder: no path upwards, no absolute path, no link that leads
 //! out, no device, no set-user-id. `xz`, `gzip` and `zstd` decompress; an archive that is cut short is noticed.
 
-use crate::deploy::require_cache_space;
+use crate::space::require_cache_space;
 use crate::{Error, Progress};
 use host::tool;
 use std::collections::HashSet;

@@ -41,6 +41,8 @@ fn a_burst_tells_mallocs_apart_and_a_second_call_runs_nothing() {
     for malloc in ["glibc", "glibc-trim"] {
         let it = cell(malloc);
         assert!(it["serving"].as_str().unwrap().starts_with("glibc 2."), "{it:#}");
+        let by = it["serving_by"].as_str().unwrap();
+        assert!(by.starts_with("the address that") && it["serving_doubts"] == Value::Array(Vec::new()), "{it:#}");
         assert!(it["as_asked"] == true && it["state"] == "done" && it["block"] == 1, "{it:#}");
         assert_eq!(it["preloaded"], Value::Array(Vec::new()), "it has glibc by itself: {it:#}");
         let loads = it["loads"].as_array().unwrap();

@@ -78,6 +78,34 @@ fn of_a_damaged_profile_no_assertion_about_its_end_holds() {
     assert_eq!(heap(&["show", &cut, "--to", "2", "--assert", "growth<1G"]).status.code(), Some(3));
 }
 
+/// A page is judged as `heap show` judges each of its profiles, after it is written; one profile that breaks a limit is enough.
+#[test]
+fn a_page_is_judged_as_its_profiles_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = massif("f", &[0, 1000, 2000]);
+    let small = written(folder.path(), "small", &whole);
+    let large = written(folder.path(), "large", &massif("f", &[0, 9000]));
+    let cut = written(folder.path(), "cut", &whole[..whole.len() - 30]);
+    let judged = |files: &[&str], assertion: &str| {
+        let ran = heap(&[&["report", "--to", "-", "--assert", assertion], files].concat());
+        (ran.status.code(), said(&ran.stderr), said(&ran.stdout))
+    };
+    for assertion in ["growth<4K", "growth<2000", "f<4K", "f<2000", "g<1"] {
+        let shown = heap(&["show", &small, "--assert", assertion]);
+        let (code, told, page) = judged(&[&small], assertion);
+        assert_eq!(code, shown.status.code(), "{assertion}: {told}");
+        let line = said(&shown.stdout).lines().last().unwrap().to_owned();
+        assert!(told.contains(&line) && told.contains(&said(&shown.stderr)), "{line}: {told}");
+        assert!(page.ends_with("</html>\n") && page.contains(&line.replace('<', "&lt;")), "{line}: {page}");
+    }
+    let (code, told, _) = judged(&[&small, &large], "growth<4K");
+    assert!(code == Some(1) && told.contains("large: growth<4K: does not hold"), "{told}");
+    assert!(told.contains("small: growth<4K: holds"), "{told}");
+    let (code, told, _) = judged(&[&cut], "growth<4K");
+    assert!(code == Some(3) && told.contains("cannot be told") && told.contains("the file is damaged"), "{told}");
+    assert_eq!(judged(&[&small], "growth").0, Some(2));
+}
+
 #[test]
 fn a_difference_tells_damage_and_has_no_bounds_then() {
     let folder = tempfile::tempdir().unwrap();
@@ -121,6 +149,20 @@ fn a_sample_is_told_as_one() {
     {
         assert!(text.contains(words), "{text}");
     }
+}
+
+#[test]
+fn ms_print_prints_massifs_files_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = heap(&["show", fixture("gperftools.2.heap").to_str().unwrap(), "-o", "ms_print"]);
+    let why = said(&other.stderr);
+    assert!(other.status.code() == Some(3) && why.contains("this one is of gperftools"), "{why}");
+    let none = heap(&["show", &written(folder.path(), "none", "a text\n"), "-o", "ms_print"]);
+    let why = said(&none.stderr);
+    assert!(
+        none.status.code() == Some(3) && none.stdout.is_empty() && why.contains("a heap profile is expected"),
+        "{why}"
+    );
 }
 
 #[test]

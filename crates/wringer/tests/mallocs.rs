@@ -255,14 +255,15 @@ fn footprint(told: &serde_json::Value, arm: &str, mark: &str) -> serde_json::Val
     }
 }
 
-/// A load of PostgreSQL that is to stay leaves its processes, until the next such load; the one after it, which is not, adds none, and closes none.
+/// A load of PostgreSQL that is to stay leaves its processes, until the next such load; the one after it, which is not, adds none, and closes none. What
+/// one of them holds moves the bytes asked for by that.
 #[test]
 fn the_processes_of_a_load_that_stays_are_there_at_the_marks() {
     let lab = Lab::new(WRINGER);
     let text = "schema = 1\nname = \"staying\"\n[server]\nflavour = \"postgresql\"\nmalloc = \"glibc\"\n\
                 [server.options]\nautovacuum = false\n[fill]\nrows = 2000\n[load]\nworkload = \"oltp_point_select\"\ntime = \"2s\"\n\
                 [[arm]]\nname = \"twelve\"\nload = { threads = 12, stay = true }\n[[arm]]\nname = \"five\"\nload = { threads = 5, stay = true }\n\
-                [[arm]]\nname = \"closed\"\nload = { threads = 3, idle = \"2s\", at = [{ time = \"1s\", sql = \"SELECT 1\", connection = \"own\", stay = true }] }\n";
+                [[arm]]\nname = \"closed\"\nload = { threads = 3, idle = \"2s\", at = [{ time = \"1s\", sql = \"DO $$ BEGIN PERFORM set_config('a.b', repeat('x', 67108864), false); END $$\", connection = \"own\", stay = true }] }\n";
     let told = ran(&lab, &lab.write("staying.toml", text));
     let processes = |arm: &str, mark: &str| footprint(&told, arm, mark)["processes"].as_u64().unwrap();
     let five = processes("five", "after");
@@ -279,6 +280,15 @@ fn the_processes_of_a_load_that_stays_are_there_at_the_marks() {
     let (rss, pss) = (got("idle.rss.end"), idle["pss_bytes"].as_f64().unwrap());
     assert!((rss / pss - 1.0).abs() < 0.1, "{rss} of all processes, and a moment later {pss}");
     assert_eq!(got("idle.vsz.end"), idle["vsz_bytes"].as_f64().unwrap());
+    let before = footprint(&told, "closed", "before");
+    let asked = |it: &serde_json::Value| it["asked_bytes"].as_f64().unwrap_or_else(|| panic!("{it:#}"));
+    let moved = (asked(&idle) - asked(&before)) / f64::from(64 << 20);
+    assert!((moved - 1.0).abs() < 0.02, "{moved} of 64 MiB; {before:#} {idle:#}");
+    assert!(idle["asked_by"].as_str().unwrap().contains(&format!("the heaps of {} processes", five + 1)), "{idle:#}");
+    assert!(
+        asked(&before) < before["rss_bytes"].as_f64().unwrap(),
+        "what the postmaster holds counts once: {before:#}"
+    );
 }
 
 /// A cache of 64 MiB that the server is told to have moves what it has asked for by that, whoever serves; its RSS says nothing of it.

@@ -28,16 +28,24 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Processes of Valgrind whose files are below this folder.
-fn in_valgrind(home: &Path) -> Vec<u32> {
+/// Processes whose program `is_it`, and whose files are below this folder.
+fn running(home: &Path, is_it: impl Fn(&Path) -> bool) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());
     let is_ours = |pid: &u32| {
         let exe = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        exe.to_string_lossy().contains("valgrind") && String::from_utf8_lossy(&line).contains(&*home.to_string_lossy())
+        is_it(&exe) && String::from_utf8_lossy(&line).contains(&*home.to_string_lossy())
     };
     pids.filter(is_ours).collect()
+}
+
+fn in_valgrind(home: &Path) -> Vec<u32> {
+    running(home, |exe| exe.to_string_lossy().contains("valgrind"))
+}
+
+fn vgdb(home: &Path) -> Vec<u32> {
+    running(home, |exe| exe.ends_with("vgdb"))
 }
 
 fn pipes(folder: &Path) -> Vec<PathBuf> {
@@ -190,7 +198,7 @@ fn a_killed_server_leaves_a_profile_and_nothing_else() {
     let lab = deployed(&["mariadb"]);
     let mut command = begun(&lab, &["--no-native", "--every", "1s"]);
     let server = *in_valgrind(lab.home()).first().expect("it runs");
-    kill(server);
+    assert!(kill("KILL", server));
     let status = command.wait().unwrap();
     assert_eq!(status.code(), Some(4), "{}", lab.said("profile"));
     assert!(lab.said("profile").contains("what was taken until then"), "{}", lab.said("profile"));
@@ -211,9 +219,11 @@ fn a_killed_command_leaves_no_valgrind() {
     command.kill().unwrap();
     command.wait().unwrap();
     assert_left(&lab);
-    // after a snapshot
+    // after a snapshot, while the next one is taken: a vgdb that is stopped is one that waits for its server
     std::fs::remove_dir_all(lab.home().join("out")).unwrap();
-    let mut command = begun(&lab, &["--no-native"]);
+    let mut command = begun(&lab, &["--no-native", "--every", "1s"]);
+    let is_asked = || vgdb(lab.home()).first().is_some_and(|pid| kill("STOP", *pid));
+    assert!(wait_until(Duration::from_secs(60), is_asked), "no vgdb: {}", lab.said("profile"));
     command.kill().unwrap();
     command.wait().unwrap();
     assert_left(&lab);
@@ -231,12 +241,14 @@ fn begun(lab: &Lab, words: &[&str]) -> Child {
     command
 }
 
-fn kill(pid: u32) {
-    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
+/// Whether the process was there.
+fn kill(signal: &str, pid: u32) -> bool {
+    Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status().unwrap().success()
 }
 
-/// Neither a process of Valgrind nor a pipe of vgdb.
+/// Neither a process of Valgrind, nor vgdb, nor a pipe of it.
 fn assert_left(lab: &Lab) {
+    assert!(wait_until(Duration::from_secs(60), || vgdb(lab.home()).is_empty()), "vgdb {:?}", vgdb(lab.home()));
     let is_over = || in_valgrind(lab.home()).is_empty();
     assert!(wait_until(Duration::from_secs(180), is_over), "{:?}", in_valgrind(lab.home()));
     let folder = lab.home().join("sandboxes/w/valgrind");
@@ -366,7 +378,7 @@ fn heaptrack_tells_who_grew_also_of_a_server_that_is_killed() {
     let words = ["memory", "profile", "w", "--to", "out", "--with", "heaptrack", "--no-native", "--every", "1s"];
     let mut command = lab.start("profile", words);
     assert!(wait_until(Duration::from_secs(120), || lab.said("profile").contains("every:")), "{}", lab.said("profile"));
-    kill(*servers(lab.home()).first().expect("it runs"));
+    assert!(kill("KILL", *servers(lab.home()).first().expect("it runs")));
     assert_eq!(command.wait().unwrap().code(), Some(4), "{}", lab.said("profile"));
     assert!(lab.said("profile").contains("what was taken until then"), "{}", lab.said("profile"));
     lab.run(["heap", "show", "out/heap.massif", "--assert", "init_key_cache<1G"]).expect_code(0);
@@ -396,16 +408,8 @@ fn a_killed_command_leaves_no_server_with_heaptrack_and_a_file_that_can_be_read(
     lab.undo_own();
 }
 
-/// Processes of a server's program whose files are below this folder.
 fn servers(home: &Path) -> Vec<u32> {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());
-    let is_ours = |pid: &u32| {
-        let exe = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        exe.ends_with("mariadbd") && String::from_utf8_lossy(&line).contains(&*home.to_string_lossy())
-    };
-    pids.filter(is_ours).collect()
+    running(home, |exe| exe.ends_with("mariadbd"))
 }
 
 #[test]

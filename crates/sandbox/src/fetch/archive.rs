@@ -5,9 +5,9 @@
 use super::cache::{self, Part};
 use super::checksums::{self, Kind, Published};
 use crate::client::{checksum, sha256};
-use crate::deploy::require_cache_space;
 use crate::elf;
 use crate::installation::{programs, trouble, unpacked};
+use crate::space::require_cache_space;
 use crate::{Error, Flavour, Installation, Progress, Source, tarball};
 use host::files;
 use host::places::Places;

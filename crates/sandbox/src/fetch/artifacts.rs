@@ -4,9 +4,9 @@
 use super::archive::root;
 use super::cache::{self, Part};
 use super::{Offer, not_offered};
-use crate::deploy::require_cache_space;
 use crate::installation::{trouble, unpacked};
 use crate::maven::Maven;
+use crate::space::require_cache_space;
 use crate::{Error, Flavour, Installation, Progress, Request, Source, Version, tarball};
 use capability::{Capability, any_words, first_since, words};
 use host::files;

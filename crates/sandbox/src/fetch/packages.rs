@@ -4,8 +4,8 @@
 use super::cache::{self, Part};
 use super::{Offer, not_offered};
 use crate::apt::{Age, Apt, Package};
-use crate::deploy::require_cache_space;
 use crate::installation::{trouble, unpacked};
+use crate::space::require_cache_space;
 use crate::{Error, Flavour, Installation, Progress, Request, Source, Version, suite};
 use capability::{Capability, any_words, words};
 use host::files;

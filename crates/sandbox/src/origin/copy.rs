@@ -3,7 +3,7 @@
 //! original's surroundings. During the copy the folder belongs to us alone: nobody else can put a link into it.
 
 use super::{Origin, elsewhere, refusal};
-use crate::deploy::require_space;
+use crate::space::require_space;
 use crate::{Error, Flavour, Progress, Sandbox};
 use host::files::{self, Copied};
 use std::collections::VecDeque;

@@ -5,25 +5,26 @@
 //! written anew at each start, because either port may have moved. Its password file holds the account's password, and only the server's user can
 //! read it. Accounts that are made later are looked up in the server itself (`auth_query`).
 
+mod address;
 mod configuration;
+mod locate;
 mod pools;
 mod program;
 mod start;
 mod users;
 
+pub use locate::locate as locate_pooler;
 pub use pools::Pool;
+pub use program::PoolerProgram;
 pub(crate) use program::unpacked;
-pub use program::{PoolerProgram, locate as locate_pooler};
 pub use users::PoolUser;
 
-use crate::account::DATABASE;
 use crate::port::{self, Reserved};
-use crate::{Error, Flavour, Sandbox, ServerOption};
-use load::{Endpoint, Target};
+use crate::{Error, Flavour, ServerOption};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Its configuration, in the sandbox's folder; written by root, read by the server's user.
 pub(crate) const CONFIGURATION: &str = "pgbouncer.ini";
@@ -137,28 +138,6 @@ impl PoolerSpec {
     pub(crate) fn reserve(self, folder: &Path, taken: &BTreeSet<u16>) -> Result<(Pooler, Reserved), Error> {
         let reserved = port::choose(&folder.join(CONSOLE), taken)?;
         Ok((Pooler { port: reserved.port, program: self.program, settings: self.settings }, reserved))
-    }
-}
-
-impl Sandbox {
-    /// pgBouncer's socket, beside the server's.
-    pub fn pooler_socket(&self) -> Option<PathBuf> {
-        let pooler = self.manifest.pooler.as_ref()?;
-        Some(self.manifest.socket_folder.join(format!(".s.PGSQL.{}", pooler.port)))
-    }
-
-    pub fn pooler_log(&self) -> PathBuf {
-        self.folder.join("log/pgbouncer.log")
-    }
-
-    /// The target for a connection through pgBouncer, over its socket.
-    ///
-    /// # Errors
-    /// The secret cannot be read.
-    pub fn pooled_connection(&self) -> Result<Option<Target>, Error> {
-        let Some(socket) = self.pooler_socket() else { return Ok(None) };
-        let direct = self.connection()?;
-        Ok(Some(Target { endpoint: Endpoint::Socket(socket), database: Some(DATABASE.into()), ..direct }))
     }
 }
 

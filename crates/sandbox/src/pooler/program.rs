@@ -2,8 +2,7 @@
 //! The pgBouncer program: an installed one, or the distribution's package, unpacked into the cache and never installed.
 
 use crate::libraries::Libraries;
-use crate::{Error, Progress, Source, Version, fetch};
-use host::places::Places;
+use crate::{Source, Version};
 use host::tool;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -23,18 +22,8 @@ pub struct PoolerProgram {
     pub source: Source,
 }
 
-/// An installed program, else one that was fetched earlier, else the distribution's package, which is fetched now.
-///
-/// # Errors
-/// [`Error::NoPooler`]: no source has it; the package client fails; the disk is full.
-pub fn locate(places: &Places, progress: &mut dyn Progress) -> Result<PoolerProgram, Error> {
-    match installed() {
-        Some(found) => Ok(found),
-        None => fetch::pooler(places, progress),
-    }
-}
-
-fn installed() -> Option<PoolerProgram> {
+/// The program that is installed on this machine.
+pub(super) fn installed() -> Option<PoolerProgram> {
     let on_path = tool::find(NAME);
     let usual = FOLDERS.iter().map(|folder| Path::new("/").join(folder).join(NAME));
     on_path.into_iter().chain(usual).find_map(|path| look_at(&path, Libraries::default(), &Source::Installed))

@@ -21,7 +21,7 @@ mod postgresql;
 pub use lag::{Behind, Lag};
 
 use crate::manifest::{Manifest, Member, State};
-use crate::{Error, Flavour, Sandbox, ServerOption, Spec};
+use crate::{Error, Flavour, Installation, Sandbox, ServerOption};
 use host::files;
 use host::places::Places;
 use load::admin::Connection;
@@ -43,13 +43,12 @@ pub(crate) fn replica_name(primary: &str, number: u32) -> String {
 
 /// # Errors
 /// [`Error::NoReplicas`] for a server that cannot replicate in Wringer's way.
-pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
-    let Spec { installation, replicas, .. } = spec;
+pub(crate) fn check(installation: &Installation, replicas: u32) -> Result<(), Error> {
     let refuse = |why: String| {
         let version = installation.version.clone();
         Err(Error::NoReplicas { flavour: installation.flavour, version, why })
     };
-    if *replicas > MOST_REPLICAS {
+    if replicas > MOST_REPLICAS {
         return refuse(format!("{replicas} replicas are more than {MOST_REPLICAS}"));
     }
     match dialect::of(installation) {

@@ -39,9 +39,11 @@ fn of_malloc(asked: &MallocStart, sandbox: &Sandbox, pid: u32) -> Got {
         _ => serving.evidence.clone(),
     }];
     told.extend(serving.operator_new.iter().map(|other| format!("C++'s operator new is served by {other}")));
-    told.extend(malloc::shape(pid).and_then(|shape| shape.doubt(&serving)).map(|why| format!("DOUBT: {why}")));
+    let doubt = malloc::shape(pid).and_then(|shape| shape.doubt(&serving));
+    told.extend(doubt.map(|why| format!("{}{why}", MallocKind::DOUBT)));
     if let Some(word) = word_of(sandbox) {
-        let doubt = if MallocKind::fits_word(serving.kind, &word) || !serving.is_known() { "" } else { "DOUBT: " };
+        let fits = MallocKind::fits_word(serving.kind, &word) || !serving.is_known();
+        let doubt = if fits { "" } else { MallocKind::DOUBT };
         told.push(format!("{doubt}the server says {word}"));
     }
     if !serving.idle.is_empty() {
@@ -51,7 +53,7 @@ fn of_malloc(asked: &MallocStart, sandbox: &Sandbox, pid: u32) -> Got {
     Got {
         what: "malloc",
         asked: asked.described(),
-        got: format!("{} ({})", serving.name, told.join("; ")),
+        got: format!("{} ({})", serving.name, told.join(MallocKind::PIECES)),
         is_as_asked: asked.is_served_by(&serving),
     }
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer heap report`: profiles as one page.
 
+use super::assertion::{self, Assertion, Verdict};
+use super::grown::in_line;
 use super::order;
 use super::profile::{Names, Profile};
+use super::shown::shown;
 use super::source::{Source, is_read_once};
+use super::text::judged;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use heap::{Holdings, flame};
@@ -26,7 +30,10 @@ const MOST_TREES: usize = 100;
     # write massif.out.4711.html\n  \
     wringer heap report massif.out.4711\n  \
     wringer heap report heaptrack.mariadbd.4711.zst --to heap.html\n  \
-    wringer heap report /tmp/profile.*.heap --to heap.html")]
+    wringer heap report /tmp/profile.*.heap --to heap.html\n  \
+    wringer heap report massif.out.4711 --assert 'growth<1M'\n\n\
+    Exit codes: 1 if an assertion does not hold; 3 if a file is not a profile, or if it cannot be told\n  \
+    whether an assertion holds, as for `wringer heap show`. The page is written all the same.")]
 pub struct Args {
     /// The profiles; files of one moment each (gperftools, jemalloc) make one profile
     #[arg(value_name = "FILE", required = true)]
@@ -34,6 +41,10 @@ pub struct Args {
     /// Where to write; `-` is standard output [default: the name of the first FILE, followed by .html; a pipe has none]
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
+    /// An assertion, as for `wringer heap show`: growth<1M for the growth of every function, FUNCTION<4M for the bytes of one function at the end. Each
+    /// profile of the page must keep it
+    #[arg(long = "assert", value_name = "ASSERTION")]
+    assertions: Vec<Assertion>,
     #[command(flatten)]
     names: Names,
 }
@@ -44,18 +55,39 @@ pub(super) fn main(args: &Args) -> Outcome {
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let mut page = HeapPage { version, profiles: Vec::new() };
+    let (mut verdicts, mut told) = (Vec::new(), Vec::new());
     for profile in &mut profiles(args)? {
-        page.profiles.push(shown(profile)?);
+        let (mut part, of_profile) = (part(profile)?, verdicts_of(profile, &args.assertions)?);
+        let is_sampled = profile.outline.sampled_every_bytes.is_some();
+        let lines: Vec<String> = of_profile.iter().map(|it| judged(it, is_sampled).trim_start().to_owned()).collect();
+        told.extend(lines.iter().map(|line| format!("{}: {line}", in_line(&part.name))));
+        part.notes.extend(lines);
+        verdicts.extend(of_profile);
+        page.profiles.push(part);
     }
+    write(&page, args)?;
+    told.iter().for_each(terminal::say);
+    assertion::outcome(&verdicts)
+}
+
+fn write(page: &HeapPage, args: &Args) -> Outcome {
     let target = args.to.clone().or_else(|| args.files.first().map(|it| with_html(it)));
     let Some(target) = target.filter(|it| it.as_os_str() != "-") else {
-        return terminal::stream(|mut output| report::write_heap_html(&page, &mut output)).map_err(Failure::from);
+        return terminal::stream(|mut output| report::write_heap_html(page, &mut output)).map_err(Failure::from);
     };
     let mut html = Vec::new();
-    report::write_heap_html(&page, &mut html)?;
+    report::write_heap_html(page, &mut html)?;
     files::write_atomic(&target, &html, 0o644)?;
     terminal::say(format_args!("wrote {}", target.display()));
     Ok(())
+}
+
+/// As `wringer heap show` judges the profile alone. Nothing is read where nothing is asserted.
+fn verdicts_of(profile: &mut Profile, assertions: &[Assertion]) -> Result<Vec<Verdict>, Failure> {
+    if assertions.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(shown(profile, None, None, assertions)?.assertions)
 }
 
 fn with_html(file: &Path) -> PathBuf {
@@ -83,7 +115,7 @@ fn profiles(args: &Args) -> Result<Vec<Profile>, Failure> {
     Ok(profiles)
 }
 
-fn shown(profile: &mut Profile) -> Result<HeapProfile, Failure> {
+fn part(profile: &mut Profile) -> Result<HeapProfile, Failure> {
     let outline = profile.outline.clone();
     let with_trees: Vec<usize> = outline.with_trees().collect();
     // the last snapshot, and snapshots before it at equal distances

@@ -109,8 +109,8 @@ fn print_as_valgrind(args: &Args, sources: &[Source]) -> Outcome {
     let [source] = sources else {
         return Err(Failure::message(Exit::Usage, "-o ms_print prints one file, as ms_print does"));
     };
-    let format = heap::Outline::read(source.open()?).map(|outline| outline.format);
-    if let Some(other) = format.ok().filter(|it| *it != heap::Format::Massif) {
+    let format = heap::Format::read(source.open()?);
+    if let Some(other) = format.filter(|it| *it != heap::Format::Massif) {
         let what = format!("{}: ms_print prints files of Massif; this one is of {}", source.name(), other.name());
         return Err(Failure::message(Exit::Missing, what).hint("leave out `-o ms_print`, or use `-o folded`"));
     }
