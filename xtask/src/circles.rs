@@ -2,10 +2,15 @@
 //! Finds pairs of files of one crate that import each other: a reader of one must read the other as well. Code that both need belongs into a third
 //! file. A module and the modules below it are no such pair: a folder's `mod.rs` may hold code that its files share.
 //!
-//! Imports are `use` items, and paths in code, as the parser sees them. The arguments of macros and tests are not looked at.
+//! Imports are `use` items, and paths in code, as the parser sees them; also among the arguments of macros. A name that a module hands on with
+//! `pub use` is an import of the file that defines the name ([`names`]). Methods that are called on a value, and tests, are not looked at.
 
+mod names;
+
+use names::Names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use syn::buffer::TokenBuffer;
 use syn::visit::{self, Visit};
 
 type Module = Vec<String>;
@@ -24,30 +29,70 @@ fn no_two_files_import_each_other() {
 
 #[test]
 fn a_pair_is_found_and_a_folder_with_its_files_is_none() {
+    let found = pairs_of(&[
+        ("lib.rs", "mod one; mod two; mod three; pub struct Error; fn f() -> Error { one::f() }"),
+        ("one.rs", "use crate::{Error, two::Two}; pub fn f() -> Error { Error }"),
+        (
+            "two.rs",
+            "pub struct Two; fn g() { assert!(super::one::f()); } #[cfg(test)] mod tests { use crate::three::h; }",
+        ),
+        ("three/mod.rs", "mod four; use crate::two::Two; pub fn h() { four::i() } pub struct Shared;"),
+        ("three/four.rs", "use super::Shared; pub fn i() {} mod inner { use super::super::super::one::f; }"),
+    ]);
+    assert_eq!(found, ["one <-> two"]);
+}
+
+#[test]
+fn a_name_that_modules_hand_on_is_an_import_of_the_file_that_defines_it() {
+    let found = pairs_of(&[
+        (
+            "lib.rs",
+            "mod folder; mod outer; pub(crate) use folder::Renamed as Twice; mod braces { pub use crate::outer::*; }",
+        ),
+        ("folder/mod.rs", "mod deep; mod user; pub use deep::Deep as Renamed; pub(super) use deep::*; use user::User;"),
+        ("folder/deep.rs", "use super::User; pub struct Deep; pub fn deep() { crate::braces::outer(); }"),
+        ("folder/user.rs", "use super::*; pub struct User(Renamed);"),
+        ("outer.rs", "pub fn outer() -> crate::Twice { }"),
+    ]);
+    assert_eq!(found, ["folder/deep <-> folder/user", "folder/deep <-> outer"]);
+}
+
+#[test]
+fn a_name_that_is_handed_on_in_one_direction_only_is_no_pair() {
+    let found = pairs_of(&[
+        (
+            "lib.rs",
+            "mod one; mod two; pub use one::One; pub use two::Two; pub use self::lost::Lost; pub use lost::Lost;",
+        ),
+        ("one.rs", "pub struct One; pub fn shadows() { struct Two; }"),
+        ("two.rs", "use crate::{Lost, One}; pub struct Two; fn f() -> ::one::One { Two::Variant }"),
+    ]);
+    assert_eq!(found, [""; 0]);
+}
+
+/// The pairs of a crate of these files.
+fn pairs_of(files: &[(&str, &str)]) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
-    let write = |name: &str, text: &str| {
+    for (name, text) in files {
         let file = folder.path().join(name);
         std::fs::create_dir_all(file.parent().expect("a folder")).expect("makes it");
         std::fs::write(file, text).expect("writes");
-    };
-    write("lib.rs", "mod one; mod two; mod three; pub struct Error; fn f() -> Error { one::f() }");
-    write("one.rs", "use crate::{Error, two::Two}; pub fn f() -> Error { Error }");
-    write("two.rs", "pub struct Two; fn g() { super::one::f(); } #[cfg(test)] mod tests { use crate::three::h; }");
-    write("three/mod.rs", "mod four; use crate::two::Two; pub fn h() { four::i() } pub struct Shared;");
-    write("three/four.rs", "use super::Shared; pub fn i() {} mod inner { use super::super::super::one::f; }");
-    assert_eq!(pairs(folder.path()), ["one <-> two"]);
+    }
+    pairs(folder.path())
 }
 
 fn pairs(source: &Path) -> Vec<String> {
     let mut files = Vec::new();
     rust_files(source, &mut files);
-    let modules: BTreeMap<Module, PathBuf> =
-        files.into_iter().filter_map(|file| Some((module_of(source, &file)?, file))).collect();
+    let parsed = |file: &PathBuf| syn::parse_file(&std::fs::read_to_string(file).expect("reads")).expect("is Rust");
+    let modules: BTreeMap<Module, syn::File> =
+        files.iter().filter_map(|file| Some((module_of(source, file)?, parsed(file)))).collect();
+    let mut names = Names::default();
+    modules.iter().for_each(|(module, file)| names.add_file(module, &file.items));
     let mut imports: BTreeSet<(&Module, Module)> = BTreeSet::new();
     for (module, file) in &modules {
-        let text = std::fs::read_to_string(file).expect("reads");
-        let mut seen = Seen { at: module.clone(), modules: &modules, imports: BTreeSet::new() };
-        seen.visit_file(&syn::parse_file(&text).expect("is Rust"));
+        let mut seen = Seen { at: module.clone(), names: &names, imports: BTreeSet::new() };
+        seen.visit_file(file);
         imports.extend(seen.imports.into_iter().map(|other| (module, other)));
     }
     let is_pair = |(one, other): &&(&Module, Module)| {
@@ -85,47 +130,26 @@ fn module_of(source: &Path, file: &Path) -> Option<Module> {
 struct Seen<'a> {
     /// The module of the file, and the modules within it that are being read.
     at: Module,
-    modules: &'a BTreeMap<Module, PathBuf>,
+    names: &'a Names,
     imports: BTreeSet<Module>,
 }
 
 impl Seen<'_> {
+    /// A path imports the file that it is written through, and the file that defines what it names.
     fn path(&mut self, path: &[String]) {
-        let mut base = self.at.clone();
-        let mut rest = path;
-        match rest.first().map(String::as_str) {
-            Some("crate") => (base, rest) = (Module::new(), &rest[1..]),
-            Some("self") => rest = &rest[1..],
-            Some("super") => {
-                while rest.first().is_some_and(|word| word == "super") {
-                    base.pop();
-                    rest = &rest[1..];
-                }
-            }
-            _ => {}
-        }
-        let is_ours = rest.len() < path.len();
-        let before = base.len();
-        while let Some(next) = rest.first().map(|word| [base.as_slice(), std::slice::from_ref(word)].concat()) {
-            if !self.modules.contains_key(&next) {
+        let (mut base, mut rest) = names::start(&self.at, path);
+        let (is_ours, before) = (rest.len() < path.len(), base.len());
+        while let Some((word, after)) = rest.split_first() {
+            let next = [base.as_slice(), std::slice::from_ref(word)].concat();
+            if self.names.file_of(&next).is_none() {
                 break;
             }
-            (base, rest) = (next, &rest[1..]);
+            (base, rest) = (next, after);
         }
         if is_ours || base.len() > before {
-            self.imports.insert(base);
+            self.imports.extend(self.names.file_of(&base));
         }
-    }
-
-    fn tree(&mut self, before: &[String], tree: &syn::UseTree) {
-        let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
-        match tree {
-            syn::UseTree::Path(path) => self.tree(&with(&path.ident), &path.tree),
-            syn::UseTree::Name(name) => self.path(&with(&name.ident)),
-            syn::UseTree::Rename(name) => self.path(&with(&name.ident)),
-            syn::UseTree::Glob(_) => self.path(before),
-            syn::UseTree::Group(group) => group.items.iter().for_each(|tree| self.tree(before, tree)),
-        }
+        self.imports.extend(self.names.definers(&self.at, path));
     }
 }
 
@@ -138,7 +162,7 @@ fn is_test(attributes: &[syn::Attribute]) -> bool {
 impl<'ast> Visit<'ast> for Seen<'_> {
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         if !is_test(&item.attrs) {
-            self.tree(&[], &item.tree);
+            names::for_each_leaf(&names::root(item.leading_colon), &item.tree, &mut |path, _| self.path(&path));
         }
     }
 
@@ -156,11 +180,14 @@ impl<'ast> Visit<'ast> for Seen<'_> {
         }
     }
 
+    fn visit_macro(&mut self, item: &'ast syn::Macro) {
+        names::for_each_path(TokenBuffer::new2(item.tokens.clone()).begin(), &mut |path| self.path(&path));
+        visit::visit_macro(self, item);
+    }
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        if path.segments.len() > 1 {
-            let words: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-            self.path(&words);
-        }
+        let words = path.segments.iter().map(|segment| segment.ident.to_string());
+        self.path(&names::root(path.leading_colon).into_iter().chain(words).collect::<Vec<_>>());
         visit::visit_path(self, path);
     }
 }

@@ -32,7 +32,7 @@ const LOOK_AT_THE_HOST: [&str; 15] = [
 
 /// Programs that begin no run; they run beside those of the first list. The units of all crates do not: some of them start processes with the mark of a
 /// run, and the programs of the first list would see these on the host.
-const WITHOUT_A_RUN: [&str; 62] = [
+const WITHOUT_A_RUN: [&str; 63] = [
     "allocation",
     "allocators_page",
     "annex_5",
@@ -76,6 +76,7 @@ const WITHOUT_A_RUN: [&str; 62] = [
     "published_histograms",
     "ready_files",
     "recipes",
+    "recorded",
     "report",
     "round_trip",
     "same_limits",
@@ -161,7 +162,7 @@ const WITH_SERVERS: [&[&str]; 5] = [
 ];
 
 /// Programs that need no server, no mount and no guest, and take seconds: `check` runs them.
-const QUICK: [&str; 50] = [
+const QUICK: [&str; 51] = [
     "allocation",
     "annex_5",
     "any_input",
@@ -196,6 +197,7 @@ const QUICK: [&str; 50] = [
     "published_histograms",
     "ready_files",
     "recipes",
+    "recorded",
     "round_trip",
     "seconds",
     "settings",

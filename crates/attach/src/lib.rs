@@ -25,6 +25,7 @@ mod parts;
 pub mod process;
 mod same;
 mod stalls;
+mod surroundings;
 mod wanted;
 
 pub use attached::{Attached, Server};
@@ -32,4 +33,5 @@ pub use connection_looks::ConnectionLooks;
 pub use error::Error;
 pub use group::Group;
 pub use parts::Parts;
-pub use wanted::{Surroundings, Wanted, variable};
+pub use surroundings::{Surroundings, variable};
+pub use wanted::Wanted;

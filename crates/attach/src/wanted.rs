@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which server, where, and with which account: as far as the user has written it, and how the rest is completed.
 
-use crate::{Error, Parts, files};
+use crate::{Error, Parts, Surroundings, files};
 use host::places::Places;
 use load::{Protocol, Target, Tls};
 use sandbox::Sandbox;
@@ -29,16 +29,6 @@ pub struct Wanted {
     pub pid: Option<u32>,
 }
 
-/// The sources that complete a request.
-#[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
-    pub places: &'a Places,
-    /// Looks up a variable of the environment; an empty one counts as not set.
-    pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// Called with a sentence for each part that was left out.
-    pub say: &'a dyn Fn(&str),
-}
-
 /// Flags that say where a server is. Other flags name the account and the way of connecting.
 const PLACES: [&str; 8] = [
     "--mysql-host",
@@ -53,21 +43,6 @@ const PLACES: [&str; 8] = [
 
 /// sysbench's default for account and database.
 const SBTEST: &str = "sbtest";
-
-impl Surroundings<'_> {
-    pub(crate) fn variable(&self, name: &str) -> Option<String> {
-        (self.variable)(name).filter(|value| !value.is_empty())
-    }
-
-    fn parts(&self, protocol: Protocol) -> Parts {
-        Parts::from_environment(protocol, self.variable)
-    }
-}
-
-/// A variable of this process's environment.
-pub fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
 
 impl Wanted {
     /// How to connect. Parts that are not set here are taken from the surroundings.

@@ -10,6 +10,7 @@
 //! Not here: this crate asks no server and changes nothing. No I/O, no clock, no randomness.
 
 mod account;
+mod account_use;
 mod audit;
 mod claim;
 mod client;
@@ -24,7 +25,8 @@ mod statement;
 mod usage;
 
 pub use account::Account;
-pub use audit::{AccountUse, Audit, DatabaseUse, Overbooking, Reserve, ServerUse, Unassigned, audit};
+pub use account_use::AccountUse;
+pub use audit::{Audit, DatabaseUse, Overbooking, Reserve, ServerUse, Unassigned, audit};
 pub use claim::Claim;
 pub use explain::{Explained, Hit, explain};
 pub use plan::{Asked, Change, Plan, Planned, Unplanned, plan};

@@ -22,8 +22,8 @@ pub enum Error {
     NoRoom { what: &'static str, path: PathBuf, need_bytes: u64, free_bytes: u64 },
     #[error("the kept data in {} are not what was kept: {why}", path.display())]
     Changed { path: PathBuf, why: String },
-    #[error("{}={value:?} is no size: {why}", crate::LIMIT_VARIABLE)]
-    Limit { value: String, why: String },
+    #[error("{variable}={value:?} is no size: {why}")]
+    Limit { variable: &'static str, value: String, why: String },
     #[error("interrupted")]
     Interrupted,
 }
@@ -51,7 +51,7 @@ impl Error {
                     .into(),
             ),
             Self::Changed { .. } => Some("`wringer purge` throws kept data away; the next run fills anew".into()),
-            Self::Limit { .. } => Some(format!("write a size, as in {}=40G; 0 keeps nothing", crate::LIMIT_VARIABLE)),
+            Self::Limit { variable, .. } => Some(format!("write a size, as in {variable}=40G; 0 keeps nothing")),
             _ => None,
         }
     }

@@ -21,7 +21,7 @@ pub(crate) fn asked() -> Result<Option<u64>, Error> {
     let bytes: Result<Bytes, _> = value.trim().parse();
     match bytes {
         Ok(bytes) => Ok(Some(bytes.0)),
-        Err(error) => Err(Error::Limit { value, why: error.to_string() }),
+        Err(error) => Err(Error::Limit { variable: LIMIT_VARIABLE, value, why: error.to_string() }),
     }
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+use crate::distrust::Distrust;
+use crate::mounted_at::MountedAt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -31,11 +33,11 @@ pub enum Error {
     MountBelow { path: PathBuf },
     /// Somebody else can have written what is there, so it is not used.
     #[error("{} {why}", path.display())]
-    Untrusted { path: PathBuf, why: crate::files::Distrust },
+    Untrusted { path: PathBuf, why: Distrust },
     #[error("{path} is busy: {by}", path = path.display(), by = by.join("; "))]
     InUse { path: PathBuf, by: Vec<String> },
     #[error("{} is mounted at {mount}: umount it first", path.display())]
-    Mounted { path: PathBuf, mount: crate::mounts::MountedAt },
+    Mounted { path: PathBuf, mount: MountedAt },
 }
 
 /// A process that uses the file or device.

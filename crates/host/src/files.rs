@@ -9,7 +9,10 @@ mod trust;
 pub use carried::carried_library;
 pub use copy::{Copied, copy, copy_opened, head};
 pub use remove::{Removed, remove_beginning, remove_manifested, remove_tree};
-pub use trust::{Distrust, SafeFolder, open_safe, own_folder, safe_folder, user_name};
+pub use trust::{SafeFolder, open_safe, own_folder, safe_folder};
+
+pub use crate::distrust::Distrust;
+pub use crate::user_names::user_name;
 
 use crate::Error;
 use rustix::fs::{FallocateFlags, Mode, OFlags};

@@ -48,8 +48,11 @@ pub mod shared_memory;
 pub mod tool;
 pub mod uprobe;
 
+mod distrust;
 mod error;
 mod failpoint;
+mod mounted_at;
+mod user_names;
 
 pub(crate) use error::holder_list;
 pub use error::{Error, Holder, chain};

@@ -8,7 +8,8 @@ mod own_mount;
 mod statmount;
 mod users;
 
-pub use all_namespaces::{Everywhere, MountedAt, NamespaceMounts, mounted_anywhere, mounts_everywhere};
+pub use crate::mounted_at::MountedAt;
+pub use all_namespaces::{Everywhere, NamespaceMounts, mounted_anywhere, mounts_everywhere};
 pub(crate) use own_mount::{Look, is_on_top};
 pub use own_mount::{MARK_FILE, Mark, OwnMount};
 pub use users::serves_files;

@@ -5,24 +5,8 @@
 //! is wrong where pages have come to be shared, or are not shared any more: see [`uncertainty`].
 
 use crate::parts::{Parts, ratio, times};
-use crate::{ProcessSeen, share};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use crate::{Earlier, ProcessSeen, share};
 use std::time::Duration;
-
-/// The figures of the last reading of a process that told its Pss. All sizes are in bytes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Earlier {
-    /// How long before this inventory, in microseconds.
-    pub age_us: u64,
-    /// Pss, Pss_File, Pss_Shmem.
-    pub pss: BTreeMap<String, u64>,
-    /// VmRSS, RssAnon, RssFile, RssShmem.
-    pub rss: BTreeMap<String, u64>,
-    /// What all of the server's processes together have taken and given back of files and shared memory since then, in RssFile and RssShmem. A process
-    /// that began or ended counts in full.
-    pub changed_by_all: u64,
-}
 
 impl Earlier {
     /// What a later inventory keeps of this process. `None`: its Pss was not read.
@@ -92,6 +76,7 @@ pub(crate) fn uncertainty(carried: &[&ProcessSeen]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     const MIB: u64 = 1 << 20;
 

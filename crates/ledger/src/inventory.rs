@@ -2,7 +2,6 @@
 //! The data that were read about a server's memory, before any arithmetic: mappings, processes, the server's own rows, the allocator's chunks, memory contexts.
 //! Each part says when it was read. A recording keeps an [`Inventory`] as a snapshot; a bundle holds one as JSON.
 
-use crate::earlier::Earlier;
 use crate::marks::{Marks, Raised};
 use capability::Flavour;
 use serde::{Deserialize, Serialize};
@@ -80,6 +79,20 @@ pub struct ProcessSeen {
     /// Of a server that is read repeatedly: the last reading of this process before this one. `None`: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Earlier>,
+}
+
+/// The figures of the last reading of a process that told its Pss. All sizes are in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Earlier {
+    /// How long before this inventory, in microseconds.
+    pub age_us: u64,
+    /// Pss, Pss_File, Pss_Shmem.
+    pub pss: BTreeMap<String, u64>,
+    /// VmRSS, RssAnon, RssFile, RssShmem.
+    pub rss: BTreeMap<String, u64>,
+    /// What all of the server's processes together have taken and given back of files and shared memory since then, in RssFile and RssShmem. A process
+    /// that began or ended counts in full.
+    pub changed_by_all: u64,
 }
 
 /// One line of /proc/PID/maps, with what is resident in it.

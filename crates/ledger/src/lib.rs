@@ -54,7 +54,7 @@ pub use account::account;
 pub use class::{Class, classes, is_pool_that_may_grow};
 pub use danger::{Advice, Arena, Oom, Victim};
 pub use difference::{Difference, LeafDifference, difference};
-pub use earlier::{Earlier, shared};
+pub use earlier::shared;
 pub use entries::{Account, Basis, Beside, Leaf, ProcessAccount, ProcessLeaf, Unexplained, UnnamedMapping};
 pub use estimate::{Estimates, RoleEstimate, is_enough};
 pub use inventory::*;

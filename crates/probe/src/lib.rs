@@ -9,12 +9,14 @@
 //! | [`evict`] | make a file cold |
 //! | [`scan`] | cold and warm sequential reads: does the file fit the page cache |
 //! | [`random`] | random reads (or writes of an own file): latency histogram, operations a second, own cost |
+//! | [`reads`] | what a read costs, cold and warm, past the page cache and through it: all of it in one order, also by a process of its own |
 //! | [`target`] | what to probe: a file, the largest file below a folder, or a new file without a name |
 //!
 //! The witness of a squeeze is another one (`squeeze::probe`): it runs inside a server's namespace.
 
 pub mod evict;
 pub mod random;
+pub mod reads;
 pub mod residency;
 pub mod scan;
 pub mod target;
@@ -22,8 +24,10 @@ pub mod tree;
 
 mod cpu;
 mod error;
+mod round;
 mod scramble;
 mod verdict;
 
 pub use error::Error;
+pub use round::Round;
 pub use verdict::Verdict;

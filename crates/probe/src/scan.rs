@@ -5,7 +5,7 @@
 use crate::cpu::Cpu;
 use crate::evict::{evict, why_left};
 use crate::residency::{Residency, residency};
-use crate::{Error, Verdict};
+use crate::{Error, Round, Verdict};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -19,18 +19,6 @@ pub struct Options {
     pub block_bytes: usize,
     /// Make the file cold before the first round.
     pub evict: bool,
-}
-
-/// One round.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Round {
-    pub bytes: u64,
-    pub seconds: f64,
-    pub bytes_per_second: f64,
-    pub cpu_seconds: f64,
-    /// The part of the file that is in the page cache, 0 to 1.
-    pub cached_before: f64,
-    pub cached_after: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::scan::Round;
+use crate::Round;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one context from which every output is written.
 
-use crate::{redact, text};
+use crate::redact;
+use crate::width::{NARROWEST, WIDTH};
 use evidence::{
-    Arm, Clock, Conditions, Event, Evidence, LOGGED, LatencyHistogram, Phase, SLOW_STATEMENT, STALL, STALL_VICTIM,
-    STALLS_WATCHED, Snapshot, Span, Times,
+    Arm, Clock, Conditions, Event, Evidence, LOGGED, LatencyHistogram, PROBED_CALL, Phase, SERVER_COUNTED, SERVER_SAID,
+    SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED, Snapshot, Span, THREAD_WAIT, Times,
 };
 use explain::modes::Mode;
 use explain::stalled::{ArmStalls, Wanted, arms as arms_stalls};
@@ -80,7 +81,7 @@ impl<'a> Context<'a> {
     /// For a reader whose window has so many columns; `None`: no window.
     #[must_use]
     pub fn within(self, columns: Option<usize>) -> Self {
-        let width = columns.unwrap_or(text::WIDTH).clamp(text::NARROWEST, text::WIDTH);
+        let width = columns.unwrap_or(WIDTH).clamp(NARROWEST, WIDTH);
         Self { width, ..self }
     }
 
@@ -92,10 +93,9 @@ impl<'a> Context<'a> {
         let snapshots =
             evidence.snapshots.iter().filter(|taken| !explain::is_inventory(taken) && taken.source != STALLS_WATCHED);
         let snapshots = snapshots.map(|taken| Snapshot { content: redact::lines(&taken.content), ..taken.clone() });
-        let spans = evidence
-            .spans
-            .iter()
-            .filter(|span| ![LOGGED, SLOW_STATEMENT, STALL, STALL_VICTIM].contains(&span.kind.as_str()));
+        let raw = [PROBED_CALL, SERVER_COUNTED, SERVER_SAID, THREAD_WAIT];
+        let elsewhere = [LOGGED, SLOW_STATEMENT, STALL, STALL_VICTIM];
+        let spans = evidence.spans.iter().filter(|span| !elsewhere.iter().chain(&raw).any(|it| *it == span.kind));
         let spans = spans.map(|span| Span { attributes: redact::values(&span.attributes), ..span.clone() });
         Self {
             evidence,
@@ -111,7 +111,7 @@ impl<'a> Context<'a> {
             arms: arms.collect(),
             memory: &explained.memory,
             findings: &explained.findings,
-            width: text::WIDTH,
+            width: WIDTH,
         }
     }
 }

@@ -35,6 +35,7 @@ mod show;
 mod sweep;
 pub(crate) mod text;
 mod verdict;
+mod width;
 
 pub use allocators_page::{AllocatorsPage, write_allocators_html};
 pub use articles::{Reproduction, articles};

@@ -2,39 +2,8 @@
 //! Builds a [`Workload`] from its name, its tables and its options.
 
 use crate::distribution::Distribution;
-use crate::{Name, Options, SETTINGS, Slot, Workload, pgbench, sysbench};
+use crate::{Error, Name, Options, SETTINGS, Slot, Tables, Workload, pgbench, sysbench};
 use capability::Protocol;
-
-/// The tables that a load runs on, and over how many connections.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tables {
-    /// They are `sbtest1` to `sbtest<tables>`; each group of statements of one class in a transaction goes to one of these tables.
-    pub tables: u32,
-    /// Rows in each table: keys are drawn from 1 to this.
-    pub table_size: u64,
-    /// Branches in pgbench's tables; each has 10 tellers and 100,000 accounts.
-    pub scale: u32,
-    /// `select_random_*` cut the keys into this many segments; `bulk_insert` has this many tables.
-    pub connections: u32,
-}
-
-impl Default for Tables {
-    /// sysbench's defaults, and pgbench's.
-    fn default() -> Self {
-        Self { tables: 1, table_size: 10_000, scale: 1, connections: 1 }
-    }
-}
-
-/// Why a workload was refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    #[error("'{name}' is not a workload: use one of {known}")]
-    Unknown { name: String, known: String },
-    #[error("{option} is {value}: it must be from {least} to {most}")]
-    OutOfRange { option: String, value: u64, least: u64, most: u64 },
-    #[error("{name} would send no statement: all its counts are 0")]
-    Empty { name: Name },
-}
 
 /// Builds a workload; its settings do not change after that.
 ///
@@ -50,7 +19,9 @@ pub fn build(
     check(tables, options)?;
     match pgbench::build(name, protocol, tables, distribution) {
         Some(workload) => Ok(workload),
-        None => sysbench::build(name, protocol, tables, options, distribution).ok_or(Error::Empty { name }),
+        None => {
+            sysbench::build(name, protocol, tables, options, distribution).ok_or(Error::Empty { name: name.as_str() })
+        }
     }
 }
 

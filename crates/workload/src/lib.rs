@@ -10,22 +10,26 @@
 mod build;
 mod code;
 pub mod distribution;
+mod error;
 pub mod file;
 mod name;
 mod pgbench;
 mod settings;
 mod sysbench;
+mod tables;
 #[cfg(test)]
 mod tests;
 pub mod text;
 mod transaction;
 
-pub use build::{Error, Tables, build, setup, setup_tables};
+pub use build::{build, setup, setup_tables};
 pub use code::Code;
+pub use error::Error;
 pub use name::Name;
 pub use pgbench::{ACCOUNTS, TELLERS};
 pub use settings::{Setting, Slot};
 pub use sysbench::{Options, SETTINGS};
+pub use tables::Tables;
 pub use transaction::{Kind, Param, StatementSpec, Transaction, Workload};
 
 /// Small, fast and seedable. Each connection has its own, so that a seed means the same load whatever the number of threads.

@@ -64,7 +64,7 @@ fn nothing_to_send_is_refused() {
         build(name, Protocol::Mysql, tables, options, &Distribution::Uniform).err().unwrap()
     };
     let (tables, options) = (Tables::default(), Options::default());
-    assert_eq!(refused(Name::OltpWriteOnly, &tables, &nothing), Error::Empty { name: Name::OltpWriteOnly });
+    assert_eq!(refused(Name::OltpWriteOnly, &tables, &nothing), Error::Empty { name: "oltp_write_only" });
     let no_rows = refused(Name::OltpPointSelect, &Tables { table_size: 0, ..Tables::default() }, &options);
     assert!(no_rows.to_string().contains("table-size is 0"), "{no_rows}");
     let no_tables = refused(Name::OltpDelete, &Tables { tables: 0, ..Tables::default() }, &options);

@@ -8,40 +8,16 @@
 //! and Fedora set it up), which has no other member.
 
 use crate::Error;
+use crate::distrust::Distrust;
+use crate::user_names::{entries, id};
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fchmod, fstat, mkdirat, openat, readlinkat};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
-
-/// Why a file or folder is not safe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Distrust {
-    /// It belongs to this user, who is neither root nor the caller.
-    Owner(u32),
-    /// It belongs to a user whom this user namespace does not know.
-    UnknownOwner,
-    /// Everybody can write it.
-    Everybody,
-    /// The members of this group can write it.
-    Group(u32),
-}
-
-impl fmt::Display for Distrust {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Owner(0) => formatter.write_str("belongs to root, and not to you"),
-            Self::Owner(uid) => write!(formatter, "belongs to {}, and not to root or to you", user(*uid)),
-            Self::UnknownOwner => formatter.write_str("belongs to a user whom this user namespace does not know"),
-            Self::Everybody => formatter.write_str("can be written by everybody"),
-            Self::Group(gid) => write!(formatter, "can be written by the group {}", group(*gid)),
-        }
-    }
-}
 
 /// A safe folder that is open.
 #[derive(Debug)]
@@ -309,36 +285,9 @@ fn is_private_group(file: impl AsFd, stat: &Stat) -> bool {
     !others && of_gid.all(|group| is_own(&group[0]) && members(group))
 }
 
-/// The lines of `/etc/passwd` or `/etc/group`, each split into its fields.
-fn entries(path: &str) -> Vec<Vec<String>> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.lines().map(|line| line.split(':').map(str::to_owned).collect()).collect()
-}
-
-fn id(entry: &[String]) -> Option<u32> {
-    entry.get(2)?.parse().ok()
-}
-
 fn has_access_list(file: impl AsFd) -> bool {
     let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
     rustix::fs::getxattr(&path, c"system.posix_acl_access", &mut [0_u8; 0]).is_ok()
-}
-
-fn name_of(id_wanted: u32, path: &str) -> Option<String> {
-    entries(path).into_iter().find(|it| id(it) == Some(id_wanted)).map(|mut it| it.swap_remove(0))
-}
-
-/// The user's name in `/etc/passwd`, as `sudo -u` takes it.
-pub fn user_name(uid: u32) -> Option<String> {
-    name_of(uid, "/etc/passwd")
-}
-
-fn user(uid: u32) -> String {
-    user_name(uid).map_or_else(|| format!("uid {uid}"), |name| format!("{name} (uid {uid})"))
-}
-
-fn group(gid: u32) -> String {
-    name_of(gid, "/etc/group").unwrap_or_else(|| gid.to_string())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::{MountEntry, mounts, parse};
 use crate::Error;
+use crate::mounted_at::MountedAt;
 use crate::process::{Census, pids};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -34,25 +34,6 @@ pub struct Everywhere {
 /// See [`Everywhere::namespaces`].
 pub fn mounts_everywhere() -> Result<Vec<NamespaceMounts>, Error> {
     Ok(Everywhere::look()?.namespaces)
-}
-
-/// The place of a mount.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MountedAt {
-    /// The path as the processes of its namespace see it.
-    pub target: PathBuf,
-    /// A process that sees it, when it is not in our mount namespace: `nsenter -t PID -m umount TARGET`.
-    pub elsewhere: Option<u32>,
-}
-
-/// The text after "mounted at".
-impl fmt::Display for MountedAt {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.target.display())?;
-        let Some(pid) = self.elsewhere else { return Ok(()) };
-        let program = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        write!(formatter, " in the mount namespace of process {pid} ({})", program.trim())
-    }
 }
 
 /// The place of the first mount for which `is_it` holds, in our mount namespace or in any other that can be seen.

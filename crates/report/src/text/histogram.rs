@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The latency histogram of an arm, as lines of blocks, with the modes beside them.
 
-use super::WIDTH;
 use super::wrapped::Part;
 use crate::bins::LogBins;
+use crate::width::WIDTH;
 use crate::{ArmView, show};
 use explain::modes::Mode;
 use std::fmt::Write as _;

@@ -6,16 +6,12 @@ mod histogram;
 mod table;
 mod wrapped;
 
+use crate::width::WIDTH;
 use crate::{ArmView, Context, memory as ledger, show, verdict};
 use explain::{Finding, FindingEvidence, Reads};
 use serde_json::{Value, json};
 use table::{Align, Table};
 use wrapped::Part;
-
-/// The columns of a text, where its reader has no narrower window.
-pub(crate) const WIDTH: usize = 108;
-/// The fewest columns: in a narrower window the terminal breaks the lines, which then are at least sentences.
-pub(crate) const NARROWEST: usize = 40;
 
 /// The summary of a run.
 pub fn text(context: &Context<'_>) -> String {

@@ -26,15 +26,19 @@ pub struct Got {
     pub cpuset: Option<CpuList>,
 }
 
-impl Limits {
+impl Plan {
+    /// Makes the limits. `name` distinguishes the cgroups of one run.
+    ///
     /// # Errors
     /// The kernel refuses; limits that are already made end with the run. [`Error::Refused`]: the kernel lacks one of the limits.
-    pub(super) fn make(run: &mut Run, plan: &Plan, name: &str) -> Result<Self, Error> {
-        let mut made = Self { plan: plan.clone(), folders: Vec::new(), steps: Vec::new() };
-        plan.groups.iter().try_for_each(|group| made.make_group(run, group, name))?;
+    pub fn apply(&self, run: &mut Run, name: &str) -> Result<Limits, Error> {
+        let mut made = Limits { plan: self.clone(), folders: Vec::new(), steps: Vec::new() };
+        self.groups.iter().try_for_each(|group| made.make_group(run, group, name))?;
         Ok(made)
     }
+}
 
+impl Limits {
     /// Removes the limits before the end of the run, when the limited processes have ended.
     ///
     /// # Errors

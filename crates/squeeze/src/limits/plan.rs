@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::{Asked, CpuList, Cpus, Limits, OptionNames, Swap};
+use super::{Asked, CpuList, Cpus, OptionNames, Swap};
 use crate::cgroup::{self, Controller};
 pub use crate::ram::Change;
 use crate::{Error, Meminfo};
@@ -101,14 +101,6 @@ impl Plan {
         let group = self.groups.iter().find(|group| group.names.contains(&name));
         let of_group = group.map(|group| format!("{name} cgroup {}", group.controller));
         of_group.or_else(|| self.affinity.as_ref().filter(|_| name == "cpuset").map(|_| "CPU affinity".to_owned()))
-    }
-
-    /// `name` distinguishes the cgroups of one run.
-    ///
-    /// # Errors
-    /// See [`Limits`].
-    pub fn apply(&self, run: &mut run::Run, name: &str) -> Result<Limits, Error> {
-        Limits::make(run, self, name)
     }
 
     fn memory(&mut self, host: &Meminfo) -> Result<(), Error> {

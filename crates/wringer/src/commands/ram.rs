@@ -7,7 +7,7 @@ use super::standing::{self, Format, Output, Shown, Standing};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use ::probe::target::Target;
-use ::probe::{Verdict, scan};
+use ::probe::{Round, Verdict, scan};
 use clap::builder::PossibleValue;
 use clap::{Subcommand, ValueEnum};
 use evidence::{RamAmount, RamMechanism};
@@ -168,7 +168,7 @@ fn squeeze(places: &Places, args: &Squeezed, amount: RamAmount) -> Outcome {
 struct Reread {
     path: String,
     size_bytes: u64,
-    rounds: Vec<scan::Round>,
+    rounds: Vec<Round>,
     verdict: Verdict,
     verdict_text: String,
 }

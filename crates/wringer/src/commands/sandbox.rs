@@ -12,6 +12,7 @@ mod show;
 mod slow_disk;
 mod standing;
 mod talk;
+mod timed;
 mod watch;
 mod wrappers;
 
@@ -23,7 +24,8 @@ use sandbox::ServerOption;
 use std::path::PathBuf;
 use units::Span;
 
-pub use standing::{Started, Timed, supervise};
+pub use standing::supervise;
+pub use timed::{Started, Timed};
 pub use watch::Watch;
 
 #[derive(Debug, clap::Args)]

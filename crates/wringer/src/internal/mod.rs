@@ -8,7 +8,7 @@ use clap::Subcommand;
 use host::process::{LaunchSettings, Order, launch};
 use squeeze::{probe, ram};
 
-pub use supervise::{StandingSqueeze, Supervise, Supervised, told_to_the_command};
+pub use standing_order::{StandingSqueeze, Supervise, Supervised, told_to_the_command};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -36,6 +36,8 @@ enum Role {
     Preload,
     /// Direct reads of one file, by a process in the server's mount namespace
     Probe,
+    /// Random reads and scans of one file, by a process in the server's memory cgroup
+    Reads,
     Manual(manual::Args),
     /// Tries to mount the slow layer in a new mount namespace, and prints the missing right, or `null`
     MayMount,
@@ -52,6 +54,7 @@ pub fn main(args: Args) -> Outcome {
         Role::Slowdisk => slow::disk(&order()?),
         Role::Preload => slow::preload(&order()?),
         Role::Probe => Ok(probe::serve(&order()?)?),
+        Role::Reads => Ok(::probe::reads::serve(&order()?)?),
         Role::Manual(args) => manual::main(args),
         Role::MayMount => {
             terminal::data(serde_json::to_string(&slowfs::mount_rights::missing_right())?);
@@ -75,5 +78,6 @@ fn launched(settings: &LaunchSettings) -> Outcome {
 
 mod manual;
 mod slow;
+mod standing_order;
 mod supervise;
 mod watchdog;

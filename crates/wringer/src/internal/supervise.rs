@@ -1,48 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer internal supervise`: the controller of a standing squeeze. The command that started it passes the squeeze.
 
+use super::standing_order::{Supervise, Supervised, told_to_the_command};
 use crate::commands::sandbox;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use host::places::Places;
-use host::process::Order;
-use run::supervise::{self, Said};
-use run::{Begin, Kind};
-use serde::{Deserialize, Serialize};
-use squeeze::standing::{Asked, InForce};
-use std::time::Duration;
-
-/// The order from a command to its supervisor.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Supervise {
-    Squeeze(Box<StandingSqueeze>),
-    Sandbox(Box<sandbox::Timed>),
-}
-
-/// The supervisor's report about the order.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Supervised {
-    Squeeze(Box<InForce>),
-    Sandbox(sandbox::Started),
-}
-
-impl Order for Supervise {
-    const ROLE: &'static str = "supervise";
-    type Ready = Said<Supervised>;
-}
-
-/// A standing squeeze.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct StandingSqueeze {
-    /// The command line as the user typed it.
-    pub command: Vec<String>,
-    pub lasts: Duration,
-    /// A result out of tolerance is a failure.
-    pub strict: bool,
-    pub squeeze: Asked,
-}
+use run::{Begin, Kind, supervise};
 
 pub fn main(order: Supervise) -> Outcome {
     let order = match order {
@@ -68,14 +32,5 @@ pub fn main(order: Supervise) -> Outcome {
         Some(it) => {
             Err(Failure::message(Exit::NotRestored, format_args!("{}: now '{}'", it.step, it.found)).hint(&it.repair))
         }
-    }
-}
-
-/// A refusal keeps its hint and its exit code.
-pub fn told_to_the_command(error: squeeze::Error) -> Box<dyn std::error::Error + Send + Sync> {
-    match error {
-        squeeze::Error::Refused { what, hint } => run::Error::Refused { what, hint: Some(hint) }.into(),
-        squeeze::Error::Run(error) => error.into(),
-        other => other.into(),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::recorded::{self, Recorded};
 use super::recording_time::Moment;
-use super::{Looked, Wanted, change, openmetrics, printable, tree};
+use super::{Looked, Wanted, change, openmetrics, printable, tree, within};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use clap::ValueEnum;
@@ -136,14 +136,6 @@ pub(super) fn head(account: &Account) -> String {
         account.explained_share.map_or_else(String::new, |share| format!("; {:.1} % of it explained", share * 100.0));
     let total = Bytes(account.kernel_total_bytes);
     format!("{total} of RAM in {count}, {} of it page tables{within}{explained}", Bytes(page_tables))
-}
-
-/// How far a figure may be off.
-pub(super) fn within(uncertainty_bytes: u64) -> String {
-    match uncertainty_bytes {
-        0 => String::new(),
-        bytes => format!(", give or take {}", Bytes(bytes)),
-    }
 }
 
 /// The largest processes, where there are several.

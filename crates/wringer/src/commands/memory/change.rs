@@ -16,7 +16,7 @@ pub(super) fn text(before: &Account, after: &Account, change: &Difference, all: 
         Bytes(before.kernel_total_bytes),
         Bytes(after.kernel_total_bytes),
         signed(change.kernel_total_bytes),
-        super::account::within(change.uncertainty_bytes),
+        super::within(change.uncertainty_bytes),
         signed(change.unexplained_bytes),
         "",
         "change",

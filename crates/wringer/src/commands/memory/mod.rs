@@ -31,6 +31,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use units::Bytes;
 
 /// Where a server's memory is, and which process the kernel would kill when there is none left
 #[derive(Debug, clap::Args)]
@@ -204,6 +205,14 @@ fn alive(attached: &Attached, inventory: &Inventory) -> Outcome {
 /// Names of processes and texts of a kept file may hold any bytes; on a terminal only text is shown.
 pub(super) fn printable(text: &str) -> String {
     text.trim_end().replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+}
+
+/// How far a figure may be off.
+fn within(uncertainty_bytes: u64) -> String {
+    match uncertainty_bytes {
+        0 => String::new(),
+        bytes => format!(", give or take {}", Bytes(bytes)),
+    }
 }
 
 /// So many things that are missing for one reason are named.

@@ -3,6 +3,7 @@
 
 use super::several::{Meant, Which};
 use super::slow_disk::{self, SlowDisk};
+use super::timed::{Started, Timed};
 use super::{Start, below_squeeze, limits, pooler, wrappers};
 use crate::commands::command_line;
 use crate::commands::standing::told;
@@ -11,8 +12,7 @@ use crate::internal::{Supervise, Supervised};
 use crate::{signals, terminal};
 use host::places::Places;
 use run::{Begin, Kind, Resource, Run};
-use sandbox::{RunningServer, Sandbox, Server, ServerOption, StartOptions, Wrapping};
-use serde::{Deserialize, Serialize};
+use sandbox::{RunningServer, Sandbox, Server, StartOptions};
 use squeeze::limits::Asked;
 use std::time::Duration;
 
@@ -66,35 +66,6 @@ impl Checked {
 
 /// The longest time for a start under Valgrind.
 const UNDER_VALGRIND: Duration = Duration::from_secs(600);
-
-/// The order from `start --for` to the supervisor that stops the server.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Timed {
-    command: Vec<String>,
-    sandbox: String,
-    options: Vec<ServerOption>,
-    wait: Duration,
-    lasts: Duration,
-    limits: Asked,
-    wrapping: Wrapping,
-    disk: Option<SlowDisk>,
-}
-
-/// The supervisor's report about the started server.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Started {
-    server: u32,
-    version: String,
-    /// The limits under which the server was started, for people.
-    limits: Option<String>,
-    /// One line for each wrapper.
-    got: Vec<String>,
-    /// The port of the pgBouncer in front of the server.
-    pooler: Option<u16>,
-    /// The slow disk and its measurement, for people.
-    disk: Option<String>,
-}
 
 /// The supervisor's body: keeps the server for the stated time.
 pub fn supervise(timed: Timed) -> Outcome {
