@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes docs/articles.md, docs/gallery and docs/gallery.png anew: runs the seven experiments of the five articles, one after the other, which takes half an hour, then
+# Makes docs/articles.md, docs/gallery and docs/gallery.png anew: runs the nine experiments of the five articles, one after the other, which takes half an hour, then
 # `wringer report --articles`. Needs root, chromium and a quiet machine; builds the program for release. WRINGER: another program.
 #
 #   docs/articles.sh                     all of it

@@ -4,9 +4,14 @@
 //! In: the text, then the measurements of a load. Out: a [`Verdict`] with the condition and the measured value. No I/O. A condition fails if its
 //! figure was not measured at all: a load without a single transaction has no latency below 20 ms. Where transactions had not ended, a latency may be known
 //! only from below; then a condition is met if it holds for every value that the latency can have.
+//!
+//! In an experiment a condition may also be about what the run recorded besides the load ([`Assertion::of_run`]): the caller has the value.
 
+mod recorded;
 #[cfg(test)]
 mod tests;
+
+pub use recorded::{Recorded, Source, names};
 
 use evidence::{Clock, LatencyHistogram, LoadResult, Phase, Quantity, Time, Times, Unit, Verdict};
 use serde::{Serialize, Serializer};
@@ -41,10 +46,16 @@ const GRAMMAR: &str = "\
 
 #[derive(Debug, Clone, PartialEq)]
 enum Figure {
-    Latency { of: Of, clock: Clock, point: Point },
+    Latency {
+        of: Of,
+        clock: Clock,
+        point: Point,
+    },
     QueriesPerSecond,
     TransactionsPerSecond,
     Count(Count),
+    /// Not of the load: [`Assertion::judge_recorded`].
+    Recorded(Recorded),
 }
 
 /// The operations whose latency is meant.
@@ -109,7 +120,26 @@ impl AssertionError {
 impl FromStr for Assertion {
     type Err = AssertionError;
 
+    /// An assertion on the result of a load.
     fn from_str(text: &str) -> Result<Self, AssertionError> {
+        let assertion = Self::of_run(text)?;
+        match assertion.recorded() {
+            None => Ok(assertion),
+            Some(_) => Err(AssertionError {
+                reason: format!(
+                    "'{assertion}' is about what the run of an experiment records: assert it in an experiment's file"
+                ),
+            }),
+        }
+    }
+}
+
+impl Assertion {
+    /// An assertion in an experiment: on the result of an arm's load, or on what the run recorded besides.
+    ///
+    /// # Errors
+    /// The text is no assertion.
+    pub fn of_run(text: &str) -> Result<Self, AssertionError> {
         let refuse = |reason: String| AssertionError { reason };
         // the last sign: the name of a class may have such signs in its own text (`select c from t where id = ?`)
         let last = text.rfind(['<', '>', '=']).ok_or_else(|| refuse("there is no <, <=, =, >= or > in it".into()))?;
@@ -146,7 +176,12 @@ impl Figure {
         };
         words.truncate(words.len() - usize::from(clock.is_some()));
         let of = words.join(" ");
-        if let Some(point) = Point::parse(name)? {
+        let point = Point::parse(name)?;
+        let all: Vec<&str> = text.split_whitespace().collect();
+        if let (None, Some(recorded)) = (point, Recorded::parse(&all)) {
+            return recorded.map(Self::Recorded);
+        }
+        if let Some(point) = point {
             let of = match of.as_str() {
                 "" | "transaction" => Of::Transaction,
                 "connect" if clock.is_some() => return Err("connecting has no response and service time".into()),
@@ -176,8 +211,10 @@ impl Figure {
             let span: Span = text.parse().map_err(|error: units::ParseError| error.to_string())?;
             return Ok(span.as_ns() as f64);
         }
-        let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
-        number.ok_or_else(|| format!("'{text}' is not a number"))
+        if let Self::Recorded(recorded) = self {
+            return recorded.limit(text);
+        }
+        number(text)
     }
 
     /// `None`: nothing was measured.
@@ -194,6 +231,7 @@ impl Figure {
             Self::QueriesPerSecond => phase.queries_per_second().map(Value::Number),
             Self::TransactionsPerSecond => phase.transactions_per_second().map(Value::Number),
             Self::Count(count) => Some(Value::Number(count.of(phase) as f64)),
+            Self::Recorded(_) => None,
         }
     }
 
@@ -202,8 +240,14 @@ impl Figure {
             Self::Latency { .. } => Unit::Microseconds,
             Self::QueriesPerSecond | Self::TransactionsPerSecond => Unit::PerSecond,
             Self::Count(_) => Unit::Count,
+            Self::Recorded(recorded) => recorded.unit(),
         }
     }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| format!("'{text}' is not a number"))
 }
 
 impl Point {
@@ -286,10 +330,10 @@ impl Assertion {
         ))
     }
 
-    /// The assertion's figure, if it is a number of the whole load: `errors`, `late`, `queries/s`. `None`: it is a latency.
+    /// The assertion's figure, if it is a number of the whole load: `errors`, `late`, `queries/s`. `None`: it is a latency, or not of the load.
     pub fn figure(&self) -> Option<&'static str> {
         Some(match self.figure {
-            Figure::Latency { .. } => return None,
+            Figure::Latency { .. } | Figure::Recorded(_) => return None,
             Figure::QueriesPerSecond => "queries/s",
             Figure::TransactionsPerSecond => "transactions/s",
             Figure::Count(Count::Errors) => "errors",
@@ -323,6 +367,21 @@ impl Assertion {
         self.verdict(self.figure.measure(phase, connect))
     }
 
+    /// The figure, if the run of an experiment records it besides the result of its load.
+    pub fn recorded(&self) -> Option<&Recorded> {
+        match &self.figure {
+            Figure::Recorded(recorded) => Some(recorded),
+            _ => None,
+        }
+    }
+
+    /// Compares the assertion with what a run recorded. `value`: a time in microseconds, another figure in its own unit; `None`: nothing was recorded.
+    pub fn judge_recorded(&self, value: Option<f64>) -> Verdict {
+        let passed = value.is_some_and(|value| self.relation.holds((value, value), self.limit));
+        let asked = Quantity { value: self.limit, unit: self.figure.unit() };
+        Verdict { assertion: self.text.clone(), passed, asked, measured: value, at_least: false }
+    }
+
     /// The verdict if nothing was measured: the assertion fails.
     pub fn judge_nothing(&self) -> Verdict {
         self.verdict(None)
@@ -330,7 +389,7 @@ impl Assertion {
 
     fn verdict(&self, measured: Option<Value>) -> Verdict {
         let unit = self.figure.unit();
-        let factor = if unit == Unit::Microseconds { 1e-3 } else { 1.0 };
+        let factor = if matches!(self.figure, Figure::Latency { .. }) { 1e-3 } else { 1.0 };
         let range = measured.map(Value::range);
         let passed = range.is_some_and(|range| self.relation.holds(range, self.limit));
         // a narrow range that has the limit in it

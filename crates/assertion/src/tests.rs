@@ -175,3 +175,47 @@ fn a_class_that_the_load_does_not_have_is_known_before_it_runs() {
     "begin p99<1ms".parse::<Assertion>().unwrap().check_class(["begin"]).unwrap();
     "errors=0".parse::<Assertion>().unwrap().check_class([]).unwrap();
 }
+
+#[test]
+fn what_a_run_records_is_asserted_in_the_unit_of_its_figure() {
+    let judge = |text: &str, value: f64| Assertion::of_run(text).unwrap().judge_recorded(Some(value));
+    for (text, value, passed, measured) in [
+        ("memory.explained>=0.9", 0.95, true, "0.950"),
+        ("memory.rss < 64M", 67108863.0, true, "64.00 MiB"),
+        ("memory.rss<64M", 67108864.0, false, "64 MiB"),
+        ("stalls.longest>=60ms", 61000.0, true, "61.000 ms"),
+        ("probe.read.cached.warm<10us", 9.0, true, "0.009 ms"),
+        ("probe.scan.warm>1G", 2e9, true, "2000000000.0/s"),
+        ("beside.shop.refused=0", 7.0, false, "7"),
+        ("article second scan over first, file cached>=1.5", 46.2, true, "46.200"),
+    ] {
+        let verdict = judge(text, value);
+        assert_eq!((verdict.passed, verdict.measured_text().as_str()), (passed, measured), "{text}");
+    }
+    assert_eq!(
+        judge("memory.page_tables<1M", 4096.0).json(),
+        json!({"assertion": "memory.page_tables<1M", "passed": true, "asked_bytes": 1048576.0, "measured_bytes": 4096.0})
+    );
+    assert_eq!(judge("memory.explained>0.9", 0.5).json()["measured"], json!(0.5));
+    let longest = judge("stalls.longest<1s", 5.0);
+    assert_eq!((longest.asked.value, longest.asked.unit), (1e6, Unit::Microseconds));
+    let nothing = Assertion::of_run("memory.rss<1G").unwrap().judge_recorded(None);
+    assert!(!nothing.passed && nothing.measured.is_none(), "what was not recorded is not small");
+    assert!(!Assertion::of_run("stalls.count=0").unwrap().judge(&result()).passed);
+    // a class of statements may have that name
+    assert_eq!(Assertion::of_run("article p99<20ms").unwrap().class(), Some("article"));
+}
+
+#[test]
+fn a_name_that_names_nothing_is_refused_with_those_that_there_are() {
+    let refused = |text: &str| Assertion::of_run(text).unwrap_err().reason().to_owned();
+    assert!(refused("memory.explaned>0.9").contains("there are memory.explained, memory.unexplained, "));
+    assert!(!refused("memory.explaned>0.9").contains("stalls."));
+    assert!(refused("mem.rss>1").contains("beside.ACCOUNT.refused"));
+    assert!(refused("beside..refused=0").contains("is no figure"));
+    assert!(refused("article>=1").contains("which figure of the article"));
+    assert!(refused("memory.rss<fast").contains("fast"));
+    assert!(refused("memory.explained>90%").contains("is not a number"));
+    let load = "memory.rss<1G".parse::<Assertion>().unwrap_err().reason().to_owned();
+    assert!(load.contains("assert it in an experiment's file"), "{load}");
+}

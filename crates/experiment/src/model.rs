@@ -11,7 +11,6 @@ use diskmodel::Asked;
 use evidence::{Arrivals, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 use units::{Bytes, CpuList, Cpus, Span, Swap};
 use workload::distribution;
 
@@ -316,13 +315,25 @@ pub struct Observe {
 pub struct WatchStalls {
     /// The time from one look at the threads to the next. `None`: 10 to 20 ms, so that the watch costs little.
     pub interval: Option<Span>,
-    /// The shortest stall that is reported.
-    pub least: Span,
+    /// The shortest stall that is reported. `None`: the shortest that is seen in this way.
+    pub least: Option<Span>,
+    /// Whether threads are looked at more often, and the server is asked for more.
+    pub deep: bool,
+    /// Whether the function in which InnoDB's queries wait for a free page is probed, too.
+    pub probes: bool,
 }
 
 impl WatchStalls {
-    /// The default of `wringer stalls watch`.
-    pub const LEAST: Span = Span(Duration::from_millis(50));
+    /// In words: `the server's threads, every 4 to 5 ms`.
+    pub(crate) fn words(self) -> String {
+        let every = match (self.interval, self.deep) {
+            (Some(interval), _) => format!(" every {interval}"),
+            (None, true) => " every 4 to 5 ms".to_owned(),
+            (None, false) => String::new(),
+        };
+        let probes = if self.probes { ", with probes where they are allowed," } else { "" };
+        format!("watch the server's threads{every}{probes} for stalls")
+    }
 }
 
 impl Experiment {

@@ -24,6 +24,7 @@ pub mod limits;
 mod memory;
 pub mod modes;
 mod reads;
+mod recorded;
 mod series;
 pub mod sides;
 pub mod stalled;
@@ -40,6 +41,7 @@ pub use findings::{ArticleFigure, ArticleFigures, Doubt, Finding, FindingEvidenc
 pub use growth::{Course, Growth, LeafGrowth};
 pub use memory::{ArmMemory, is_inventory};
 pub use reads::{Reads, Reference, StatementModes};
+pub use recorded::{figure_of_arm, figure_of_article, names_of_article};
 pub use series::needs;
 pub use summary::{ArmSummary, Percentiles};
 pub use watched::WatchedArm;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A rest after an arm's load, in which the server is observed: how much of its memory it gives back when it has no work.
+//! A rest after an arm's load, in which the server is observed: how much of its memory it gives back when it has no work, of what it had under load.
 
 use crate::cell::Phase;
 use crate::error::Error;
 use crate::footprint;
 use crate::lab::Lab;
+use crate::notes::Notes;
+use crate::server::Serving;
 use evidence::{Footprint, Measured, Quantity};
 use std::time::{Duration, Instant};
 
@@ -19,10 +21,7 @@ impl Lab<'_> {
         self.notes
             .progress
             .step("load", &format!("{}: looking at the idle server for {}", phase.name, phase.load.idle));
-        let size = || {
-            let pids = footprint::processes(serving.running.pid, serving.kind.flavour);
-            footprint::of_processes(&pids, pids.len() > 1)
-        };
+        let size = || size_of(serving);
         self.size(phase, "begin", &size())?;
         let (began, began_us) = (Instant::now(), self.notes.clock.now_us());
         while let Some(left) = length.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
@@ -42,13 +41,39 @@ impl Lab<'_> {
             true => "no load, its connections stay open",
             false => "no load, its connections are closed",
         };
-        for (what, bytes, witness) in rows(seen) {
-            let (at_us, arm) = (self.notes.clock.now_us(), Some(phase.name.clone()));
-            let measured = Measured::of(format!("{what}.{when}"), mechanism, witness);
-            self.notes.measured(&Measured { at_us, arm, got: Some(Quantity::bytes(bytes)), ..measured })?;
-        }
-        Ok(())
+        let named = |figure: &str| format!("idle.{figure}.{when}");
+        record(&self.notes, &phase.name, mechanism, seen, &named)
     }
+}
+
+/// The server's memory at the end of the measured phase, when its connections are still open and no statement runs. Recorded where the size of the rest
+/// after the load is: it is what the rest is compared with.
+pub(crate) fn size_under_load(notes: &Notes<'_>, serving: &Serving, phase: &Phase) -> Result<(), Error> {
+    if phase.load.idle.0.is_zero() {
+        return Ok(());
+    }
+    let mechanism = "the end of the measured phase, its connections are open";
+    record(notes, &phase.name, mechanism, &size_of(serving), &|figure| format!("load.{figure}"))
+}
+
+fn size_of(serving: &Serving) -> Footprint {
+    let pids = footprint::processes(serving.running.pid, serving.kind.flavour);
+    footprint::of_processes(&pids, pids.len() > 1)
+}
+
+fn record(
+    notes: &Notes<'_>,
+    arm: &str,
+    mechanism: &str,
+    seen: &Footprint,
+    named: &dyn Fn(&str) -> String,
+) -> Result<(), Error> {
+    for (figure, bytes, witness) in rows(seen) {
+        let (at_us, arm) = (notes.clock.now_us(), Some(arm.to_owned()));
+        let measured = Measured::of(named(figure), mechanism, witness);
+        notes.measured(&Measured { at_us, arm, got: Some(Quantity::bytes(bytes)), ..measured })?;
+    }
+    Ok(())
 }
 
 /// The figures, each with its source. A figure that this user may not read is left out.
@@ -66,7 +91,7 @@ fn rows(seen: &Footprint) -> Vec<(&'static str, u64, String)> {
             format!("VmSize in /proc/PID/status, of the largest of the server's {count} processes"),
         ),
     };
-    let figures = [("idle.rss", seen.rss_bytes, rss), ("idle.vsz", seen.vsz_bytes, vsz)];
+    let figures = [("rss", seen.rss_bytes, rss), ("vsz", seen.vsz_bytes, vsz)];
     figures.into_iter().filter_map(|(what, bytes, witness)| Some((what, bytes?, witness))).collect()
 }
 
@@ -81,12 +106,12 @@ mod tests {
             rows(&seen)
         };
         let of_one = told(1, Some(5));
-        assert_eq!((of_one[0].0, of_one[0].1, of_one[1].1), ("idle.rss", 5, 9));
+        assert_eq!((of_one[0].0, of_one[0].1, of_one[1].1), ("rss", 5, 9));
         assert!(of_one.iter().all(|(_, _, witness)| witness.ends_with("only process")), "{of_one:?}");
         let of_seven = told(7, Some(5));
         assert!(of_seven[0].2.contains("the sum over the server's 7 processes"), "{of_seven:?}");
         assert!(of_seven[1].2.contains("the largest of the server's 7 processes"), "{of_seven:?}");
         let refused = told(7, None);
-        assert_eq!(refused.iter().map(|row| row.0).collect::<Vec<_>>(), ["idle.vsz"], "nothing is made up");
+        assert_eq!(refused.iter().map(|row| row.0).collect::<Vec<_>>(), ["vsz"], "nothing is made up");
     }
 }

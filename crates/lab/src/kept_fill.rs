@@ -11,10 +11,11 @@ use fills::{Entry, Kept, Key, Looked, Store, ToKeep};
 use host::clock::{rfc3339, unix_seconds};
 use host::places::Places;
 use load::fill::FillReport;
-use sandbox::{Installation, LEFT_OUT, Sandbox, filled_key};
+use sandbox::{Imported, Installation, LEFT_OUT, Sandbox, filled_key};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use units::Bytes;
 
@@ -23,9 +24,12 @@ use units::Bytes;
 pub(crate) struct Note {
     pub(crate) report: Option<FillReport>,
     pub(crate) pgbench: Option<String>,
-    /// Facts about the table that a program of the user has made.
+    /// Facts about the table that a program, or a dump, of the user has made.
     #[serde(default)]
     pub(crate) rows_per_table: u64,
+    /// The dump that was loaded.
+    #[serde(default)]
+    pub(crate) imported: Option<Imported>,
 }
 
 /// The cell's data in the cache, as far as they were found.
@@ -39,7 +43,7 @@ pub(crate) struct FromCache {
 /// Whether the data of a cell's fill can be kept.
 pub(crate) enum Keyed {
     By(Key),
-    /// The user's own data, no data, or the caller wants no kept data.
+    /// A folder of the user's own data, no data, or the caller wants no kept data. To clone a kept copy of a folder would take as long as to copy it.
     Never,
     TooManyFiles,
 }
@@ -54,9 +58,10 @@ pub(crate) const TOO_MANY_FILES: &str = "below the folder of the program that fi
 pub(crate) fn key_of(cell: &Cell, installation: &Installation, places: &Places) -> Result<Keyed, Error> {
     let first = &cell.phases[0];
     let fill = &cell.fill;
-    let is_own = cell.origin.is_some() || fill.from.is_some();
-    let is_none = fill.size.is_none() && fill.pgbench.is_none() && fill.command.is_empty();
-    if is_own || is_none || cell.kept_fills == KeptFills::Off {
+    let dump = cell.origin.as_ref().filter(|origin| !origin.is_folder());
+    let is_folder = (cell.origin.is_some() || fill.from.is_some()) && dump.is_none();
+    let is_none = fill.size.is_none() && fill.pgbench.is_none() && fill.command.is_empty() && dump.is_none();
+    if is_folder || is_none || cell.kept_fills == KeptFills::Off {
         return Ok(Keyed::Never);
     }
     // where the size is a multiple of the pool, the pool's size is part of the key
@@ -65,6 +70,10 @@ pub(crate) fn key_of(cell: &Cell, installation: &Installation, places: &Places) 
         .with("fill", json!(fill))
         .with("seed", first.load.seed)
         .with("pool_bytes", json!(pool.map(|pool| pool.0)));
+    let key = match dump {
+        Some(dump) => key.with("dump", as_it_is(&dump.path)?),
+        None => key,
+    };
     let Some(program) = &cell.filler else { return Ok(Keyed::By(key)) };
     Ok(match files_of(program, &fill.command, places)? {
         Some(files) => Keyed::By(key.with("program_that_fills", files)),
@@ -78,12 +87,18 @@ pub(crate) fn key_of(cell: &Cell, installation: &Installation, places: &Places) 
 /// A file cannot be looked at.
 fn files_of(program: &Program, words: &[String], places: &Places) -> Result<Option<Value>, Error> {
     let Some(files) = files_that_fill(program, words, places)? else { return Ok(None) };
-    let mut told = Vec::new();
-    for path in &files {
-        let file = path.metadata().map_err(|source| host::Error::path("look at", path, source))?;
-        told.push(json!([path.to_string_lossy(), file.size(), format!("{}.{:09}", file.mtime(), file.mtime_nsec())]));
-    }
-    Ok(Some(json!(told)))
+    Ok(Some(files.iter().map(|path| as_it_is(path)).collect::<Result<_, _>>()?))
+}
+
+/// The file's path, size and time of writing.
+fn as_it_is(path: &Path) -> Result<Value, Error> {
+    let file = path.metadata().map_err(|source| host::Error::path("look at", path, source))?;
+    Ok(json!([path.to_string_lossy(), file.size(), format!("{}.{:09}", file.mtime(), file.mtime_nsec())]))
+}
+
+/// The dump from which kept data were made.
+pub(crate) fn imported(entry: &Entry) -> Result<Option<Imported>, Error> {
+    Ok(serde_json::from_value::<Note>(entry.note().clone())?.imported)
 }
 
 impl Lab<'_> {
@@ -143,7 +158,7 @@ impl Lab<'_> {
                 self.notes.measured(&measured)?;
             }
         }
-        if self.cell.filler.is_some() && self.cell.fill.size.is_none() {
+        if self.cell.fill.size.is_none() {
             self.rows_per_table = note.rows_per_table;
         }
         if let Some(report) = note.pgbench {

@@ -44,6 +44,7 @@ mod hooks;
 mod host_thp;
 mod huge_room;
 mod idle;
+mod judged;
 mod kept_entry;
 mod kept_fill;
 mod kept_fill_files;

@@ -2,6 +2,7 @@
 //! `fill.from`: a server that begins with a copy of the user's own data.
 
 use crate::error::Error;
+use crate::notes::Notes;
 use experiment::Fill;
 use load::Target;
 use load::admin::Connection;
@@ -23,6 +24,13 @@ pub fn database(fill: &Fill, sandbox: &Sandbox) -> Result<Option<String>, Error>
         [only] => Ok(Some((*only).to_owned())),
         several => Err(Error::Databases { names: several.iter().map(|name| (*name).to_owned()).collect() }),
     }
+}
+
+/// Tells what the data are a copy of, and in what they differ from it.
+pub(crate) fn tell(sandbox: &Sandbox, notes: &Notes<'_>) -> Result<(), Error> {
+    let Some(imported) = &sandbox.manifest.origin else { return Ok(()) };
+    let changes: String = imported.changes.iter().map(|change| format!("; {change}")).collect();
+    notes.event("fill", format!("a copy of {}: {}{changes}", imported.path.display(), imported.what))
 }
 
 /// Databases that no user has made: the sandbox's, and the one that every cluster of PostgreSQL has.

@@ -5,6 +5,8 @@ use crate::cell::Phase;
 use crate::drivers;
 use crate::error::Error;
 use crate::hooks::{Bar, Progress};
+use crate::idle;
+use crate::judged;
 use crate::lab::Lab;
 use crate::load_cpus::{self, LoadCpus};
 use crate::meaning::Kind;
@@ -202,7 +204,12 @@ fn drive(
         }
         match edge {
             PhaseEdge::MeasuredStart => moments.begin(),
-            PhaseEdge::MeasuredEnd => moments.no_more(),
+            PhaseEdge::MeasuredEnd => {
+                moments.no_more();
+                if let Err(error) = idle::size_under_load(notes, serving, phase) {
+                    trouble = Some(error);
+                }
+            }
         }
     };
     let _on_cpus = LoadCpus::only(phase.load.cpuset.as_ref())?;
@@ -273,13 +280,12 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The verdicts of a phase that ran to its end. An assertion that fails does not end the walk: the caller decides.
+/// The verdicts of a phase that ran to its end, on its load. An assertion that fails does not end the walk: the caller decides. What the run records
+/// besides is judged at its end: [`crate::judged`].
 fn judge(lab: &Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Result<(), Error> {
-    for assertion in &phase.assertions {
+    for assertion in phase.assertions.iter().filter(|assertion| assertion.recorded().is_none()) {
         let verdict = evidence.load.as_ref().map_or_else(|| assertion.judge_nothing(), |load| assertion.judge(load));
-        let word = if verdict.passed { "met" } else { "FAILED" };
-        let said = format!("{}: {}: {word}, measured {}", evidence.name, verdict.assertion, verdict.measured_text());
-        lab.notes.event("load", said)?;
+        judged::tell(&lab.notes, &evidence.name, &verdict)?;
         evidence.verdicts.push(verdict);
     }
     Ok(())

@@ -6,7 +6,8 @@ use crate::drivers;
 use crate::error::Error;
 use crate::footprint;
 use crate::hooks::Hooks;
-use crate::kept_fill::{FromCache, Note};
+use crate::judged;
+use crate::kept_fill::{FromCache, Note, imported};
 use crate::lab::Lab;
 use crate::meaning::Kind;
 use crate::notes::Notes;
@@ -215,6 +216,7 @@ impl<'a> Walk<'a> {
         }
         let stopped = self.stop_server();
         drop(self.host_observer.take());
+        let judged = judged::judge_recorded(&self.lab.notes, &self.lab.cell.phases);
         let recording = self.lab.notes.recording.clone();
         let clock = self.lab.notes.clock;
         let released = release(self.lab.run);
@@ -230,7 +232,7 @@ impl<'a> Walk<'a> {
             Err(error) if error.kind() == Kind::NotRestored => (Err(error), Ok(())),
             other => (Ok(()), other),
         };
-        released.and(restored).and(walked).and(stopped).and(deleted).and(finished)
+        released.and(restored).and(walked).and(stopped).and(deleted).and(judged).and(finished)
     }
 
     fn interrupted(&self, error: Error) -> Error {
@@ -277,26 +279,25 @@ impl<'a> Walk<'a> {
         // the arms do not differ in these: `wringer plan` refuses that
         spec.options = spec.installation.init_options(&self.lab.cell.phases[0].server_options);
         spec.run = (!self.lab.cell.keep).then(|| self.lab.run.id().to_string());
-        spec.origin = self.lab.cell.origin.clone();
         spec.held = true;
         self.deployed_us = self.lab.notes.clock.now_us();
         self.from_cache = self.lab.look_for_kept(&spec.installation, &self.places)?;
         spec.filled.clone_from(&self.from_cache.entry);
+        // a clone has the dump in it already
+        spec.origin = self.lab.cell.origin.clone().filter(|_| spec.filled.is_none());
         if let Some(pgbouncer) = self.lab.cell.pgbouncer() {
             let program = sandbox::locate_pooler(&self.places, &mut progress)?;
             spec.pooler = Some(PoolerSpec { program, settings: pool_settings(pgbouncer)? });
         }
         let asked = spec.options.clone();
         let deployed = Sandbox::deploy(spec, &self.places, &mut progress);
-        let sandbox = deployed.map_err(|error| Error::not_deployed(error, &asked))?;
+        let mut sandbox = deployed.map_err(|error| Error::not_deployed(error, &asked))?;
         drop(spinner);
-        self.database = own_data::database(&self.lab.cell.fill, &sandbox)?;
-        if let Some(imported) = &sandbox.manifest.origin {
-            let changes: String = imported.changes.iter().map(|change| format!("; {change}")).collect();
-            self.lab
-                .notes
-                .event("fill", format!("a copy of {}: {}{changes}", imported.path.display(), imported.what))?;
+        if let Some(entry) = &self.from_cache.entry {
+            sandbox.manifest.origin = imported(entry)?;
         }
+        self.database = own_data::database(&self.lab.cell.fill, &sandbox)?;
+        own_data::tell(&sandbox, &self.lab.notes)?;
         self.lab.notes.event("sandbox", format!("deployed {} ({source}) as {}", request.flavour, sandbox.name()))?;
         self.lab.sandbox = Some(sandbox);
         Ok(())
@@ -326,8 +327,12 @@ impl<'a> Walk<'a> {
         let mut note = Note::default();
         match self.lab.cell.fill.size {
             Some(size) => note.report = Some(self.fill_tables(size, self.lab.cell.phases[0].load.seed, &target)?),
-            None => self.lab.rows_per_table = own_data::rows(&target),
+            None => {
+                self.lab.rows_per_table = own_data::rows(&target);
+                note.rows_per_table = self.lab.rows_per_table;
+            }
         }
+        note.imported = self.lab.sandbox.as_ref().and_then(|sandbox| sandbox.manifest.origin.clone());
         if let Some(scale) = self.lab.cell.fill.pgbench {
             let report = pgbench::fill(&target, scale, false, &self.lab.stop, &mut |_, _| {})?;
             self.lab.notes.event("fill", report.to_string())?;

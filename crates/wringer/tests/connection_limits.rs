@@ -101,6 +101,7 @@ fn of<'a>(found: &'a Value, account: &str) -> &'a Value {
 
 const STORED_BY_MARIADB: &str =
     "SELECT User, max_user_connections FROM mysql.user WHERE User NOT IN ('wringer', 'mariadb.sys') ORDER BY User";
+const STORED_BY_MYSQL: &str = "SELECT User, max_user_connections FROM mysql.user WHERE User NOT LIKE 'mysql.%' AND User NOT IN ('wringer', 'root') ORDER BY User";
 const STORED_BY_POSTGRESQL: &str =
     "SELECT rolname, rolconnlimit FROM pg_roles WHERE rolcanlogin AND NOT rolsuper ORDER BY rolname";
 
@@ -205,6 +206,43 @@ fn everything_taken(server: &Server) {
     drop((own, all, last, reserve));
     assert!(wait_until(PATIENCE, || server.plan(&[]).code == Some(0)), "there is room again");
     assert_eq!(counted(), 1);
+}
+
+/// The same account in the dialect of MySQL, which has no limit in GRANT any more.
+#[test]
+fn mysql_applies_a_plan_and_restores_what_was_before() {
+    let server = Server::start(&["mysql@9", "-c", "max_connections=12", "-c", "innodb_buffer_pool_size=32M"]);
+    let hostile = format!("`{}`@'%'", HOSTILE.replace('`', "``"));
+    server.sql(&[
+        "CREATE USER app@'%' IDENTIFIED BY 'app'",
+        "CREATE USER leaks@'%' IDENTIFIED BY 'app' WITH MAX_USER_CONNECTIONS 11 MAX_QUERIES_PER_HOUR 1000000",
+        &format!("CREATE USER {hostile} IDENTIFIED BY 'app'"),
+    ]);
+    let held = [server.open("app", 2), server.open("leaks", 4), server.open(HOSTILE, 1)];
+    let former = server.stored(STORED_BY_MYSQL);
+    let file = server.lab.home().join("restore.sql");
+    let words = ["--floor", "2", "--limit", "leaks=5", "--apply", "--restore-file", file.to_str().unwrap()];
+    let plan = read(&server.plan(&words).expect_code(0));
+    let bytes = of(&plan, "app@%")["session_bytes_max"].as_u64().unwrap();
+    assert_eq!(of(&plan, "app@%")["claim_bytes"], json!(bytes * 3), "{plan:#}");
+    let limits =
+        [("app", "3"), ("leaks", "5"), (HOSTILE, "2")].map(|(user, limit)| (user.to_owned(), limit.to_owned()));
+    assert_eq!(server.stored(STORED_BY_MYSQL), limits, "{plan:#}");
+    // what was open is not counted, so the accounts begin anew
+    drop(held);
+    server.until_in_use("app@%", 0);
+    server.until_in_use("leaks@%", 0);
+    let leaking = server.open("leaks", 5);
+    let (code, said) = server.refused("leaks");
+    assert_eq!(code, "1226", "{said}");
+    let served = server.open("app", 3);
+    let error = &server.audit(&["--error", &said])["error"];
+    assert_eq!((&error["hits"][0]["value"], &error["hits"][0]["in_use"]), (&json!(5), &json!(5)), "{error:#}");
+    drop((leaking, served));
+    server.restore(&file);
+    assert_eq!(server.stored(STORED_BY_MYSQL), former);
+    let queries = "SELECT User, max_questions FROM mysql.user WHERE User = 'leaks'";
+    assert_eq!(server.stored(queries)[0].1, "1000000", "no other limit of the account is touched");
 }
 
 /// A server with pgBouncer in front of it, and all that is asked of one.

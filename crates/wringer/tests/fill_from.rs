@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use testkit::{Lab, Ran};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
@@ -40,7 +40,36 @@ fn an_experiment_runs_on_a_copy_of_a_dump() {
     let file = lab.write("files/own.toml", &experiment("mariadb", "from = \"shop.sql\""));
     let plan = lab.run(["plan", file.to_str().unwrap()]).expect_code(0).stdout;
     assert!(plan.contains("begin with a copy of shop.sql"), "{plan}");
-    runs_on_a_copy(&lab, &file, "SQL dump of mariadb");
+    // what a dump has made is kept, until the dump is another one
+    let cache = cache(&lab);
+    let dump = lab.home().join("files/shop.sql");
+    for (to, how) in [("first", "filled"), ("second", "cloned"), ("third", "filled")] {
+        assert_eq!(data_of(&lab, &file, to, &cache), how, "{to}");
+        ran_on_a_copy(&lab, to, "SQL dump of mariadb");
+        if to == "second" {
+            let text = fs::read(&dump).unwrap();
+            fs::write(&dump, [&text[..], b"-- another one\n"].concat()).unwrap();
+        }
+    }
+}
+
+/// A cache of the lab's own, with the servers of all labs.
+fn cache(lab: &Lab) -> PathBuf {
+    let cache = lab.home().join("cache");
+    fs::create_dir(&cache).unwrap();
+    let servers = testkit::shared_cache(testkit::own_uid()).join("servers");
+    std::os::unix::fs::symlink(servers, cache.join("servers")).unwrap();
+    cache
+}
+
+/// Runs the experiment with this cache. Whether its data were filled or cloned.
+fn data_of(lab: &Lab, file: &Path, to: &str, cache: &Path) -> String {
+    let mut command = lab.command(["run", file.to_str().unwrap(), "--to", to]);
+    let ran = Ran::of(command.env("WRINGER_CACHE", cache).env_remove("WRINGER_FILLS_LIMIT")).expect_code(0);
+    let result = fs::read_to_string(lab.home().join(to).join("result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+    assert!(result["arms"][0]["load"]["measured"]["transactions"].as_u64().unwrap() > 0, "{}", ran.stderr);
+    result["conditions"]["data"]["how"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -59,7 +88,11 @@ fn an_experiment_runs_on_a_copy_of_a_data_directory() {
 
 fn runs_on_a_copy(lab: &Lab, file: &Path, what: &str) {
     lab.run(["run", file.to_str().unwrap(), "--to", "out"]).expect_code(0);
-    let evidence = recording::Recording::read(&lab.home().join("out/recording.sqlite")).unwrap();
+    ran_on_a_copy(lab, "out", what);
+}
+
+fn ran_on_a_copy(lab: &Lab, to: &str, what: &str) {
+    let evidence = recording::Recording::read(&lab.home().join(to).join("recording.sqlite")).unwrap();
     for arm in &evidence.arms {
         let measured = &arm.load.as_ref().unwrap().measured;
         assert!(measured.transactions > 0 && measured.errors.is_empty(), "{}: {:?}", arm.name, measured.errors);
@@ -113,18 +146,8 @@ fn a_program_fills_a_database_of_its_own() {
     assert!(plan.contains("run ./fill.sh to fill the server"), "{plan}");
     runs_on_a_copy(&lab, &file, "to shop with 1 line");
     // a second run of the same file has the rows without the program; an edited script fills anew
-    let cache = lab.home().join("cache");
-    fs::create_dir(&cache).unwrap();
-    let servers = testkit::shared_cache(testkit::own_uid()).join("servers");
-    std::os::unix::fs::symlink(servers, cache.join("servers")).unwrap();
-    let run = |to: &str| {
-        let mut command = lab.command(["run", file.to_str().unwrap(), "--to", to]);
-        let ran = Ran::of(command.env("WRINGER_CACHE", &cache).env_remove("WRINGER_FILLS_LIMIT")).expect_code(0);
-        let result = fs::read_to_string(lab.home().join(to).join("result.json")).unwrap();
-        let result: serde_json::Value = serde_json::from_str(&result).unwrap();
-        assert!(result["arms"][0]["load"]["measured"]["transactions"].as_u64().unwrap() > 0, "{}", ran.stderr);
-        result["conditions"]["data"]["how"].as_str().unwrap().to_owned()
-    };
+    let cache = cache(&lab);
+    let run = |to: &str| data_of(&lab, &file, to, &cache);
     assert_eq!((run("first"), run("second")), ("filled".to_owned(), "cloned".to_owned()));
     // a plain client finds the sandbox, whatever the machine's option files say; and a file of a subfolder is part of the data
     script(&lab, "exec mariadb shop < sub/goods.sql\n");

@@ -89,6 +89,74 @@ fn mariadb_gets_the_cpus_ram_and_swap_that_its_arm_says() {
     assert!(outside.is_empty(), "{outside:#?}");
 }
 
+/// A file that is larger than the RAM that the small arm has; and assertions on what the run records, one of which fails.
+const READ: &str = r#"
+schema = 1
+name = "read"
+[server]
+flavour = "mariadb"
+[server.options]
+innodb_buffer_pool_size = "16M"
+[fill]
+size = "256M"
+rows_per_page = 4
+[load]
+workload = "oltp_point_select"
+time = "2s"
+probe = 64
+idle = "1s"
+slow_statements = "10s"
+[observe]
+memory = "500ms"
+[[arm]]
+name = "free"
+assert = ["load.rss>16M", "errors=0", "idle.rss.end<16M", "memory.explained>0", "probe.scan.warm.cached>=0.9"]
+[[arm]]
+name = "small"
+squeeze.server_ram = "192M"
+assert = ["probe.scan.warm.cached<0.9", "stalls.count=0"]
+"#;
+
+#[test]
+fn reads_before_the_load_have_the_servers_ram_and_what_is_recorded_is_asserted() {
+    if !may_make_cgroups() {
+        testkit::skip!("needs root, and cgroups of CPU time, CPUs and memory");
+    }
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let file = lab.write("read.toml", READ);
+    let file = file.to_str().unwrap();
+    lab.run(["run", file, "--to", "out"])
+        .expect_code(1)
+        .expect_said(&["1 of 7 assertions failed: idle.rss.end<16M in arm 'free': measured "]);
+    let result = result(&lab);
+    let free = result["arms"][0]["assertions"].as_array().unwrap();
+    let told: Vec<(&str, bool)> =
+        free.iter().map(|it| (it["assertion"].as_str().unwrap(), it["passed"].as_bool().unwrap())).collect();
+    let expected = [
+        ("load.rss>16M", true),
+        ("errors=0", true),
+        ("idle.rss.end<16M", false),
+        ("memory.explained>0", true),
+        ("probe.scan.warm.cached>=0.9", true),
+    ];
+    assert_eq!(told, expected, "in the order of the file");
+    assert_eq!(free[0]["asked_bytes"], 16.0 * 1024.0 * 1024.0);
+    let mechanism = |arm: &str| measured(&result, arm, "probe.scan.warm").unwrap()["mechanism"].as_str().unwrap();
+    assert!(mechanism("small").ends_with("within the server's RAM") && !mechanism("free").contains("server"));
+    let open = measured(&result, "free", "load.rss").unwrap()["mechanism"].as_str().unwrap();
+    assert!(open.contains("its connections are open"), "{open}");
+    // before anything is made
+    let wrong = READ.replace("\"stalls.count=0\"", "\"stalls.cuont=0\", \"server.pss>1\"");
+    let file = lab.write("wrong.toml", &wrong);
+    lab.run(["run", file.to_str().unwrap()]).expect_code(2).expect_said(&["there are stalls.count, stalls.victims"]);
+    let file = lab.write("wrong.toml", &wrong.replace("cuont", "count"));
+    for command in ["plan", "run"] {
+        lab.run([command, file.to_str().unwrap()])
+            .expect_code(2)
+            .expect_said(&["\"server.pss>1\" cannot be asserted", "server.huge_pages"]);
+    }
+}
+
 /// The host's RAM by a mechanism that the file names, which is not the one that this machine would take by itself.
 #[test]
 fn an_experiment_names_what_hides_the_hosts_ram() {

@@ -8,8 +8,9 @@ use crate::model::Arm;
 impl List<'_> {
     pub(super) fn probe(&mut self, arm: &Arm) {
         let Some(reads) = arm.load.probe else { return };
+        let within = if arm.squeeze.server_ram.is_some() { ", within the server's RAM" } else { "" };
         let text = format!(
-            "read the largest data file: {reads} random reads and scans, cold and warm, past the page cache and through it"
+            "read the largest data file{within}: {reads} random reads and scans, cold and warm, past the page cache and through it"
         );
         self.add("load", estimate::probe_seconds(self.experiment, reads), text)
             .does("the file's pages leave the page cache", "none needed: they come back when they are read");

@@ -455,7 +455,7 @@ fn inventories(observe: crate::Observe) -> String {
     observe
         .memory
         .map_or_else(String::new, |interval| format!(", and what the server's memory is made of every {interval}"))
-        + if observe.stalls.is_some() { "; watch the server's threads for stalls" } else { "" }
+        + &observe.stalls.map_or_else(String::new, |watch| format!("; {}", watch.words()))
 }
 
 /// The words about all with which the server is started besides its variables.

@@ -7,8 +7,8 @@ use crate::replayed::Speed;
 use crate::tree::{Node, Table, Value};
 use assertion::Assertion;
 
-const GRAMMAR: &str =
-    "write [CLASS] [response|service] FIGURE RELATION VALUE, such as \"p99<20ms\", \"queries/s>1000\" or \"errors=0\"";
+const GRAMMAR: &str = "write [CLASS] [response|service] FIGURE RELATION VALUE, such as \"p99<20ms\", \"queries/s>1000\" or \"errors=0\"; of what the \
+    run records, NAME RELATION VALUE, such as \"memory.explained>=0.9\", \"stalls.count=0\" or \"article VSZ over RSS>1\"";
 
 /// Reads the assertions of an arm. `merged`: the file's keys, with the arm's own in place of them.
 pub(super) fn read(merged: &Table, load: &Load, problems: &Problems) -> Vec<Asserted> {
@@ -32,7 +32,7 @@ fn asserted(item: &Node, load: &Load, problems: &Problems) -> Option<Asserted> {
         problems.add(&item.at, message, Some(GRAMMAR.into()));
         return None;
     };
-    let assertion: Assertion = match text.parse::<Assertion>() {
+    let assertion: Assertion = match Assertion::of_run(text) {
         Ok(assertion) => assertion,
         Err(error) => {
             problems.add(&item.at, format!("\"{text}\" is no assertion: {}", error.reason()), Some(GRAMMAR.into()));

@@ -159,10 +159,11 @@ fn stalls(observe: &Section<'_>) -> Option<WatchStalls> {
     let interval = time("stalls_interval", "10ms", (1000, 1_000_000), words);
     let words = "it is the shortest stall that is told, from 5ms to 1h: shorter waits are not told apart from work";
     let least = time("stalls_min", "50ms", (5000, 3_600_000_000), words);
-    let is_wanted = observe.boolean("stalls").map(|asked| asked.value);
-    // a file that sets the interval or the shortest stall wants the watch
-    let is_wanted = is_wanted.unwrap_or(interval.is_some() || least.is_some());
-    is_wanted.then(|| WatchStalls { interval, least: least.unwrap_or(WatchStalls::LEAST) })
+    let is_set = |key| observe.boolean(key).map(|asked| asked.value);
+    let (deep, probes) = (is_set("stalls_deep").unwrap_or_default(), is_set("stalls_probes").unwrap_or_default());
+    // a file that says how to watch wants the watch
+    let is_wanted = is_set("stalls").unwrap_or(interval.is_some() || least.is_some() || deep || probes);
+    is_wanted.then_some(WatchStalls { interval, least, deep, probes })
 }
 
 /// The place of each key. Keys of the n-th arm, from 0, begin with `arm.<n>.`.

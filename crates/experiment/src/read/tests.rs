@@ -59,12 +59,18 @@ fn a_watch_for_stalls_is_asked_for() {
     let with = |keys: &str| Experiment::parse(&GOOD.replacen("[[arm]]", &format!("[observe]\n{keys}\n[[arm]]"), 1));
     let stalls = |observe: &str| with(observe).unwrap().observe.stalls;
     assert_eq!(stalls("stalls = false"), None);
-    let usual = WatchStalls { interval: None, least: WatchStalls::LEAST };
+    let usual = WatchStalls { interval: None, least: None, deep: false, probes: false };
     assert_eq!(stalls("stalls = true"), Some(usual));
     let finer = "stalls_interval = \"5ms\"\nstalls_min = \"20ms\"";
     let ms = |ms| Span(std::time::Duration::from_millis(ms));
-    assert_eq!(stalls(finer), Some(WatchStalls { interval: Some(ms(5)), least: ms(20) }));
-    assert!(["stalls = 1", "stalls_interval = \"1us\"", "stalls_min = \"1ms\""].iter().all(|it| with(it).is_err()));
+    assert_eq!(stalls(finer), Some(WatchStalls { interval: Some(ms(5)), least: Some(ms(20)), ..usual }));
+    assert_eq!(stalls("stalls_deep = true"), Some(WatchStalls { deep: true, ..usual }));
+    let all = WatchStalls { deep: true, probes: true, ..usual };
+    assert_eq!(stalls("stalls = true\nstalls_deep = true\nstalls_probes = true"), Some(all));
+    assert_eq!(stalls("stalls = false\nstalls_deep = true"), None, "the plain word counts");
+    assert_eq!(stalls("stalls_deep = false"), None);
+    let wrong = ["stalls = 1", "stalls_interval = \"1us\"", "stalls_min = \"1ms\"", "stalls_probes = \"yes\""];
+    assert!(wrong.iter().all(|it| with(it).is_err()));
 }
 
 #[test]

@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `host.busy`: the host had other work while arms ran.
 
+use super::figures::{BusyArm, HostBusy};
 use super::{Doubt, Finding, FindingEvidence, doubt};
-use crate::busy::{Busy, Cause};
+use crate::busy::Cause;
 use crate::summary::ArmSummary;
 use evidence::Evidence;
-use serde::{Deserialize, Serialize};
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HostBusy {
-    /// The arms during which the host was busy enough to change the figures.
-    pub arms: Vec<BusyArm>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BusyArm {
-    pub arm: String,
-    pub causes: Vec<Cause>,
-    pub busy: Busy,
-}
 
 /// `None` when the host was quiet in each arm, or was not observed.
 pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Finding> {

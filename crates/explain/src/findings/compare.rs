@@ -2,43 +2,12 @@
 //! `arms.compare`: each arm, all its turns together, against the first arm, with an interval, and "no difference shown" when the interval contains 1.
 //! The turns of one run are no repeats: the interval shows what varied while the arms ran, and not how another run would differ.
 
+use super::figures::{ArmsCompare, ComparedArm};
 use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::Percentiles;
 use crate::steady::{slots, slowest_and_fastest_second};
 use evidence::{Arm, Clock, Evidence, LatencyHistogram};
-use serde::{Deserialize, Serialize};
 use verdict::within::{self, Batches};
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ArmsCompare {
-    /// The arm with which the others are compared.
-    pub baseline: String,
-    pub arms: Vec<ComparedArm>,
-}
-
-/// One arm against another; a ratio is this arm's figure over the other's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ComparedArm {
-    /// All turns of the arm together.
-    pub arm: String,
-    pub throughput_ratio: f64,
-    /// Half the width of the interval around the ratio; `None`: the run was too short.
-    pub margin: Option<f64>,
-    /// Lower end of the interval of the ratio.
-    #[serde(default)]
-    pub low: Option<f64>,
-    #[serde(default)]
-    pub high: Option<f64>,
-    /// If the true ratio were this, or 1 over this, the difference would be shown in 9 of 10 such runs.
-    #[serde(default)]
-    pub detectable_ratio: Option<f64>,
-    /// Whether 1 is outside of the interval.
-    pub difference_shown: bool,
-    pub p50_ratio: Option<f64>,
-    pub p99_ratio: Option<f64>,
-    /// One sentence for people.
-    pub statement: String,
-}
 
 /// How often a run may report a difference between equal arms, over all its comparisons together.
 const CHANCE: f64 = 0.05;

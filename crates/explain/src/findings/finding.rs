@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The type of a finding.
 
-use super::{
+use super::figures::{
     ArmsCompare, ArticleFigures, HostBusy, LatencyModes, LoadErrors, LoadOverload, MemoryGrowth, ObserveCost,
     ObserveJoined, ObserveServer, RunsCompare, RunsConditions, SqueezeForeignCache, SqueezeGot, StallsAccount,
     StallsEvents,

@@ -1,33 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `latency.modes`: how many queries were served from RAM, how many needed one read, how many two.
 
+use super::figures::{ArmModes, LatencyModes};
 use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::modes::{Mode, Modes};
-use crate::reads::{Reads, Reference, StatementModes};
+use crate::reads::Reference;
 use crate::summary::ArmSummary;
-use evidence::Delay;
-use serde::{Deserialize, Serialize};
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LatencyModes {
-    /// The arms that have latencies.
-    pub arms: Vec<ArmModes>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ArmModes {
-    pub arm: String,
-    /// The delay that was in force; `None` without a slow layer.
-    pub delay: Option<Delay>,
-    pub queries: u64,
-    pub modes: Vec<Mode>,
-    /// Why the reads, or more humps, cannot be determined.
-    pub reason: Option<String>,
-    pub read_us: Option<f64>,
-    pub statements: Vec<StatementModes>,
-    #[serde(flatten)]
-    pub reads: Reads,
-}
 
 /// Modes and witness agree when they differ by no more than this share.
 const AGREEMENT: f64 = 0.05;

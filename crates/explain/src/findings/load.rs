@@ -1,29 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `load.overload`: the server could not keep up with the rate. `load.errors`: statements failed.
 
+use super::figures::{LoadErrors, LoadOverload};
 use super::{Finding, FindingEvidence, doubt, percent, time};
 use crate::summary::ArmSummary;
-use serde::{Deserialize, Serialize};
 use units::counted;
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LoadOverload {
-    /// Transactions that should have started.
-    pub intended: u64,
-    pub late: u64,
-    /// Transactions that never started.
-    pub skipped: u64,
-    /// Response time minus service time.
-    pub mean_wait_us: Option<f64>,
-    pub transactions_per_second: Option<f64>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LoadErrors {
-    /// Statements that failed.
-    pub errors: u64,
-    pub queries: u64,
-}
 
 /// A smaller share of late starts is caused by the scheduler, not by the server.
 const OVERLOAD: f64 = 0.01;

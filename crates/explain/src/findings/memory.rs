@@ -1,30 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `memory.growth`: the parts of a server's memory that keep growing, and whether they are a leak.
 
+use super::figures::MemoryGrowth;
 use super::{Doubt, Finding, FindingEvidence, doubt};
 use crate::growth::{Course, Growth, Judged, LeafGrowth, UNEXPLAINED, judge};
 use crate::memory::ArmMemory;
 use crate::trend::FEWEST;
-use serde::{Deserialize, Serialize};
 use units::{Bytes, counted};
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MemoryGrowth {
-    /// The worst verdict of all leaves.
-    pub verdict: Growth,
-    /// Inventories since the server's last start.
-    pub inventories: u64,
-    /// From the first of these inventories to the last.
-    pub elapsed_us: u64,
-    pub total: LeafGrowth,
-    /// How far the total of one of these inventories may be off because processes were estimated; the largest.
-    #[serde(default)]
-    pub estimate_uncertainty_bytes: u64,
-    /// Bytes in chunks that malloc has handed out. `None`: the chunks were not walked, or the server has several processes.
-    pub heap_used: Option<LeafGrowth>,
-    /// The leaves that changed by 64 KiB or more, the fastest growing leaf first.
-    pub leaves: Vec<LeafGrowth>,
-}
 
 /// The worst first; the worst one decides the verdict.
 const WORST: [Growth; 4] = [Growth::Leak, Growth::Unnamed, Growth::Retention, Growth::Filling];

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The findings, each with its evidence and its doubts, one module for each topic. `docs/findings.md` says what each id means.
+//! The findings, each with its evidence and its doubts, one module for each topic; the types of the evidence are in `figures`. `docs/findings.md`
+//! says what each id means.
 
 mod article;
 mod busy;
 mod compare;
+mod figures;
 mod finding;
 mod latency_modes;
 mod limits;
@@ -20,19 +22,15 @@ use crate::stalled::ArmStalls;
 use crate::summary::ArmSummary;
 use evidence::Evidence;
 
-pub use article::{ArticleFigure, ArticleFigures};
-pub use busy::{BusyArm, HostBusy};
-pub use compare::{ArmsCompare, ComparedArm};
+pub(crate) use article::figures_of_article;
+pub use figures::{
+    ArmModes, ArmsCompare, ArticleFigure, ArticleFigures, BusyArm, ComparedArm, ComparedCell, DifferentCondition,
+    HostBusy, LatencyModes, LoadErrors, LoadOverload, MemoryGrowth, ObserveCost, ObserveJoined, ObserveServer,
+    RunsCompare, RunsConditions, SqueezeForeignCache, SqueezeGot, StallEvent, StallsAccount, StallsEvents,
+};
 pub use finding::{Doubt, Finding, FindingEvidence};
-pub use latency_modes::{ArmModes, LatencyModes};
-pub use load::{LoadErrors, LoadOverload};
-pub use memory::{MemoryGrowth, unit_of_rates};
-pub use observe::ObserveCost;
-pub use observed::{ObserveJoined, ObserveServer};
+pub use memory::unit_of_rates;
 pub(crate) use runs::findings as of_runs;
-pub use runs::{ComparedCell, DifferentCondition, RunsCompare, RunsConditions};
-pub use squeeze::{SqueezeForeignCache, SqueezeGot};
-pub use stalls::{StallEvent, StallsAccount, StallsEvents};
 
 pub(crate) fn all(
     evidence: &Evidence,

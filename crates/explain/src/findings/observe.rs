@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `observe.cost`: the CPU time of the observers.
 
+use super::figures::ObserveCost;
 use super::{Finding, FindingEvidence, doubt, percent};
 use evidence::{Arm, Evidence, Series};
-use serde::{Deserialize, Serialize};
-
-/// The cost of all observers together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ObserveCost {
-    pub cpu_us: f64,
-    pub elapsed_us: f64,
-    pub share_of_one_cpu: f64,
-}
 
 /// The share of one CPU that observers may take; a larger share would change the results.
 const BUDGET: f64 = 0.01;

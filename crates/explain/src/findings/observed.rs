@@ -1,44 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `observe.server`: the work of host and server while they were observed, without a load of ours.
 
+use super::figures::{ObserveJoined, ObserveServer};
 use super::{Doubt, Finding, FindingEvidence, doubt, percent};
 use crate::joined::ELSEWHERE;
 use crate::series::{SERVER_CPU, Series, server_cpu_us_between};
 use evidence::{Arm, Evidence, Phase};
-use serde::{Deserialize, Serialize};
 use units::Bytes;
-
-/// A field is `None` when the figure was not read.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ObserveServer {
-    pub elapsed_us: f64,
-    /// The share of all CPUs together.
-    pub host_busy_share: Option<f64>,
-    pub server_cpu_us: Option<f64>,
-    /// The server's own count: MySQL, MariaDB.
-    pub statements: Option<u64>,
-    /// The server's own count: PostgreSQL.
-    pub transactions: Option<u64>,
-    /// The name of the measure of memory: `Pss` or `RSS`.
-    pub memory: Option<String>,
-    pub memory_first_bytes: Option<f64>,
-    pub memory_last_bytes: Option<f64>,
-}
-
-/// Figures while a load on another host was measured; a field is `None` when the figure was not read all the time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ObserveJoined {
-    pub queries: u64,
-    pub transactions_of_the_load: u64,
-    pub elapsed_us: u64,
-    pub server_cpu_us: Option<f64>,
-    /// The server's own count: MySQL, MariaDB.
-    pub statements: Option<f64>,
-    /// The server's own count: PostgreSQL.
-    pub transactions: Option<f64>,
-    /// The accuracy of the times.
-    pub clock: String,
-}
 
 /// A counter of a server's work.
 struct Counter {

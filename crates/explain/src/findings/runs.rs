@@ -1,45 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `runs.compare`: each cell of the later runs against the same cell of the first. `runs.conditions`: the other conditions in which the runs differ.
 
-use super::compare::{Cell, ComparedArm, compare};
+use super::compare::{Cell, compare};
+use super::figures::{ComparedCell, DifferentCondition, RunsCompare, RunsConditions};
 use super::{Doubt, Finding, FindingEvidence, doubt};
 use crate::conditions;
 use evidence::{Arm, Evidence};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use units::counted;
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RunsCompare {
-    /// The number of the run with which the others are compared.
-    pub baseline: usize,
-    /// The ids of the runs.
-    pub runs: Vec<String>,
-    pub cells: Vec<ComparedCell>,
-}
-
-/// A cell of a later run against the same cell of the first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ComparedCell {
-    pub cell: String,
-    /// The number of the later run.
-    pub run: usize,
-    #[serde(flatten)]
-    pub compared: ComparedArm,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RunsConditions {
-    pub different: Vec<DifferentCondition>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DifferentCondition {
-    pub what: String,
-    /// One value for each run, with the type of the condition; `null` when a run has none.
-    pub values: Vec<Value>,
-}
 
 /// Further names are only counted in a sentence.
 const NAMED: usize = 4;

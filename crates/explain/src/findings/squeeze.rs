@@ -1,32 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `squeeze.got`: a squeeze that is not as it was asked for. `squeeze.foreign_cache`: other cgroups pay for pages that a limited server reads.
 
+use super::figures::{SqueezeForeignCache, SqueezeGot};
 use super::{Finding, FindingEvidence, doubt, time};
-use evidence::{Evidence, Looks, Measured, Quantity, Unit};
-use serde::{Deserialize, Serialize};
+use evidence::{Evidence, Measured, Quantity, Unit};
 use units::Bytes;
-
-/// A [`Measured`] that is out of its tolerance, with its measured value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SqueezeGot {
-    pub what: String,
-    pub mechanism: String,
-    pub asked: Option<Quantity>,
-    pub predicted: Option<Quantity>,
-    pub got: Option<Quantity>,
-    pub witness: String,
-    pub tolerance: Option<String>,
-    pub looks: Option<Looks>,
-    pub came_on: Option<f64>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SqueezeForeignCache {
-    pub cached_by_others_bytes: f64,
-    pub mechanism: String,
-    pub witness: String,
-    pub tolerance: Option<String>,
-}
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let outside = evidence.measured.iter().filter(|measured| measured.within_tolerance == Some(false));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `stalls.events` and `stalls.account`: when queries stalled together, for which cause, and how much time they lost.
 
+use super::figures::{StallEvent, StallsAccount, StallsEvents};
 use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
 use crate::stalled::ArmStalls;
 use evidence::{Arrivals, Evidence, LatencyHistogram, Phase};
-use serde::{Deserialize, Serialize};
 use stalls::Stall;
 use std::collections::BTreeMap;
 use units::counted;
@@ -13,56 +13,6 @@ use units::counted;
 const LISTED: usize = 20;
 /// A counter whose difference from the computed value is a larger share than this does not agree.
 const AGREES: f64 = 0.1;
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StallsEvents {
-    /// The length of the shortest stall that was looked for.
-    pub least_us: u64,
-    pub stalls: u64,
-    /// Statements, each counted as often as it stalled.
-    pub victims: u64,
-    pub longest_us: u64,
-    /// The time of slow statements that are in no stall, and not of their own work. `None`: the source shows only statements that stalled.
-    #[serde(default)]
-    pub no_stall_query_us: Option<u64>,
-    /// In the order of time; if there are more than 20 stalls, only those that lost the most.
-    pub events: Vec<StallEvent>,
-}
-
-/// One stall.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StallEvent {
-    /// On the run's clock, from the begin of the first victim to the end of the last one.
-    pub from_us: u64,
-    pub length_us: u64,
-    /// `free_list_backoff`, `unknown`, ...
-    pub cause: String,
-    /// From 0 to 1; 0 for `unknown`.
-    pub confidence: f64,
-    pub victims: u64,
-    pub lost_query_us: u64,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StallsAccount {
-    /// The sum over all victims. A victim loses its time minus the median of its class outside of stalls. Equal to `attributed + unexplained`.
-    pub lost_query_us: u64,
-    pub attributed_query_us: u64,
-    /// The time lost in stalls of cause `unknown`.
-    pub unexplained_query_us: u64,
-    /// The lost time by cause.
-    pub by_cause: BTreeMap<String, u64>,
-    /// The share of the time of all connections of the load, from 0 to 1; `None`: another program was the load.
-    #[serde(default)]
-    pub share: Option<f64>,
-    /// Beside the lost time: how long transactions of an open loop waited until a connection was free for them. `None`: the load is no open loop of
-    /// Wringer's own.
-    #[serde(default)]
-    pub wait_to_start_query_us: Option<u64>,
-    /// The growth of `Innodb_buffer_pool_wait_free`, and the growth that these stalls cause, if they wait under `backoff`.
-    pub wait_free: Option<u64>,
-    pub wait_free_by_stalls: Option<u64>,
-}
 
 /// The findings of each arm that kept its slow statements, or whose server was watched.
 pub(super) fn findings(evidence: &Evidence, arms: &[ArmStalls]) -> Vec<Finding> {

@@ -23,7 +23,7 @@ macro_rules! examples {
     };
 }
 
-static EXAMPLES: [(&str, &str); 16] = examples![
+static EXAMPLES: [(&str, &str); 18] = examples![
     "quick",
     "one-read-or-two",
     "cloud-disks",
@@ -38,6 +38,8 @@ static EXAMPLES: [(&str, &str); 16] = examples![
     "article-4-annex-5",
     "article-5-huge-pages",
     "article-5-connections",
+    "article-5-connections-mysql",
+    "article-5-connections-postgresql",
     "workloads/shop",
     "workloads/write-then-read-all",
 ];
@@ -52,7 +54,7 @@ pub fn text(name: &str) -> Option<&'static str> {
 pub fn main(args: &Args) -> Outcome {
     let Some(asked) = &args.name else {
         for (name, text) in &EXAMPLES {
-            terminal::data(format_args!("  {name:<26} {}", about(text)));
+            terminal::data(format_args!("  {name:<32} {}", about(text)));
         }
         terminal::say(
             "\n`wringer examples NAME > my.toml` writes one to a file; `wringer plan my.toml` says what it would do",

@@ -2,9 +2,12 @@
 //! What the tests of `wringer memory` share: a server, its account, and what every account must fulfil.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, dead_code, unreachable_pub)] // each test program uses a part
 
+pub mod plant;
+
 use load::Target;
 use load::admin::Connection;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 use testkit::{Lab, Ran, wait_until};
@@ -147,16 +150,19 @@ pub fn leaf(account: &Value, path: &str) -> i64 {
         .sum()
 }
 
+pub fn unexplained(account: &Value) -> i64 {
+    account["unexplained_bytes"].as_i64().unwrap()
+}
+
+/// All leaves of either account.
+pub fn paths<'a>(without: &'a Value, with: &'a Value) -> BTreeSet<&'a str> {
+    let leaves = [without, with].into_iter().flat_map(|account| account["leaves"].as_array().unwrap());
+    leaves.map(|leaf| leaf["path"].as_str().unwrap()).collect()
+}
+
 /// The leaves that have changed by 64 KiB and more, for the message of a test that fails: resident bytes, and what their meters say in both accounts.
 pub fn changes(without: &Value, with: &Value) -> String {
-    let mut paths: Vec<&str> = [without, with]
-        .iter()
-        .flat_map(|account| account["leaves"].as_array().unwrap())
-        .map(|leaf| leaf["path"].as_str().unwrap())
-        .collect();
-    paths.sort_unstable();
-    paths.dedup();
-    let mut lines: Vec<String> = paths
+    let mut lines: Vec<String> = paths(without, with)
         .into_iter()
         .map(|path| (path, leaf(with, path) - leaf(without, path)))
         .filter(|(_, grown)| grown.abs() >= 64 << 10)
@@ -165,7 +171,6 @@ pub fn changes(without: &Value, with: &Value) -> String {
         })
         .collect();
     let processes = |of: &Value| of["processes"].as_array().map_or(0, Vec::len);
-    let unexplained = |of: &Value| of["unexplained_bytes"].as_i64().unwrap();
     lines.push(format!("unexplained {:+}", unexplained(with) - unexplained(without)));
     lines.push(format!("processes {} -> {}", processes(without), processes(with)));
     lines.join("\n")

@@ -19,6 +19,7 @@ fn what_is_no_assertion_is_refused_with_its_line() {
     let bad = |list: &str, message: &str, hint: &str| check("name = \"sample\"", &with(list), 3, message, hint);
     bad("[\"p99<20\"]", "\"p99<20\" is no assertion: ", "FIGURE RELATION VALUE");
     bad("[\"speed>3\"]", "'speed' is none of the figures", "queries/s>1000");
+    bad("[\"memory.exlpained>0.9\"]", "there are memory.explained, ", "memory.explained>=0.9");
     bad("[3]", "assert has a whole number in it", "errors=0");
     bad("5", "assert is a whole number, not a list", "assert = [");
     check(

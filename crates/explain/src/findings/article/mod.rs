@@ -4,51 +4,17 @@
 mod laws;
 mod measured;
 
+use super::figures::{ArticleFigure, ArticleFigures};
 use super::{Finding, FindingEvidence, doubt};
 use crate::summary::ArmSummary;
 use evidence::Evidence;
-use laws::LAWS;
+use laws::{LAWS, LONGER_PAUSE};
 use measured::Seen;
-use serde::{Deserialize, Serialize};
 use units::counted;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ArticleFigures {
-    /// From 1 to 5, as `docs/articles.md` counts them.
-    pub article: u32,
-    pub title: String,
-    /// The measured figures, in words: one sentence. Empty: no figure that has words was measured.
-    #[serde(default)]
-    pub told: String,
-    pub figures: Vec<ArticleFigure>,
-}
-
-/// One figure of the article, and the same figure of this run. They are not compared with each other, because the machines differ: both are compared
-/// with the law that should hold at any scale.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ArticleFigure {
-    pub name: String,
-    /// The figure that the article printed, or one that is computed from the article's figures. `None`: the article has no such figure.
-    pub article: Option<f64>,
-    /// The numbers that the article printed, in words.
-    #[serde(default)]
-    pub article_from: Option<String>,
-    /// `None`: this run has not measured it.
-    pub ours: Option<f64>,
-    pub unit: String,
-    /// The law that should hold on any machine. `None`: there is no law, and the two figures are only shown beside each other.
-    pub law: Option<String>,
-    /// The bounds of the law, both included. `None`: there is no bound on this side.
-    #[serde(default)]
-    pub law_low: Option<f64>,
-    #[serde(default)]
-    pub law_high: Option<f64>,
-    /// Whether `ours` follows the law; `None`: it was not measured, or there is no law.
-    pub agrees: Option<bool>,
-    /// When `agrees` is false: other facts in the recording that may explain it, or that there are none.
-    pub because: Option<String>,
-    /// The values from which `ours` was computed.
-    pub from: Option<String>,
+/// The names of the figures that a run of this article may have.
+pub(crate) fn figures_of_article(article: u32) -> Vec<&'static str> {
+    LAWS.iter().filter(|law| law.article == article).map(|law| law.name).collect()
 }
 
 /// `None`: the experiment names no article, or no figure of that article was measured.
@@ -72,7 +38,7 @@ pub(super) fn finding(evidence: &Evidence, arms: &[ArmSummary]) -> Option<Findin
                 law_low: law.holds.as_ref().filter(|holds| holds.low > 0.0 || holds.high == 0.0).map(|holds| holds.low),
                 law_high: law.holds.as_ref().map(|holds| holds.high).filter(|high| high.is_finite()),
                 agrees,
-                because: (agrees == Some(false)).then(|| because(evidence, arms)),
+                because: (agrees == Some(false)).then(|| because(&seen, law.name)),
                 from: ours.map(|(_, from)| from),
             }
         })
@@ -131,9 +97,11 @@ fn number(value: f64) -> String {
 /// The share of CPU time that is enough to change the figures, as in [`crate::busy::Busy::causes`].
 const BUSY: f64 = 0.1;
 
-/// Other facts in the recording that may explain why a law was broken: arms without a whole measurement, figures out of their tolerance, and the
-/// host's other work. The reader has to decide whether one of them is the reason.
-fn because(evidence: &Evidence, arms: &[ArmSummary]) -> String {
+/// Other facts in the recording that may explain why a law was broken: what speaks against this law, arms without a whole measurement, figures out of
+/// their tolerance, and the host's other work. The reader has to decide whether one of them is the reason.
+fn because(seen: &Seen<'_>, law: &str) -> String {
+    let Seen { evidence, arms } = seen;
+    let against = (law == LONGER_PAUSE).then(|| measured::no_longer_stall(seen)).flatten();
     let broken = evidence.arms.iter().filter_map(|arm| {
         let why = arm.broke_off.as_ref()?;
         Some(format!("arm “{}” has no whole measurement ({why})", arm.name))
@@ -147,7 +115,7 @@ fn because(evidence: &Evidence, arms: &[ArmSummary]) -> String {
     let busy = busiest.map(|(share, arm)| {
         format!("other programs used {:.0} % of the CPU time in arm “{arm}”, the worst of all", 100.0 * share)
     });
-    let found: Vec<String> = broken.chain(off).chain(busy).collect();
+    let found: Vec<String> = against.into_iter().chain(broken).chain(off).chain(busy).collect();
     match found.as_slice() {
         [] => "the recording has no evidence of the reason".to_owned(),
         found => format!("not shown to be the reason, but in the recording: {}", found.join("; ")),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files that an experiment only names, and whose content a setting runs: logs that are replayed, programs that fill or load the server and the files of their
-//! commands, histograms of a disk's times, libraries that serve malloc. A setting with such a file is another setting when the file was edited.
+//! commands, histograms of a disk's times, libraries that serve malloc, the data of `fill.from`. A setting with such a file is another setting when the file
+//! was edited.
 
 use crate::exit::{Exit, Failure};
 use experiment::{Arm, Experiment};
@@ -12,9 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The checksums of files. Each file is read once, and each folder looked at once, however many settings name it.
+/// The checksums of files, and of folders of data. Each file is read once, and each folder looked at once, however many settings name it.
 pub(super) struct Contents<'a> {
     places: &'a Places,
     sums: BTreeMap<PathBuf, String>,
@@ -28,7 +31,7 @@ impl<'a> Contents<'a> {
         Self { places, sums: BTreeMap::new(), fills: BTreeMap::new(), unseen: BTreeSet::new() }
     }
 
-    /// The name of each file, and the SHA-256 of its content. `file` is the experiment's file; logs are looked for in its folder, histograms in the
+    /// The name of each file, and the SHA-256 of its content; of a folder of data, that of the sizes and times of its files. `file` is the experiment's file; logs are looked for in its folder, histograms in the
     /// current one.
     ///
     /// # Errors
@@ -55,6 +58,7 @@ impl<'a> Contents<'a> {
             named.extend(labelled("program of fill", program, files));
         }
         named.extend(of_arms(experiment));
+        named.extend(found.origin.iter().map(|origin| ("data of fill.from".to_owned(), origin.path.clone())));
         named.into_iter().map(|(name, path)| Ok((name, self.sum(path)?))).collect()
     }
 
@@ -78,7 +82,8 @@ impl<'a> Contents<'a> {
         match self.sums.entry(path) {
             Entry::Occupied(known) => Ok(known.get().clone()),
             Entry::Vacant(new) => {
-                let sum = sha256(new.key()).map_err(|source| {
+                let read = if new.key().is_dir() { of_folder(new.key()) } else { sha256(new.key()) };
+                let sum = read.map_err(|source| {
                     let context = format!("read {}", new.key().display());
                     Failure::new(Exit::Missing, anyhow::Error::new(source).context(context))
                 })?;
@@ -111,6 +116,35 @@ fn of_arms(experiment: &Experiment) -> BTreeSet<(String, PathBuf)> {
     named
 }
 
+/// Of the names, sizes, and times of writing and of change of all files below a data directory: to read it would take as long as to import it. A link is
+/// followed once: PostgreSQL's tablespaces are links.
+fn of_folder(folder: &Path) -> std::io::Result<String> {
+    let (mut hash, mut seen) = (Sha256::new(), BTreeSet::new());
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        let about = next.metadata()?;
+        if !seen.insert((about.dev(), about.ino())) {
+            continue;
+        }
+        let mut paths: Vec<PathBuf> =
+            next.read_dir()?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+        paths.sort();
+        for path in paths {
+            // a link to nothing, a socket, and a pipe are no data
+            let Ok(about) = path.metadata() else { continue };
+            if about.is_dir() {
+                folders.push(path);
+            } else if about.is_file() {
+                let name = path.strip_prefix(folder).unwrap_or(&path).as_os_str();
+                hash.update(name.as_bytes());
+                let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
+                hash.update(format!("\0{} {times:?}\n", about.size()));
+            }
+        }
+    }
+    Ok(in_hex(&hash.finalize()))
+}
+
 fn sha256(path: &Path) -> std::io::Result<String> {
     let mut hash = Sha256::new();
     let mut reader = BufReader::with_capacity(1 << 20, File::open(path)?);
@@ -123,10 +157,14 @@ fn sha256(path: &Path) -> std::io::Result<String> {
         hash.update(bytes);
         reader.consume(count);
     }
-    Ok(hash.finalize().iter().fold(String::new(), |mut sum, byte| {
+    Ok(in_hex(&hash.finalize()))
+}
+
+fn in_hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut sum, byte| {
         let _ = write!(sum, "{byte:02x}");
         sum
-    }))
+    })
 }
 
 #[cfg(test)]
@@ -134,6 +172,7 @@ fn sha256(path: &Path) -> std::io::Result<String> {
 mod tests {
     use super::*;
     use experiment::{Driver, DriverProgram};
+    use sandbox::Origin;
 
     /// What the ids of `experiment` count, whose program is `name`.
     fn counted(folder: &Path, name: &str, experiment: &Experiment) -> Vec<(String, String)> {
@@ -198,6 +237,37 @@ mod tests {
         assert_eq!((first.len(), first.clone()), (2, told("a", "b")));
         assert_ne!(first[0], told("c", "b")[0]);
         assert_ne!(first[1], told("a", "c")[1]);
+    }
+
+    #[test]
+    fn other_data_of_fill_from_are_another_setting() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let write = |name: &str, text: &str| std::fs::write(data.join(name), text).unwrap();
+        std::fs::create_dir_all(data.join("shop")).unwrap();
+        write("shop/t.ibd", "one");
+        write("ibdata1", "two");
+        let places = Places::below(&folder.path().join("home"));
+        let sum = |path: &Path| Contents::new(&places).sum(path.to_owned()).unwrap();
+        std::os::unix::fs::symlink("..", data.join("shop/loop")).unwrap();
+        let first = sum(&data);
+        assert_eq!(first, sum(&data));
+        // of the same size
+        write("shop/t.ibd", "six");
+        let second = sum(&data);
+        assert_ne!(second, first);
+        std::fs::rename(data.join("ibdata1"), data.join("ibdata2")).unwrap();
+        assert_ne!(sum(&data), second);
+        // a dump is its content, whatever it is called
+        let dumped = |name: &str, rows: &str| {
+            let dump = folder.path().join(name);
+            std::fs::write(&dump, format!("-- MariaDB dump 10.19  Distrib 10.11.6-MariaDB\n{rows}\n")).unwrap();
+            let found = Found { origin: Some(Origin::look(&dump).unwrap()), ..Found::default() };
+            Contents::new(&places).of(Path::new("x.toml"), &parsed(""), &found).unwrap()
+        };
+        let one = dumped("a.sql", "SELECT 1;");
+        assert_eq!((one[0].0.as_str(), &one), ("data of fill.from", &dumped("b.sql", "SELECT 1;")));
+        assert_ne!(one, dumped("a.sql", "SELECT 2;"));
     }
 
     #[test]

@@ -143,10 +143,15 @@ fn id_of(setting: &Setting, cell: &Cell, named: Vec<(String, String)>) -> String
     setting.id_with(&files)
 }
 
-/// The programs of a cell, as they were found.
+/// The programs and the data of a cell, as they were found.
 fn programs_of(cell: &Cell) -> Found {
     let of_phases = cell.phases.iter().filter_map(|phase| Some((phase.arm.clone(), phase.program.clone()?)));
-    Found { programs: of_phases.collect(), filler: cell.filler.clone(), ..Found::default() }
+    Found {
+        programs: of_phases.collect(),
+        filler: cell.filler.clone(),
+        origin: cell.origin.clone(),
+        ..Found::default()
+    }
 }
 
 /// The names of files that are new, gone, or have another content.

@@ -31,6 +31,9 @@ use std::sync::atomic::AtomicBool;
       # add the result to the summary of a CI job\n  \
       wringer run my.toml -o markdown >> \"$GITHUB_STEP_SUMMARY\"\n  \
       wringer run my.toml -o json | jq '.findings[] | select(.id == \"latency.modes\")'\n\n\
+    Assertions (`assert` in the file) are those of `wringer load --assert`, such as p99<20ms or errors=0; and, on what \
+    the run records, NAME RELATION VALUE, such as memory.explained>=0.9, stalls.longest<60ms, probe.scan.warm>1G, \
+    beside.shop.refused=0 or 'article VSZ over RSS>1'. `wringer doc experiment` has all names.\n\n\
     Exit codes: 0 done; 1 done, everything given back, and an assertion of the file failed; 2 the file is wrong; 3 something is missing or in \
     the way; 4 failed, everything given back.\n\n\
     Ctrl-C ends the load and gives everything back; pressed again, it cuts waits, never the undo.")]
