@@ -37,11 +37,11 @@ mod watched_seen;
 use evidence::Evidence;
 use serde::{Deserialize, Serialize};
 
-pub use findings::{ArticleFigure, ArticleFigures, Doubt, Finding, FindingEvidence};
+pub use findings::{ArticleFigure, ArticleFigures, Doubt, Finding, FindingEvidence, figures_of_article};
 pub use growth::{Course, Growth, LeafGrowth};
 pub use memory::{ArmMemory, is_inventory};
 pub use reads::{Reads, Reference, StatementModes};
-pub use recorded::{figure_of_arm, figure_of_article, names_of_article};
+pub use recorded::{figure_of_arm, figure_of_article};
 pub use series::needs;
 pub use summary::{ArmSummary, Percentiles};
 pub use watched::WatchedArm;

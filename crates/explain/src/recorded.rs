@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One figure of an explained recording, by the name that an assertion of an experiment has for it.
 
-use crate::findings::figures_of_article;
 use crate::{Explained, FindingEvidence};
 use evidence::Evidence;
 
@@ -25,11 +24,6 @@ pub fn figure_of_article(explained: &Explained, name: &str) -> Option<f64> {
         _ => None,
     })?;
     figures.iter().find(|figure| figure.name == name)?.ours
-}
-
-/// The names of the figures that a run of this article may have.
-pub fn names_of_article(article: u32) -> Vec<&'static str> {
-    figures_of_article(article)
 }
 
 /// From the last inventory of the arm's load: those of the rest after it do not count.

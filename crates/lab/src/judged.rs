@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Assertions on what the run recorded besides the results of its loads. They are judged when all arms have ended, because a figure may be of the whole
-//! run.
+//! run; and when everything was given back, because to read a long recording takes seconds.
 
 use crate::cell::Phase;
 use crate::error::Error;

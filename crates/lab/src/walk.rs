@@ -216,7 +216,6 @@ impl<'a> Walk<'a> {
         }
         let stopped = self.stop_server();
         drop(self.host_observer.take());
-        let judged = judged::judge_recorded(&self.lab.notes, &self.lab.cell.phases);
         let recording = self.lab.notes.recording.clone();
         let clock = self.lab.notes.clock;
         let released = release(self.lab.run);
@@ -226,6 +225,7 @@ impl<'a> Walk<'a> {
                 .map_err(Error::from),
             _ => Ok(()),
         };
+        let judged = judged::judge_recorded(&self.lab.notes, &self.lab.cell.phases);
         let finished = recording.finish(clock.now_us()).map_err(Error::from);
         // an error that the host is not restored comes before every other error, also where stopping the server has found it
         let (restored, stopped) = match stopped {

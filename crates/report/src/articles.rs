@@ -85,8 +85,8 @@ const HEAD: &str = "# The five articles, measured again
 Wringer began with five articles on servers under pressure. Each has experiments in `experiments/` that measure its figures again, each with one command. This page has what each article printed beside
 what these runs measured. It is made from their recordings by `wringer report --articles FOLDER...`, and so you make it of your own machine:
 
-    for file in experiments/article-*.toml; do
-      wringer run $file --to out/$(basename $file .toml)
+    for name in 1-less-ram 2-slow-disk 3-memory 4-annex-3 4-annex-5 5-connections 5-connections-mysql 5-connections-postgresql 5-huge-pages; do
+      wringer run experiments/article-$name.toml --to out/$name
     done
     wringer report --articles out/* --gallery out/gallery --to out/articles.md
 

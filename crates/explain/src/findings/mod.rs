@@ -22,7 +22,7 @@ use crate::stalled::ArmStalls;
 use crate::summary::ArmSummary;
 use evidence::Evidence;
 
-pub(crate) use article::figures_of_article;
+pub use article::figures_of_article;
 pub use figures::{
     ArmModes, ArmsCompare, ArticleFigure, ArticleFigures, BusyArm, ComparedArm, ComparedCell, DifferentCondition,
     HostBusy, LatencyModes, LoadErrors, LoadOverload, MemoryGrowth, ObserveCost, ObserveJoined, ObserveServer,

@@ -13,7 +13,7 @@ use measured::Seen;
 use units::counted;
 
 /// The names of the figures that a run of this article may have.
-pub(crate) fn figures_of_article(article: u32) -> Vec<&'static str> {
+pub fn figures_of_article(article: u32) -> Vec<&'static str> {
     LAWS.iter().filter(|law| law.article == article).map(|law| law.name).collect()
 }
 

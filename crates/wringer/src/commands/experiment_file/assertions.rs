@@ -84,7 +84,7 @@ fn of_article(article: Option<u32>, name: &str) -> Option<(String, String)> {
     let Some(article) = article else {
         return Some(("the file names no article".into(), "write article = 1 to 5 at the top".into()));
     };
-    let names = explain::names_of_article(article);
+    let names = explain::figures_of_article(article);
     (!names.contains(&name)).then(|| {
         (format!("article {article} has no figure of this name"), format!("its figures are: {}", names.join("; ")))
     })
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn every_figure_of_an_article_can_be_asserted() {
-        for name in (1..=5).flat_map(explain::names_of_article) {
+        for name in (1..=5).flat_map(explain::figures_of_article) {
             let text = format!("article {name}>=1");
             let assertion = assertion::Assertion::of_run(&text).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(assertion.recorded().map(Recorded::name), Some(name));
