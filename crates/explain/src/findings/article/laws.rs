@@ -83,9 +83,9 @@ pub(super) const LAWS: [Law; 21] = [
         unit: "ratio",
         tells: "without RAM for it, {} times",
         holds: Some(Holds {
-            says: "a file that does not fit in the page cache is read from the disk again: not half as fast again, which more would be than a disk and the host's other work vary by",
+            says: "a file that does not fit in the page cache is read from the disk again: not three times as fast, which more would be than a disk with a cache of its own (of a hypervisor, for example) and the host's other work vary by",
             low: 0.0,
-            high: 1.5,
+            high: 3.0,
         }),
         of: scan_warm_over_cold_without_ram,
     },
