@@ -6,7 +6,9 @@ use super::*;
 use probe::evict::evict;
 use probe::residency::residency;
 use rustix::fs::{CWD, Mode, mkfifoat};
+use rustix::io::Errno;
 use std::fs::{self, File};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::mpsc;
@@ -138,6 +140,20 @@ fn a_process_in_the_root_directory_has_no_data_directory() {
     symlink("root", it.path("cwd")).unwrap();
     let error = Walk::of(it.0.path(), None, None, Shared::default()).err().unwrap();
     assert!(error.to_string().contains("root directory"), "{error}");
+}
+
+#[test]
+fn an_open_file_of_a_process_that_has_ended_is_gone() {
+    let it = Process::new();
+    let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let of_child = File::open(format!("/proc/{}/smaps", child.id())).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let link = format!("/proc/self/fd/{}", of_child.as_raw_fd());
+    assert_eq!(File::open(&link).unwrap_err().raw_os_error(), Some(Errno::SRCH.raw_os_error()));
+    symlink(&link, it.path("fd/9")).unwrap();
+    let found = it.walk(None, None);
+    assert_eq!((found.refusals, found.refused), (0, None));
 }
 
 #[test]

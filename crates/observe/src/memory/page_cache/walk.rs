@@ -228,9 +228,9 @@ impl Walk {
         }
     }
 
-    /// What has gone meanwhile, or whose name is something else now, is not the server's.
+    /// What has gone meanwhile, or whose name is something else now, is not the server's; nor is a file of `/proc` whose process has ended (`ESRCH`).
     fn refuse_unless_gone(&self, errno: Errno) {
-        if ![Errno::NOENT, Errno::LOOP, Errno::NOTDIR, Errno::NXIO].contains(&errno) {
+        if ![Errno::NOENT, Errno::LOOP, Errno::NOTDIR, Errno::NXIO, Errno::SRCH].contains(&errno) {
             self.refuse(&io::Error::from(errno));
         }
     }
