@@ -19,9 +19,6 @@ const SAME_US: u64 = 400;
 /// The lengths fit the ladder if the probability that they fit by chance, with all overheads that were tried, is below this.
 const CHANCE: f64 = 0.01;
 
-/// So many of the lengths of waits on the ladder fit it, even where some are longer because of other work.
-const USUAL_FIT: f64 = 0.75;
-
 /// What the lengths of many stalls say about the ladder.
 #[derive(Debug, Clone)]
 pub(crate) enum Lengths {
@@ -61,7 +58,8 @@ impl Fit {
 pub(crate) fn compare(bursts: &[Burst], ladder: &Ladder) -> Lengths {
     let lengths = lengths(bursts);
     let mut lattice = Lattice::new(ladder, Lattice::USUAL_OVERHEAD_US);
-    let can_tell = chance(&lattice, &lengths, usual_fit(lengths.len())) < CHANCE;
+    // of waits on the ladder at least three quarters fit it, even where some are longer because of other work
+    let can_tell = chance(&lattice, &lengths, (3 * lengths.len()).div_ceil(4)) < CHANCE;
     let (mut best, mut best_chance, mut best_distance) = (None, 1.0, f64::MAX);
     let overheads = OVERHEAD_US.start() * STEPS..=OVERHEAD_US.end() * STEPS;
     for overhead in overheads {
@@ -88,13 +86,6 @@ pub(crate) fn compare(bursts: &[Burst], ladder: &Ladder) -> Lengths {
         None if can_tell => Lengths::OffLadder(lengths.len()),
         None => Lengths::Silent,
     }
-}
-
-/// How many of these lengths fit at least, if they are of the ladder.
-fn usual_fit(lengths: usize) -> usize {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most all of them")]
-    let count = (lengths as f64 * USUAL_FIT).ceil() as usize;
-    count
 }
 
 /// The probability that at least so many of the lengths fit by chance, at any of the overheads that are tried.
