@@ -7,6 +7,8 @@
 # Needs jq; no root, no server. The case of two minutes is a load of four clients at 100 queries a second each, and a scan that empties the free list two minutes
 # after the last one has ended. The other lines are the same server with other loads. --seconds is how long each is simulated (60000).
 #
+# Exit code 1: the case of two minutes is slower than its aim, 10,000 simulated seconds a second.
+#
 # What the columns mean:
 #   simulated  seconds of the simulated clock
 #   took       seconds of this machine's clock, the program's start and its output included
@@ -39,3 +41,6 @@ measure "two minutes" "$seconds" "${backoff[@]}" --threads 4 --rate 400 --burst-
 measure "nobody sends anything" "$seconds" "${backoff[@]}" --threads 0
 measure "one client, as fast as it goes" $((seconds / 100)) "${backoff[@]}" --threads 1
 measure "64 clients, 5 % dirty, legacy" $((seconds / 1000)) --server percona@8.0.29 --algorithm legacy --pages-per-query 0.73 --threads 64 --dirty 0.05
+speed=$(jq -r 'select(.name == "two minutes").speed | floor' "$json")
+echo "two minutes: $speed simulated seconds a second (aim: 10000 at least)"
+[ "$speed" -ge 10000 ] || exit 1
