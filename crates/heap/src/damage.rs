@@ -30,9 +30,9 @@ pub enum Error {
 pub(crate) fn of_input(error: io::Error, damage: impl FnOnce(String) -> Damage) -> Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => {
-            Damage { is_end: true, ..damage(format!("the file ends here: {error}")) }.into()
+            Damage { is_end: true, ..damage("the file ends here, within compressed data".to_owned()) }.into()
         }
-        io::ErrorKind::InvalidData => damage(format!("cannot be read on: {error}")).into(),
+        io::ErrorKind::InvalidData => damage(format!("the compressed data are damaged: {error}")).into(),
         _ => error.into(),
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Lines<R> {
     is_whole: bool,
     /// Where the next line begins in the buffer.
     next: usize,
+    /// The first `#` in the buffer from some line on; the end of what is filled, where there is none. `None`: not looked for since the buffer was filled.
+    hash: Option<usize>,
     /// Where the buffer begins in the file.
     at_byte: u64,
     number: u64,
@@ -33,9 +35,22 @@ impl<R: Read> Lines<R> {
             line: 0..0,
             is_whole: true,
             next: 0,
+            hash: None,
             at_byte: 0,
             number: 0,
         }
+    }
+
+    /// Leaves out so many bytes of the input, which has been read up to there before.
+    pub(crate) fn skip(&mut self, bytes: u64) -> Result<(), Error> {
+        let mut input = self.input.by_ref().take(bytes);
+        self.at_byte += bytes;
+        while match input.read(&mut self.buffer) {
+            Ok(read) => read > 0,
+            Err(error) if error.kind() == ErrorKind::Interrupted => true,
+            Err(error) => return Err(of_input(error, |what| self.damage(what))),
+        } {}
+        Ok(())
     }
 
     /// The next line without its end. `false`: there is none.
@@ -70,7 +85,7 @@ impl<R: Read> Lines<R> {
     fn make_room(&mut self) -> usize {
         let moved = self.next;
         self.buffer.copy_within(self.next..self.filled, 0);
-        (self.filled, self.next) = (self.filled - moved, 0);
+        (self.filled, self.next, self.hash) = (self.filled - moved, 0, None);
         self.at_byte += moved as u64;
         if self.filled == self.buffer.len() {
             self.buffer.resize(self.buffer.len() * 2, 0);
@@ -108,8 +123,23 @@ impl<R: Read> Lines<R> {
         self.buffer.get(self.line.clone()).unwrap_or_default()
     }
 
+    /// Where the first `#` of the line stands in it. Few lines have one, so the buffer is searched up to the next one, and not line by line.
+    pub(crate) fn hash(&mut self) -> Option<usize> {
+        let hash = self.hash.filter(|it| *it >= self.line.start).unwrap_or_else(|| {
+            let unsearched = self.buffer.get(self.line.start..self.filled).unwrap_or_default();
+            memchr::memchr(b'#', unsearched).map_or(self.filled, |it| self.line.start + it)
+        });
+        self.hash = Some(hash);
+        (hash < self.line.end).then(|| hash - self.line.start)
+    }
+
+    /// Where the line begins in the file.
+    pub(crate) fn begins_at(&self) -> u64 {
+        self.at_byte + self.line.start as u64
+    }
+
     pub(crate) fn damage(&self, what: impl Into<String>) -> Damage {
-        let at_byte = self.at_byte + self.line.start as u64;
+        let at_byte = self.begins_at();
         Damage { at_byte, line: self.number, what: what.into(), is_end: false }
     }
 

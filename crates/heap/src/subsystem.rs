@@ -2,7 +2,7 @@
 //! The part of a server that a function belongs to, by the function's name.
 
 use crate::frame::Label;
-use crate::tree::{Tree, TreeNode};
+use crate::tree::Tree;
 
 /// Parts of a server, and how the names of their functions begin. The first part that fits is taken.
 type Parts = &'static [(&'static str, &'static str)];
@@ -11,15 +11,35 @@ type Parts = &'static [(&'static str, &'static str)];
 /// and in PostgreSQL one of any part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
-    /// MySQL, MariaDB and Percona Server; also for programs that are none of these servers.
+    /// MySQL, MariaDB and Percona Server, and their clients.
     Mysql,
     Postgresql,
+    /// A program that is none of these servers: a shell's `hash_create` is not InnoDB's.
+    Other,
 }
 
 /// Memory of the C library that no part of a server has asked for. With all mappings as the heap, these are the largest ones; a malloc's arena is as large
 /// as the range of addresses that it reserves.
 const LIBRARY: Parts =
     &[("stacks of threads", "allocate_stack pthread_create"), ("malloc's arenas", "alloc_new_heap new_heap")];
+
+/// How the names begin of functions that MySQL, MariaDB and Percona Server alone have. Each of their threads has one of them on its paths.
+const OF_MYSQL: [&str; 14] = [
+    "mysqld_main",
+    "init_server_components",
+    "handle_one_connection",
+    "my_malloc",
+    "my_once_alloc",
+    "my_large_malloc",
+    "my_thread_init",
+    "THD::",
+    "Log_event",
+    "ha_innobase",
+    "innobase_",
+    "buf_pool",
+    "btr_",
+    "srv_",
+];
 
 /// Functions that PostgreSQL alone has, and that are on many paths of its processes.
 const OF_POSTGRESQL: [&str; 3] = ["PostmasterMain", "PostgresMain", "AllocSetContextCreateInternal"];
@@ -92,11 +112,18 @@ const POSTGRESQL: Parts = &[
 impl Family {
     /// Of the program whose heap this is.
     pub(crate) fn of(tree: &Tree) -> Self {
-        let is_mark = |node: &TreeNode| match &node.label {
-            Label::Frame(frame) => OF_POSTGRESQL.contains(&frame.function.as_str()),
-            Label::Hidden { .. } | Label::Root(_) => false,
+        let names = || {
+            tree.nodes.iter().filter_map(|node| match &node.label {
+                Label::Frame(frame) => Some(frame.name()),
+                Label::Hidden { .. } | Label::Root(_) => None,
+            })
         };
-        if tree.nodes.iter().any(is_mark) { Self::Postgresql } else { Self::Mysql }
+        let is_of_mysql = |name: &str| OF_MYSQL.iter().any(|it| name.starts_with(it));
+        match () {
+            () if names().any(|name| OF_POSTGRESQL.contains(&name)) => Self::Postgresql,
+            () if names().any(is_of_mysql) => Self::Mysql,
+            () => Self::Other,
+        }
     }
 
     /// The part of the server that a function belongs to. `name`: without arguments. `None`: the name tells no part.
@@ -104,6 +131,7 @@ impl Family {
         let parts = match self {
             Self::Mysql => MYSQL,
             Self::Postgresql => POSTGRESQL,
+            Self::Other => &[],
         };
         let fits = |beginning: &str| name.starts_with(beginning);
         LIBRARY
@@ -138,10 +166,11 @@ mod tests {
 
     #[test]
     fn the_same_name_in_another_server_is_another_part() {
-        let of = |name: &str| [Family::Mysql, Family::Postgresql].map(|family| family.part(name));
-        assert_eq!(of("hash_create"), [Some("InnoDB"), None], "its caller tells it");
-        assert_eq!(of("heap_create"), [Some("key cache and Aria"), None]);
-        assert_eq!(of("ExecInitHashJoin"), [None, Some("optimizer and execution")]);
-        assert_eq!(of("ReorderBufferAllocate"), [None, Some("replication")]);
+        let of = |name: &str| [Family::Mysql, Family::Postgresql, Family::Other].map(|family| family.part(name));
+        assert_eq!(of("hash_create"), [Some("InnoDB"), None, None], "its caller tells it");
+        assert_eq!(of("heap_create"), [Some("key cache and Aria"), None, None]);
+        assert_eq!(of("ExecInitHashJoin"), [None, Some("optimizer and execution"), None]);
+        assert_eq!(of("ReorderBufferAllocate"), [None, Some("replication"), None]);
+        assert_eq!(of("allocate_stack"), [Some("stacks of threads"); 3]);
     }
 }

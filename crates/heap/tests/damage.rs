@@ -180,7 +180,7 @@ fn a_function_below_the_threshold_at_one_time_is_not_ranked() {
 fn sums_that_are_too_large_are_the_largest() {
     let most = u64::MAX;
     let held = held(&format!(
-        "n2: {most} (heap allocation functions) malloc\n n0: {most} 0x1: buf_a (a.c:1)\n n0: {most} 0x2: buf_b (a.c:1)\n"
+        "n2: {most} (heap allocation functions) malloc\n n0: {most} 0x1: buf_pool_a (a.c:1)\n n0: {most} 0x2: buf_pool_b (a.c:1)\n"
     ));
     assert_eq!(parts(&held.subsystems()), [(Some("InnoDB"), most)]);
 }
@@ -244,6 +244,7 @@ fn memory_of_postgresql_is_not_innodbs() {
     let of_caches = part(["RelationCacheInitialize", "PostmasterMain"]);
     assert_eq!(of_caches, ("hash_create".to_owned(), Some("tables and dictionary")));
     assert_eq!(part(["btr_search_sys_create", "main"]).1, Some("InnoDB"));
+    assert_eq!(part(["initialize_shell_variables", "main"]).1, None, "a shell has no InnoDB");
 }
 
 #[test]

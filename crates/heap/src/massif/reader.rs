@@ -34,6 +34,8 @@ pub struct Reader<R> {
     /// Where the line begins behind a byte order mark, and where it ends without a remark.
     begin: usize,
     end: usize,
+    /// Where the last snapshot begins in the file.
+    snapshot_at: u64,
     /// For each node on the path from the root: how many of its children have not been read yet.
     awaited: Vec<u64>,
     /// For the header and the snapshots.
@@ -48,19 +50,7 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// [`Damage`](crate::Damage): the input is not an output of Massif.
     pub fn new(input: R, remarks: Remarks) -> Result<Self, Error> {
-        let header = Header::default();
-        let lines = Lines::new(input);
-        let mut reader = Self {
-            lines,
-            remarks,
-            header,
-            is_in_seconds: false,
-            begin: 0,
-            end: 0,
-            awaited: Vec::new(),
-            for_all: Budget::default(),
-            for_tree: Budget::default(),
-        };
+        let mut reader = Self::of(input, remarks, Header::default());
         while reader.must_advance("desc: or cmd:")? {
             let Some(arguments) = reader.text().strip_prefix(b"desc:") else { break };
             let arguments = arguments.to_vec();
@@ -79,6 +69,36 @@ impl<R: Read> Reader<R> {
         let is_unknown = || reader.lines.damage("time_unit is none of i, ms and B");
         reader.header.time_unit = TimeUnit::of(unit).ok_or_else(is_unknown)?;
         Ok(reader)
+    }
+
+    fn of(input: R, remarks: Remarks, header: Header) -> Self {
+        Self {
+            lines: Lines::new(input),
+            remarks,
+            header,
+            is_in_seconds: false,
+            begin: 0,
+            end: 0,
+            snapshot_at: 0,
+            awaited: Vec::new(),
+            for_all: Budget::default(),
+            for_tree: Budget::default(),
+        }
+    }
+
+    /// Reads a file that was read before, from the snapshot that begins at this byte ([`Reader::snapshot_at`]).
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn resume(input: R, remarks: Remarks, header: &Header, at_byte: u64) -> Result<Self, Error> {
+        let mut reader = Self::of(input, remarks, header.clone());
+        reader.lines.skip(at_byte)?;
+        Ok(reader)
+    }
+
+    /// Where the last snapshot begins in the file.
+    pub(crate) fn snapshot_at(&self) -> u64 {
+        self.snapshot_at
     }
 
     pub fn header(&self) -> &Header {
@@ -109,6 +129,7 @@ impl<R: Read> Reader<R> {
 
     fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let number = self.number("snapshot=")?;
+        self.snapshot_at = self.lines.begins_at();
         self.must_advance("time=")?;
         let time = if self.is_in_seconds { self.milliseconds("time=")? } else { self.number("time=")? };
         let mut next = |name| {
@@ -158,6 +179,7 @@ impl<R: Read> Reader<R> {
     /// Goes to the next line that is not a remark.
     fn advance(&mut self) -> Result<bool, Error> {
         while self.lines.advance()? {
+            let hash = if self.remarks == Remarks::Anywhere { self.lines.hash() } else { None };
             let line = self.lines.text();
             if self.remarks == Remarks::Lines && !self.lines.is_whole() && !line.trim_ascii().is_empty() {
                 return Err(self.lines.cut().into());
@@ -167,9 +189,10 @@ impl<R: Read> Reader<R> {
             self.end = match self.remarks {
                 Remarks::Lines if line.get(self.begin..).is_some_and(|it| it.starts_with(b"#")) => 0,
                 Remarks::Lines => line.trim_ascii_end().len(),
-                Remarks::Anywhere => memchr::memchr(b'#', line).unwrap_or(line.len()),
+                Remarks::Anywhere => hash.unwrap_or(line.len()),
             };
-            if self.text().iter().any(|byte| !byte.is_ascii_whitespace()) {
+            // from the end: the indentation of a node need not be looked at
+            if self.text().iter().rev().any(|byte| !byte.is_ascii_whitespace()) {
                 return Ok(true);
             }
         }
@@ -220,11 +243,11 @@ fn node_of(line: &[u8]) -> Option<(u64, u64, usize)> {
 
 /// The number at the beginning of the text, and how many digits it has. `None`: there is no number, or it has more than 64 bits.
 fn leading_number(text: &[u8]) -> Option<(u64, usize)> {
-    let digits = text.iter().take_while(|it| it.is_ascii_digit()).count();
-    let number = text
-        .iter()
-        .take(digits)
-        .try_fold(0_u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))?;
+    let (mut number, mut digits) = (0_u64, 0);
+    for digit in text.iter().map_while(|it| it.is_ascii_digit().then(|| it - b'0')) {
+        number = number.checked_mul(10)?.checked_add(u64::from(digit))?;
+        digits += 1;
+    }
     (digits > 0).then_some((number, digits))
 }
 

@@ -29,8 +29,9 @@ impl Default for Options {
     }
 }
 
-/// The text below the graph is kept while the file is read, up to so many bytes. Where it is longer, the file is read a second time.
-const MOST_KEPT: usize = 32 << 20;
+/// The text below the graph is kept while the file is read, up to so many bytes. Where it is longer, the file is read a second time, from the snapshot on that
+/// is not kept.
+const MOST_KEPT: usize = 64 << 20;
 
 /// Writes the whole text. The graph stands first and needs the whole file, so the file may be read twice: `again` opens it at its beginning.
 ///
@@ -42,12 +43,22 @@ pub fn print<R: Read>(
     options: &Options,
     output: &mut impl Write,
 ) -> Result<(), Error> {
-    let outline = Outline::read(first, options)?;
+    print_keeping(MOST_KEPT, first, again, options, output)
+}
+
+fn print_keeping<R: Read>(
+    most: usize,
+    first: impl Read,
+    again: impl FnOnce() -> Result<R, Error>,
+    options: &Options,
+    output: &mut impl Write,
+) -> Result<(), Error> {
+    let mut outline = Outline::read(first, options, most)?;
     write_header(&outline.header, options, output)?;
     graph::write(&outline, options, output)?;
-    match &outline.table {
-        Some(table) => output.write_all(table)?,
-        None => table::write(again()?, &outline, options, output)?,
+    output.write_all(&std::mem::take(&mut outline.table))?;
+    if let Some(rest) = &outline.rest {
+        table::write_rest(again()?, &outline, rest, options, output)?;
     }
     outline.damage.map_or(Ok(()), |damage| Err(damage.into()))
 }
@@ -59,18 +70,28 @@ struct Outline {
     /// The number of the last snapshot that is a peak.
     peak: Option<u64>,
     damage: Option<crate::Damage>,
-    /// The text below the graph, if it is not too long.
-    table: Option<Vec<u8>>,
+    /// The text below the graph, as far as it was kept.
+    table: Vec<u8>,
+    rest: Option<Rest>,
+}
+
+/// Where the text goes on that was not kept.
+struct Rest {
+    snapshot: usize,
+    at_byte: u64,
+    is_heading_due: bool,
 }
 
 impl Outline {
-    fn read(input: impl Read, options: &Options) -> Result<Self, Error> {
+    /// Keeps at most so many bytes of the text, and a line.
+    fn read(input: impl Read, options: &Options, most_kept: usize) -> Result<Self, Error> {
         let mut reader = Reader::new(input, Remarks::Anywhere)?;
         let mut table = Table::new(reader.header(), options);
-        let mut kept = Some(Vec::new());
+        let mut kept = Vec::new();
+        let mut rest = None;
         let mut snapshots: Vec<Snapshot> = Vec::new();
-        // the length of the kept text without the last snapshot
-        let mut without_last = 0;
+        // the text before the last snapshot
+        let (mut before_last, mut is_heading_due) = (0, true);
         let damage = loop {
             let event = match reader.next_event() {
                 Ok(Some(event)) => event,
@@ -79,24 +100,32 @@ impl Outline {
                 Err(error) => return Err(error),
             };
             if let Event::Snapshot(snapshot) = event {
-                without_last = kept.as_ref().map_or(0, Vec::len);
                 snapshots.push(snapshot);
+                if rest.is_none() {
+                    (before_last, is_heading_due) = (kept.len(), table.is_heading_due());
+                }
             }
-            if let Some(kept) = &mut kept {
-                table.write(&event, kept)?;
+            if rest.is_some() {
+                continue;
             }
-            kept = kept.filter(|it| it.len() <= MOST_KEPT);
+            table.write(&event, &mut kept)?;
+            if kept.len() > most_kept {
+                kept.truncate(before_last);
+                rest = Some(Rest { snapshot: snapshots.len() - 1, at_byte: reader.snapshot_at(), is_heading_due });
+            }
         };
         // the tree with the damage in it is not written
         if damage.is_some() && reader.is_in_tree() {
             snapshots.pop();
-            kept.iter_mut().for_each(|it| it.truncate(without_last));
+            if rest.is_none() {
+                kept.truncate(before_last);
+            }
         }
-        if let Some(kept) = kept.as_mut().filter(|_| snapshots.is_empty()) {
-            table.write_heading(kept)?;
+        if snapshots.is_empty() {
+            table.write_heading(&mut kept)?;
         }
         let peak = snapshots.iter().rev().find(|it| it.kind == crate::massif::Kind::Peak).map(|it| it.number);
-        Ok(Self { header: reader.header().clone(), snapshots, peak, damage, table: kept })
+        Ok(Self { header: reader.header().clone(), snapshots, peak, damage, table: kept, rest })
     }
 
     fn is_peak(&self, place: usize) -> bool {
@@ -119,4 +148,44 @@ fn write_header(header: &Header, options: &Options, output: &mut impl Write) -> 
     output.write_all(&options.arguments)?;
     write!(output, "\n{RULE}\n\n")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(most_kept: usize, text: &str) -> (String, Option<String>) {
+        let mut output = Vec::new();
+        let bytes = text.as_bytes();
+        let ended = print_keeping(most_kept, bytes, || Ok(bytes), &Options::default(), &mut output);
+        (String::from_utf8(output).unwrap(), ended.err().map(|it| it.to_string()))
+    }
+
+    /// Wherever the kept text ends, and wherever the file breaks off.
+    #[test]
+    fn the_text_is_the_same_however_much_of_it_is_kept() {
+        let snapshot = |number: u64, tree: &str| {
+            let bytes = number * 100;
+            format!(
+                "#-\nsnapshot={number}\n#-\ntime={bytes}\nmem_heap_B={bytes}\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree={tree}"
+            )
+        };
+        let trees = [
+            "detailed\nn1: 100 (heap) malloc\n n0: 100 0x1: f (a.c:1)\n",
+            "empty\n",
+            "peak\nn0: 300 (heap) malloc # 1\n",
+        ];
+        let snapshots: String =
+            (1..=6).zip(trees.iter().cycle()).map(|(number, tree)| snapshot(number, tree)).collect();
+        let text = format!("desc: (none)\ncmd: ./a # b\ntime_unit: B\n{snapshots}");
+        let length = printed(usize::MAX, &text).0.len();
+        for end in (40..=text.len()).filter(|it| it % 7 == 0 || *it == text.len()) {
+            let text = &text[..end];
+            let whole = printed(usize::MAX, text);
+            for most in (0..length).step_by(31) {
+                assert_eq!(printed(most, text), whole, "{most} of {end}");
+            }
+        }
+        assert_eq!(printed(0, &text).0.matches("useful-heap").count(), 4, "{}", printed(0, &text).0);
+    }
 }

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The table of snapshots; below each snapshot that has a tree, the tree.
 
-use super::{Options, Outline, RULE, number};
+use super::{Options, Outline, RULE, Rest, number};
 use crate::damage::Error;
 use crate::massif::{Event, Header, Node, Reader, Remarks, Snapshot};
 use std::io::{Read, Write};
 
-/// Writes the table from the file, up to the last snapshot of the outline.
-pub(super) fn write(
+/// Writes the rest of the table from the file, up to the last snapshot of the outline.
+pub(super) fn write_rest(
     input: impl Read,
     outline: &Outline,
+    rest: &Rest,
     options: &Options,
     output: &mut impl Write,
 ) -> Result<(), Error> {
-    let mut reader = Reader::new(input, Remarks::Anywhere)?;
-    let mut table = Table::new(reader.header(), options);
-    let mut told = 0;
+    let mut reader = Reader::resume(input, Remarks::Anywhere, &outline.header, rest.at_byte)?;
+    let mut table = Table::new(&outline.header, options);
+    table.is_heading_due = rest.is_heading_due;
+    let mut told = rest.snapshot;
     loop {
         let event = match reader.next_event() {
             Ok(Some(Event::Snapshot(_))) if told == outline.snapshots.len() => return Ok(()),
@@ -43,6 +45,11 @@ impl Table {
         let names = ["n", &time, "total(B)", "useful-heap(B)", "extra-heap(B)", "stacks(B)"];
         let heading = format!("{RULE}{}{RULE}", row(&names.map(str::to_owned)));
         Self { heading, is_heading_due: true, tree: Tree::new(options.threshold), total: 0 }
+    }
+
+    /// Whether the names of the columns stand before the next snapshot.
+    pub(super) fn is_heading_due(&self) -> bool {
+        self.is_heading_due
     }
 
     pub(super) fn write_heading(&self, output: &mut impl Write) -> Result<(), Error> {
