@@ -287,9 +287,11 @@ fn pool_by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'
     // the kernel gives addresses from above
     let is_log =
         |bytes: u64| figures.size("innodb_log_buffer_size").is_some_and(|log| bytes == log || bytes == 2 * log);
+    // jemalloc maps without a reserve (`nr`), InnoDB does not; jemalloc's mappings have any size
     candidates.sort_by_key(|index| {
         let mapping = &mappings[*index];
-        (!has_flag(mapping, "dd"), is_log(length(mapping)), Reverse(length(mapping)), Reverse(*index))
+        let is_of_jemalloc = has_flag(mapping, "nr");
+        (!has_flag(mapping, "dd"), is_of_jemalloc, is_log(length(mapping)), Reverse(length(mapping)), Reverse(*index))
     });
     let mut is_out_of_dumps = false;
     for index in candidates {

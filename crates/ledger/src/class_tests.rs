@@ -155,6 +155,24 @@ fn chunks_of_mariadb_are_those_that_are_kept_out_of_dumps() {
     assert_eq!(classes_of(&inventory), expected);
 }
 
+/// Of MySQL 9.7.4 with jemalloc: a mapping of jemalloc's is a little larger than the pool's chunk with its descriptors.
+#[test]
+fn what_jemalloc_maps_is_not_the_pool_of_mysql() {
+    let at = |start: u64, length: u64| format!("{start:x}-{:x} rw-p 00000000 00:00 0 ", start + length);
+    let mapped =
+        [(163_577_856, "nr"), (137_236_480, "ac"), (111_149_056, "nr"), (138_412_032, "nr"), (193_986_560, "nr")];
+    let lines: Vec<String> = (0x7f1b_0000_0000..)
+        .step_by(1 << 30)
+        .zip(mapped)
+        .flat_map(|(start, (length, flag))| [at(start, length), format!("VmFlags: rd wr mr mw me {flag}")])
+        .collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let variables = [("innodb_buffer_pool_size", "134217728"), ("innodb_buffer_pool_chunk_size", "134217728")];
+    let inventory = inventory(&lines, &variables, Flavour::Mysql);
+    use Class::*;
+    assert_eq!(classes_of(&inventory), [Anonymous, BufferPool, Anonymous, Anonymous, Anonymous]);
+}
+
 /// Of MariaDB 11.4.5 with a pool that is as large as two log buffers: the pool lies above.
 #[test]
 fn of_two_mappings_that_are_as_large_as_the_pool_the_first_one_mapped_is_the_pool() {

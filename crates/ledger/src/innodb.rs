@@ -86,8 +86,11 @@ pub(crate) fn dictionary_index(of: &Reckoned<'_>) -> Option<Amount> {
     Some(Amount::whole(2 * table(pool / 4096)))
 }
 
-/// btr0sea: a cell for each 512 bytes of the pool, in so many parts. MySQL allocates it also when it is off.
+/// btr0sea: a cell for each 512 bytes of the pool, in so many parts. MySQL allocates it also when it is off. Nothing where performance_schema counts it.
 pub(crate) fn adaptive_hash(of: &Reckoned<'_>) -> Option<Amount> {
+    if of.0.counts_hash_tables() {
+        return None;
+    }
     let parts = of.0.size("innodb_adaptive_hash_index_parts").unwrap_or(8);
     Some(Amount::whole(parts.min(512) * table(of.0.pool_size()? / 512 / parts)))
 }
@@ -146,6 +149,21 @@ mod tests {
         assert_eq!(adaptive_hash(&of).map(|it| it.resident), Some(8 * (554_088 - 32)));
         assert_eq!(lock_index(&of).map(|it| it.resident), Some(3 * (664_968 - 32)));
         assert_eq!(dictionary_index(&of).map(|it| it.resident), Some(2 * (554_088 - 32)));
+    }
+
+    /// MySQL 9.7.4 with all memory instruments and a pool of 128 MiB counts 1,952 bytes of hash tables: no cells.
+    #[test]
+    fn an_event_that_counts_only_the_heads_of_the_tables_counts_no_table() {
+        let mut inventory = inventory(Flavour::Mysql);
+        let mut told = |bytes: i64| {
+            let events = [("memory/innodb/hash0hash", bytes), ("memory/innodb/adaptive hash index", 1704)];
+            let server = inventory.server.as_mut().expect("a server");
+            server.memory_events = events.map(|(name, bytes)| (name.to_owned(), bytes)).into();
+            let of = Reckoned(Figures::of(&inventory));
+            [lock_index(&of), page_index(&of), dictionary_index(&of), adaptive_hash(&of)].map(|it| it.is_some())
+        };
+        assert_eq!(told(1952), [true; 4]);
+        assert_eq!(told(9_000_000), [false; 4]);
     }
 
     #[test]

@@ -104,12 +104,6 @@ pub(crate) const ROWS: &[Row] = &[
         "SHOW GLOBAL STATUS, Innodb_mem_adaptive_hash",
         Rule::Meter(innodb::adaptive_hash_counted),
     ),
-    row(
-        "data_cache/adaptive_hash",
-        INNODB,
-        EVENTS,
-        Rule::Events(&["memory/innodb/adaptive hash index", "memory/innodb/btr0sea"]),
-    ),
     since(
         &[5, 7],
         row(
@@ -118,6 +112,12 @@ pub(crate) const ROWS: &[Row] = &[
             "storage/innobase/btr/btr0sea.cc; a heap profile of 9.7.4",
             Rule::Formula(innodb::adaptive_hash),
         ),
+    ),
+    row(
+        "data_cache/adaptive_hash",
+        INNODB,
+        EVENTS,
+        Rule::Events(&["memory/innodb/adaptive hash index", "memory/innodb/btr0sea"]),
     ),
     row(
         "data_cache/key_cache",
@@ -235,7 +235,6 @@ pub(crate) const ROWS: &[Row] = &[
     row("metadata/dictionary", &[Mariadb], STATUS, Rule::Status("Innodb_mem_dictionary")),
     row("metadata/dictionary", INNODB, INNODB_STATUS, Rule::Innodb("Dictionary memory allocated")),
     row("metadata/dictionary_index", INNODB, INNODB_STATUS, Rule::Innodb("Dictionary cache")),
-    row("metadata/dictionary_index", INNODB, EVENTS, Rule::Events(&["memory/innodb/hash0hash"])),
     since(
         &[5, 7],
         row(
@@ -245,6 +244,7 @@ pub(crate) const ROWS: &[Row] = &[
             Rule::Formula(innodb::dictionary_index),
         ),
     ),
+    row("metadata/dictionary_index", INNODB, EVENTS, Rule::Events(&["memory/innodb/hash0hash"])),
     row(
         "metadata/collations",
         &[Mariadb],
