@@ -34,8 +34,8 @@ pub use run::{Arm, ArmOutcome, Delay, DelayMode, ENDED_EARLY, Event, Evidence, W
 pub use samples::{Point, SampleSink, Series, SinkError};
 pub use secret::{MASK, is_password_word, is_secret_name, secrets_masked};
 pub use snapshots_and_spans::{
-    CANARY, Format, INVENTORY, LOGGED, PLANTED, PROBED_CALL, SERVER_COUNTED, SERVER_SAID, SLOW_STATEMENT, STALL,
-    STALL_VICTIM, STALLS_WATCHED, Snapshot, Span, THREAD_WAIT,
+    CANARY, CANARY_MEANWHILE, Format, INVENTORY, LOGGED, PLANTED, PROBED_CALL, SERVER_COUNTED, SERVER_SAID,
+    SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED, Snapshot, Span, THREAD_WAIT,
 };
 pub use squeeze::{DiskMechanism, OomVictim, RamAmount, RamMechanism};
 pub use times::{Clock, Time, Times};

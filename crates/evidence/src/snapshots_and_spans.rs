@@ -65,11 +65,12 @@ pub const STALL_VICTIM: &str = "stall.victim";
 
 /// The kind of a span: what [`STALL`]'s watch saw before it concluded anything, so that it can be judged again. A wait of a client's thread, in four looks
 /// or more. Attributes: `thread`, `way` (`asleep`, `blocked`, `reading`, ...), `samples`, `turns` (how often it was given a CPU in this time), `cut` (it had begun
-/// before watching began), `goes_on` (it had not ended when watching did).
+/// before watching began), `goes_on` (it had not ended when watching did); of a wait that was judged, also its `number`, and what its verdict rests on
+/// (`stalls::watch::KeptParts`). One without a thread, with `whole`: the whole server was stopped, or answered nobody.
 pub const THREAD_WAIT: &str = "thread.wait";
 
-/// The kind of a span: what the server said of a thread while it waited, from the first to the last answer that said the same. Attributes: `thread`,
-/// `connection`, `says`, `words` (the server's), `answers`, `age_us` (of its statement, at the last answer), `blocked_by` (connections).
+/// The kind of a span: what the server said of a thread while it waited, from the first to the last answer that said the same. Attributes: `wait` (the
+/// number of the [`THREAD_WAIT`]), `thread`, `connection`, `says`, `words` (the server's), `answers`, `age_us` (of its statement, at the last answer), `blocked_by` (connections).
 pub const SERVER_SAID: &str = "server.said";
 
 /// The kind of a span: an answer of the server with its counters, while a thread waited, or the first one after that. Attributes: `wait_free`,
@@ -80,11 +81,15 @@ pub const SERVER_COUNTED: &str = "server.counters";
 pub const PROBED_CALL: &str = "probe.call";
 
 /// The kind of a span: an entry of the server's slow log, as a watch read it. The span ends when the entry was read, up to 0.6 s after its statement.
-/// Attribute: `connection`.
+/// Attributes: `connection`, and of its fields `lock_us`, `row_lock_us`, `read_us`, `queue_us`, `rows_examined`; `earliest_us`: the earliest begin of its statement.
 pub const LOGGED: &str = "log.slow_statement";
 
 /// The kind of a span: a query that needs no data and no lock, and took 10 ms or longer ([`STALL`]'s watch sent it).
 pub const CANARY: &str = "canary";
+
+/// The kind of a span: what the answers to that query showed from the begin to the end of a stall. Attributes: `answers`, `slowest_us`, `usual_us` (the median of the
+/// watch).
+pub const CANARY_MEANWHILE: &str = "canary.meanwhile";
 
 /// The source of a snapshot: the summary of such a watch after its end, with its account, its cost, and what it could not read.
 pub const STALLS_WATCHED: &str = "stalls.watch";

@@ -3,10 +3,13 @@
 //! own slow statements, which show how long a client waited, but not for what.
 
 use crate::watched_seen::{Seen, seen};
-use evidence::{Evidence, STALL, STALL_VICTIM, STALLS_WATCHED, Span};
+use capability::{Version, free_list};
+use evidence::{
+    CANARY_MEANWHILE, Evidence, LOGGED, SERVER_SAID, STALL, STALL_VICTIM, STALLS_WATCHED, Span, THREAD_WAIT,
+};
 use serde_json::Value;
 use stalls::recorded::Recorded;
-use stalls::watch::{Part, Parts};
+use stalls::watch::{Kept, KeptParts, Logged, Part, Parts, Sung, Whole, again};
 use stalls::{Account, Asked, Cause, ClassOf, Cost, Dialect, Explained, Source, Stall};
 use std::collections::BTreeMap;
 
@@ -38,15 +41,7 @@ pub(crate) struct OfWatch {
 pub(crate) fn of(evidence: &Evidence, arm: &str) -> Option<OfWatch> {
     let said = evidence.snapshots.iter().rev().find(|it| it.source == STALLS_WATCHED && it.arm.as_deref() == Some(arm));
     let said = said.and_then(|it| serde_json::from_str::<Value>(&it.content).ok()).unwrap_or_default();
-    let of_kind = |kind: &'static str| evidence.spans.iter().filter(move |it| it.kind == kind && it.entity == arm);
-    let mut victims: BTreeMap<Option<u64>, Vec<Part>> = BTreeMap::new();
-    for part in of_kind(STALL_VICTIM).map(part) {
-        victims.entry(part.number()).or_default().push(part);
-    }
-    let mut stalls: Vec<Stall> = of_kind(STALL)
-        .map(part)
-        .map(|stall| Parts { victims: victims.remove(&stall.number()).unwrap_or_default(), stall }.stall())
-        .collect();
+    let mut stalls = judged_again(evidence, arm).unwrap_or_else(|| as_told(evidence, arm));
     if said.is_null() && stalls.is_empty() {
         return None;
     }
@@ -60,6 +55,50 @@ pub(crate) fn of(evidence: &Evidence, arm: &str) -> Option<OfWatch> {
         victims: stalls.iter().map(|stall| stall.victim_count).sum(),
     };
     Some(OfWatch { arm, stalls, said })
+}
+
+/// The parts of one kind, as the watch of this arm recorded them.
+fn of_kind<'a>(evidence: &'a Evidence, arm: &'a str, kind: &'static str) -> impl Iterator<Item = Part> + 'a {
+    evidence.spans.iter().filter(move |it| it.kind == kind && it.entity == arm).map(part)
+}
+
+/// The stalls that the watch told.
+fn as_told(evidence: &Evidence, arm: &str) -> Vec<Stall> {
+    let mut victims: BTreeMap<Option<u64>, Vec<Part>> = BTreeMap::new();
+    for part in of_kind(evidence, arm, STALL_VICTIM) {
+        victims.entry(part.number()).or_default().push(part);
+    }
+    let stall = |stall: Part| Parts { victims: victims.remove(&stall.number()).unwrap_or_default(), stall }.stall();
+    of_kind(evidence, arm, STALL).map(stall).collect()
+}
+
+/// The stalls that follow from the waits that the watch saw, by the rules of today. `None`: it recorded no wait with what a verdict needs.
+fn judged_again(evidence: &Evidence, arm: &str) -> Option<Vec<Stall>> {
+    let mut said: BTreeMap<String, Vec<Part>> = BTreeMap::new();
+    for part in of_kind(evidence, arm, SERVER_SAID) {
+        if let Some(wait) = part.attributes.get("wait") {
+            said.entry(wait.clone()).or_default().push(part);
+        }
+    }
+    let waits: Vec<Part> = of_kind(evidence, arm, THREAD_WAIT).collect();
+    let wholes: Vec<Whole> = waits.iter().filter_map(Whole::of).collect();
+    let mut kept: Vec<(u64, Kept)> = Vec::new();
+    for wait in waits {
+        let Some(number) = wait.number() else { continue };
+        let said = said.remove(&number.to_string()).unwrap_or_default();
+        kept.extend(KeptParts { wait, said }.kept().map(|it| (number, it)));
+    }
+    if kept.is_empty() && wholes.is_empty() {
+        return None;
+    }
+    kept.sort_by_key(|(number, _)| *number);
+    let kept: Vec<Kept> = kept.into_iter().map(|(_, it)| it).collect();
+    let server = &evidence.conditions.server;
+    let version = Version::find_in(&server.version);
+    let free_list = server.flavour.parse().ok().zip(version).and_then(|(it, version)| free_list(it, &version));
+    let logged = of_kind(evidence, arm, LOGGED).filter_map(|part| Logged::of(&part)).collect();
+    let sung = of_kind(evidence, arm, CANARY_MEANWHILE).filter_map(|part| Sung::of(&part)).collect();
+    Some(again(stalls::watch::Recorded { kept, wholes, logged, sung }, free_list))
 }
 
 fn part(span: &Span) -> Part {

@@ -4,8 +4,9 @@
 use crate::redact;
 use crate::width::{NARROWEST, WIDTH};
 use evidence::{
-    Arm, Clock, Conditions, Event, Evidence, LOGGED, LatencyHistogram, PROBED_CALL, Phase, SERVER_COUNTED, SERVER_SAID,
-    SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED, Snapshot, Span, THREAD_WAIT, Times,
+    Arm, CANARY_MEANWHILE, Clock, Conditions, Event, Evidence, LOGGED, LatencyHistogram, PROBED_CALL, Phase,
+    SERVER_COUNTED, SERVER_SAID, SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED, Snapshot, Span, THREAD_WAIT,
+    Times,
 };
 use explain::modes::Mode;
 use explain::stalled::{ArmStalls, Wanted, arms as arms_stalls};
@@ -93,7 +94,7 @@ impl<'a> Context<'a> {
         let snapshots =
             evidence.snapshots.iter().filter(|taken| !explain::is_inventory(taken) && taken.source != STALLS_WATCHED);
         let snapshots = snapshots.map(|taken| Snapshot { content: redact::lines(&taken.content), ..taken.clone() });
-        let raw = [PROBED_CALL, SERVER_COUNTED, SERVER_SAID, THREAD_WAIT];
+        let raw = [CANARY_MEANWHILE, PROBED_CALL, SERVER_COUNTED, SERVER_SAID, THREAD_WAIT];
         let elsewhere = [LOGGED, SLOW_STATEMENT, STALL, STALL_VICTIM];
         let spans = evidence.spans.iter().filter(|span| !elsewhere.iter().chain(&raw).any(|it| *it == span.kind));
         let spans = spans.map(|span| Span { attributes: redact::values(&span.attributes), ..span.clone() });

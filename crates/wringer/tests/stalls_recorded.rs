@@ -215,6 +215,7 @@ fn the_slow_statements_of_a_load_get_the_causes_that_the_watch_beside_it_saw() {
 
 /// What `stalls explain` prints of this recording is the same to the byte without the spans of what was planted, and with wrong ones.
 #[track_caller]
+/// The stalls are concluded from what the watch saw: neither what was planted nor what the watch concluded at the time is needed, or believed.
 fn expect_the_same_without_labels(lab: &Lab, seen: &Evidence, folder: &Path) {
     let no_label = |span: &Span| (span.kind != PLANTED).then(|| span.clone());
     let lies = |span: &Span| {
@@ -225,12 +226,24 @@ fn expect_the_same_without_labels(lab: &Lab, seen: &Evidence, folder: &Path) {
         }
         Some(span)
     };
+    let is_verdict = |span: &Span| [STALL, STALL_VICTIM].contains(&span.kind.as_str());
+    let no_verdict = |span: &Span| (!is_verdict(span)).then(|| span.clone());
+    let wrong_verdict = |span: &Span| {
+        let mut span = span.clone();
+        if is_verdict(&span) {
+            span.attributes.insert("cause".to_owned(), "buffer_pin".to_owned());
+            span.to_us += 5_000_000;
+        }
+        Some(span)
+    };
     let printed = |folder: &Path| {
         let explain = |form| ["stalls", "explain", folder.to_str().unwrap(), "-o", form];
         ["json", "text"].map(|form| lab.run(explain(form)).expect_code(0).stdout)
     };
     let expected = printed(folder);
-    for (name, label) in [("none", &no_label as &dyn Fn(&Span) -> Option<Span>), ("lies", &lies)] {
+    let labels: [(_, &dyn Fn(&Span) -> Option<Span>); 4] =
+        [("none", &no_label), ("lies", &lies), ("no-verdict", &no_verdict), ("wrong-verdict", &wrong_verdict)];
+    for (name, label) in labels {
         let other = lab.home().join(format!("labels-{name}"));
         copy(seen, &other, label);
         assert_eq!(printed(&other), expected, "{name}");

@@ -205,7 +205,7 @@ impl Watcher {
                 remedy: None,
             });
         }
-        let watching = Watching::new(Watch {
+        let mut watching = Watching::new(Watch {
             least_us: micros(options.least),
             backoff,
             free_list: kind.and_then(|kind| capability::free_list(kind.flavour, &kind.version)),
@@ -216,6 +216,9 @@ impl Watcher {
             server: asked.as_ref().map(|asked| asked.name.clone()),
             started_unix_us: clock.started_unix_us(),
         });
+        if options.raw {
+            watching.seen().keep();
+        }
         let has_algorithm = asked.as_ref().is_some_and(|asked| asked.variables.contains_key(ALGORITHM));
         let scope = Scope { is_deep: options.is_deep, has_algorithm };
         let protocol = if is_postgresql { Protocol::Postgresql } else { Protocol::Mysql };
@@ -264,7 +267,7 @@ impl Watcher {
         if now_us >= self.listed_us + LISTED_EVERY_US {
             self.listed_us = now_us;
             for thread in self.threads.list() {
-                self.gone(now_us, thread);
+                self.watching.gone(now_us, thread);
             }
             self.watching.host(now_us, self.host_side.read());
             self.threads.memory_is_short(self.watching.is_memory_short());
@@ -304,7 +307,6 @@ impl Watcher {
         }
         self.surroundings.end(&mut self.watching);
         let now_us = self.clock.now_us();
-        self.raw.iter_mut().for_each(|raw| raw.stop(now_us));
         let spans = self.spans();
         let cpu_us = micros(cpu(self.asker_cpu));
         let elapsed_us = now_us.saturating_sub(self.began_us);
@@ -330,16 +332,26 @@ impl Watcher {
         let (of_surroundings, skipped) = self.surroundings.missing();
         let of_threads = self.threads.missing();
         let missing = self.missing.into_iter().chain(of_threads).chain(self.of_server).chain(of_surroundings).collect();
-        let (last, watched) = self.watching.finish(cost, pressure, missing);
-        let notes = watched.notes.iter().cloned().chain(self.raw.iter().filter_map(Raw::note)).collect();
+        let (last, watched, mut seen) = self.watching.finish(cost, pressure, missing);
+        let mut raw = self.raw;
+        let last_spans = raw.as_mut().map(|raw| {
+            raw.seen(seen.take());
+            raw.spans()
+        });
+        let spans = spans.into_iter().chain(last_spans.into_iter().flatten()).collect();
+        let notes = watched.notes.iter().cloned().chain(raw.iter().filter_map(Raw::note)).collect();
         Finished { last, watched: Watched { skipped, notes, ..watched }, spans }
     }
 
     /// Slow answers to the canary and entries of the slow log since the last call, for a recording; with [`Options::raw`] also waits and what the server said of
     /// them. Their entity is empty.
     pub fn spans(&mut self) -> Vec<evidence::Span> {
-        let raw = self.raw.as_mut().map(Raw::spans).unwrap_or_default();
-        self.surroundings.spans().into_iter().chain(raw).collect()
+        let watching = &mut self.watching;
+        let raw = self.raw.as_mut().map(|raw| {
+            raw.seen(watching.seen().take());
+            raw.spans()
+        });
+        self.surroundings.spans().into_iter().chain(raw.into_iter().flatten()).collect()
     }
 
     pub fn pid(&self) -> u32 {
@@ -348,7 +360,6 @@ impl Watcher {
 
     fn take_hits(&mut self, all: bool) {
         let hits = self.probing.as_mut().map(|probing| probing.take(all)).unwrap_or_default();
-        self.raw.iter_mut().for_each(|raw| raw.hits(&hits));
         self.watching.hits(&hits);
     }
 
@@ -363,23 +374,14 @@ impl Watcher {
         // the time of each sample within the sweep is not known, so the middle is used
         self.watching.stopped(at_us + took_us / 2, swept.stop);
         self.watching.sample(at_us + took_us / 2, &swept.samples);
-        if let Some(raw) = &mut self.raw {
-            let clients = swept.samples.iter().filter(|it| self.watching.is_client(it.thread)).collect::<Vec<_>>();
-            raw.sample(at_us + took_us / 2, &clients, &|sample| self.watching.is_at_rest(sample));
-        }
         for thread in swept.gone {
-            self.gone(at_us, thread);
+            self.watching.gone(at_us, thread);
         }
         let cpu = host::clock::thread_cpu_time();
         self.pacer.swept(at_us, micros(cpu.saturating_sub(self.cpu_of_rounds)));
         self.cpu_of_rounds = cpu;
         self.cost.sweeps += 1;
         self.cost.threads = self.cost.threads.max(self.threads.count());
-    }
-
-    fn gone(&mut self, at_us: u64, thread: u32) {
-        self.watching.gone(at_us, thread);
-        self.raw.iter_mut().for_each(|raw| raw.gone(at_us, thread));
     }
 
     fn ask_what_is_wanted(&mut self) {
@@ -416,7 +418,9 @@ impl Watcher {
             return;
         };
         for answer in answers {
-            self.raw.iter_mut().for_each(|raw| raw.answer(&answer));
+            if let Some(raw) = &mut self.raw {
+                raw.answer(&answer, self.watching.is_waiting());
+            }
             self.watching.answer(answer);
         }
         self.of_server = missing;

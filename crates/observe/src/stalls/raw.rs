@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a watch sees, before anything is concluded from it, as spans for a recording: waits of clients' threads, calls of the probed function, and, while a thread
-//! waits, what the server says of it and of its counters. A later version can judge these waits again.
+//! What a watch sees, as spans for a recording: waits of clients' threads with what the server said of each and with all else that the verdict on it rests on, calls of
+//! the probed function, and, while a thread waits, the server's counters. `stalls explain` judges these waits again.
 
-use ::stalls::watch::{Answer, Counters, Doing, Hit, LEAST_SAMPLES, Sample, Says, Session, Stop, Tracker, Wait, Way};
-use evidence::{PROBED_CALL, SERVER_COUNTED, SERVER_SAID, Span, THREAD_WAIT};
-use std::collections::{BTreeMap, HashMap};
+use ::stalls::watch::{Answer, Counters, KeptParts, Part, Seen, of_wait};
+use evidence::{CANARY_MEANWHILE, PROBED_CALL, SERVER_COUNTED, SERVER_SAID, Span, THREAD_WAIT};
+use std::collections::BTreeMap;
 
-/// More spans than this are not kept in one minute; they are counted.
+/// More spans than this are not kept in one minute; they are counted. Waits that became a part of a stall are kept in any case.
 const MOST_A_MINUTE: u64 = 3000;
 const MINUTE_US: u64 = 60_000_000;
 /// A shorter call of the probed function is no wait.
@@ -14,12 +14,9 @@ const LEAST_CALL_US: u64 = 1000;
 
 #[derive(Debug, Default)]
 pub(super) struct Raw {
-    trackers: BTreeMap<u32, Tracker>,
-    /// What the server said last, by thread.
-    said: BTreeMap<u32, Said>,
-    /// When a call began that has not returned.
-    calls: HashMap<u32, u64>,
-    /// Whether a thread has waited since the last reading of counters that is kept.
+    /// The number of the next judged wait.
+    number: u64,
+    /// Whether a thread waited when the server answered last, or has waited since then.
     has_waited: bool,
     spans: Vec<Span>,
     /// The begin of the minute, and the number of its spans.
@@ -27,131 +24,66 @@ pub(super) struct Raw {
     left_out: u64,
 }
 
-/// What the server said of a thread, in answers that follow each other.
-#[derive(Debug)]
-struct Said {
-    from_us: u64,
-    to_us: u64,
-    answers: u64,
-    session: Session,
-}
-
 impl Raw {
-    /// `is_at_rest`: whether a thread that polls waits for its client.
-    pub(super) fn sample(&mut self, at_us: u64, samples: &[&Sample], is_at_rest: &dyn Fn(&Sample) -> bool) {
-        for sample in samples {
-            let polls = matches!(sample.doing, Doing::Polling(_));
-            let doing = if polls && !is_at_rest(sample) { Doing::Blocked } else { sample.doing };
-            let tracker = self.trackers.entry(sample.thread).or_insert_with(|| Tracker::new(sample.thread));
-            for wait in tracker.sample(at_us, &Sample { doing, ..**sample }) {
-                self.waited(&wait);
+    pub(super) fn seen(&mut self, seen: Vec<Seen>) {
+        for seen in seen {
+            match seen {
+                Seen::Wait(wait) => {
+                    self.has_waited = true;
+                    self.keep(THREAD_WAIT, of_wait(&wait));
+                }
+                Seen::Call(call) if call.length_us() >= LEAST_CALL_US => {
+                    let Part { started_us, length_us, attributes } = of_wait(&call);
+                    let attributes = attributes.into_iter().filter(|(name, _)| name == "thread").collect();
+                    self.keep(PROBED_CALL, Part { started_us, length_us, attributes });
+                }
+                Seen::Call(_) => {}
+                Seen::Whole(whole) => self.write(THREAD_WAIT, whole.part()),
+                Seen::Sung(sung) => self.write(CANARY_MEANWHILE, sung.part()),
+                // how the counters rose around it is a part of it
+                Seen::Judged { kept, is_victim } => {
+                    let KeptParts { wait, said } = KeptParts::of(&kept, self.number);
+                    self.number += 1;
+                    let parts = said.into_iter().map(|said| (SERVER_SAID, said)).chain([(THREAD_WAIT, wait)]);
+                    for (kind, part) in parts {
+                        if is_victim { self.write(kind, part) } else { self.keep(kind, part) }
+                    }
+                }
             }
         }
     }
 
-    pub(super) fn gone(&mut self, at_us: u64, thread: u32) {
-        let wait = self.trackers.remove(&thread).and_then(|mut tracker| tracker.close(at_us));
-        wait.iter().for_each(|wait| self.waited(wait));
-        self.calls.remove(&thread);
-    }
-
-    pub(super) fn hits(&mut self, hits: &[Hit]) {
-        for hit in hits {
-            if !hit.is_return {
-                self.calls.insert(hit.thread, hit.at_us);
-            } else if let Some(from_us) = self.calls.remove(&hit.thread)
-                && hit.at_us.saturating_sub(from_us) >= LEAST_CALL_US
-            {
-                self.keep(PROBED_CALL, (from_us, hit.at_us), vec![("thread", hit.thread.to_string())]);
-            }
+    /// `is_waiting`: whether a client's thread waits now.
+    pub(super) fn answer(&mut self, answer: &Answer, is_waiting: bool) {
+        let Some(counters) = answer.counters else { return };
+        if std::mem::replace(&mut self.has_waited, is_waiting) || is_waiting {
+            let length_us = answer.answered_us.saturating_sub(answer.asked_us);
+            let attributes = of_counters(counters, answer.backoff);
+            self.keep(SERVER_COUNTED, Part { started_us: i64::try_from(answer.asked_us).ok(), length_us, attributes });
         }
     }
 
-    pub(super) fn answer(&mut self, answer: &Answer) {
-        let waits: Vec<u32> =
-            self.trackers.values().filter_map(Tracker::open).filter(is_long).map(|wait| wait.thread).collect();
-        self.has_waited |= !waits.is_empty();
-        if let Some(sessions) = &answer.sessions {
-            let of_waits = sessions.iter().filter(|it| it.thread.is_some_and(|thread| waits.contains(&thread)));
-            self.said_of(answer, &of_waits.cloned().collect::<Vec<Session>>());
-        }
-        if let Some(counters) = answer.counters.filter(|_| std::mem::take(&mut self.has_waited)) {
-            self.keep(SERVER_COUNTED, (answer.asked_us, answer.answered_us), of_counters(counters, answer.backoff));
-        }
-    }
-
-    fn said_of(&mut self, answer: &Answer, sessions: &[Session]) {
-        let before = std::mem::take(&mut self.said);
-        for session in sessions {
-            let Some(thread) = session.thread else { continue };
-            let new =
-                Said { from_us: answer.asked_us, to_us: answer.answered_us, answers: 1, session: session.clone() };
-            let said = match before.get(&thread).filter(|it| it.is_same(session)) {
-                Some(last) => Said { from_us: last.from_us, answers: last.answers + 1, ..new },
-                None => new,
-            };
-            self.said.insert(thread, said);
-        }
-        let goes_on = |thread: &u32, said: &Said| self.said.get(thread).is_some_and(|now| now.from_us == said.from_us);
-        let over: Vec<Said> =
-            before.into_iter().filter(|(thread, said)| !goes_on(thread, said)).map(|(_, said)| said).collect();
-        over.into_iter().for_each(|said| self.keep_said(said));
-    }
-
-    fn keep_said(&mut self, said: Said) {
-        let Session { connection, thread, says, words, age_us, blocked_by, .. } = said.session;
-        let facts = vec![
-            ("thread", thread.map_or_else(String::new, |it| it.to_string())),
-            ("connection", connection.to_string()),
-            ("says", word(says).to_owned()),
-            ("words", words),
-            ("answers", said.answers.to_string()),
-            ("age_us", age_us.map_or_else(String::new, |it| it.to_string())),
-            ("blocked_by", blocked_by.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")),
-        ];
-        self.keep(SERVER_SAID, (said.from_us, said.to_us), facts);
-    }
-
-    fn waited(&mut self, wait: &Wait) {
-        if !is_long(wait) {
-            return;
-        }
-        self.has_waited = true;
-        let yes = |it: bool| if it { "yes" } else { "" }.to_owned();
-        let facts = vec![
-            ("thread", wait.thread.to_string()),
-            ("way", name(wait.way).to_owned()),
-            ("samples", wait.samples.to_string()),
-            ("turns", wait.turns.map_or_else(String::new, |it| it.to_string())),
-            ("cut", yes(wait.is_cut)),
-            ("goes_on", yes(wait.is_open)),
-        ];
-        self.keep(THREAD_WAIT, (wait.from_us, wait.to_us), facts);
-    }
-
-    fn keep(&mut self, kind: &str, (from_us, to_us): (u64, u64), facts: Vec<(&str, String)>) {
+    fn keep(&mut self, kind: &str, part: Part) {
+        let to_us = from_us(&part).saturating_add(part.length_us);
         let (began_us, count) = self.minute;
         self.minute = if to_us >= began_us + MINUTE_US { (to_us, 1) } else { (began_us, count + 1) };
         if self.minute.1 > MOST_A_MINUTE {
             self.left_out += 1;
-            return;
+        } else {
+            self.write(kind, part);
         }
-        let known = facts.into_iter().filter(|(_, fact)| !fact.is_empty());
-        let attributes = known.map(|(name, fact)| (name.to_owned(), fact)).collect();
-        self.spans.push(Span { from_us, to_us, kind: kind.to_owned(), entity: String::new(), attributes });
+    }
+
+    fn write(&mut self, kind: &str, part: Part) {
+        let from_us = from_us(&part);
+        let to_us = from_us.saturating_add(part.length_us);
+        let (kind, attributes) = (kind.to_owned(), part.attributes);
+        self.spans.push(Span { from_us, to_us, kind, entity: String::new(), attributes });
     }
 
     /// The spans since the last call.
     pub(super) fn spans(&mut self) -> Vec<Span> {
         std::mem::take(&mut self.spans)
-    }
-
-    /// Watching ends: waits that go on end now.
-    pub(super) fn stop(&mut self, at_us: u64) {
-        let trackers = std::mem::take(&mut self.trackers);
-        let waits = trackers.into_values().filter_map(|mut it| it.close(at_us));
-        waits.for_each(|wait| self.waited(&Wait { is_open: true, ..wait }));
-        std::mem::take(&mut self.said).into_values().for_each(|said| self.keep_said(said));
     }
 
     /// What a reader of the recording should know.
@@ -163,74 +95,39 @@ impl Raw {
     }
 }
 
-impl Said {
-    fn is_same(&self, now: &Session) -> bool {
-        let of = |it: &Session| (it.connection, it.says, it.words.clone(), it.blocked_by.clone());
-        of(&self.session) == of(now)
-    }
+fn from_us(part: &Part) -> u64 {
+    part.started_us.and_then(|us| u64::try_from(us).ok()).unwrap_or(0)
 }
 
-fn is_long(wait: &Wait) -> bool {
-    wait.samples >= LEAST_SAMPLES
-}
-
-fn name(way: Way) -> &'static str {
-    match way {
-        Way::Asleep => "asleep",
-        Way::Blocked => "blocked",
-        Way::Faulting => "faulting",
-        Way::Reclaiming => "reclaiming",
-        Way::Reading => "reading",
-        Way::Syncing => "syncing",
-        Way::Queued => "queued",
-        Way::FreePage => "free_page",
-        Way::Stopped(Stop::Signal) => "stopped_by_signal",
-        Way::Stopped(Stop::Tracer) => "stopped_by_tracer",
-        Way::Stopped(Stop::Freezer) => "stopped_by_freezer",
-    }
-}
-
-fn word(says: Says) -> &'static str {
-    match says {
-        Says::Idle => "idle",
-        Says::Busy => "busy",
-        Says::RowLock => "row_lock",
-        Says::MetadataLock => "metadata_lock",
-        Says::DiskRead => "disk_read",
-        Says::Sync => "sync",
-        Says::Checkpoint => "checkpoint",
-        Says::BufferPin => "buffer_pin",
-        Says::Mutex => "mutex",
-        Says::AskedToWait => "asked_to_wait",
-        Says::Background => "background",
-    }
-}
-
-fn of_counters(counters: Counters, backoff: Option<bool>) -> Vec<(&'static str, String)> {
+fn of_counters(counters: Counters, backoff: Option<bool>) -> BTreeMap<String, String> {
     let Counters { wait_free, pages_free, lru_flushed } = counters;
-    let number = |of: Option<u64>| of.map_or_else(String::new, |it| it.to_string());
-    let algorithm = backoff.map_or("", |it| if it { "yes" } else { "no" });
-    vec![
-        ("wait_free", number(wait_free)),
-        ("pages_free", number(pages_free)),
-        ("lru_flushed", number(lru_flushed)),
-        ("backoff", algorithm.to_owned()),
-    ]
+    let numbers = [("wait_free", wait_free), ("pages_free", pages_free), ("lru_flushed", lru_flushed)];
+    let numbers = numbers.into_iter().filter_map(|(name, of)| Some((name.to_owned(), of?.to_string())));
+    let algorithm = backoff.map(|it| ("backoff".to_owned(), if it { "yes" } else { "no" }.to_owned()));
+    numbers.chain(algorithm).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::stalls::watch::Sched;
+    use ::stalls::watch::{Doing, Sample, Says, Sched, Session, Wait, Watch, WatchCost, Watching, Way};
+    use sql::Dialect;
 
     const MS: u64 = 1000;
 
-    fn sample(thread: u32, doing: Doing) -> Sample {
-        Sample { thread, doing, sched: Some(Sched::default()), stop: None }
+    fn watching() -> Watching {
+        let (free_list, probe, server) = (None, None, None);
+        let (least_us, backoff, started_unix_us, dialect) = (50 * MS, Some(false), 0, Dialect::Mysql);
+        let (is_deep, with_values) = (false, false);
+        let watch =
+            Watch { least_us, backoff, free_list, probe, is_deep, with_values, dialect, server, started_unix_us };
+        let mut watching = Watching::new(watch);
+        watching.seen().keep();
+        watching
     }
 
-    fn look(raw: &mut Raw, at_us: u64, samples: &[Sample]) {
-        raw.sample(at_us, &samples.iter().collect::<Vec<_>>(), &|_| true);
+    fn sample(thread: u32, doing: Doing) -> Sample {
+        Sample { thread, doing, sched: Some(Sched::default()), stop: None }
     }
 
     fn session(thread: u32, says: Says) -> Session {
@@ -246,10 +143,27 @@ mod tests {
         }
     }
 
-    fn answer(at_us: u64, sessions: Vec<Session>) -> Answer {
-        let counters = Counters { wait_free: Some(at_us), ..Counters::default() };
-        let (sessions, counters) = (Some(sessions), Some(counters));
-        Answer { asked_us: at_us, answered_us: at_us + MS, sessions, counters, ..Answer::default() }
+    /// The threads do what `is` says, and the server is asked at `asked`, each 10 ms.
+    fn spans(until: u64, asked: &[u64], is: &dyn Fn(u64, u32) -> (Doing, Says)) -> Vec<Span> {
+        let (mut watching, mut raw) = (watching(), Raw::default());
+        for at in 0..until {
+            let at_us = at * 10 * MS;
+            watching.sample(at_us, &[1, 2].map(|thread| sample(thread, is(at, thread).0)));
+            if asked.contains(&at) {
+                let sessions = [1, 2].map(|thread| session(thread, is(at, thread).1)).to_vec();
+                let counters = Some(Counters { wait_free: Some(at_us), ..Counters::default() });
+                let (sessions, answered_us) = (Some(sessions), at_us + MS);
+                let answer = Answer { asked_us: at_us, answered_us, sessions, counters, ..Answer::default() };
+                raw.answer(&answer, watching.is_waiting());
+                watching.answer(answer);
+            }
+            watching.settled(at_us + MS);
+            raw.seen(watching.seen().take());
+        }
+        let cost = WatchCost { elapsed_us: until * 10 * MS, ..WatchCost::default() };
+        let (_, _, mut seen) = watching.finish(cost, None, Vec::new());
+        raw.seen(seen.take());
+        raw.spans()
     }
 
     fn of_kind<'a>(spans: &'a [Span], kind: &str) -> Vec<&'a Span> {
@@ -258,28 +172,24 @@ mod tests {
 
     /// Thread 1 waits for another one from 100 to 200 ms; thread 2 is idle.
     fn waited() -> Vec<Span> {
-        let mut raw = Raw::default();
-        for at in 0..30 {
-            let doing = if (10..20).contains(&at) { Doing::Blocked } else { Doing::Idle };
-            look(&mut raw, at * 10 * MS, &[sample(1, doing), sample(2, Doing::Idle)]);
-            if [5, 14, 17, 25, 28].contains(&at) {
-                let says = if at == 17 { Says::RowLock } else { Says::Busy };
-                raw.answer(&answer(at * 10 * MS, vec![session(1, says), session(2, Says::Idle)]));
-            }
-        }
-        raw.stop(300 * MS);
-        raw.spans()
+        spans(40, &[0, 5, 14, 17, 25, 28], &|at, thread| match (thread, at) {
+            (1, 17) => (Doing::Blocked, Says::RowLock),
+            (1, 10..20) => (Doing::Blocked, Says::Busy),
+            _ => (Doing::Idle, Says::Idle),
+        })
     }
 
     #[test]
-    fn a_wait_is_kept_with_what_the_server_said_of_it_and_no_statement() {
+    fn a_wait_is_kept_with_what_the_server_said_of_it_and_no_values() {
         let spans = waited();
         let [wait] = of_kind(&spans, THREAD_WAIT)[..] else { panic!("{spans:#?}") };
         assert_eq!((wait.from_us, wait.to_us), (95 * MS, 195 * MS));
         assert_eq!((wait.attributes["way"].as_str(), wait.attributes["samples"].as_str()), ("blocked", "10"));
+        assert_eq!(wait.attributes["statement"], "update t set a = ?");
         let said: Vec<(u64, &str)> =
             of_kind(&spans, SERVER_SAID).iter().map(|it| (it.from_us, it.attributes["says"].as_str())).collect();
         assert_eq!(said, [(140 * MS, "busy"), (170 * MS, "row_lock")], "and of thread 2 nothing");
+        assert!(of_kind(&spans, SERVER_SAID).iter().all(|it| it.attributes["wait"] == wait.attributes["number"]));
         assert!(!format!("{spans:?}").contains("4711"), "{spans:?}");
     }
 
@@ -293,11 +203,10 @@ mod tests {
 
     #[test]
     fn the_same_words_again_and_again_are_one_span() {
-        let mut raw = Raw::default();
-        (0..10).for_each(|at| look(&mut raw, at * 10 * MS, &[sample(1, Doing::Syncing)]));
-        (0..5).for_each(|at| raw.answer(&answer(at * 100 * MS, vec![session(1, Says::Sync)])));
-        raw.stop(500 * MS);
-        let spans = raw.spans();
+        let spans = spans(50, &[0, 10, 20, 30, 40], &|_, thread| match thread {
+            1 => (Doing::Syncing, Says::Sync),
+            _ => (Doing::Idle, Says::Idle),
+        });
         let [said] = of_kind(&spans, SERVER_SAID)[..] else { panic!("{spans:#?}") };
         assert_eq!((said.from_us, said.to_us, said.attributes["answers"].as_str()), (0, 401 * MS, "5"));
         let [wait] = of_kind(&spans, THREAD_WAIT)[..] else { panic!("{spans:#?}") };
@@ -305,26 +214,36 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_the_probed_function_are_kept_from_a_millisecond_on() {
-        let mut raw = Raw::default();
-        let hit = |at_us, is_return| Hit { thread: 1, at_us, is_return };
-        raw.hits(&[hit(0, false), hit(999, true), hit(2000, false)]);
-        raw.hits(&[hit(9000, true), hit(9100, true)]);
-        let spans = raw.spans();
-        let [call] = &spans[..] else { panic!("{spans:#?}") };
-        assert_eq!((call.kind.as_str(), call.from_us, call.length_us()), (PROBED_CALL, 2000, 7000));
+    fn a_wait_that_is_too_short_to_be_told_is_kept_and_not_one_in_three_looks() {
+        let spans = spans(60, &[0], &|at, thread| match (thread, at) {
+            (1, 10..14 | 40..43) => (Doing::Blocked, Says::Busy),
+            _ => (Doing::Idle, Says::Idle),
+        });
+        let [wait] = of_kind(&spans, THREAD_WAIT)[..] else { panic!("{spans:#?}") };
+        assert_eq!((wait.from_us, wait.attributes.contains_key("number")), (95 * MS, false));
     }
 
     #[test]
-    fn a_minute_has_so_many_spans_and_the_others_are_counted() {
+    fn calls_of_the_probed_function_are_kept_from_a_millisecond_on() {
         let mut raw = Raw::default();
-        let call = |at_us: u64| {
-            [false, true].map(|is_return| Hit { thread: 1, at_us: at_us + u64::from(is_return) * MS, is_return })
-        };
-        (0..MOST_A_MINUTE + 5).for_each(|nth| raw.hits(&call(nth * 2 * MS)));
+        let (way, samples, turns, is_cut, is_open) = (Way::FreePage, 4, None, false, false);
+        let call =
+            |from_us, to_us| Seen::Call(Wait { thread: 1, way, from_us, to_us, samples, turns, is_cut, is_open });
+        raw.seen(vec![call(0, 999), call(2000, 9000)]);
+        let spans = raw.spans();
+        let [call] = &spans[..] else { panic!("{spans:#?}") };
+        assert_eq!((call.kind.as_str(), call.from_us, call.length_us()), (PROBED_CALL, 2000, 7000));
+        assert_eq!(call.attributes, BTreeMap::from([("thread".to_owned(), "1".to_owned())]));
+    }
+
+    #[test]
+    fn too_many_spans_of_a_minute_are_counted() {
+        let mut raw = Raw::default();
+        let counters = Some(Counters { wait_free: Some(1), ..Counters::default() });
+        for at_us in (0..MOST_A_MINUTE + 10).map(|nth| nth * MS) {
+            raw.answer(&Answer { asked_us: at_us, answered_us: at_us, counters, ..Answer::default() }, true);
+        }
         assert_eq!(raw.spans().len() as u64, MOST_A_MINUTE);
-        assert!(raw.note().is_some_and(|it| it.starts_with("5 spans")), "{:?}", raw.note());
-        raw.hits(&call(2 * MINUTE_US));
-        assert_eq!(raw.spans().len(), 1, "the next minute");
+        assert!(raw.note().is_some_and(|it| it.starts_with("10 spans of waits")), "{:?}", raw.note());
     }
 }

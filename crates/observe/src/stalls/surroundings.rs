@@ -101,7 +101,7 @@ impl Surroundings {
         for Read { entries, skipped, lost } in reads {
             for entry in entries {
                 let took_us = entry.figures.took_us.unwrap_or(0);
-                let attributes = BTreeMap::from([("connection".to_owned(), entry.connection.to_string())]);
+                let attributes = entry.attributes();
                 self.span(LOGGED, entry.began_us.1, took_us, attributes);
                 watching.logged(entry);
             }

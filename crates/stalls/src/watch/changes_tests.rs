@@ -43,7 +43,7 @@ fn told(commit: (Says, &str), wakes: bool) -> Vec<Stall> {
         }
         stalls.extend(it.settled(at_us));
     }
-    let (last, _) = it.finish(WatchCost { elapsed_us: 3_000_000, ..WatchCost::default() }, None, Vec::new());
+    let (last, _, _) = it.finish(WatchCost { elapsed_us: 3_000_000, ..WatchCost::default() }, None, Vec::new());
     stalls.extend(last);
     stalls.retain(|stall| stall.victims.iter().any(|it| it.connection.as_deref() == Some("101")));
     stalls

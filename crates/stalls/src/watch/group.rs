@@ -7,6 +7,9 @@ use crate::cause::{Cause, Evidence};
 use crate::explained::{Stall, Victim};
 use std::collections::BTreeSet;
 
+/// Victims of one stall that are listed.
+pub(super) const MOST_VICTIMS: usize = 200;
+
 /// What is to be said of the length of a stall that is not over.
 pub(super) const STILL: &str = "it went on when this was told: it is longer";
 

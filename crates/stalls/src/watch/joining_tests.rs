@@ -66,7 +66,7 @@ impl Waits {
             longest_us = it.going_on(at_us, 50_000).iter().map(|it| it.length_us).max().unwrap_or(0).max(longest_us);
         }
         let cost = WatchCost { elapsed_us: 10_000_000, interval_p50_us: STEP_US, ..WatchCost::default() };
-        let (last, watched) = it.finish(cost, None, Vec::new());
+        let (last, watched, _) = it.finish(cost, None, Vec::new());
         stalls.extend(last);
         (stalls, longest_us, watched)
     }
@@ -132,7 +132,7 @@ fn of_a_hot_row(says: Says) -> (u64, u64) {
         }
         stalls.extend(it.settled(at_us));
     }
-    let (last, _) = it.finish(WatchCost { elapsed_us: 7_000_000, ..WatchCost::default() }, None, Vec::new());
+    let (last, _, _) = it.finish(WatchCost { elapsed_us: 7_000_000, ..WatchCost::default() }, None, Vec::new());
     stalls.extend(last);
     (stalls.len() as u64, stalls.iter().map(|it| it.lost_query_us).sum())
 }

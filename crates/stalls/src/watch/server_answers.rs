@@ -203,21 +203,20 @@ impl Known {
     }
 
     /// What the server said of the thread's connection while the wait lasted. Where no question and its answer lie within the wait:
-    /// those that overlap it, if they say that the connection was busy or waited.
-    pub(super) fn said_of(&self, wait: &Wait) -> Vec<Session> {
+    /// those that overlap it, if they say that the connection was busy or waited. With the times of question and answer.
+    pub(super) fn said_of(&self, wait: &Wait) -> Vec<((u64, u64), Session)> {
         let said = self.said.get(&wait.thread);
         let said = || said.into_iter().flatten();
-        let within: Vec<Session> = said()
-            .filter(|it| it.asked_us >= wait.from_us && it.answered_us <= wait.to_us)
-            .map(|it| it.session.clone())
-            .collect();
+        let of = |it: &Said| ((it.asked_us, it.answered_us), it.session.clone());
+        let within: Vec<((u64, u64), Session)> =
+            said().filter(|it| it.asked_us >= wait.from_us && it.answered_us <= wait.to_us).map(of).collect();
         if !within.is_empty() {
             return within;
         }
         said()
             .filter(|it| it.asked_us < wait.to_us && it.answered_us > wait.from_us)
             .filter(|it| !matches!(it.session.says, Says::Idle | Says::Background))
-            .map(|it| it.session.clone())
+            .map(of)
             .collect()
     }
 
@@ -460,7 +459,7 @@ mod tests {
             is_cut: false,
             is_open: false,
         };
-        let said: Vec<(u64, Says)> = known.said_of(&wait).iter().map(|it| (it.connection, it.says)).collect();
+        let said: Vec<(u64, Says)> = known.said_of(&wait).iter().map(|(_, it)| (it.connection, it.says)).collect();
         assert_eq!((said, known.connection(7)), (vec![(101, Says::RowLock); 3], Some(101)));
     }
 }

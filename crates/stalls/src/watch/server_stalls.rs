@@ -19,13 +19,13 @@ pub(super) fn stopped(stop: Stop, length_us: u64) -> String {
 
 /// A time in which the whole server did nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Whole {
+pub struct Whole {
     pub(super) from_us: u64,
     pub(super) to_us: u64,
     /// `None`: only the canary has shown it.
-    stop: Option<Stop>,
+    pub(super) stop: Option<Stop>,
     /// Whether it was not over when it was told.
-    is_open: bool,
+    pub(super) is_open: bool,
 }
 
 impl Whole {

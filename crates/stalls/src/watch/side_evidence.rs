@@ -2,12 +2,13 @@
 //! Evidence beside samples and answers: how long a query of Wringer's own took that needs no data and no lock (the canary), the entries of victims in the
 //! server's slow log, and which connections are Wringer's own. It is added to a stall before the stall is reported.
 
+use super::parts::Part;
 use super::sample::Session;
 use super::verdict::UNSEEN_SYNC;
 use crate::cause::{Cause, ms};
 use crate::explained::{Stall, Victim};
 use logs::Figures;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// An entry of the server's slow log. Times in microseconds since the watch began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,40 @@ impl Logged {
         let (earliest, latest) = self.began_us;
         let ends_late = to_us.saturating_sub(self.figures.took_us.unwrap_or(0).saturating_add(SLACK_US));
         earliest.max(ends_late) <= latest.min(from_us.saturating_add(SLACK_US))
+    }
+}
+
+/// As a part of a recording, which begins at the latest moment that is possible.
+impl Logged {
+    /// `connection`, `earliest_us` (the earliest begin), and the fields of the entry that are used here.
+    pub fn attributes(&self) -> BTreeMap<String, String> {
+        let Figures { lock_us, row_lock_us, read_us, queue_us, rows_examined, .. } = &self.figures;
+        let numbers = [
+            ("connection", Some(self.connection)),
+            ("earliest_us", Some(self.began_us.0)),
+            ("lock_us", *lock_us),
+            ("row_lock_us", *row_lock_us),
+            ("read_us", *read_us),
+            ("queue_us", *queue_us),
+            ("rows_examined", *rows_examined),
+        ];
+        numbers.into_iter().filter_map(|(name, number)| Some((name.to_owned(), number?.to_string()))).collect()
+    }
+
+    /// `None`: of a recording that has not these fields.
+    pub fn of(part: &Part) -> Option<Self> {
+        let number = |name: &str| part.attributes.get(name)?.parse::<u64>().ok();
+        let figures = Figures {
+            took_us: Some(part.length_us),
+            lock_us: number("lock_us"),
+            row_lock_us: number("row_lock_us"),
+            read_us: number("read_us"),
+            queue_us: number("queue_us"),
+            rows_examined: number("rows_examined"),
+            ..Figures::default()
+        };
+        let began_us = (number("earliest_us")?, u64::try_from(part.started_us?).ok()?);
+        Some(Self { connection: number("connection")?, began_us, figures })
     }
 }
 
@@ -57,6 +92,11 @@ impl Beside {
         self.has_log = true;
     }
 
+    /// With all of these entries, however many they are.
+    pub(super) fn with_log(entries: impl Iterator<Item = Logged>) -> Self {
+        Self { logged: entries.collect(), ..Self::default() }
+    }
+
     pub(super) fn logged(&mut self, entry: Logged) {
         keep(&mut self.logged, entry, MOST_LOGGED);
     }
@@ -85,12 +125,13 @@ impl Beside {
     }
 
     /// `started_unix_us`: when the watch began.
-    pub(super) fn speaks_of(&self, stall: &mut Stall, started_unix_us: u64) {
+    /// Returns what the canary's query showed while the stall lasted.
+    pub(super) fn speaks_of(&self, stall: &mut Stall, started_unix_us: u64) -> Option<Sung> {
         let since = |us: Option<i64>| us.and_then(|us| u64::try_from(us).ok()?.checked_sub(started_unix_us));
         self.log_speaks_of(stall, &since);
-        if let Some(from_us) = since(stall.started_us) {
-            self.canary_speaks_of(stall, from_us);
-        }
+        let sung = since(stall.started_us).and_then(|from_us| self.sung(from_us, stall.length_us));
+        sung.iter().for_each(|sung| sung.speaks_of(stall));
+        sung
     }
 
     fn log_speaks_of(&self, stall: &mut Stall, since: &dyn Fn(Option<i64>) -> Option<u64>) {
@@ -131,17 +172,46 @@ impl Beside {
         self.logged.iter().filter(|entry| entry.connection == connection).find(|entry| entry.has(from_us, to_us))
     }
 
-    fn canary_speaks_of(&self, stall: &mut Stall, from_us: u64) {
-        let to_us = from_us.saturating_add(stall.length_us);
+    fn sung(&self, from_us: u64, length_us: u64) -> Option<Sung> {
+        let to_us = from_us.saturating_add(length_us);
         let meanwhile = |run: &&Canary| run.from_us < to_us && run.from_us.saturating_add(run.took_us) > from_us;
         let runs: Vec<&Canary> = self.runs.iter().filter(meanwhile).collect();
-        let Some(slowest) = runs.iter().map(|run| run.took_us).max() else { return };
+        let slowest_us = runs.iter().map(|run| run.took_us).max()?;
+        Some(Sung { from_us, to_us, times: runs.len() as u64, slowest_us, usual_us: self.usual_us() })
+    }
+
+    /// The median.
+    fn usual_us(&self) -> u64 {
+        let mut took: Vec<u64> = self.runs.iter().map(|run| run.took_us).collect();
+        took.sort_unstable();
+        took.get(took.len() / 2).copied().unwrap_or(0)
+    }
+}
+
+/// What the canary's query showed in one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sung {
+    from_us: u64,
+    to_us: u64,
+    times: u64,
+    slowest_us: u64,
+    usual_us: u64,
+}
+
+impl Sung {
+    pub(super) fn is_of(&self, stall: &Stall) -> bool {
+        let from_us = stall.started_us.and_then(|us| u64::try_from(us).ok());
+        from_us == Some(self.from_us) && self.to_us - self.from_us == stall.length_us
+    }
+
+    pub(super) fn speaks_of(&self, stall: &mut Stall) {
+        let Self { times, slowest_us, usual_us, .. } = *self;
         let evidence = &mut stall.evidence;
-        if slowest.saturating_mul(2) >= stall.length_us {
+        if slowest_us.saturating_mul(2) >= stall.length_us {
             let told = format!(
                 "a query of our own that needs nothing took {} meanwhile, and usually takes {}: the server or its host answered nobody",
-                ms(slowest),
-                ms(self.usual_us())
+                ms(slowest_us),
+                ms(usual_us)
             );
             // neither a wait for a lock nor a write makes a query wait that needs none
             let is_alone = matches!(stall.cause, Cause::RowLock | Cause::MetadataLock | Cause::Probe | Cause::Sync);
@@ -150,20 +220,30 @@ impl Beside {
                 stall.cause = Cause::Unknown;
                 stall.confidence = 0.0;
             }
-        } else if slowest <= QUICK_US.max(stall.length_us / 10) {
-            let times = units::counted(runs.len() as u64, "time");
-            let told =
-                format!("a query of our own that needs nothing was answered {times} meanwhile, within {}", ms(slowest));
+        } else if slowest_us <= QUICK_US.max(stall.length_us / 10) {
+            let times = units::counted(times, "time");
+            let told = format!(
+                "a query of our own that needs nothing was answered {times} meanwhile, within {}",
+                ms(slowest_us)
+            );
             let is_of_all = matches!(stall.cause, Cause::Cpu | Cause::Reclaim);
             if is_of_all { &mut evidence.against } else { &mut evidence.speaks_for }.push(told);
         }
     }
 
-    /// The median.
-    fn usual_us(&self) -> u64 {
-        let mut took: Vec<u64> = self.runs.iter().map(|run| run.took_us).collect();
-        took.sort_unstable();
-        took.get(took.len() / 2).copied().unwrap_or(0)
+    /// `answers`, `slowest_us`, `usual_us`.
+    pub fn part(&self) -> Part {
+        let numbers = [("answers", self.times), ("slowest_us", self.slowest_us), ("usual_us", self.usual_us)];
+        let attributes = numbers.map(|(name, number)| (name.to_owned(), number.to_string())).into_iter().collect();
+        Part { started_us: i64::try_from(self.from_us).ok(), length_us: self.to_us - self.from_us, attributes }
+    }
+
+    pub fn of(part: &Part) -> Option<Self> {
+        let number = |name: &str| part.attributes.get(name)?.parse::<u64>().ok();
+        let from_us = u64::try_from(part.started_us?).ok()?;
+        let to_us = from_us.saturating_add(part.length_us);
+        let (times, slowest_us, usual_us) = (number("answers")?, number("slowest_us")?, number("usual_us")?);
+        Some(Self { from_us, to_us, times, slowest_us, usual_us })
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) const STEP_US: u64 = 10_000;
 
 /// A watch by default, of a server that does not tell its version. Stalls of 50 ms and more are told.
 pub(super) fn watching(dialect: Dialect, backoff: bool, started_unix_us: u64) -> Watching {
-    Watching::new(Watch {
+    let mut watching = Watching::new(Watch {
         least_us: 50_000,
         backoff: Some(backoff),
         free_list: None,
@@ -20,7 +20,9 @@ pub(super) fn watching(dialect: Dialect, backoff: bool, started_unix_us: u64) ->
         dialect,
         server: None,
         started_unix_us,
-    })
+    });
+    watching.seen().keep();
+    watching
 }
 
 /// The connection of a thread, of which the server says this.

@@ -16,7 +16,7 @@ pub struct Around<'a> {
     /// What this version does when the free list is empty. `None`: Wringer's authors have not read this version's source.
     pub free_list: Option<&'static FreeList>,
     /// The name of the function in which queries wait for a free page, where it is probed.
-    pub probed: Option<&'static str>,
+    pub probed: Option<&'a str>,
     /// By how much `wait_free` rose between the readings before and after the wait.
     pub wait_free: Option<u64>,
     /// By how much `wait_free` must have risen for this wait alone.

@@ -6,20 +6,20 @@
 
 use super::account::Books;
 use super::changes::{Others, Woken};
-use super::group::{Group, Judged, Judgement};
+use super::group::{Group, Judgement, MOST_VICTIMS};
 use super::joining::Pieces;
+use super::kept::{Facts, Kept};
 use super::meanwhile::{HostReading, Readings};
 use super::probed::{Calls, Hit, Probe};
 use super::sample::{Answer, Counters, Doing, Missing, Sample, Session, Stop};
+use super::seen::SeenWaits;
 use super::server_answers::Known;
 use super::server_stalls::{Whole, Wholes};
 use super::side_evidence::{Beside, Canary, Logged};
 use super::track::{LEAST_SAMPLES, Tracker, Wait, Way};
-use super::verdict::{cause_of, judge};
-use super::wait_context::{Around, Verdict};
 use super::watched::{Pressure, Tier, WatchCost, Watched};
 use crate::cause::Cause;
-use crate::explained::{Source, Stall, Victim};
+use crate::explained::{Source, Stall};
 use crate::ladder::Lattice;
 use capability::{FreeList, LADDER, OnEmpty};
 use sql::Dialect;
@@ -70,8 +70,6 @@ const AGAIN_IF_BUSY_US: u64 = 110_000;
 const ASKED_FROM_US: u64 = 25_000;
 /// A call of the probed function that took less than this may have made no try: its tries are left out of the account.
 const COUNTED_FROM_US: u64 = 1000;
-/// Victims of one stall that are listed.
-const MOST_VICTIMS: usize = 200;
 
 #[derive(Debug)]
 pub struct Watching {
@@ -91,6 +89,7 @@ pub struct Watching {
     others: Others,
     /// Whether the server had `backoff` at some time: then the counter was a clock.
     had_backoff: bool,
+    seen: SeenWaits,
 }
 
 impl Watching {
@@ -114,6 +113,7 @@ impl Watching {
             wholes: Wholes::default(),
             woken: Woken::default(),
             others: Others::default(),
+            seen: SeenWaits::default(),
         }
     }
 
@@ -145,6 +145,7 @@ impl Watching {
     }
 
     fn called(&mut self, call: Wait) {
+        self.seen.call(&call);
         if self.watch.backoff == Some(true) {
             let tries = self.tries(&call);
             self.books.backoff(tries);
@@ -247,8 +248,11 @@ impl Watching {
             self.pieces.add(wait, is_answered);
         } else if self.is_long(&wait) {
             self.pending.push(wait);
-        } else if wait.way == Way::Asleep && self.watch.backoff == Some(true) && self.watch.probe.is_none() {
-            self.books.short_sleep(self.tries(&wait));
+        } else {
+            self.seen.wait(&wait);
+            if wait.way == Way::Asleep && self.watch.backoff == Some(true) && self.watch.probe.is_none() {
+                self.books.short_sleep(self.tries(&wait));
+            }
         }
     }
 
@@ -260,7 +264,8 @@ impl Watching {
     /// Puts pieces together, and keeps the waits that are over and long enough.
     fn join(&mut self, now_us: u64) {
         let over = self.pieces.over(now_us, &mut self.trackers, &self.known);
-        let long: Vec<Wait> = over.into_iter().filter(|wait| self.is_long(wait)).collect();
+        let (long, short): (Vec<Wait>, _) = over.into_iter().partition(|wait| self.is_long(wait));
+        short.iter().for_each(|wait| self.seen.wait(wait));
         self.pending.extend(long);
     }
 
@@ -302,11 +307,12 @@ impl Watching {
     /// `wholes`: stalls of the whole server without a victim.
     fn close(&mut self, groups: Vec<Group>, wholes: Vec<Whole>) -> Vec<Stall> {
         let since_us = self.watch.started_unix_us;
+        wholes.iter().for_each(|whole| self.seen.whole(*whole));
         let wholes = wholes.into_iter().map(|whole| whole.stall(since_us));
         let mut stalls: Vec<Stall> = groups.into_iter().map(|group| group.stall(since_us)).chain(wholes).collect();
         stalls.sort_by_key(|stall| stall.started_us);
         for stall in &mut stalls {
-            self.beside.speaks_of(stall, since_us);
+            self.seen.sung(self.beside.speaks_of(stall, since_us));
             self.books.account(stall);
             stall.victims.truncate(MOST_VICTIMS);
             self.books.keep(stall);
@@ -320,7 +326,13 @@ impl Watching {
         let parts: Vec<Wait> =
             parts.filter(|it| it.length_us() >= self.watch.least_us || it.way == Way::FreePage).collect();
         for wait in parts {
-            match self.judged(wait) {
+            let Some(kept) = self.kept(wait) else {
+                self.seen.wait(&wait);
+                continue;
+            };
+            let judgement = kept.judgement(self.watch.free_list, self.watch.started_unix_us);
+            self.seen.judged(kept, matches!(judgement, Judgement::Victim(_)));
+            match judgement {
                 Judgement::Victim(judged) => {
                     // where the function is probed, the account has each call already
                     if judged.cause == Cause::FreeListBackoff && self.watch.probe.is_none() {
@@ -341,13 +353,13 @@ impl Watching {
         let so_far = |wait: Wait| Wait { to_us: now_us, is_open: true, ..wait };
         let last_part = |wait: Wait| self.woken.last_part(&so_far(wait), &self.known);
         let waits: Vec<Wait> = self.waiting().map(last_part).filter(is_long).collect();
+        let (since_us, free_list) = (self.watch.started_unix_us, self.watch.free_list);
         let mut groups = Vec::new();
-        for wait in waits {
-            if let Judgement::Victim(judged) = self.judged(wait) {
+        for kept in waits.into_iter().filter_map(|wait| self.kept(wait)) {
+            if let Judgement::Victim(judged) = kept.judgement(free_list, since_us) {
                 Group::gather(&mut groups, *judged);
             }
         }
-        let since_us = self.watch.started_unix_us;
         let mut stalls: Vec<Stall> = groups.into_iter().map(|group| group.stall(since_us)).collect();
         stalls.iter_mut().for_each(|stall| stall.victims.truncate(MOST_VICTIMS));
         let whole = self.wholes.going_on(now_us, least_us).filter(|_| stalls.is_empty());
@@ -355,27 +367,25 @@ impl Watching {
         stalls
     }
 
-    fn judged(&mut self, wait: Wait) -> Judgement {
-        let said = self.known.said_of(&wait);
+    /// All that the judgement of the wait rests on. `None`: it is no wait of a client.
+    fn kept(&mut self, wait: Wait) -> Option<Kept> {
+        let (said_at, said): (Vec<(u64, u64)>, Vec<Session>) = self.known.said_of(&wait).into_iter().unzip();
         let connection = said.last().map(|it| it.connection).or_else(|| self.known.connection(wait.thread));
-        if wait.way == Way::Blocked && said.is_empty() && (connection.is_none() || self.known.was_listed_within(&wait))
-        {
-            // a thread that waited for its next connection, which it may have by now; or a thread of the server's own
-            return Judgement::Nothing;
-        }
-        if self.beside.is_own(connection) {
-            return Judgement::Nothing;
+        // a thread that waited for its next connection, which it may have by now; or a thread of the server's own
+        let is_nobodys = wait.way == Way::Blocked
+            && said.is_empty()
+            && (connection.is_none() || self.known.was_listed_within(&wait));
+        if is_nobodys || self.beside.is_own(connection) {
+            return None;
         }
         // a wait for another thread depends on what the others wait for
         let open: Vec<Wait> = match wait.way {
             Way::Blocked => self.trackers.values().filter_map(Tracker::open).collect(),
             _ => Vec::new(),
         };
-        let around = Around {
-            said: &said,
+        let facts = Facts {
             backoff: self.watch.backoff,
-            free_list: self.watch.free_list,
-            probed: self.watch.probe.map(|probe| probe.symbol),
+            probed: self.watch.probe.map(|probe| probe.symbol.to_owned()),
             meanwhile: self.readings.around(&wait),
             lru_flushed: self.known.rose(&wait, |it| it.lru_flushed),
             wait_free: self.known.rose(&wait, |it| it.wait_free),
@@ -384,30 +394,11 @@ impl Watching {
             pages_free: self.known.pages_free(&wait),
             synced_us: self.others.synced_us(&wait, &open),
             queued_us: self.others.queued_us(&wait, &open),
+            is_ours: self.beside.is_ours(&said),
         };
-        let (cause, confidence, evidence) = match judge(&wait, &around) {
-            Verdict::Stall { cause, confidence, evidence } => (cause, confidence, evidence),
-            Verdict::OwnWork => return Judgement::OwnWork(wait.length_us()),
-            Verdict::Nothing => return Judgement::Nothing,
-        };
-        let cause = if self.beside.is_ours(&said) { Cause::Probe } else { cause };
-        let statement = said.iter().rev().find_map(|it| it.statement.clone());
-        let (class, with_values) = self.books.statement(statement);
-        let victim = Victim {
-            connection: connection.map(|number| number.to_string()),
-            thread: Some(wait.thread),
-            statement: class,
-            statement_with_values: with_values,
-            started_us: i64::try_from(self.watch.started_unix_us + wait.from_us).ok(),
-            length_us: wait.length_us(),
-            lost_query_us: wait.length_us(),
-        };
-        // an answer about the lock before this wait names the holder of that lock
-        let is_of_it = |it: &&Session| cause == Cause::Probe || cause_of(it.says) == Some(cause);
-        let waited_for = said.iter().filter(is_of_it).flat_map(|session| &session.blocked_by).copied().collect();
-        let perhaps_for = said.iter().filter(is_of_it).flat_map(|it| &it.perhaps_blocked_by).copied().collect();
-        let judged = Judged { wait, cause, confidence, evidence, victim, connection, waited_for, perhaps_for };
-        Judgement::Victim(Box::new(judged))
+        let (statement, with_values) = self.books.statement(said.iter().rev().find_map(|it| it.statement.clone()));
+        let untold = self.groups.iter().map(|group| (group.from_us, group.to_us)).collect();
+        Some(Kept { wait, untold, connection, said, said_at, statement, with_values, facts })
     }
 
     /// Watching ends: waits that go on end now. Answers of the server that come after this are still used for the verdicts.
@@ -420,13 +411,13 @@ impl Watching {
         self.wholes.end(at_us, self.watch.least_us);
     }
 
-    /// Returns the last stalls, and the result of the watch.
+    /// Returns the last stalls, the result of the watch, and what was seen and not taken.
     pub fn finish(
         mut self,
         cost: WatchCost,
         pressure: Option<Pressure>,
         missing: Vec<Missing>,
-    ) -> (Vec<Stall>, Watched) {
+    ) -> (Vec<Stall>, Watched, SeenWaits) {
         self.stop(cost.elapsed_us);
         self.join(u64::MAX);
         let pending = std::mem::take(&mut self.pending);
@@ -448,7 +439,8 @@ impl Watching {
             format!("{} went on when watching ended: the lengths are those until then", units::counted(open, "stall"))
         });
         let notes = watched.notes.iter().cloned().chain(open).chain(cost.note(resolution_us)).collect();
-        (last, Watched { resolution_us, tiers, least_free_by_instance, pressure, missing, notes, ..watched })
+        let watched = Watched { resolution_us, tiers, least_free_by_instance, pressure, missing, notes, ..watched };
+        (last, watched, self.seen)
     }
 }
 
@@ -480,6 +472,16 @@ impl Watching {
 }
 
 impl Watching {
+    /// What is seen, kept for a recording if that is wanted.
+    pub fn seen(&mut self) -> &mut SeenWaits {
+        &mut self.seen
+    }
+
+    /// Whether a client's thread waits now.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting().any(|wait| wait.samples >= LEAST_SAMPLES)
+    }
+
     /// Whether the thread serves a client, or may: it should be sampled as often as possible.
     pub fn is_client(&self, thread: u32) -> bool {
         self.known.is_client(thread) || self.known.was_client(thread)

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::super::group::STILL;
+use super::super::kept::{Recorded, again};
+use super::super::kept_parts::KeptParts;
 use super::super::sample::{Doing, Says, Sched, Session};
+use super::super::seen::Seen;
+use super::super::side_evidence::Sung;
 use super::super::testing::{self, STEP_US};
 use super::*;
 use proptest::prelude::*;
@@ -49,7 +53,36 @@ fn watched(
 
 fn finish(mut watching: Watching, at_us: u64) -> (Vec<Stall>, Watched) {
     watching.stop(at_us);
-    watching.finish(WatchCost { elapsed_us: at_us, interval_p50_us: STEP_US, ..WatchCost::default() }, None, Vec::new())
+    let cost = WatchCost { elapsed_us: at_us, interval_p50_us: STEP_US, ..WatchCost::default() };
+    let free_list = watching.watch.free_list;
+    let (last, watched, mut seen) = watching.finish(cost, None, Vec::new());
+    expect_the_same_again(&seen.take(), &watched.stalls, free_list);
+    (last, watched)
+}
+
+/// From the parts of a recording, the same stalls are concluded once more.
+fn expect_the_same_again(seen: &[Seen], stalls: &[Stall], free_list: Option<&'static FreeList>) {
+    let judged = seen.iter().filter_map(|it| match it {
+        Seen::Judged { kept, .. } => KeptParts::of(kept, 7).kept(),
+        _ => None,
+    });
+    let wholes = seen.iter().filter_map(|it| match it {
+        Seen::Whole(whole) => Whole::of(&whole.part()),
+        _ => None,
+    });
+    let sung = seen.iter().filter_map(|it| match it {
+        Seen::Sung(sung) => Sung::of(&sung.part()),
+        _ => None,
+    });
+    let (kept, wholes, sung) = (judged.collect(), wholes.collect(), sung.collect());
+    let found = again(Recorded { kept, wholes, sung, logged: Vec::new() }, free_list);
+    let mut stalls = stalls.to_vec();
+    for stall in &mut stalls {
+        let victims = stall.victims.iter_mut().map(|victim| &mut victim.started_us);
+        victims.chain([&mut stall.started_us]).flatten().for_each(|us| *us -= 1_000_000_000);
+    }
+    stalls.sort_by_key(|it| it.started_us);
+    assert_eq!(found, stalls);
 }
 
 #[test]
@@ -366,6 +399,7 @@ fn a_probed_call_is_a_stall_of_its_own_length_and_the_samples_of_it_are_not_told
     let probe = Some(Probe { symbol: "get_free", least_us: 5_000 });
     let of = |watch: Watch| Watching::new(Watch { probe, ..watch });
     let mut watching = of(watching(true).watch);
+    watching.seen().keep();
     let slept = |at_us: u64, thread: u32| {
         let is_in = thread == 1 && (300_000..700_000).contains(&at_us);
         if is_in { (Doing::Asleep, Says::Busy) } else { (Doing::Idle, Says::Idle) }
@@ -413,6 +447,7 @@ fn an_algorithm_that_is_set_while_it_watches_names_what_comes_then() {
     let probe = Some(Probe { symbol: "get_free", least_us: 5_000 });
     let free_list = capability::free_list(capability::Flavour::Mariadb, &capability::Version::of(&[10, 1, 23]));
     let mut watching = Watching::new(Watch { probe, free_list, ..watching(true).watch });
+    watching.seen().keep();
     for (from_us, backoff) in [(0, None), (5_000_000, Some(false)), (10_000_000, Some(true))] {
         let list = vec![session(1, Says::Busy)];
         watching.answer(Answer { backoff, ..answer(from_us, list.clone(), 0) });

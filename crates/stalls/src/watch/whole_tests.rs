@@ -49,7 +49,7 @@ fn told(threads: &[(Doing, u64)], canary: Option<Canary>) -> Vec<Stall> {
         }
         stalls.extend(it.settled(at_us));
     }
-    let (last, _) = it.finish(WatchCost { elapsed_us: 2_000_000, ..WatchCost::default() }, None, Vec::new());
+    let (last, _, _) = it.finish(WatchCost { elapsed_us: 2_000_000, ..WatchCost::default() }, None, Vec::new());
     stalls.extend(last);
     stalls
 }
@@ -106,6 +106,6 @@ fn a_stop_that_goes_on_is_told_with_its_length_so_far() {
     }
     assert_eq!(it.going_on(6_000_000, 5_000_000).iter().map(|it| it.length_us / 100_000).collect::<Vec<_>>(), [55]);
     assert_eq!(it.going_on(6_000_000, 5_600_000), []);
-    let (last, _) = it.finish(WatchCost { elapsed_us: 6_000_000, ..WatchCost::default() }, None, Vec::new());
+    let (last, _, _) = it.finish(WatchCost { elapsed_us: 6_000_000, ..WatchCost::default() }, None, Vec::new());
     assert!(matches!(last.as_slice(), [stall] if stall.goes_on), "{last:#?}");
 }
