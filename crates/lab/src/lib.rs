@@ -87,7 +87,7 @@ pub use notes::Notes;
 pub use outcome::{Ended, Missed, Outcome};
 pub use own_data::{database, rows};
 pub use room::refuse_connections;
-pub use server_start::wrapping_at_hand;
+pub use server_start::{check_without_server, wrapping_at_hand};
 pub use squeeze_requests::{refuse_limits, refuse_ram};
 pub use translate::{fill_spec, load_spec};
 pub use walk::{Begun, begin};

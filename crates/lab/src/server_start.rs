@@ -41,6 +41,15 @@ pub fn wrapping_at_hand(
     Ok((of(start, malloc.flatten())?, is_missing))
 }
 
+/// What can be checked while the server is not here: the file of a malloc, and the host's transparent huge pages.
+///
+/// # Errors
+/// No server of this machine can be started so.
+pub fn check_without_server(start: &ServerStart) -> Result<(), sandbox::Error> {
+    start.malloc.as_ref().map_or(Ok(()), |asked| of_name(asked).check_file())?;
+    of(start, None).map(drop)
+}
+
 fn of(start: &ServerStart, malloc: Option<MallocStart>) -> Result<Wrapping, sandbox::Error> {
     let wrapping = Wrapping {
         malloc,

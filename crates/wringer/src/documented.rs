@@ -193,6 +193,30 @@ fn every_example_of_help_parses() {
     all_parse(&shown, 60);
 }
 
+/// The help is wrapped at 100 columns. A longer example would be two lines there, of which a shell runs the first alone; and a paragraph with line ends of its
+/// own would have some short lines.
+#[test]
+fn no_help_is_broken_where_it_is_wrapped() {
+    const COLUMNS: usize = 100;
+    fn of(command: &clap::Command, name: &str, wrong: &mut Vec<String>) {
+        for help in [command.get_after_help(), command.get_after_long_help()].into_iter().flatten() {
+            let help = help.to_string();
+            let long = help
+                .lines()
+                .filter(|it| it.contains("wringer ") && it.starts_with("  ") && it.chars().count() > COLUMNS);
+            wrong.extend(long.map(|it| format!("{name}: {it}")));
+            let codes = help.split("\n\n").filter(|it| it.trim_start().starts_with("Exit codes") && it.contains('\n'));
+            wrong.extend(codes.map(|it| format!("{name}: {it}")));
+        }
+        for next in command.get_subcommands() {
+            of(next, &format!("{name} {}", next.get_name()), wrong);
+        }
+    }
+    let mut wrong = Vec::new();
+    of(&super::Cli::command(), "wringer", &mut wrong);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// The examples stand behind the colon of the help text, up to the bracket.
 #[test]
 fn every_disk_named_in_help_is_there() {

@@ -33,7 +33,7 @@ use std::process::ExitCode;
 )]
 struct Cli {
     /// Print only data and errors: no progress, no notes, no hints
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 1000)]
     quiet: bool,
     #[command(subcommand)]
     command: Command,

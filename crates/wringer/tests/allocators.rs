@@ -92,8 +92,27 @@ fn what_cannot_be_meant_is_refused_before_anything_starts() {
     run(&["--malloc", "mine=/no/such/library.so"])
         .expect_code(3)
         .expect_said(&["error: --malloc mine: /no/such/library.so"]);
+    // nor does the server have to be here for that
+    let text = lab.write("text.so", "no library").display().to_string();
+    let mut command = lab.command(["allocators", file, "--to", "out", "--malloc", &format!("glibc,mine={text}")]);
+    let without_servers = Ran::of(command.env("WRINGER_CACHE", lab.home().join("empty")));
+    without_servers.expect_code(3).expect_said(&["--malloc mine", "text.so is no library", "a shared library"]);
+    let user = Lab::as_ordinary_user(WRINGER);
+    if !is_always_on_host() {
+        let file = user.write("mallocs.toml", FILE).display().to_string();
+        let mut command = user.command(["allocators", &file, "--to", "out", "--malloc", "glibc", "--thp", "always"]);
+        let without_servers = Ran::of(command.env("WRINGER_CACHE", user.home().join("empty")));
+        without_servers.expect_code(3).expect_said(&["--thp always", "the host's setting is"]);
+        assert!(!user.home().join("out").exists(), "the folder was made");
+    }
     run(&["--malloc", "glibc", "--threads", "9000"]).expect_code(2).expect_said(&["4096"]);
     let mut command = lab.command(["allocators", file, "--to", "out", "--malloc", "glibc"]);
     Ran::of(command.env("WRINGER_CACHE", lab.home().join("a b"))).expect_code(3).expect_said(&["/a b: no library"]);
-    assert!(!lab.home().join("sandboxes").exists(), "something was made");
+    for made in ["sandboxes", "out"] {
+        assert!(!lab.home().join(made).exists(), "{made} was made");
+    }
+}
+
+fn is_always_on_host() -> bool {
+    std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").is_ok_and(|it| it.contains("[always]"))
 }

@@ -89,6 +89,17 @@ impl Malloc {
         library.map(|library| self.start_with(Some(library), installation)).transpose()
     }
 
+    /// What can be said of a library's file while the server is not here: whether it is there, may be loaded, and is for this machine.
+    ///
+    /// # Errors
+    /// [`Error::Unwrappable`]: no server of this machine can be started with it.
+    pub fn check_file(&self) -> Result<(), Error> {
+        let Self::File { path, .. } = self else { return Ok(()) };
+        let real = path.canonicalize().map_err(|error| no_file(path, &error.to_string()))?;
+        safe(&real)?;
+        malloc::fit(&real, Path::new("/proc/self/exe"), None).map(drop).map_err(|unfit| misfit(&real, &unfit))
+    }
+
     /// A malloc in the program itself comes before all that can be preloaded: if it is not the one that was asked for, the start is refused.
     fn built_in(&self, installation: &Installation) -> Result<Option<MallocStart>, Error> {
         let Some(program) = Elf::open(&installation.program).filter(Elf::has_malloc) else { return Ok(None) };
@@ -279,6 +290,13 @@ fn linked(installation: &Installation) -> Option<Elf> {
 
 /// The library's own description, if the server can be started with it.
 fn fitting(library: &Path, installation: &Installation) -> Result<Elf, Error> {
+    let real = safe(library)?;
+    let c_library = library_of(C_LIBRARY, installation);
+    malloc::fit(&real, &installation.program, c_library.as_deref()).map_err(|unfit| misfit(library, &unfit))
+}
+
+/// The file itself, if its path can stand in a list of libraries, and if nobody else can write it.
+fn safe(library: &Path) -> Result<PathBuf, Error> {
     let shown = library.display();
     if library.to_string_lossy().contains(MallocKind::PRELOAD_SEPARATORS) {
         let what = format!("--malloc: {shown}: the loader splits its list of libraries at ' ' and ':'");
@@ -293,15 +311,16 @@ fn fitting(library: &Path, installation: &Installation) -> Result<Elf, Error> {
             "it would run in the server with all of its rights: copy it to a folder that only you can write".to_owned();
         return Err(unwrappable(what, Some(hint)));
     }
-    let c_library = library_of(C_LIBRARY, installation);
-    malloc::fit(&real, &installation.program, c_library.as_deref()).map_err(|unfit| {
-        let hint = match &unfit {
-            malloc::Unfit::NotElf => "name the file of a shared library",
-            malloc::Unfit::Machine { .. } => "take a build for this machine",
-            malloc::Unfit::Version { .. } => "take a build for this server's C library, or an older one",
-        };
-        unwrappable(format!("--malloc: {shown} {unfit}"), Some(hint.to_owned()))
-    })
+    Ok(real)
+}
+
+fn misfit(library: &Path, unfit: &malloc::Unfit) -> Error {
+    let hint = match unfit {
+        malloc::Unfit::NotElf => "name the file of a shared library",
+        malloc::Unfit::Machine { .. } => "take a build for this machine",
+        malloc::Unfit::Version { .. } => "take a build for this server's C library, or an older one",
+    };
+    unwrappable(format!("--malloc: {} {unfit}", library.display()), Some(hint.to_owned()))
 }
 
 fn no_file(path: &Path, why: &str) -> Error {

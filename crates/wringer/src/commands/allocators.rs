@@ -34,7 +34,7 @@ use units::Span;
       # an experiment of your own\n  \
       wringer allocators my.toml --to out\n  \
       # other mallocs, one of them a library of your own, with eight repeats\n  \
-      wringer allocators my.toml --malloc glibc,jemalloc-background,mine=/opt/libmine.so --repeat 8 --to out\n  \
+      wringer allocators my.toml --malloc glibc,jemalloc,mine=/opt/libmine.so --repeat 8 --to out\n  \
       # the recommendation alone\n  \
       wringer allocators my.toml --to out -o json | jq .recommendation\n\n\
     After Ctrl-C or a kill, the same command goes on from where it was. `wringer doc allocators` says what is measured, and the rule of the recommendation.\n\n\

@@ -31,12 +31,12 @@ use workload::{Name, Tables, Workload};
 /// transaction was meant to start; the time that the server took is reported as well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    MYSQL_PWD=... wringer load oltp_point_select --mysql-user=me --table-size=1000000 --threads=16 --time=60\n  \
-    wringer load oltp_read_write --db-driver=pgsql --rate=500 --warmup-time=10 --percentile=50,99,99.9 -o json\n  \
-    wringer load oltp_point_select --time=60 --assert 'p99<20ms' --assert errors=0; [ $? = 1 ] && echo too slow\n  \
+    MYSQL_PWD=... wringer load oltp_point_select --mysql-user=me \\\n    --table-size=1000000 --threads=16 --time=60\n  \
+    wringer load oltp_read_write --db-driver=pgsql --rate=500 --warmup-time=10 \\\n    --percentile=50,99,99.9 -o json\n  \
+    wringer load oltp_point_select --time=60 --assert 'p99<20ms'; [ $? = 1 ] && echo too slow\n  \
     wringer load oltp_update_index --threads=8,64,512,4096 --time=30\n  \
     wringer load my.toml --dry-run\n\n\
-    The tables come from `wringer load WORKLOAD ... prepare`, `wringer fill` or `sysbench ... prepare`; give the same --tables and --table-size.\n    \
+    The tables come from `wringer load WORKLOAD ... prepare`, `wringer fill` or `sysbench ... prepare`; give the same --tables and --table-size. \
     Those of pgbench's scripts come from `wringer fill --pgbench SCALE` or from `pgbench -i`.")]
 pub struct Args {
     /// oltp_point_select, oltp_read_only, oltp_read_write, oltp_write_only, oltp_update_index, oltp_update_non_index,

@@ -33,9 +33,8 @@ use units::Span;
     WRINGER_DSN=\"$(wringer sandbox export shop dsn)\" wringer replay slow.log --speed 2\n  \
     wringer replay slow.log --dsn mysql://me@db.example/shop --assert 'p99<20ms' --assert errors=0\n  \
     wringer replay postgresql.log --pgsql-host=/run/postgresql --pgsql-db=shop --speed max -o json\n\n\
-    A log that has all statements: SET GLOBAL slow_query_log=1, long_query_time=0; or general_log=1. PostgreSQL:\n  \
-    log_min_duration_statement=0, log_connections=on, log_line_prefix='%m [%p] '. A log that has slow statements alone makes a\n  \
-    replay of these alone.")]
+    A log that has all statements: SET GLOBAL slow_query_log=1, long_query_time=0; or general_log=1. PostgreSQL: log_min_duration_statement=0, \
+    log_connections=on, log_line_prefix='%m [%p] '. A log that has only slow statements makes a replay of only these.")]
 pub struct Args {
     /// The log; `-` is standard input
     #[arg(value_name = "FILE")]

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
       wringer report out --load load.json\n  \
       # compare the runs of experiments/article-*.toml with the articles\n  \
       wringer report --articles out/* --to articles.md\n  \
-      wringer report wringer-demo -o json | jq '.arms[] | {name, p99: .load.measured.transaction.response.p99_us}'"
+      wringer report wringer-demo -o json \\\n    | jq '.arms[] | {name, p99: .load.measured.transaction.response.p99_us}'"
 )]
 pub struct Args {
     /// The recording, or the folder that holds it

@@ -23,8 +23,8 @@ use std::path::PathBuf;
     wringer heap diff before/massif.out.1 after/massif.out.1\n  \
     wringer heap diff massif.out.1 massif.out.1 --from 3 --to 48\n  \
     wringer heap diff before/dhat.out.1 after/dhat.out.1 --assert 'growth<1M'\n\n\
-    Exit codes: 1 if an assertion does not hold; 3 if a file is not a profile, or if it cannot be told\n  \
-    whether an assertion holds, as for `wringer heap show`.")]
+    Exit codes: 0 done, and each assertion holds; 1 an assertion does not hold; 3 a file is not a profile, or it cannot be told whether an assertion \
+    holds, as for `wringer heap show`.")]
 pub struct Args {
     /// The profile from before; `-` is standard input
     #[arg(value_name = "BEFORE")]

@@ -88,14 +88,15 @@ fn rows(grown: &[&Growth], top: usize, has_bounds: bool) -> String {
     text
 }
 
-/// The functions that hold most.
+/// The functions that hold most. One that has freed everything holds nothing, and is no line.
 pub(in crate::commands) fn holders(functions: &[Held], top: usize) -> String {
     let mut text = String::new();
-    for held in functions.iter().take(top) {
+    let holding = || functions.iter().filter(|it| it.bytes > 0);
+    for held in holding().take(top) {
         let part = held.subsystem.map_or_else(String::new, |part| format!("  [{part}]"));
         let _ = writeln!(text, "{:>12}  {}{part}", Bytes(held.bytes).to_string(), in_line(&held.function));
     }
-    let rest = functions.iter().skip(top);
+    let rest = holding().skip(top);
     let (count, bytes) = rest.fold((0, 0), |(count, sum), it| (count + 1, u64::saturating_add(sum, it.bytes)));
     if count > 0 {
         let _ = writeln!(text, "{:>12}  {count} more functions (--top)", Bytes(bytes).to_string());

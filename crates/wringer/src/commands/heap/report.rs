@@ -32,8 +32,8 @@ const MOST_TREES: usize = 100;
     wringer heap report heaptrack.mariadbd.4711.zst --to heap.html\n  \
     wringer heap report /tmp/profile.*.heap --to heap.html\n  \
     wringer heap report massif.out.4711 --assert 'growth<1M'\n\n\
-    Exit codes: 1 if an assertion does not hold; 3 if a file is not a profile, or if it cannot be told\n  \
-    whether an assertion holds, as for `wringer heap show`. The page is written all the same.")]
+    Exit codes: 0 done, and each assertion holds; 1 an assertion does not hold; 3 a file is not a profile, or it cannot be told whether an assertion \
+    holds, as for `wringer heap show`. The page is written all the same.")]
 pub struct Args {
     /// The profiles; files of one moment each (gperftools, jemalloc) make one profile
     #[arg(value_name = "FILE", required = true)]

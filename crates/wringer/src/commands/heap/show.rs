@@ -25,9 +25,9 @@ use std::path::PathBuf;
     wringer heap show heaptrack.mariadbd.4711.zst --top 5\n  \
     wringer heap show /tmp/profile.*.heap --binaries /copies/of/the/server\n  \
     wringer heap show massif.out.4711 -o ms_print --threshold 0.5 --x 100 --y 30\n\n\
-    Exit codes: 1 if an assertion does not hold; 3 if the file is not a profile, or if it cannot be told\n  \
-    whether an assertion holds: the profile hides too much or is a sample, has one moment and so no growth,\n  \
-    or is damaged, so that its end is not known; or the function holds nothing itself, and calls those that do.")]
+    Exit codes: 0 done, and each assertion holds; 1 an assertion does not hold; 3 the file is not a profile, or it cannot be told whether an assertion \
+    holds: the profile hides too much or is a sample; or it has one moment, and so no growth; or it is damaged, so that its end is not known; or the \
+    function holds nothing itself, and calls those that do.")]
 pub struct Args {
     /// The profile; several files of one moment each (gperftools, jemalloc) make one profile
     #[arg(value_name = "FILE", required = true)]

@@ -14,7 +14,7 @@ use units::{Bytes, counted};
     # a sandbox may be stopped, too: then its program is asked\n  \
     wringer hugepages advise --sandbox shop\n  \
     sudo wringer hugepages advise --pid \"$(head -1 /var/lib/postgresql/15/main/postmaster.pid)\"\n  \
-    sudo wringer hugepages advise --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me -o json | jq .pages_needed\n\n\
+    sudo wringer hugepages advise --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me -o json \\\n    | jq .pages_needed\n\n\
     The number comes from the first of these that is known: the server's own figure (PostgreSQL 15 and later), the sum of its allocations, the size of its mappings. \
     PostgreSQL starts with this number of pages, and does not start with one less. The number by VmPeak is shown, too: it counts the whole address space, and \
     is too high.")]

@@ -96,7 +96,7 @@ pub struct PlanArgs {
     are run, and the same command tries the cell again.\n\n\
     Examples:\n  \
       wringer matrix run my.toml --to out\n  \
-      wringer matrix run my.toml --to out -o json | jq '.comparisons[] | select(.figures[0].verdict == \"lower\")'\n\n\
+      wringer matrix run my.toml --to out -o json \\\n    | jq '.comparisons[] | select(.figures[0].verdict == \"lower\")'\n\n\
     Exit codes: 0 every cell is done, or a budget of the file is used up; 1 the same, and an assertion of the file failed; 2 the file is wrong; 3 something \
     is missing or in the way; 4 a cell failed, the others are done; 5 the host is not restored; 130 interrupted, everything undone."
 )]

@@ -26,11 +26,12 @@ pub fn options(experiment: &Experiment, places: &Places, plan: &mut Plan) {
     let present = server_request(&experiment.server).ok().and_then(|request| sandbox::present(&request, places));
     one_data_directory(experiment, present.as_ref(), plan);
     let Some(installation) = present else {
+        wrappings(experiment, None, places, plan);
         let how = format!("`wringer sandbox fetch {flavour}` brings it");
         plan.not_asked.push(format!("whether the server takes {names}: it is not on this machine yet; {how}"));
         return;
     };
-    wrappings(experiment, &installation, places, plan);
+    wrappings(experiment, Some(&installation), places, plan);
     if names.is_empty() {
         return;
     }
@@ -73,8 +74,9 @@ fn one_data_directory(experiment: &Experiment, installation: Option<&Installatio
     }
 }
 
-/// Adds a malloc that is not on this machine, and transparent huge pages that the host does not give.
-fn wrappings(experiment: &Experiment, installation: &Installation, places: &Places, plan: &mut Plan) {
+/// Adds a malloc that is not on this machine, and transparent huge pages that the host does not give. `installation`: `None` while the server is not here;
+/// then the file of a malloc is looked at without it, and again when it is here.
+fn wrappings(experiment: &Experiment, installation: Option<&Installation>, places: &Places, plan: &mut Plan) {
     for (index, arm) in experiment.arms.iter().enumerate() {
         let (malloc, thp) = (arm.start.malloc.clone(), arm.start.thp);
         let alone = [
@@ -82,24 +84,34 @@ fn wrappings(experiment: &Experiment, installation: &Installation, places: &Plac
             ("server.thp", ServerStart { thp, ..ServerStart::default() }),
         ];
         for (key, start) in alone {
-            let error = match lab::wrapping_at_hand(&start, installation, places) {
-                Ok((_, false)) => continue,
-                Ok((_, true)) => {
+            let looked = match installation {
+                Some(installation) => {
+                    lab::wrapping_at_hand(&start, installation, places).map(|(_, is_fetched)| is_fetched)
+                }
+                None => lab::check_without_server(&start).map(|()| false),
+            };
+            match looked {
+                Ok(false) => {}
+                Ok(true) => {
                     let name = start.malloc.as_ref().map_or("", experiment::Malloc::name);
                     let told = format!("whether the server runs with {name}: the run fetches its library first");
                     if !plan.not_asked.contains(&told) {
                         plan.not_asked.push(told);
                     }
-                    continue;
                 }
-                Err(error) => error,
-            };
-            let (line, column) = experiment.place(index, key);
-            let in_file = |text: String| text.replace("--malloc", "server.malloc").replace("--thp", "server.thp");
-            let (message, suggestion) = (in_file(error.to_string()), error.hint().map(in_file));
-            plan.blockers.push(Problem { line, column, message, suggestion });
+                Err(error) => plan.blockers.push(in_file(experiment, (index, key), &error)),
+            }
         }
     }
+    plan.blockers.sort();
+    plan.blockers.dedup();
+}
+
+/// The sandbox's words for its flags, in those of the file.
+fn in_file(experiment: &Experiment, (arm, key): (usize, &str), error: &sandbox::Error) -> Problem {
+    let (line, column) = experiment.place(arm, key);
+    let words = |text: String| text.replace("--malloc", "server.malloc").replace("--thp", "server.thp");
+    Problem { line, column, message: words(error.to_string()), suggestion: error.hint().map(words) }
 }
 
 fn options_of(experiment: &Experiment, (index, arm): (usize, &Arm), installation: &Installation, plan: &mut Plan) {

@@ -27,7 +27,7 @@ use units::Span;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer stalls explain slow.log\n  \
-    wringer stalls explain slow.log --server percona@8.0.29 --algorithm backoff --wait-free 479 -o json | jq .account\n  \
+    wringer stalls explain slow.log --server percona@8.0.29 --algorithm backoff --wait-free 479 \\\n    -o json | jq .account\n  \
     wringer stalls explain --server percona@8.0.29 --algorithm backoff --wait-free 479 --victims 5\n  \
     wringer stalls explain wringer-demo -o json | jq '.arms[].account'\n  \
     zcat slow.log.1.gz | wringer stalls explain - --at-least 100ms\n\n\

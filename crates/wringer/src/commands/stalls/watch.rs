@@ -29,9 +29,9 @@ use units::Span;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     wringer stalls watch --sandbox shop --for 30s\n  \
-    sudo wringer stalls watch --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me --fail-on-stall 200ms\n  \
+    sudo wringer stalls watch --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me \\\n    --fail-on-stall 200ms\n  \
     sudo wringer stalls watch --sandbox shop --for 30s --probes\n  \
-    wringer stalls watch --sandbox shop -o json | jq --unbuffered 'select(.kind == \"stall\") | [.cause, .length_us]'\n  \
+    wringer stalls watch --sandbox shop -o json \\\n    | jq --unbuffered 'select(.kind == \"stall\") | [.cause, .length_us]'\n  \
     wringer stalls watch --sandbox shop --for 1m -o openmetrics > stalls.prom\n  \
     wringer stalls watch --sandbox shop --for 10m --to out && wringer stalls explain out\n  \
     wringer stalls watch --sandbox shop --for 1m --canary\n\n\

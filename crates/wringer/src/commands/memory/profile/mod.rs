@@ -54,8 +54,9 @@ use units::Span;
     # profile an experiment's server with its data and load, without its squeezes\n  \
     wringer memory profile experiments/quick.toml --every 5s\n  \
     wringer heap show out/heap.massif --assert 'growth<1M'\n\n\
-    Exit codes: 1 with --fail-on-leak, if it leaks; 3 there is no such sandbox, its server runs, or the profiler is not there; 4 the server does not\n  \
-    start under the profiler, or ended too early: the snapshots until then are kept. More: docs/profile.md, or `wringer doc profile`.")]
+    Exit codes: 0 done; 1 with --fail-on-leak, if it leaks; 3 there is no such sandbox, its server runs, or the profiler is not there; 4 the server \
+    does not start under the profiler, or ended too early: the snapshots until then are kept.\n\n\
+    More: docs/profile.md, or `wringer doc profile`.")]
 pub(super) struct Args {
     /// A sandbox, which must be stopped; or the file of an experiment (NAME.toml): its server and data in a new sandbox, with the load of one arm
     #[arg(value_name = "SANDBOX|FILE", required_unless_present = "sandbox")]

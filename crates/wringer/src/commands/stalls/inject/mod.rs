@@ -34,8 +34,8 @@ use serde_json::json;
     wringer stalls inject --sandbox pears --plan random --seed 7 --count 20 --length 20ms..2s \\\n  \
       --causes row_lock,metadata_lock --for 60s\n  \
     # what was planted, and what a watch saw of it, in one recording\n  \
-    wringer stalls inject --sandbox pears --cause row_lock --length 400ms --to out && wringer stalls explain out\n\n\
-    Exit codes: 1 with --strict, if a stall took no effect; 3 outside of a sandbox, or if the sandbox cannot have such a stall;\n  \
+    wringer stalls inject --sandbox pears --cause row_lock --length 400ms --to out \\\n    && wringer stalls explain out\n\n\
+    Exit codes: 1 with --strict, if a stall took no effect; 3 outside of a sandbox, or if the sandbox cannot have such a stall; \
     4 if the server ended meanwhile. More: docs/stalls-inject.md.")]
 pub struct Args {
     #[command(flatten)]

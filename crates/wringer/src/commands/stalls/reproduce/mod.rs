@@ -42,7 +42,7 @@ const PREDICTIONS: &str = "predictions.json";
     wringer stalls reproduce annex-3 --quick\n  \
     # the whole annex, in about eight minutes\n  \
     wringer stalls reproduce annex-5 --to out\n  \
-    wringer stalls reproduce annex-3 --server percona@8.0 -o json | jq '.arms[] | [.arm, .measured.figures.first_max_us]'\n\n\
+    wringer stalls reproduce annex-3 --server percona@8.0 -o json \\\n    | jq '.arms[] | [.arm, .measured.figures.first_max_us]'\n\n\
     Exit codes: 0 done; 2 the annex makes no sense with this server; 3 the server is missing, or something is in the way; 4 the run broke off, everything given back.\n\n\
     How to read the table: docs/stalls-reproduce.md, or `wringer doc stalls-reproduce`."
 )]

@@ -19,10 +19,10 @@ use sweep::{Sweep, VALUES_MAX, Value};
     With -o json, `parameters` says where each number comes from.\n\n\
     Examples:\n  \
     # five loads of 2 s, a quiet minute before each: a long stall at the beginning of each\n  \
-    wringer stalls simulate --server percona@5.7.39 --pages-per-query 0.73 --time 2 --pause 60 --repeat 5\n  \
+    wringer stalls simulate --server percona@5.7.39 --pages-per-query 0.73 --time 2 \\\n    --pause 60 --repeat 5\n  \
     # a light load, and every two minutes a scan that empties the list\n  \
-    wringer stalls simulate --server percona@8.0.29 --algorithm backoff --threads 4 --rate 400 --pages-per-query 0.73 --time 600 --burst-pages 1229 --burst-every 120\n  \
-    wringer stalls simulate --server mariadb@10.1.23 --sweep lru-scan-depth=128..4096/128 --sweep threads=1..16/5 -o json | jq '.runs[] | [.swept, .max_us]'\n\n\
+    wringer stalls simulate --server percona@8.0.29 --algorithm backoff --threads 4 --rate 400 \\\n    --pages-per-query 0.73 --time 600 --burst-pages 1229 --burst-every 120\n  \
+    wringer stalls simulate --server mariadb@10.1.23 --sweep lru-scan-depth=128..4096/128 \\\n    --sweep threads=1..16/5 -o json | jq '.runs[] | [.swept, .max_us]'\n\n\
     The band shows the other results that are possible with the same load: nobody knows how much of its sleep the refiller of a running server has left. \
     Exit codes: 0 done; 2 a server, a version or a value that is not known or makes no sense.\n\n\
     What the numbers mean, and where each default comes from: docs/stalls.md, or `wringer doc stalls`."
