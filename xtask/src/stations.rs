@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The program: of all stations, only this one may depend on crates for the terminal.
@@ -103,6 +105,27 @@ fn every_crate_has_its_place_among_the_stations() {
     let own = of_crates.filter(|it| own.contains(&text(&it["id"]))).map(|it| text(&it["name"]));
     let homeless: Vec<String> = own.filter(|name| name != PROGRAM && !stations.contains(name)).collect();
     assert_eq!(homeless, Vec::<String>::new());
+}
+
+/// What would help against an error is said by the program: the crate that performs a run serves other callers, too.
+#[test]
+fn the_lab_names_no_command_of_the_program() {
+    fn files(folder: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).expect("list the sources").flatten().map(|entry| entry.path());
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    }
+    let names_one = |line: &&str| {
+        let after = line.split("wringer ").skip(1);
+        !line.trim_start().starts_with("//") && after.into_iter().any(|rest| rest.starts_with(char::is_alphabetic))
+    };
+    let lab = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lab/src"));
+    let of = |path: &PathBuf| {
+        let text = fs::read_to_string(path).expect("read a source");
+        text.lines().filter(names_one).map(|line| format!("{}: {line}", path.display())).collect::<Vec<_>>()
+    };
+    let found: Vec<String> = lab.iter().flat_map(of).collect();
+    assert_eq!(found, Vec::<String>::new());
+    assert!(lab.len() > 20, "{lab:?}");
 }
 
 #[test]

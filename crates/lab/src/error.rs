@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::meaning::{Kind, Meaning, of_station};
+use crate::meaning::{Kind, of_station};
 use sandbox::ServerOption;
 use std::io;
 use std::iter::successors;
@@ -115,10 +115,10 @@ impl From<sandbox::Error> for Error {
     }
 }
 
-/// The meaning of an error that is classified by itself, whatever caused it: an error of this crate or of another one. `None`: it is not
+/// What an error that is classified by itself means for the host, whatever caused it: an error of this crate or of another one. `None`: it is not
 /// classified; it counts as failed, unless one of its causes is classified.
-pub fn meaning(error: &(dyn std::error::Error + 'static)) -> Option<Meaning> {
-    error.downcast_ref::<Error>().map_or_else(|| of_station(error), Error::meaning)
+pub fn meaning(error: &(dyn std::error::Error + 'static)) -> Option<Kind> {
+    error.downcast_ref::<Error>().map_or_else(|| of_station(error), Error::own_kind)
 }
 
 /// 128 + SIGKILL.
@@ -127,7 +127,7 @@ const KILLED: i32 = 137;
 impl Error {
     /// The meaning of the error for the host. An error that is not classified means: failed, and everything is undone.
     pub fn kind(&self) -> Kind {
-        self.chain().find_map(meaning).map_or(Kind::Failed, |meaning| meaning.kind)
+        self.chain().find_map(meaning).unwrap_or(Kind::Failed)
     }
 
     /// This error and its causes. An error of another crate is classified by itself.
@@ -136,7 +136,7 @@ impl Error {
     }
 
     /// The error of another crate that this one passes on.
-    fn station(&self) -> Option<&(dyn std::error::Error + 'static)> {
+    pub fn station(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(match self {
             Self::Run(error) => error,
             Self::Sandbox(error) => error.as_ref(),
@@ -184,55 +184,29 @@ impl Error {
         }
     }
 
-    pub(crate) fn meaning(&self) -> Option<Meaning> {
-        let hint = |text: &str| vec![text.to_owned()];
-        let (kind, hints) = match self {
-            Self::Interrupted => (Kind::Interrupted, Vec::new()),
-            Self::Watchdog { .. } => {
-                (Kind::Failed, hint("what was measured until then is in the recording, which says so"))
-            }
-            Self::Conflicts { repairs, .. } => (Kind::NotRestored, repairs.clone()),
-            Self::ServerEnded { end, .. } => (Kind::Failed, end.hint().into_iter().collect()),
-            Self::NotLoaded => (
-                Kind::Failed,
-                hint("its user must be able to read Wringer's cache: `wringer doctor` says where the library goes"),
-            ),
-            Self::Driver { .. } => (
-                Kind::Failed,
-                hint("its whole output is in the recording: wringer report FOLDER -o json | jq '.arms[].driven'"),
-            ),
-            Self::FillCommand { .. } => (
-                Kind::Failed,
-                hint(
-                    "it is given the server by its words ({dsn}, {socket}, ...) and its environment (WRINGER_DSN): docs/experiment.md",
-                ),
-            ),
-            Self::KeptAccount { .. } => (
-                Kind::Failed,
-                hint(
-                    "`wringer run FILE --fresh-fill` fills anew and keeps that; `wringer purge` throws all kept fills away",
-                ),
-            ),
-            Self::HugePages { .. } => (
-                Kind::Failed,
-                hint(
-                    "memory in one piece is found soonest after a boot; a smaller pool of the server needs less of it",
-                ),
-            ),
-            Self::Room { remedy, .. } => {
-                (Kind::Missing, vec![format!("fewer connections; or raise the limit: {remedy}")])
-            }
-            Self::Asked { source: asked::Error::Split { .. } } => (Kind::Missing, Vec::new()),
-            Self::NoServer | Self::NotPrepared | Self::LauncherKilled => (Kind::Failed, Vec::new()),
-            Self::Databases { names } => {
-                let first = names.first().map_or("", String::as_str);
-                (Kind::Usage, vec![format!("below [fill]: database = \"{first}\"")])
-            }
-            Self::Words { hint, .. } | Self::File { hint, .. } => (Kind::Usage, vec![hint.clone()]),
-            Self::Workload(_) | Self::Distribution(_) => (Kind::Usage, Vec::new()),
+    /// The kind of this error, whatever caused it. `None`: it is not classified.
+    pub(crate) fn own_kind(&self) -> Option<Kind> {
+        Some(match self {
+            Self::Interrupted => Kind::Interrupted,
+            Self::Conflicts { .. } => Kind::NotRestored,
+            Self::Watchdog { .. }
+            | Self::ServerEnded { .. }
+            | Self::NotLoaded
+            | Self::Driver { .. }
+            | Self::FillCommand { .. }
+            | Self::KeptAccount { .. }
+            | Self::HugePages { .. }
+            | Self::NoServer
+            | Self::NotPrepared
+            | Self::LauncherKilled => Kind::Failed,
+            Self::Room { .. } | Self::Asked { source: asked::Error::Split { .. } } => Kind::Missing,
+            Self::Databases { .. }
+            | Self::Words { .. }
+            | Self::File { .. }
+            | Self::Workload(_)
+            | Self::Distribution(_) => Kind::Usage,
             other => return of_station(other.station()?),
-        };
-        Some(Meaning { kind, hints })
+        })
     }
 }
 
@@ -254,8 +228,7 @@ mod tests {
         assert_eq!(broke.to_string(), "the warm-up of arm 'a' broke off after 3 transactions");
         for error in [Error::from(full()), broke] {
             assert!(error.chain().any(|it| matches!(it.downcast_ref(), Some(load::Error::Full { .. }))), "{error:?}");
-            let meant = error.chain().find_map(meaning).unwrap();
-            assert!(meant.hints[0].contains("max_connections = N"), "{meant:?}");
+            assert_eq!(error.chain().find_map(meaning), Some(Kind::Failed));
         }
         let passed_on = Error::from(lost());
         assert_eq!(passed_on.to_string(), lost().to_string());
@@ -298,7 +271,7 @@ mod tests {
     #[test]
     fn what_it_means_for_the_host() {
         let conflicts = Error::Conflicts { changes: vec!["a".into(), "b".into()], repairs: vec!["c".into()] };
-        assert_eq!((conflicts.kind(), conflicts.meaning().unwrap().hints), (Kind::NotRestored, vec!["c".to_owned()]));
+        assert_eq!(conflicts.kind(), Kind::NotRestored);
         assert_eq!(conflicts.to_string(), "somebody else changed what we had set: a; b");
         assert_eq!(Error::Interrupted.kind(), Kind::Interrupted);
         assert_eq!(Error::from(sandbox::Error::Interrupted).kind(), Kind::Interrupted);

@@ -82,7 +82,7 @@ pub use error::{Error, meaning};
 pub use hooks::{Bar, Hooks, Progress, SecondSink, Silent};
 pub use kept_entry::kept_entry;
 pub use kept_fill_files::{files_named, files_that_fill};
-pub use meaning::{BUSY, Kind, Meaning, RECORDING_HINT};
+pub use meaning::{Kind, not_kept};
 pub use notes::Notes;
 pub use outcome::{Ended, Missed, Outcome};
 pub use own_data::{database, rows};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The exit codes of a command. Scripts rely on them; `wringer --help` lists them.
 
+use crate::hints;
 use lab::{Kind, meaning};
 use std::fmt;
 use std::process::ExitCode;
@@ -67,10 +68,31 @@ impl Failure {
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();
-        let found = error.chain().find_map(meaning);
-        let (exit, hints) = found.map_or((Exit::Failed, Vec::new()), |it| (it.kind.into(), it.hints));
+        let found = error.chain().find_map(|cause| Some((meaning(cause)?.into(), hints::of(cause))));
+        let (exit, hints) = found.unwrap_or((Exit::Failed, Vec::new()));
         Self { exit, error, hints }
     }
 }
 
 pub type Outcome = Result<(), Failure>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_helps_is_told_with_an_error_of_a_run_and_with_what_it_passes_on() {
+        let hints = |error: lab::Error| Failure::from(error).hints.join("; ");
+        let full = || load::Error::Full { wanted: 9, limit: 8, in_use: 0, setting: "max_connections" };
+        let broke = lab::Error::BrokeOff { phase: "warm-up", arm: "a".into(), transactions: 3, source: full() };
+        for error in [lab::Error::from(full()), broke] {
+            assert_eq!(hints(error), "in the experiment file, below [server.options]: max_connections = N");
+        }
+        let account =
+            lab::Error::KeptAccount { key: "k1".into(), source: Box::new(sandbox::Error::NoUser { why: "x" }) };
+        assert!(hints(account).contains("--fresh-fill"));
+        let conflicts = Failure::from(lab::Error::Conflicts { changes: vec!["a".into()], repairs: vec!["c".into()] });
+        assert_eq!((conflicts.exit, conflicts.hints), (Exit::NotRestored, vec!["c".to_owned()]));
+        assert!(hints(lab::Error::Interrupted).is_empty());
+    }
+}

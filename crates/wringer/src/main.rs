@@ -8,6 +8,7 @@ mod commands;
 mod documented;
 mod exit;
 mod foreign;
+mod hints;
 mod input;
 mod internal;
 mod signals;

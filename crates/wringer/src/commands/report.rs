@@ -124,7 +124,7 @@ pub fn read(path: &Path, is_needed: fn(&Series) -> bool) -> Result<Evidence, Fai
             Some(folder) => format!("there is no recording in the folder {}", folder.display()),
             None => format!("{} does not exist", path.display()),
         };
-        return Err(Failure::message(Exit::Missing, message).hint(lab::RECORDING_HINT));
+        return Err(Failure::message(Exit::Missing, message).hint(crate::hints::RECORDING));
     }
     Ok(Recording::read_for(path, is_needed)?)
 }

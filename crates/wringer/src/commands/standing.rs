@@ -3,13 +3,13 @@
 
 use super::command_line;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::hints::BUSY;
 use crate::internal::{StandingSqueeze, Supervise, Supervised};
 pub use crate::terminal::Output;
 use crate::{signals, terminal};
 use host::clock::{rfc3339, unix_seconds};
 use host::mapper::Mapping;
 use host::places::Places;
-use lab::BUSY;
 use run::{FoundRun, Phase, Reading, RunId, Scope, Step, StepState, UndoReport};
 use rustix::io::Errno;
 use serde::Serialize;
