@@ -3,13 +3,21 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod standing;
+mod stored_journal;
 
-use serde_json::Value;
+use host::change::own_cgroup;
+use serde_json::{Value, json as as_json};
+use slowfs::process::Options;
+use squeeze::cgroup::{Controller, writable};
 use standing::*;
 use std::fs;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
-use testkit::{Lab, Ran, Snapshot, alone, is_root};
+use stored_journal::{RUN, Stored, VERSIONS, folder};
+use testkit::{Lab, LoopDevice, Ran, ReadAhead, Snapshot, alone, is_root};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
@@ -194,4 +202,162 @@ fn a_relative_home_is_told_as_an_absolute_one() {
     let ran = Ran::of(command.env("WRINGER_HOME", "relative").current_dir(lab.home())).expect_code(0);
     let journals = format!("journals in {}", lab.home().canonicalize().unwrap().join("relative/journal").display());
     assert!(ran.stderr.contains(&journals), "{}{}", ran.stdout, ran.stderr);
+}
+
+/// A process with the mark of the run whose journal is stored.
+fn marked_sleep(lab: &Lab) -> Killed {
+    let mut sleep = Command::new("sleep");
+    Killed(sleep.arg("600").env("WRINGER_RUN", RUN).env("WRINGER_HOME", lab.home()).spawn().unwrap())
+}
+
+fn is_over(process: &mut Killed) -> bool {
+    testkit::wait_until(PATIENCE, || process.0.try_wait().unwrap().is_some())
+}
+
+/// The slow layer of that run over a directory, for everybody.
+fn slow_layer(lab: &Lab, directory: &Path) -> Killed {
+    let options = Options::over(directory, &folder(lab).join("slowfs.sock"), RUN);
+    let order = as_json!({ "role": "slowfs", "order": Options { private: false, writeback_cache: false, ..options } });
+    let mut command = Command::new(WRINGER);
+    command.args(["internal", "slowfs"]).env("WRINGER_RUN", RUN).env("WRINGER_HOME", lab.home());
+    let mut layer = Killed(command.stdin(Stdio::piped()).spawn().unwrap());
+    write!(layer.0.stdin.take().unwrap(), "{order}").unwrap();
+    assert!(testkit::wait_until(PATIENCE, || is_mounted(directory)), "the layer does not mount itself");
+    layer
+}
+
+fn is_mounted(directory: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    mounts.lines().any(|line| line.split(' ').nth(1) == directory.to_str())
+}
+
+fn cgroup(controller: &Controller, name: &str, process: &Killed) -> std::path::PathBuf {
+    let folder = controller.root.join(name);
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("cgroup.procs"), process.0.id().to_string()).unwrap();
+    folder
+}
+
+/// A kernel value, a cgroup with a server in it, a holder, a slow layer, and its mount, whose undo had begun already.
+#[test]
+fn what_an_earlier_release_has_left_is_undone_to_the_same_host() {
+    let Some(controller) = writable("cpu").ok().filter(|_| is_root() && Path::new("/dev/fuse").exists()) else {
+        testkit::skip!("needs root, /dev/fuse, and the right to make a cgroup of the controller cpu");
+    };
+    let _alone = alone();
+    for version in VERSIONS {
+        let (lab, before) = (Lab::new(WRINGER), Snapshot::take());
+        let (data, value) = (lab.home().join("data"), lab.write("value", "512\n"));
+        fs::create_dir(&data).unwrap();
+        let (mut holder, mut server, mut layer) = (marked_sleep(&lab), marked_sleep(&lab), slow_layer(&lab, &data));
+        let group = cgroup(&controller, &format!("wringer-{RUN}"), &server);
+        Stored::read(&format!("v{version}.journal"))
+            .with("/proc/sys/vm/nr_overcommit_hugepages", value.to_str().unwrap())
+            .with(&format!("/sys/fs/cgroup/memory/wringer-{RUN}"), group.to_str().unwrap())
+            .with("\"version\":\"v1\"", &format!("\"version\":{}", as_json!(controller.version)))
+            .with("/srv/data", data.to_str().unwrap())
+            .with_process(4005, holder.0.id())
+            .with_process(4006, layer.0.id())
+            .write(&lab);
+        let seen = status(&lab);
+        assert_eq!(seen["hot"], as_json!([RUN]), "version {version}: {seen:#}");
+        let undone = json(&lab.run(["undo", "-o", "json"]).expect_code(0));
+        assert_eq!(undone["ended"], as_json!([RUN]), "version {version}: {undone:#}");
+        assert!([&mut holder, &mut server, &mut layer].into_iter().all(is_over), "version {version}");
+        assert_eq!(fs::read_to_string(&value).unwrap().trim(), "0", "version {version}");
+        assert!(!is_mounted(&data) && !group.exists(), "version {version}");
+        expect_as_before(&before);
+    }
+}
+
+/// Gives the file of a loop device the name that the program gives it: `losetup` writes the file's path (linux/loop.h: `loop_info64` has 232 bytes, and
+/// the name is at 56).
+fn rename_file_of_loop(device: &Path, name: &str) {
+    const GET_STATUS: libc::Ioctl = 0x4c05;
+    const SET_STATUS: libc::Ioctl = 0x4c04;
+    let node = fs::File::options().read(true).write(true).open(device).unwrap();
+    let mut info = [0_u64; 29];
+    let mut bytes = [0; 64];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    // SAFETY: the kernel writes 232 bytes, as many as there are
+    assert_eq!(unsafe { libc::ioctl(node.as_raw_fd(), GET_STATUS, info.as_mut_ptr()) }, 0);
+    for (word, part) in info[7..15].iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_ne_bytes(part.try_into().unwrap());
+    }
+    // SAFETY: the kernel reads 232 bytes, as many as there are
+    assert_eq!(unsafe { libc::ioctl(node.as_raw_fd(), SET_STATUS, info.as_ptr()) }, 0);
+}
+
+/// A slow image, and another one that was cut before its loop device was attached; since version 2 with the read-ahead of the free device.
+#[test]
+fn a_loop_device_that_an_earlier_release_has_left_is_detached() {
+    if !is_root() || !Path::new("/sys/block/loop0").exists() {
+        testkit::skip!("needs root and loop devices");
+    }
+    let _alone = alone();
+    for name in ["v1-loop", "v2-loop", "v2-readahead"] {
+        let (lab, before) = (Lab::new(WRINGER), Snapshot::take());
+        let file = lab.write(&format!("wringer-{RUN}"), "");
+        fs::File::options().write(true).open(&file).unwrap().set_len(MIB).unwrap();
+        let device = LoopDevice::free();
+        let read_ahead = ReadAhead::of(&device);
+        let was = read_ahead.now();
+        let attached = LoopDevice::attach_at(&device, &file);
+        rename_file_of_loop(&device, &format!("wringer-{RUN}"));
+        let stored = Stored::read(&format!("{name}.journal")).with("/dev/loop3", attached.shown());
+        if name == "v2-readahead" {
+            read_ahead.set("64");
+            let loop_name = device.file_name().unwrap().to_str().unwrap();
+            stored.with("/sys/block/loop3/", &format!("/sys/block/{loop_name}/")).with("\"128\"", &format!("\"{was}\""))
+        } else {
+            stored
+        }
+        .write(&lab);
+        let undone = json(&lab.run(["undo", "-o", "json"]).expect_code(0));
+        assert_eq!(undone["ended"], as_json!([RUN]), "{name}: {undone:#}");
+        let backing = Path::new("/sys/block").join(device.file_name().unwrap()).join("loop/backing_file");
+        assert!(!backing.exists(), "{name}: {} is still attached", device.display());
+        if name == "v2-readahead" {
+            assert_eq!(read_ahead.now(), was);
+        }
+        // older records do not say it, so the program cannot put it back
+        drop(read_ahead);
+        // it is detached already
+        std::mem::forget(attached);
+        expect_as_before(&before);
+    }
+}
+
+/// Three words that were set one after the other, the last perhaps not; and cgroups of a server and of a command whose processes live on.
+#[test]
+fn words_and_members_of_cgroups_of_an_earlier_release_are_undone() {
+    let Some(controller) = writable("cpu").ok().filter(|_| is_root()) else {
+        testkit::skip!("needs root, and the right to make a cgroup of the controller cpu");
+    };
+    let _alone = alone();
+    let (lab, before) = (Lab::new(WRINGER), Snapshot::take());
+    let words = lab.write("enabled", "never\n");
+    let of_kernel = "/sys/kernel/mm/transparent_hugepage/enabled";
+    Stored::read("v2-thp.journal")
+        .with(of_kernel, words.to_str().unwrap())
+        .with("[always] madvise never", "always")
+        .with("always madvise [never]", "never")
+        .write(&lab);
+    lab.run(["undo"]).expect_code(0);
+    assert_eq!(fs::read_to_string(&words).unwrap().trim(), "madvise");
+
+    let home = own_cgroup(&controller.root).unwrap();
+    let (mut server, left) = (marked_sleep(&lab), Killed(Command::new("sleep").arg("600").spawn().unwrap()));
+    let groups = [("server", &server), ("left", &left)]
+        .map(|(name, process)| cgroup(&controller, &format!("wringer-{RUN}-{name}"), process));
+    Stored::read("v2-members.journal")
+        .with("/sys/fs/cgroup/cpu/user/7", home.to_str().unwrap())
+        .with("/sys/fs/cgroup/cpu/wringer", &format!("{}/wringer", controller.root.display()))
+        .with("\"version\":\"v1\"", &format!("\"version\":{}", as_json!(controller.version)))
+        .write(&lab);
+    lab.run(["undo"]).expect_code(0);
+    assert!(is_over(&mut server) && is_alive(left.0.id().into()), "the server is ended, and the other lives on");
+    assert!(groups.iter().all(|group| !group.exists()), "{groups:?}");
+    drop(left);
+    expect_as_before(&before);
 }
