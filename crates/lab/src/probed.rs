@@ -34,7 +34,7 @@ impl Lab<'_> {
         self.notes.progress.step("load", &format!("{}: reading {}", phase.name, file.display()));
         let began = self.notes.clock.now_us();
         let order = Order { file: file.into(), reads, seed: phase.load.seed };
-        let limit = self.squeezes.limits.as_ref().filter(|limits| limits.asked().ram.is_some());
+        let limit = self.squeezes.server_limits().filter(|limits| limits.asked().ram.is_some());
         let (seen, by) = match limit.and_then(Limits::memory_folder).map(Path::to_owned) {
             Some(cgroup) => (Some(self.within(cgroup, &order)?), ", within the server's RAM"),
             None => {

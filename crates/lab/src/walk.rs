@@ -401,15 +401,12 @@ impl<'a> Walk<'a> {
         let data = sandbox.data();
         squeeze::limits::evict(&data);
         if let Some(mechanism) = self.lab.cell.disk {
-            let library = preloaded::library_folder(&self.places);
-            self.lab.squeezes.layer(&mut self.lab.run, &data, mechanism, &library, &self.lab.notes)?;
+            self.lab.squeezes.layer(&mut self.lab.run, &data, mechanism, &self.lab.notes)?;
         }
         self.lab.squeezes.limits(&mut self.lab.run, &phase.limits, &self.lab.notes)?;
         self.lab.make_huge_room(phase)?;
         self.lab.set_host_thp(phase)?;
-        let layer: Vec<&SlowLayer> = self.lab.squeezes.layer.iter().collect();
-        let seeing = SlowLayer::for_programs(&layer);
-        let start = self.start_with(phase)?.seeing(seeing);
+        let start = self.start_with(phase)?.squeezed(self.lab.squeezes.for_program());
         self.start_server(phase, start)?;
         if self.lab.conditions.is_none() {
             self.lab.record_conditions()?;
@@ -426,15 +423,12 @@ impl<'a> Walk<'a> {
         Ok(StartOptions { wrapping, pooling: pooling(&phase.start)?, ..StartOptions::default() })
     }
 
-    /// `start`: settings of the start, besides the phase's limits and variables.
+    /// `start`: settings of the start, besides the phase's variables.
     fn start_server(&mut self, phase: &Phase, start: StartOptions) -> Result<(), Error> {
         let Some(sandbox) = &self.lab.sandbox else { return Ok(()) };
-        let limits = self.lab.squeezes.limits.as_ref();
         let asking = footprint::asking(self.lab.cell, sandbox.flavour(), &self.places)?;
         let start = StartOptions {
             asking: asking.as_ref().map(|asking| asking.preload.clone()),
-            cgroups: limits.map(|limits| limits.folders().to_vec()).unwrap_or_default(),
-            affinity: limits.and_then(squeeze::limits::Limits::affinity),
             extra_options: sandbox.manifest.installation.start_options(&phase.server_options),
             ..start
         };
@@ -459,7 +453,7 @@ impl<'a> Walk<'a> {
             server: observe.server,
             memory: observe.memory.map(|interval| interval.0),
         };
-        let layer = self.lab.squeezes.layer.as_ref().map(squeeze::disk::SlowLayer::connect).transpose()?;
+        let layer = self.lab.squeezes.disk().map(SlowLayer::connect).transpose()?;
         serving.watch(watch, layer, &self.lab.notes, &|| self.lab.sinks())?;
         self.lab.serving = Some(serving);
         self.lab.span("server.start", "", began, &ready)

@@ -38,27 +38,28 @@ impl Counts {
         squeezes: &mut Squeezes,
         clock: RunClock,
     ) -> Result<Self, Error> {
-        let Squeezes { layer, limits, .. } = squeezes;
-        let of_limits = || limits.as_ref().map_or_else(BTreeMap::new, |limits| limits.counters(serving.running.pid));
+        let of_limits = |squeezes: &Squeezes| {
+            squeezes.server_limits().map_or_else(BTreeMap::new, |limits| limits.counters(serving.running.pid))
+        };
         match edge {
             PhaseEdge::MeasuredStart => {
                 let server = serving.counters()?;
-                let (layer, layer_reads) = of_layer(layer.as_mut())?;
+                let (layer, layer_reads) = of_layer(squeezes.disk_mut())?;
                 let process = process_counts::read(serving.running.pid);
                 Ok(Self {
                     server,
                     layer,
                     layer_reads,
                     at_us: clock.now_us(),
-                    limits: of_limits(),
+                    limits: of_limits(squeezes),
                     process,
                     load: of_load(),
                 })
             }
             PhaseEdge::MeasuredEnd => {
-                let (limits, at_us) = (of_limits(), clock.now_us());
+                let (limits, at_us) = (of_limits(squeezes), clock.now_us());
                 let process = process_counts::read(serving.running.pid);
-                let (layer, layer_reads) = of_layer(layer.as_mut())?;
+                let (layer, layer_reads) = of_layer(squeezes.disk_mut())?;
                 Ok(Self { server: serving.counters()?, layer, layer_reads, limits, process, load: of_load(), at_us })
             }
         }
@@ -66,9 +67,8 @@ impl Counts {
 
     /// The end of a phase that broke off: the counts that can be read without the server, as far as they can be read.
     pub(crate) fn without_the_server(serving: &Serving, squeezes: &mut Squeezes, clock: RunClock) -> Self {
-        let Squeezes { layer, limits, .. } = squeezes;
-        let (layer, layer_reads) = of_layer(layer.as_mut()).unwrap_or_default();
-        let limits = limits.as_ref().map_or_else(BTreeMap::new, |limits| limits.counters(serving.running.pid));
+        let (layer, layer_reads) = of_layer(squeezes.disk_mut()).unwrap_or_default();
+        let limits = squeezes.server_limits().map_or_else(BTreeMap::new, |limits| limits.counters(serving.running.pid));
         let process = process_counts::read(serving.running.pid);
         Self { server: BTreeMap::new(), layer, layer_reads, limits, process, load: of_load(), at_us: clock.now_us() }
     }

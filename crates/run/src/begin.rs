@@ -144,6 +144,10 @@ impl Run {
         &self.id
     }
 
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
     /// The run's own folder, 0700: for sockets and logs. It is removed at the end of the run.
     pub fn folder(&self) -> &Path {
         &self.folder.path

@@ -57,10 +57,12 @@ pub struct Preload {
 }
 
 impl StartOptions {
-    /// The options for a server that sees the same as a process with this spec: by its namespace, or by its libraries.
+    /// The options for a server that is squeezed as a process with this spec: by its cgroups and CPUs, its namespace, or its libraries.
     #[must_use]
-    pub fn seeing(mut self, spec: ChildSpec) -> Self {
+    pub fn squeezed(mut self, spec: ChildSpec) -> Self {
         self.namespaces_of = spec.namespaces_of;
+        self.cgroups = spec.cgroups;
+        self.affinity = spec.affinity;
         let is_empty = spec.inherit.is_empty() && spec.env.is_empty();
         self.preload = (!is_empty).then_some(Preload { environment: spec.env, inherit: spec.inherit });
         self

@@ -14,7 +14,7 @@ pub use objections::{check, delays};
 pub use timing::Timing;
 
 use crate::Error;
-use evidence::Measured;
+use evidence::{Delay, DelayMode, Measured};
 use host::change::mapping::make_mapping;
 use host::mapper::{DelayTable, Mapping};
 use host::places::Places;
@@ -46,6 +46,13 @@ impl Device {
         let Delays { read_ms, write_ms, sync_ms } = delays;
         DelayTable { sectors: self.sectors, device: self.numbers.clone(), read_ms, write_ms, flush_ms: sync_ms }
     }
+}
+
+/// What a table of device-mapper adds to each class of request.
+pub fn delay_of(table: &DelayTable) -> Delay {
+    let us = |ms: u32| u64::from(ms) * 1000;
+    let (read_us, write_us, sync_us) = (us(table.read_ms), us(table.write_ms), us(table.flush_ms));
+    Delay { read_us, write_us, sync_us, mode: DelayMode::Add, varies: false }
 }
 
 /// `wringer-w-20261120-201530-4f2a-loop0`: the list of the host's mappings shows to which run it belongs.

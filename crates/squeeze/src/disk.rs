@@ -65,7 +65,7 @@ impl SlowLayer {
     ///
     /// # Errors
     /// [`Error::Refused`]: a process has files open below it; there is no FUSE, or no right to mount.
-    pub fn start_for_command(
+    pub(crate) fn start_for_command(
         run: &mut Run,
         directory: &Path,
         number: u32,
@@ -89,18 +89,6 @@ impl SlowLayer {
         let child = run.spawn(Role::SlowLayer, spec)?;
         let client = Client::connect(&socket)?;
         Ok(Self { directory: directory.to_owned(), socket, child, preloaded: None, client, probe: None, floor: None })
-    }
-
-    /// Makes a layer over the data directory of a server that is stopped, by a mechanism under which a program can be started. `library` is as for
-    /// [`Self::preload`].
-    ///
-    /// # Errors
-    /// Those of [`Self::start`] and [`Self::preload`].
-    pub fn over(run: &mut Run, data: &Path, mechanism: DiskMechanism, library: &Path) -> Result<Self, Error> {
-        match mechanism {
-            DiskMechanism::Preload => Self::preload(run, data, library, 0),
-            DiskMechanism::Fuse | DiskMechanism::DeviceMapper | DiskMechanism::Loop => Self::start(run, data),
-        }
     }
 
     /// Makes a layer without a mount, for programs that are started with [`Self::for_programs`]. Other programs may use the

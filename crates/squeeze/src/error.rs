@@ -53,6 +53,11 @@ impl Error {
 }
 
 impl Error {
+    /// Whether the squeeze could be made, but did not come to what was asked: an arm is then not measured, and the others are.
+    pub fn is_miss(&self) -> bool {
+        matches!(self, Self::Shortage { .. } | Self::OutOfTolerance { .. } | Self::Hangs { .. })
+    }
+
     /// The error for a measured value that is out of its tolerance.
     pub fn out_of_tolerance(measured: &Measured) -> Self {
         Self::OutOfTolerance {

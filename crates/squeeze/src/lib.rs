@@ -15,7 +15,8 @@
 //! [`huge_pool`] takes nothing away: it makes room for one server in the host's pool of huge pages. [`host_thp`] sets the host's transparent huge
 //! pages for one server.
 //!
-//! [`standing`] has one type for the squeezes that stay in force for a stated time and affect everybody.
+//! Callers use all of them by one face: a [`Plan`] is applied, measured, changed and released by [`Squeezes`]. [`Slowed`] finds a disk that is slow for
+//! everybody by its run's journal, and changes it. [`standing`] has what commands print of squeezes that affect everybody.
 //!
 //! [`foreign_cache`] finds page cache that a limit of RAM does not count, because others are charged for it. [`probe`] is the
 //! witness of a slow disk. [`databases`] finds servers of others that a squeeze of the host would affect.
@@ -46,11 +47,21 @@ mod constant;
 mod error;
 mod files_in_use;
 mod imitation;
+mod in_force;
+mod layer_plan;
 mod looks;
 mod meminfo;
+mod plan;
+mod slowed;
+mod squeezes;
 mod way;
 
 pub use error::Error;
+pub use in_force::InForce;
+pub use layer_plan::{LayerPlan, Owner};
 pub use looks::accept;
 pub use meminfo::Meminfo;
+pub use plan::{Kind, Plan};
+pub use slowed::Slowed;
+pub use squeezes::Squeezes;
 pub use way::WAY;

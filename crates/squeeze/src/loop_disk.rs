@@ -7,11 +7,13 @@
 mod measure;
 mod objections;
 
-pub use measure::notes;
 pub(crate) use measure::set_and_measure;
+pub use measure::{notes, notes_here};
 pub use objections::{Image, check, missing};
 
 use crate::Error;
+use crate::ram::Change;
+use diskmodel::Model;
 use host::change::loop_device::{FreeDevice, LoopDevice, attach};
 use run::{Child, ChildSpec, Computed, Role, Run, RunId, Step};
 use rustix::fd::AsFd as _;
@@ -36,6 +38,20 @@ pub struct Started {
     /// Whether the device survives the death of a worker without an I/O error.
     pub resends: bool,
     pub folder: PathBuf,
+}
+
+/// Each change with its undo, in the order in which they are made.
+pub(crate) fn changes(image: &Image, model: &Model) -> Vec<Change> {
+    let served =
+        format!("a keeper and a worker serve {} as a FUSE file that is mounted nowhere: {model}", image.path.display());
+    let changes = [
+        (served, "the delay goes to 0 at once; they end when the loop device has let go"),
+        (
+            "a free loop device is attached to that file, past the page cache, with autoclear".to_owned(),
+            "detached when nobody has it mounted or open",
+        ),
+    ];
+    changes.into_iter().map(|(change, undo)| Change { change, undo: undo.to_owned() }).collect()
 }
 
 pub fn name_of(run: &RunId) -> String {

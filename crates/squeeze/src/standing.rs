@@ -1,38 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Squeezes of the whole host that stay in force for a stated time: hidden RAM, huge pages for a server, and storage that is slow for everybody.
+//! Squeezes of the whole host that stay in force for a stated time, as commands print them: hidden RAM, huge pages for a server, and storage that is
+//! slow for everybody. All end with their run.
 //!
-//! In: [`Asked`], made of values that a check has accepted. Out: [`InForce`], the asked values beside the measured ones, as commands print them. A
-//! change of a squeeze in force returns the same type. All squeezes end with the run.
+//! A [`Report`] has the asked values beside the measured ones. A supervisor sends it to the command that has started it; a change of a slow disk
+//! returns the same type.
 
 use crate::Error;
-use crate::device::{Delays, Device, SlowDevice, Timing};
-use crate::directory::{self, SlowDirectory};
-use crate::loop_disk::{self, Image, SlowDisk};
-use crate::ram::{self, GrantedPages, Hidden, Node, ServerPages, Traits, holder::Held};
+use crate::device::{Delays, SlowDevice, Timing, delay_of};
+use crate::directory;
+use crate::loop_disk;
+use crate::ram::{self, GrantedPages, Hidden, Node, Traits, holder::Held};
 use diskmodel::Model;
-use evidence::{Delay, DelayMode, DiskMechanism, Measured};
-use host::mapper::DelayTable;
+use evidence::{Delay, DiskMechanism, Measured};
 use host::places::Places;
-use run::{Resource, Run};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use units::Span;
 
-/// The squeeze that is asked for.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Asked {
-    Ram(Box<ram::Plan>),
-    HugePages(Box<ServerPages>),
-    Directory { directory: PathBuf, model: Box<Model> },
-    Device { device: Device, delays: Delays },
-    Image { image: Image, model: Box<Model> },
-}
-
 /// A squeeze in force, with its results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum InForce {
+pub enum Report {
     Ram(HiddenRam),
     HugePages(GrantedPages),
     Directory(SlowedDirectory),
@@ -40,58 +28,27 @@ pub enum InForce {
     Image(SlowedImage),
 }
 
-impl Asked {
-    /// The resource that no other run may squeeze meanwhile.
-    pub fn resource(&self) -> Resource {
+impl Report {
+    pub(crate) fn measured(&self) -> &[Measured] {
         match self {
-            Self::Ram(_) | Self::HugePages(_) => Resource::HostRam,
-            Self::Directory { directory, .. } => Resource::Directory(directory.clone()),
-            Self::Device { device, .. } => Resource::Device(device.path.clone()),
-            Self::Image { image, .. } if image.is_device => Resource::Device(image.path.clone()),
-            Self::Image { image, .. } => Resource::Image(image.path.clone()),
-        }
-    }
-
-    /// All resources that only this run may have meanwhile; [`Asked::resource`] comes first.
-    pub fn resources(&self) -> Vec<Resource> {
-        let more = matches!(self, Self::HugePages(_)).then_some(Resource::HugePages);
-        [self.resource()].into_iter().chain(more).collect()
-    }
-
-    /// Puts the squeeze in force, and measures it.
-    ///
-    /// # Errors
-    /// The squeeze cannot be made, or its result is less than half or more than twice of what was asked; with `strict`, any result out of its
-    /// tolerance. Finished parts are undone with the run.
-    pub fn apply(&self, run: &mut Run, places: &Places, strict: bool) -> Result<InForce, Error> {
-        match self {
-            Self::Ram(plan) => Ok(InForce::Ram(HiddenRam::of(&ram::hide(run, plan)?))),
-            Self::HugePages(pages) => Ok(InForce::HugePages(pages.apply(run)?)),
-            Self::Directory { directory, model } => {
-                let slow = SlowDirectory::start(run, directory)?;
-                SlowedDirectory::set(&slow.socket, directory, model, strict).map(InForce::Directory)
-            }
-            Self::Device { device, delays } => {
-                let slow = SlowDevice::start(run, device)?;
-                SlowedDevice::set(places, &slow, *delays, strict).map(InForce::Device)
-            }
-            Self::Image { image, model } => {
-                let loop_disk::Started { disk, device, resends, folder, .. } = SlowDisk::start(run, image)?;
-                SlowedImage::set(&folder, &disk.image, &device.path, model, resends, strict).map(InForce::Image)
-            }
+            Self::Ram(ram) => &ram.measured,
+            Self::HugePages(_) => &[],
+            Self::Directory(slowed) => &slowed.measured,
+            Self::Device(slowed) => &slowed.measured,
+            Self::Image(slowed) => &slowed.measured,
         }
     }
 }
 
-/// Converts an [`InForce`] to the type of its squeeze; an [`InForce`] of another squeeze comes back as the error.
+/// Converts a [`Report`] to the type of its squeeze; a [`Report`] of another squeeze comes back as the error.
 macro_rules! only {
     ($($squeeze:ident: $inside:ty),+ $(,)?) => {
-        $(impl TryFrom<InForce> for $inside {
-            type Error = InForce;
+        $(impl TryFrom<Report> for $inside {
+            type Error = Report;
 
-            fn try_from(in_force: InForce) -> Result<Self, InForce> {
-                match in_force {
-                    InForce::$squeeze(inside) => Ok(inside),
+            fn try_from(report: Report) -> Result<Self, Report> {
+                match report {
+                    Report::$squeeze(inside) => Ok(inside),
                     other => Err(other),
                 }
             }
@@ -153,7 +110,7 @@ impl SlowedDirectory {
     ///
     /// # Errors
     /// Those of [`directory::set_and_measure`].
-    pub fn set(socket: &Path, directory: &Path, model: &Model, strict: bool) -> Result<Self, Error> {
+    pub(crate) fn set(socket: &Path, directory: &Path, model: &Model, strict: bool) -> Result<Self, Error> {
         let measured = directory::set_and_measure(socket, directory, model, strict)?;
         Ok(Self { directory: directory.to_owned(), delay: model.delay(), model: model.clone(), measured })
     }
@@ -180,7 +137,7 @@ impl SlowedDevice {
     ///
     /// # Errors
     /// [`Error::Refused`]: the kernel's delay target is not loaded. The errors of [`SlowDevice::set`].
-    pub fn set(places: &Places, slow: &SlowDevice, delays: Delays, strict: bool) -> Result<Self, Error> {
+    pub(crate) fn set(places: &Places, slow: &SlowDevice, delays: Delays, strict: bool) -> Result<Self, Error> {
         let Some(timing) = Timing::here()? else {
             let what = "device-mapper's delay target is not loaded".to_owned();
             return Err(Error::Refused { what, hint: "as root: modprobe dm-delay".into() });
@@ -203,13 +160,6 @@ impl SlowedDevice {
     }
 }
 
-/// What a table of device-mapper adds to each class of request.
-pub fn delay_of(table: &DelayTable) -> Delay {
-    let us = |ms: u32| u64::from(ms) * 1000;
-    let (read_us, write_us, sync_us) = (us(table.read_ms), us(table.write_ms), us(table.flush_ms));
-    Delay { read_us, write_us, sync_us, mode: DelayMode::Add, varies: false }
-}
-
 /// A loop device over an image file, or over an unused block device.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SlowedImage {
@@ -229,7 +179,7 @@ impl SlowedImage {
     ///
     /// # Errors
     /// Those of [`loop_disk::set_and_measure`].
-    pub fn set(
+    pub(crate) fn set(
         folder: &Path,
         image: &Path,
         device: &Path,

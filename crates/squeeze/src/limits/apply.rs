@@ -27,13 +27,13 @@ pub struct Got {
 }
 
 impl Plan {
-    /// Makes the limits. `name` distinguishes the cgroups of one run.
+    /// Makes the limits.
     ///
     /// # Errors
     /// The kernel refuses; limits that are already made end with the run. [`Error::Refused`]: the kernel lacks one of the limits.
-    pub fn apply(&self, run: &mut Run, name: &str) -> Result<Limits, Error> {
+    pub(crate) fn apply(&self, run: &mut Run) -> Result<Limits, Error> {
         let mut made = Limits { plan: self.clone(), folders: Vec::new(), steps: Vec::new() };
-        self.groups.iter().try_for_each(|group| made.make_group(run, group, name))?;
+        self.groups.iter().try_for_each(|group| made.make_group(run, group, &self.name()))?;
         Ok(made)
     }
 }
@@ -43,8 +43,13 @@ impl Limits {
     ///
     /// # Errors
     /// The cgroups hold processes that do not belong to the run.
-    pub fn remove(self, run: &mut Run) -> Result<(), Error> {
+    pub(crate) fn remove(self, run: &mut Run) -> Result<(), Error> {
         self.steps.into_iter().rev().try_for_each(|step| Ok(run.undo_step(step)?))
+    }
+
+    /// `command`, `server`.
+    pub(crate) fn who(&self) -> &'static str {
+        self.plan.names.who
     }
 
     pub fn asked(&self) -> &Asked {

@@ -2,9 +2,9 @@
 //! RAM, swap and CPUs of one command or one server. The command starts in cgroups; where there is no controller of CPU sets, its CPU affinity is set.
 //!
 //! In: the limits ([`Asked`]), and the names of the user's options ([`OptionNames`]). [`plan`] inspects the machine and refuses
-//! what it cannot do; [`Plan::changes`] lists the changes; [`Plan::apply`] makes them as steps of a run. Out: the cgroup folders to
+//! what it cannot do; [`Plan::changes`] lists the changes; a run's [`crate::Squeezes`] makes them as its steps. Out: the cgroup folders to
 //! join, the affinity, and at the end an [`Account`] of the kernel's counts, or for a server a comparison of asked and got
-//! ([`Limits::measure`]). All limits end with the run, or by [`Limits::remove`].
+//! ([`Limits::measure`]). All limits end with the run, or by [`crate::Squeezes::release`].
 //!
 //! There is no function to move a running server, because its charges would not move with it. Pages of a server's files that are
 //! already in the page cache cost it nothing inside: [`evict`] them first.

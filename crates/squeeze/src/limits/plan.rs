@@ -21,6 +21,8 @@ pub struct Plan {
     pub(super) names: OptionNames,
     /// Which processes in the cgroups end with them.
     pub(super) members: Members,
+    /// Distinguishes the limits of a run that come one after the other.
+    number: Option<u32>,
 }
 
 /// One cgroup; on v1 each hierarchy has one.
@@ -55,7 +57,15 @@ const LEAST_RAM: Bytes = Bytes::mib(4);
 /// [`Error::Refused`], with a form that would work.
 pub fn plan(asked: &Asked, names: OptionNames) -> Result<Plan, Error> {
     let members = if names == OptionNames::COMMAND { Members::Command } else { Members::Marked };
-    let mut plan = Plan { asked: asked.clone(), notes: Vec::new(), groups: Vec::new(), affinity: None, names, members };
+    let mut plan = Plan {
+        asked: asked.clone(),
+        notes: Vec::new(),
+        groups: Vec::new(),
+        affinity: None,
+        names,
+        members,
+        number: None,
+    };
     plan.memory(&Meminfo::now()?)?;
     if asked.cpus.is_some() || asked.cpu_group {
         plan.cpu_time()?;
@@ -81,6 +91,18 @@ impl Plan {
             }
         }
         Ok(Self { members: Members::Leave, ..self })
+    }
+
+    /// For limits that a run makes one after the other.
+    #[must_use]
+    pub fn numbered(self, number: u32) -> Self {
+        Self { number: Some(number), ..self }
+    }
+
+    /// The last word in the names of its cgroups.
+    pub(super) fn name(&self) -> String {
+        let who = self.names.who;
+        self.number.map_or_else(|| who.to_owned(), |number| format!("{who}-{number}"))
     }
 
     /// Each change with its undo, in the order in which they are made.
@@ -295,6 +317,7 @@ mod tests {
             affinity: None,
             names: OptionNames::COMMAND,
             members: Members::Command,
+            number: None,
         };
         plan.add(group(&[]).controller, "cpu", vec![setting("cpu.max", "1 2")]);
         assert_eq!(plan.groups.len(), 1);

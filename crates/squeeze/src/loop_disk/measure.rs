@@ -10,6 +10,7 @@ use crate::{Error, accept, constant, way};
 use diskmodel::Model;
 use evidence::{Delay, DelayMode, DiskMechanism, LatencyHistogram, Measured, Quantity};
 use slowfs::control::Client;
+use slowfs::disk::{RESEND_SINCE, protocol};
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
@@ -35,6 +36,11 @@ pub(crate) fn set_and_measure(
     measured.extend(way::measured(&mut Client::connect(socket)?, DiskMechanism::Loop.in_results())?);
     let named = |it: Measured| Measured { mechanism: DiskMechanism::Loop.in_results().into(), ..it };
     Ok(measured.into_iter().map(named).collect())
+}
+
+/// The same for a disk that is not made yet.
+pub fn notes_here(model: &Model) -> Vec<String> {
+    notes(model, protocol().is_none_or(|it| it >= RESEND_SINCE))
 }
 
 /// What users should know about this model on such a device; `resends`: the death of the process that serves it causes no I/O error.

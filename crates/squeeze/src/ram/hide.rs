@@ -5,7 +5,7 @@ use crate::ram::taken_ram::{Node, Taken};
 use crate::ram::traits::Traits;
 use crate::ram::{OVERCOMMIT, balloon, holder, measure, offline, pool};
 use crate::{Error, Meminfo, accept};
-use evidence::{Measured, RamMechanism};
+use evidence::{Measured, RamAmount, RamMechanism};
 use host::change::{drop_page_cache, set_value};
 use host::process::Order;
 use run::{Child, ChildSpec, Role, Run, Step, StepId};
@@ -18,6 +18,7 @@ use units::Bytes;
 pub struct Hidden {
     /// [`run::Run::undo_step`] of it gives the RAM back. `None` when there was nothing to hide.
     pub step: Option<StepId>,
+    pub asked: RamAmount,
     pub mechanism: RamMechanism,
     pub bytes: u64,
     /// The report of the holding process.
@@ -34,7 +35,7 @@ pub struct Hidden {
 
 impl Hidden {
     /// Gives the RAM back before the end of the run.
-    pub fn release(&self, run: &mut Run) -> Result<(), Error> {
+    pub(crate) fn release(&self, run: &mut Run) -> Result<(), Error> {
         self.step.map_or(Ok(()), |step| Ok(run.undo_step(step)?))
     }
 
@@ -63,13 +64,14 @@ impl Hidden {
 /// # Errors
 /// [`Error::Shortage`]: less than half of it was available; with `strict`, less than all. [`Error::OutOfTolerance`]: the measured loss of RAM is
 /// smaller than that. In both cases all RAM is given back. [`Error::Run`]: a step failed; finished steps are undone with the run.
-pub fn hide(run: &mut Run, plan: &Plan) -> Result<Hidden, Error> {
+pub(crate) fn hide(run: &mut Run, plan: &Plan) -> Result<Hidden, Error> {
     let before = Meminfo::now()?;
     if plan.is_nothing() {
         let measured = vec![measure::nothing_to_hide(plan, &before)];
         let mechanism = plan.mechanism;
         return Ok(Hidden {
             step: None,
+            asked: plan.options.amount,
             mechanism,
             bytes: 0,
             holder: None,
@@ -120,6 +122,7 @@ fn finish(plan: &Plan, before: Meminfo, taken: Taken) -> Result<Hidden, Error> {
     measured.push(measure::available(plan, &before, &after, looks));
     Ok(Hidden {
         step: Some(taken.step),
+        asked: plan.options.amount,
         mechanism: plan.mechanism,
         bytes: taken.bytes,
         holder: taken.held,

@@ -11,7 +11,7 @@
 //! With `oom_score_adj` 1000 that process is the first victim of the OOM killer: a squeeze that is too large gives the RAM back,
 //! and kills no database.
 //!
-//! [`plan`] reads and refuses; [`hide`] changes. The result carries its measurement, its mechanism, and the mechanism's traits.
+//! [`plan`] reads and refuses; [`crate::Squeezes`] applies the plan. The result carries its measurement, its mechanism, and the mechanism's traits.
 
 pub mod balloon;
 pub mod holder;
@@ -33,7 +33,8 @@ mod taken_ram;
 mod traits;
 
 pub use changes::Change;
-pub use hide::{Hidden, hide};
+pub use hide::Hidden;
+pub(crate) use hide::hide;
 pub use measure::{remainder, shortage};
 pub use plan::{Options, Plan};
 pub use planning::{automatic, plan};

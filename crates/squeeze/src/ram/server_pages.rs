@@ -144,7 +144,7 @@ impl ServerPages {
     ///
     /// # Errors
     /// [`Error::FewPages`]: the kernel granted less than half of the missing pages, or, with `strict`, not all of them; all are given back then.
-    pub fn apply(&self, run: &mut Run) -> Result<GrantedPages, Error> {
+    pub(crate) fn apply(&self, run: &mut Run) -> Result<GrantedPages, Error> {
         let before = Meminfo::now()?;
         let taken = pool::grow(run, &self.plan)?;
         let (page_bytes, after) = (self.plan.unit_bytes, Meminfo::now()?);

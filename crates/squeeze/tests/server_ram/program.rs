@@ -6,7 +6,8 @@
 use host::places::Places;
 use host::process::{launch, order};
 use run::{Begin, Child, ChildSpec, Kind, Resource, Role, Run};
-use squeeze::limits::{Asked, OptionNames, plan};
+use squeeze::limits::{Asked, OptionNames};
+use squeeze::{Kind as Squeezed, Plan, Squeezes};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -49,22 +50,24 @@ fn limited(server: &str, limits: &[&str]) -> Result<(), squeeze::Error> {
     let places = Places::from_environment();
     let resources = vec![Resource::Sandbox("limited".into())];
     let mut run = Run::begin(Begin { kind: Kind::Run, command: vec!["limited".into()], resources, places })?;
+    let mut squeezes = Squeezes::default();
     for (generation, limit) in (1..).zip(limits) {
         let asked = Asked { ram: Some(limit.parse().unwrap()), ..Asked::default() };
-        let limits = plan(&asked, OptionNames::EXPERIMENT)?.apply(&mut run, &format!("server-{generation}"))?;
+        let plan = Plan::limits(&asked, OptionNames::EXPERIMENT)?.numbered(generation);
+        squeezes.apply(&mut run, &plan, false)?;
         let arguments: [OsString; 2] = ["-c".into(), server.into()];
         let spec = ChildSpec {
             launcher: true,
-            cgroups: limits.folders().to_vec(),
+            cgroups: squeezes.for_program().cgroups,
             ..ChildSpec::program("/bin/sh", arguments)
         };
         let child = run.spawn(Role::Server, spec)?;
         println!("status {:?}", status_of(&mut run, &child));
-        for measured in limits.measure(child.pid, None) {
+        for measured in squeezes.measure(child.pid, None) {
             println!("{}", serde_json::json!(measured));
         }
         run.undo_step(child.step)?;
-        limits.remove(&mut run)?;
+        squeezes.release(&mut run, Squeezed::Limits)?;
     }
     let released = run.release()?;
     assert!(released.conflicts.is_empty(), "{released:?}");

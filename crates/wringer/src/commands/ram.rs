@@ -15,7 +15,7 @@ use host::places::Places;
 use serde::Serialize;
 use serde_json::{Value, json};
 use squeeze::ram::{Options, Plan, Traits, persist, plan};
-use squeeze::standing::{Asked, HiddenRam};
+use squeeze::standing::HiddenRam;
 use squeeze::{Meminfo, databases};
 use std::path::PathBuf;
 use units::{Bytes, Span, counted};
@@ -150,9 +150,9 @@ fn squeeze(places: &Places, args: &Squeezed, amount: RamAmount) -> Outcome {
     ask_consent(places, args.yes)?;
     let verify = args.verify.as_deref().map(Target::open).transpose().map_err(refuse)?;
     let spinner = terminal::spinner(&format!("hiding {}", Bytes(plan.hide_bytes)));
-    let result = standing::start(places, &args.standing, Asked::Ram(Box::new(plan)), args.deadline.0);
+    let result = standing::start(places, &args.standing, squeeze::Plan::Ram(Box::new(plan)), args.deadline.0);
     spinner.finish_and_clear();
-    let result = result?;
+    let result = result?.only()?;
     // The RAM is hidden; a failed check does not undo it.
     let warn = |target: &Target, failure: Failure| {
         let path = target.path.display();

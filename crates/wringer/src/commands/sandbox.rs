@@ -4,12 +4,11 @@
 mod below_squeeze;
 mod capabilities;
 mod filled;
-mod limits;
 mod pooler;
 mod servers;
 mod several;
 mod show;
-mod slow_disk;
+mod squeezed;
 mod standing;
 mod talk;
 mod timed;

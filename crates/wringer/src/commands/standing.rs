@@ -8,20 +8,14 @@ use crate::internal::{StandingSqueeze, Supervise, Supervised};
 pub use crate::terminal::Output;
 use crate::{signals, terminal};
 use host::clock::{rfc3339, unix_seconds};
-use host::mapper::Mapping;
 use host::places::Places;
-use run::{FoundRun, Phase, Reading, RunId, Scope, Step, StepState, UndoReport};
+use run::{FoundRun, Phase, Reading, RunId, Scope, StepState, UndoReport};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::{Value, json};
-use squeeze::device::SlowDevice;
-use squeeze::directory::FILE_SYSTEM;
-use squeeze::loop_disk::SlowDisk;
-use squeeze::standing::{Asked, InForce};
+use squeeze::standing::Report;
+use squeeze::{Plan, Slowed};
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::Span;
 
@@ -97,26 +91,33 @@ impl<T> Shown<T> {
     }
 }
 
+impl Shown<Report> {
+    /// The same, of the squeeze that the caller has asked for.
+    ///
+    /// # Errors
+    /// It is another squeeze.
+    pub fn only<T: TryFrom<Report>>(self) -> Result<Shown<T>, Failure> {
+        let Self { schema, run, pid, in_force, until } = self;
+        let in_force = T::try_from(in_force).map_err(|_| another_squeeze())?;
+        Ok(Shown { schema, run, pid, in_force, until })
+    }
+}
+
 /// Starts the supervisor, and returns its report. Ctrl-C ends it, and undoes everything that it has changed so far.
-pub fn start<T: TryFrom<InForce>>(
-    places: &Places,
-    words: &Standing,
-    squeeze: Asked,
-    takes: Duration,
-) -> Result<Shown<T>, Failure> {
-    run::require_free(places, &squeeze.resource())?;
+pub fn start(places: &Places, words: &Standing, squeeze: Plan, takes: Duration) -> Result<Shown<Report>, Failure> {
+    squeeze.resources().first().map_or(Ok(()), |resource| run::require_free(places, resource))?;
     let command = std::iter::once("wringer".to_owned()).chain(command_line().into_iter().skip(1)).collect();
     let order = StandingSqueeze { command, lasts: words.lasts().0, strict: words.strict, squeeze };
     signals::install()?;
     let order = Supervise::Squeeze(Box::new(order));
     let standing = run::supervise::start(places, &order, takes + START_SLACK).map_err(told)?;
-    let in_force = match standing.told {
-        Supervised::Squeeze(in_force) => T::try_from(*in_force).ok(),
-        Supervised::Sandbox(_) => None,
-    };
-    let other = || Failure::message(Exit::Failed, "the supervisor answers for another squeeze than it was told of");
+    let Supervised::Squeeze(report) = standing.told else { return Err(another_squeeze()) };
     let (run, pid, until) = (standing.run, Some(standing.pid), Some(standing.until));
-    Ok(Shown { schema: 1, run, pid, in_force: in_force.ok_or_else(other)?, until })
+    Ok(Shown { schema: 1, run, pid, in_force: *report, until })
+}
+
+fn another_squeeze() -> Failure {
+    Failure::message(Exit::Failed, "the supervisor answers for another squeeze than it was told of")
 }
 
 /// A supervisor's error needs neither its name nor the path of its log, which repeats the error; on a full disk there is no log.
@@ -155,45 +156,6 @@ pub fn refuse_hot(places: &Places, look: &run::Look) -> Outcome {
     Ok(run::refuse_lost(places, look)?)
 }
 
-/// A target that a live run slows down for all programs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Slowed {
-    Directory(PathBuf),
-    Device(SlowDevice),
-    Loop(SlowDisk),
-}
-
-impl Slowed {
-    /// The path by which the user named the target.
-    pub fn path(&self) -> &Path {
-        match self {
-            Self::Directory(path) => path,
-            Self::Device(slow) => &slow.device,
-            Self::Loop(slow) => &slow.image,
-        }
-    }
-
-    /// Whether `path` is this target: a device has several names, and its mapping counts as the device, too.
-    pub fn is_named(&self, path: &Path) -> bool {
-        let number = |path: &Path| fs::metadata(path).ok().map(|it| it.rdev()).filter(|number| *number != 0);
-        match self {
-            Self::Directory(directory) => path.canonicalize().as_deref().unwrap_or(path) == directory,
-            Self::Device(slow) => {
-                let names = [slow.device.clone(), slow.mapping.path()];
-                names.iter().any(|name| path == name || number(path).is_some_and(|it| number(name) == Some(it)))
-            }
-            Self::Loop(slow) => {
-                let inode = |path: &Path| fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
-                let is_image = path == slow.image || inode(path).is_some_and(|it| inode(&slow.image) == Some(it));
-                is_image
-                    || number(path).is_some_and(|it| {
-                        number(&slow.image) == Some(it) || slow.device().is_some_and(|device| device.device == it)
-                    })
-            }
-        }
-    }
-}
-
 /// The live runs that slow a target down for all programs.
 pub fn slowing(found: &[FoundRun]) -> Vec<(&FoundRun, Slowed)> {
     slowing_or_left(found).into_iter().filter(|(run, _)| run.live).collect()
@@ -203,24 +165,7 @@ pub fn slowing(found: &[FoundRun]) -> Vec<(&FoundRun, Slowed)> {
 /// to serve.
 pub fn slowing_or_left(found: &[FoundRun]) -> Vec<(&FoundRun, Slowed)> {
     let there = found.iter().filter(|run| run.live || run.hot);
-    let open = |run: &FoundRun| run.steps.iter().filter(|step| step.is_open()).find_map(|step| slowed(run, step));
-    there.filter_map(|run| Some((run, open(run)?))).collect()
-}
-
-fn slowed(run: &FoundRun, step: &StepState) -> Option<Slowed> {
-    match &step.change {
-        Step::Mount { target, fstype, .. } if fstype == FILE_SYSTEM => Some(Slowed::Directory(target.clone())),
-        Step::Mapping { name, uuid, device } => Some(Slowed::Device(SlowDevice {
-            mapping: Mapping { name: name.clone(), uuid: uuid.clone() },
-            device: device.clone(),
-            run: run.id.clone(),
-            step: step.id,
-        })),
-        Step::LoopDevice { name, image, .. } => {
-            Some(Slowed::Loop(SlowDisk { name: name.clone(), image: image.clone(), run: run.id.clone() }))
-        }
-        _ => None,
-    }
+    there.filter_map(|run| Some((run, Slowed::of(run)?))).collect()
 }
 
 /// Releases these runs, which are sorted oldest first, and prints the result. The newest is released first, because a newer layer may be mounted below an

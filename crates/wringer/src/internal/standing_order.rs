@@ -5,7 +5,8 @@ use crate::commands::sandbox;
 use host::process::Order;
 use run::supervise::Said;
 use serde::{Deserialize, Serialize};
-use squeeze::standing::{Asked, InForce};
+use squeeze::Plan;
+use squeeze::standing::Report;
 use std::time::Duration;
 
 /// The order from a command to its supervisor.
@@ -20,7 +21,7 @@ pub enum Supervise {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Supervised {
-    Squeeze(Box<InForce>),
+    Squeeze(Box<Report>),
     Sandbox(sandbox::Started),
 }
 
@@ -37,7 +38,7 @@ pub struct StandingSqueeze {
     pub lasts: Duration,
     /// A result out of tolerance is a failure.
     pub strict: bool,
-    pub squeeze: Asked,
+    pub squeeze: Plan,
 }
 
 /// A refusal keeps its hint and its exit code.

@@ -7,6 +7,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use host::places::Places;
 use run::{Begin, Kind, supervise};
+use squeeze::Squeezes;
 
 pub fn main(order: Supervise) -> Outcome {
     let order = match order {
@@ -19,10 +20,12 @@ pub fn main(order: Supervise) -> Outcome {
         resources: order.squeeze.resources(),
         places: Places::from_environment(),
     };
-    let places = begin.places.clone();
     let (_, released) = supervise::daemon::<Supervise, _, _>(begin, order.lasts, |run| {
-        let in_force = order.squeeze.apply(run, &places, order.strict).map_err(told_to_the_command)?;
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(Supervised::Squeeze(Box::new(in_force)))
+        let mut squeezes = Squeezes::default();
+        squeezes.apply(run, &order.squeeze, order.strict).map_err(told_to_the_command)?;
+        let report =
+            squeezes.into_report().ok_or("the supervisor was told of a squeeze that affects one program only")?;
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(Supervised::Squeeze(Box::new(report)))
     })?;
     if let Some(reason) = &released.neutralised {
         terminal::say(format_args!("{}: ended by its watchdog: {reason}", released.run));

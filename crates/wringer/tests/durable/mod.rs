@@ -123,7 +123,7 @@ impl Subject {
         let mut run = self.begin();
         let mut layer = SlowLayer::preload(&mut run, &self.sandbox.data(), &library_folder(&self.places), 0).unwrap();
         layer.set(&DELAY.into()).unwrap();
-        let start = StartOptions::default().seeing(SlowLayer::for_programs(&[&layer]));
+        let start = StartOptions::default().squeezed(SlowLayer::for_programs(&[&layer]));
         let server = self.sandbox.start(&mut run, &start).unwrap();
         make_tables(&server, rows);
         let before = layer.stats().unwrap().delayed_syncs;

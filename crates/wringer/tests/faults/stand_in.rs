@@ -4,12 +4,11 @@
 
 use super::WRINGER;
 use super::campaign::Bench;
-use evidence::RamAmount;
+use evidence::{DiskMechanism, RamAmount};
 use host::places::Places;
 use run::{Begin, ChildSpec, Kind, Resource, Role, Run};
-use squeeze::disk::SlowLayer;
-use squeeze::limits::{self, Asked, OptionNames};
-use squeeze::ram;
+use squeeze::limits::{Asked, OptionNames};
+use squeeze::{Kind as Squeezed, Plan, Squeezes, ram};
 use std::error::Error;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
@@ -78,15 +77,17 @@ fn lab() -> Result<(), Box<dyn Error>> {
     let data = std::env::var("WRINGER_HOME")? + "/data";
     let resources = vec![Resource::HostRam, Resource::Sandbox("stand-in".into())];
     let mut run = Run::begin(Begin { kind: Kind::Run, command: vec!["stand-in".into()], resources, places })?;
-    let layer = SlowLayer::start(&mut run, data.as_ref())?;
-    let namespaces_of = Some(layer.pid());
-    let limits = limits::plan(&everything(), OptionNames::EXPERIMENT)?.apply(&mut run, "server-0")?;
-    let (cgroups, affinity) = (limits.folders().to_vec(), limits.affinity());
+    let mut squeezes = Squeezes::default();
+    let disk = Plan::disk_of_server(data.as_ref(), DiskMechanism::Fuse, run.places())?;
+    squeezes.apply(&mut run, &disk, false)?;
+    let limits = Plan::limits(&everything(), OptionNames::EXPERIMENT)?.numbered(0);
+    squeezes.apply(&mut run, &limits, false)?;
+    let ChildSpec { namespaces_of, cgroups, affinity, .. } = squeezes.for_program();
     let server = run.spawn(Role::Server, ChildSpec { namespaces_of, cgroups, affinity, ..sleeper() })?;
-    let options = ram::Options::new(RamAmount::Hide(Bytes::mib(64)));
-    ram::hide(&mut run, &ram::plan(&options)?)?;
+    let hidden = Plan::ram(&ram::Options::new(RamAmount::Hide(Bytes::mib(64))))?;
+    squeezes.apply(&mut run, &hidden, false)?;
     run.undo_step(server.step)?;
-    limits.remove(&mut run)?;
+    squeezes.release(&mut run, Squeezed::Limits)?;
     run.spawn(Role::Server, ChildSpec { namespaces_of, ..sleeper() })?;
     assert!(run.release()?.conflicts.is_empty());
     Ok(())
@@ -97,8 +98,9 @@ fn standing() -> Result<(), Box<dyn Error>> {
     let resources = vec![Resource::Sandbox("stand-in".into())];
     let places = Places::from_environment();
     let mut run = Run::begin(Begin { kind: Kind::Standing, command: vec!["stand-in".into()], resources, places })?;
-    let limits = limits::plan(&everything(), OptionNames::SERVER)?.apply(&mut run, "server")?;
-    let (cgroups, affinity) = (limits.folders().to_vec(), limits.affinity());
+    let mut squeezes = Squeezes::default();
+    squeezes.apply(&mut run, &Plan::limits(&everything(), OptionNames::SERVER)?, false)?;
+    let ChildSpec { cgroups, affinity, .. } = squeezes.for_program();
     run.spawn(Role::Server, ChildSpec { lifeline: false, cgroups, affinity, ..sleeper() })?;
     run.leave()?;
     Ok(())

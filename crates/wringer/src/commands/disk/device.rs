@@ -1,72 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer disk delay DEVICE`: the kernel's device-mapper over an unused block device.
 
-use super::{dry_change, show_measured};
-use crate::commands::standing::{self, Output, Shown, Standing};
-use crate::exit::Outcome;
+use super::show_measured;
+use crate::commands::standing::{self, Output, Shown};
 use crate::terminal;
-use diskmodel::Model;
-use host::mapper::{DelayTable, MappingStatus};
-use host::places::Places;
+use host::mapper::MappingStatus;
 use run::FoundRun;
 use serde_json::{Value, json};
-use squeeze::device::{SlowDevice, Timing, check, delays};
-use squeeze::standing::{Asked, SlowedDevice, delay_of};
-use std::path::Path;
-use std::time::Duration;
+use squeeze::device::{SlowDevice, delay_of};
+use squeeze::standing::SlowedDevice;
 
-/// Reads and syncs are measured for ten seconds each, or five times.
-const PROBES: u32 = 20;
-
-pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing) -> Outcome {
-    let delays = delays(model, path)?;
-    let device = check(path)?;
-    if words.dry_run {
-        let table = device.table(delays);
-        return dry_run(&device.path, &table, words.output);
-    }
-    let longest_ms = delays.read_ms.max(delays.sync_ms);
-    let takes = Duration::from_secs(30) + Duration::from_millis(longest_ms.into()) * PROBES;
-    let spinner = terminal::spinner("making the slow device, probing it");
-    let result = standing::start(places, words, Asked::Device { device, delays }, takes);
-    spinner.finish_and_clear();
-    show(&result?, words.output);
-    Ok(())
-}
-
-/// Changes a device that is slow already: another table, also below a mounted file system.
-pub fn change(places: &Places, slow: &SlowDevice, model: &Model, words: &Standing) -> Outcome {
-    let delays = delays(model, &slow.device)?;
-    if words.dry_run {
-        dry_change(&slow.run, &slow.device, model, words.output);
-        return Ok(());
-    }
-    let in_force = SlowedDevice::set(places, slow, delays, words.strict)?;
-    show(&Shown::changed(&slow.run, in_force), words.output);
-    Ok(())
-}
-
-fn dry_run(device: &Path, table: &DelayTable, output: Output) -> Outcome {
-    let change = format!(
-        "a device /dev/mapper/wringer-<run>-{} is made over {}: {table}",
-        device.file_name().unwrap_or_default().display(),
-        device.display()
-    );
-    let undo = "the delay goes to 0 at once; the device is removed when nobody uses it";
-    let notes = Timing::here()?.map(|timing| timing.notes(table)).unwrap_or_default();
-    if output == Output::Json {
-        let changes = json!([{ "change": change, "undo": undo }]);
-        terminal::json(
-            &json!({ "schema": 1, "dry_run": true, "changes": changes, "delay": delay_of(table), "notes": notes }),
-        );
-    } else {
-        terminal::data(format_args!("{change}\n    undo: {undo}"));
-        notes.iter().for_each(|note| terminal::say(format_args!("note: {note}")));
-    }
-    Ok(())
-}
-
-fn show(shown: &Shown<SlowedDevice>, output: Output) {
+pub(super) fn show(shown: &Shown<SlowedDevice>, output: Output) {
     if output == Output::Json {
         return terminal::json(shown);
     }

@@ -1,74 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer disk delay IMAGE`: a loop device over a FUSE file, for an unused image file or block device.
 
-use super::{counted_in_words, dry_change, show_measured};
-use crate::commands::standing::{self, Output, Shown, Standing};
-use crate::exit::Outcome;
+use super::{counted_in_words, show_measured};
+use crate::commands::standing::{self, Output, Shown};
 use crate::terminal;
-use diskmodel::Model;
 use host::places::Places;
 use run::FoundRun;
 use serde_json::{Value, json};
 use slowfs::control::Client;
-use slowfs::disk::{RESEND_SINCE, WORKER_SOCKET, kept, protocol};
-use squeeze::Error;
-use squeeze::loop_disk::{SlowDisk, check, notes};
-use squeeze::standing::{Asked, SlowedImage};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use slowfs::disk::{WORKER_SOCKET, kept};
+use squeeze::loop_disk::SlowDisk;
+use squeeze::standing::SlowedImage;
+use std::path::PathBuf;
 
-pub fn delay(places: &Places, path: &Path, model: &Model, words: &Standing, takes: Duration) -> Outcome {
-    let image = check(path)?;
-    let notes = notes(model, protocol().is_none_or(|it| it >= RESEND_SINCE));
-    if words.dry_run {
-        dry_run(&image.path, model, &notes, words.output);
-        return Ok(());
-    }
-    let spinner = terminal::spinner("attaching the slow loop device, probing it");
-    let result = standing::start(places, words, Asked::Image { image, model: Box::new(model.clone()) }, takes);
-    spinner.finish_and_clear();
-    show(&result?, words.output);
-    Ok(())
-}
-
-/// Changes a disk that is slow already: one switch, also for a mounted device.
-pub fn change(places: &Places, slow: &SlowDisk, model: &Model, words: &Standing) -> Outcome {
-    if words.dry_run {
-        dry_change(&slow.run, &slow.image, model, words.output);
-        return Ok(());
-    }
-    let Some(device) = slow.device() else {
-        let what = format!("the loop device of {} is detached", slow.image.display());
-        return Err(Error::Refused { what, hint: "`wringer undo` ends this run".into() }.into());
-    };
-    let folder = folder(places, slow);
-    let resends = kept(&folder).is_ok_and(|kept| kept.resends);
-    let in_force = SlowedImage::set(&folder, &slow.image, &device.path, model, resends, words.strict)?;
-    show(&Shown::changed(&slow.run, in_force), words.output);
-    Ok(())
-}
-
-fn dry_run(image: &Path, model: &Model, notes: &[String], output: Output) {
-    let served =
-        format!("a keeper and a worker serve {} as a FUSE file that is mounted nowhere: {model}", image.display());
-    let changes = [
-        (served, "the delay goes to 0 at once; they end when the loop device has let go".to_owned()),
-        (
-            "a free loop device is attached to that file, past the page cache, with autoclear".to_owned(),
-            "detached when nobody has it mounted or open".to_owned(),
-        ),
-    ];
-    if output == Output::Json {
-        let changes: Vec<Value> =
-            changes.iter().map(|(change, undo)| json!({ "change": change, "undo": undo })).collect();
-        let value = json!({ "schema": 1, "dry_run": true, "changes": changes, "model": model, "notes": notes });
-        return terminal::json(&value);
-    }
-    changes.iter().for_each(|(change, undo)| terminal::data(format_args!("{change}\n    undo: {undo}")));
-    notes.iter().for_each(|note| terminal::say(format_args!("note: {note}")));
-}
-
-fn show(shown: &Shown<SlowedImage>, output: Output) {
+pub(super) fn show(shown: &Shown<SlowedImage>, output: Output) {
     if output == Output::Json {
         return terminal::json(shown);
     }

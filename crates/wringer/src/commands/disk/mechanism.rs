@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Chooses the mechanism that slows the named path.
 
-use crate::commands::standing::Slowed;
 use crate::exit::{Exit, Failure, Outcome};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use diskmodel::Model;
 use evidence::DiskMechanism;
+use squeeze::Slowed;
 use squeeze::device::{Timing, delays};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
@@ -71,11 +71,7 @@ pub fn choose(asked: Option<DiskMechanism>, path: &Path, model: &Model) -> Resul
 /// # Errors
 /// Exit code 3: another mechanism was asked for.
 pub fn refuse_another(asked: Option<DiskMechanism>, slowed: &Slowed) -> Outcome {
-    let there = match slowed {
-        Slowed::Directory(_) => DiskMechanism::Fuse,
-        Slowed::Device(_) => DiskMechanism::DeviceMapper,
-        Slowed::Loop(_) => DiskMechanism::Loop,
-    };
+    let there = slowed.mechanism();
     if asked.is_none_or(|asked| asked == there) {
         return Ok(());
     }

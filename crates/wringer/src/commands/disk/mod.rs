@@ -11,19 +11,19 @@ mod status;
 use self::flags::DiskFlags;
 use super::doctor::check::State;
 use super::doctor::{checks, mounting};
-use super::standing::{self, Format, Output, Shown, Slowed, Standing};
+use super::standing::{self, Format, Output, Shown, Standing};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use clap::Subcommand;
 use diskmodel::Model;
-use evidence::{DiskMechanism, Measured, Quantity, Unit};
+use evidence::{Measured, Quantity, Unit};
 use host::places::Places;
 use run::{FoundRun, RunId};
 use serde_json::json;
 use slowfs::stats::Stats;
-use squeeze::directory::{FILE_SYSTEM, SOCKET, check, check_reach};
-use squeeze::standing::{Asked, SlowedDirectory};
-use squeeze::{access_lists, databases};
+use squeeze::directory::{SOCKET, check_reach};
+use squeeze::standing::{Report, SlowedDirectory};
+use squeeze::{Plan, Slowed, access_lists};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::counted;
@@ -125,34 +125,54 @@ fn delay(places: &Places, args: &Delayed) -> Outcome {
     if !args.standing.dry_run {
         standing::refuse_hot(places, &look)?;
     }
-    let takes = PROBING + Duration::from_secs_f64((model.read.takes.mean() + model.sync.takes.mean()) / 1e6 * PROBES);
-    match mechanism::choose(args.mechanism.map(|it| it.0), &args.path, &model)? {
-        DiskMechanism::DeviceMapper => return device::delay(places, &args.path, &model, &args.standing),
-        DiskMechanism::Loop => return loop_disk::delay(places, &args.path, &model, &args.standing, takes),
-        _ => {}
+    let mechanism = mechanism::choose(args.mechanism.map(|it| it.0), &args.path, &model)?;
+    let plan = Plan::disk_of_all(&args.path, mechanism, &model, places)?;
+    if let Plan::Directory { directory, .. } = &plan {
+        look_before_mount(directory)?;
     }
-    let directory = check(&args.path, &databases::unknown(places)?)?;
-    if let Some(unknown) = access_lists::refuse(&directory)? {
+    if args.standing.dry_run {
+        return dry_run(&plan, &model, args.standing.output);
+    }
+    if let Plan::Directory { directory, .. } = &plan {
+        check_reach(directory, &model, args.standing.strict)?;
+    }
+    let (what, takes) = (begun(&plan), takes(&plan, &model));
+    let spinner = terminal::spinner(what);
+    let result = standing::start(places, &args.standing, plan, takes);
+    spinner.finish_and_clear();
+    show(result?, args.standing.output)
+}
+
+/// # Errors
+/// Exit code 3: the layer would not keep the access rights of these files, or it cannot be mounted here.
+fn look_before_mount(directory: &Path) -> Outcome {
+    if let Some(unknown) = access_lists::refuse(directory)? {
         terminal::say(format_args!("note: {unknown}"));
     }
     let fuse = Some(checks::fuse()).filter(|fuse| fuse.state == State::Missing);
-    if let Some(missing) = fuse.or_else(mounting::forbidden) {
-        let failure =
-            Failure::message(Exit::Missing, format_args!("a directory cannot be slowed down here: {}", missing.found));
-        let failure = missing.remedy.into_iter().fold(failure, Failure::hint);
-        return Err(failure.hint("`wringer squeeze --disk` slows one command down without a mount: docs/preload.md"));
+    let Some(missing) = fuse.or_else(mounting::forbidden) else { return Ok(()) };
+    let failure =
+        Failure::message(Exit::Missing, format_args!("a directory cannot be slowed down here: {}", missing.found));
+    let failure = missing.remedy.into_iter().fold(failure, Failure::hint);
+    Err(failure.hint("`wringer squeeze --disk` slows one command down without a mount: docs/preload.md"))
+}
+
+fn begun(plan: &Plan) -> &'static str {
+    match plan {
+        Plan::Device { .. } => "making the slow device, probing it",
+        Plan::Image { .. } => "attaching the slow loop device, probing it",
+        _ => "mounting the slow layer, probing it",
     }
-    if args.standing.dry_run {
-        dry_run(&directory, &model, args.standing.output);
-        return Ok(());
+}
+
+/// The longest time for a start.
+fn takes(plan: &Plan, model: &Model) -> Duration {
+    match plan {
+        Plan::Device { delays, .. } => {
+            Duration::from_secs(30) + Duration::from_millis(delays.read_ms.max(delays.sync_ms).into()) * 20
+        }
+        _ => PROBING + Duration::from_secs_f64((model.read.takes.mean() + model.sync.takes.mean()) / 1e6 * PROBES),
     }
-    check_reach(&directory, &model, args.standing.strict)?;
-    let spinner = terminal::spinner("mounting the slow layer, probing it");
-    let squeeze = Asked::Directory { directory, model: Box::new(model) };
-    let result = standing::start(places, &args.standing, squeeze, takes);
-    spinner.finish_and_clear();
-    show(&result?, args.standing.output);
-    Ok(())
 }
 
 /// Changes a target that is slow already. The time of its end stays the same.
@@ -160,23 +180,13 @@ fn change_of(places: &Places, run: &FoundRun, slowed: &Slowed, model: &Model, ar
     mechanism::refuse_another(args.mechanism.map(|it| it.0), slowed)?;
     signals::install()?;
     args.standing.note_that_its_time_stays(&run.id);
-    let words = &args.standing;
-    match slowed {
-        Slowed::Directory(directory) => change(places, run, directory, model, words),
-        Slowed::Device(slow) => device::change(places, slow, model, words),
-        Slowed::Loop(slow) => loop_disk::change(places, slow, model, words),
-    }
-}
-
-/// Changes a layer that runs already: one switch changes the delay, also for open files.
-fn change(places: &Places, run: &FoundRun, directory: &Path, model: &Model, words: &Standing) -> Outcome {
-    if words.dry_run {
-        dry_change(&run.id, directory, model, words.output);
+    slowed.check(model)?;
+    if args.standing.dry_run {
+        dry_change(&run.id, slowed.path(), model, args.standing.output);
         return Ok(());
     }
-    let in_force = SlowedDirectory::set(&socket(places, run), directory, model, words.strict)?;
-    show(&Shown::changed(&run.id, in_force), words.output);
-    Ok(())
+    let report = slowed.change(places, model, args.standing.strict)?;
+    show(Shown::changed(&run.id, report), args.standing.output)
 }
 
 /// The `--dry-run` output for a path that is slow already.
@@ -191,15 +201,25 @@ fn dry_change(run: &RunId, path: &Path, model: &Model, output: Output) {
     terminal::data(format_args!("{change}\n    undo: {undo}"));
 }
 
-fn dry_run(directory: &Path, model: &Model, output: Output) {
-    let change = format!("a slow layer ({FILE_SYSTEM}) is mounted over {}: {model}", directory.display());
-    let undo = "the delay goes to 0 at once; it is unmounted when nobody uses it, and the layer ends";
-    if output == Output::Json {
-        let changes = json!([{ "change": change, "undo": undo }]);
-        terminal::json(&json!({ "schema": 1, "dry_run": true, "changes": changes, "model": model }));
-    } else {
-        terminal::data(format_args!("{change}\n    undo: {undo}"));
+fn dry_run(plan: &Plan, model: &Model, output: Output) -> Outcome {
+    let (changes, notes) = (plan.changes(), plan.notes()?);
+    if output != Output::Json {
+        for change in changes {
+            terminal::data(format_args!("{}\n    undo: {}", change.change, change.undo));
+        }
+        notes.iter().for_each(|note| terminal::say(format_args!("note: {note}")));
+        return Ok(());
     }
+    let mut value = json!({ "schema": 1, "dry_run": true, "changes": changes });
+    match plan {
+        Plan::Device { .. } => value["delay"] = json!(plan.delay()),
+        _ => value["model"] = json!(model),
+    }
+    if !matches!(plan, Plan::Directory { .. }) {
+        value["notes"] = json!(notes);
+    }
+    terminal::json(&value);
+    Ok(())
 }
 
 fn socket(places: &Places, run: &FoundRun) -> PathBuf {
@@ -217,7 +237,16 @@ fn counted_in_words(model: &Model, stats: &Stats) -> String {
     format!("{model}; {reads}, {writes}, {syncs} so far{failed}")
 }
 
-fn show(shown: &Shown<SlowedDirectory>, output: Output) {
+fn show(shown: Shown<Report>, output: Output) -> Outcome {
+    match shown.in_force {
+        Report::Directory(_) => show_directory(&shown.only()?, output),
+        Report::Device(_) => device::show(&shown.only()?, output),
+        _ => loop_disk::show(&shown.only()?, output),
+    }
+    Ok(())
+}
+
+fn show_directory(shown: &Shown<SlowedDirectory>, output: Output) {
     if output == Output::Json {
         return terminal::json(shown);
     }

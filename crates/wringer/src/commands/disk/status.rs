@@ -2,13 +2,14 @@
 //! `wringer disk status`: what is slow, how slow, and its counts; also for runs that were cut off.
 
 use super::{counted_in_words, device, loop_disk, socket};
-use crate::commands::standing::{self, Output, Slowed};
+use crate::commands::standing::{self, Output};
 use crate::exit::Outcome;
 use crate::terminal;
 use host::places::Places;
 use run::FoundRun;
 use serde_json::json;
 use slowfs::control::Client;
+use squeeze::Slowed;
 use std::path::Path;
 
 pub fn status(places: &Places, output: Output) -> Outcome {
@@ -31,7 +32,7 @@ pub fn status(places: &Places, output: Output) -> Outcome {
         let (mut directories, mut devices, mut images) = (Vec::new(), Vec::new(), Vec::new());
         for (run, slowed) in &slow {
             match slowed {
-                Slowed::Directory(directory) => directories.push(row(run, directory)),
+                Slowed::Directory { directory, .. } => directories.push(row(run, directory)),
                 Slowed::Device(slow) => devices.push(device::row(run, slow)),
                 Slowed::Loop(slow) => images.push(loop_disk::row(places, run, slow)),
             }
@@ -50,7 +51,7 @@ pub fn status(places: &Places, output: Output) -> Outcome {
         let delay = match &slowed {
             Slowed::Device(slow) => device::line(slow),
             Slowed::Loop(slow) => loop_disk::line(places, run, slow),
-            Slowed::Directory(_) => in_force(run)
+            Slowed::Directory { .. } => in_force(run)
                 .map_or_else(|| "the layer does not answer".into(), |(model, stats)| counted_in_words(&model, &stats)),
         };
         terminal::data(format_args!("{}: {delay}\n    {}", slowed.path().display(), standing::headline(run)));

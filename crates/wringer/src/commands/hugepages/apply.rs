@@ -10,7 +10,6 @@ use host::places::Places;
 use ledger::huge_pages;
 use serde_json::json;
 use squeeze::ram::{GrantedPages, ServerPages, Wish};
-use squeeze::standing::Asked;
 use units::{Bytes, Span, counted};
 
 #[derive(Debug, clap::Args)]
@@ -82,9 +81,9 @@ pub(super) fn main(args: Args) -> Outcome {
         output: args.output,
     };
     let spinner = terminal::spinner(&format!("asking for {}", counted(planned.plan.units, "huge page")));
-    let result = standing::start(&places, &words, Asked::HugePages(Box::new(planned)), args.deadline.0);
+    let result = standing::start(&places, &words, squeeze::Plan::HugePages(Box::new(planned)), args.deadline.0);
     spinner.finish_and_clear();
-    let mut shown: Shown<GrantedPages> = result?;
+    let mut shown: Shown<GrantedPages> = result?.only()?;
     shown.until = shown.until.filter(|_| args.lasts.is_some());
     show(&shown, args.output);
     Ok(())

@@ -2,9 +2,9 @@
 //! Servers that outlive the command: each has a launcher in its own session, and is found again by its run.
 
 use super::several::{Meant, Which};
-use super::slow_disk::{self, SlowDisk};
+use super::squeezed::{self, Squeezed};
 use super::timed::{Started, Timed};
-use super::{Start, below_squeeze, limits, pooler, wrappers};
+use super::{Start, below_squeeze, pooler, wrappers};
 use crate::commands::command_line;
 use crate::commands::standing::told;
 use crate::exit::{Exit, Failure, Outcome};
@@ -12,8 +12,7 @@ use crate::internal::{Supervise, Supervised};
 use crate::{signals, terminal};
 use host::places::Places;
 use run::{Begin, Kind, Resource, Run};
-use sandbox::{RunningServer, Sandbox, Server, StartOptions};
-use squeeze::limits::Asked;
+use sandbox::{Sandbox, Server, StartOptions};
 use std::time::Duration;
 
 pub(super) fn start(args: &Start) -> Outcome {
@@ -36,7 +35,7 @@ fn start_all(meant: Vec<Meant>, places: &Places, args: &Start) -> Outcome {
             Server::Runs(_) | Server::Stopped => sandboxes.push(sandbox),
         }
     }
-    let asked = Checked::of(args, &sandboxes, places)?;
+    let asked = checked(args, &sandboxes, places)?;
     if sandboxes.is_empty() {
         terminal::say("all of them are running already");
         return Ok(());
@@ -46,22 +45,16 @@ fn start_all(meant: Vec<Meant>, places: &Places, args: &Start) -> Outcome {
 }
 
 /// The squeezes of a start, which this machine can make.
-struct Checked {
-    limits: Asked,
-    disk: Option<SlowDisk>,
-}
-
-impl Checked {
-    /// # Errors
-    /// Exit code 2 or 3: this machine cannot start these sandboxes with these flags.
-    fn of(args: &Start, sandboxes: &[Sandbox], places: &Places) -> Result<Self, Failure> {
-        let limits = limits::checked(&args.limits)?;
-        for sandbox in sandboxes {
-            sandbox.check_readable(&args.wrappers.asked(sandbox, places)?)?;
-        }
-        let disk = args.disk.as_ref().map(|asked| slow_disk::checked(asked, sandboxes, places)).transpose()?;
-        Ok(Self { limits, disk })
+///
+/// # Errors
+/// Exit code 2 or 3: this machine cannot start these sandboxes with these flags.
+fn checked(args: &Start, sandboxes: &[Sandbox], places: &Places) -> Result<Squeezed, Failure> {
+    let limits = squeezed::checked_limits(&args.limits)?;
+    for sandbox in sandboxes {
+        sandbox.check_readable(&args.wrappers.asked(sandbox, places)?)?;
     }
+    let disk = args.disk.as_ref().map(|asked| squeezed::checked_disk(asked, sandboxes, places)).transpose()?;
+    Ok(Squeezed { limits, disk })
 }
 
 /// The longest time for a start under Valgrind.
@@ -75,28 +68,19 @@ pub fn supervise(timed: Timed) -> Outcome {
     let start = StartOptions { extra_options, ready_timeout, wrapping, ..StartOptions::default() };
     let (_, released) = run::supervise::daemon::<Supervise, _, _>(begin, timed.lasts, |run| {
         let sandbox = Sandbox::open(&timed.sandbox, &places).map_err(told_to_the_command)?;
-        let (start, limited) =
-            limits::apply(run, &timed.limits, &sandbox, start).map_err(crate::internal::told_to_the_command)?;
-        let told = |server: RunningServer, disk: Option<String>| {
-            let (got, pooler) = (wrappers::lines(&server.got), server.pooler.map(|(_, port)| port));
-            Supervised::Sandbox(Started {
-                server: server.pid,
-                version: server.version,
-                limits: limited.describe(),
-                got,
-                pooler,
-                disk,
-            })
-        };
-        let failed = |error| told_to_the_command(limited.explained(error, &timed.limits));
-        let Some(disk) = &timed.disk else {
-            return sandbox.start(run, &start).map(|server| told(server, None)).map_err(failed);
-        };
-        let slowed = crate::internal::told_to_the_command;
-        let (layer, start) = disk.put(run, &sandbox, &places, start).map_err(slowed)?;
-        let server = sandbox.start(run, &start).map_err(failed)?;
-        let words = disk.begin(run, layer, &sandbox).map_err(slowed)?;
-        Ok(told(server, Some(words)))
+        let not_squeezed = crate::internal::told_to_the_command;
+        let (start, mut in_force) = timed.squeezed.apply(run, &sandbox, start).map_err(not_squeezed)?;
+        let started = sandbox.start(run, &start);
+        let server = started.map_err(|error| told_to_the_command(in_force.explained(error)))?;
+        let disk = in_force.slow_down(run, &sandbox).map_err(not_squeezed)?;
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(Supervised::Sandbox(Started {
+            server: server.pid,
+            got: wrappers::lines(&server.got),
+            pooler: server.pooler.map(|(_, port)| port),
+            version: server.version,
+            limits: in_force.limits(),
+            disk,
+        }))
     })?;
     match released.conflicts.first() {
         None => Ok(()),
@@ -169,7 +153,7 @@ pub(super) fn restart(args: &Start) -> Outcome {
 }
 
 /// Every check of a start that can be made while the servers run: a refusal leaves them running.
-fn checked_before_stop(args: &Start, sandboxes: &[Sandbox], places: &Places) -> Result<Checked, Failure> {
+fn checked_before_stop(args: &Start, sandboxes: &[Sandbox], places: &Places) -> Result<Squeezed, Failure> {
     for sandbox in sandboxes {
         sandbox.require_known(places)?;
         sandbox.check_installation()?;
@@ -179,7 +163,7 @@ fn checked_before_stop(args: &Start, sandboxes: &[Sandbox], places: &Places) -> 
     // the stop ends these runs, also one that is hot
     look.runs.retain(|run| !sandboxes.iter().any(|sandbox| sandbox.is_held_by(run)));
     run::refuse_hot(&look.runs)?;
-    Checked::of(args, sandboxes, places)
+    checked(args, sandboxes, places)
 }
 
 /// "Nothing was changed" (exit code 3) is not true of a start that fails after the stop.
@@ -202,10 +186,9 @@ fn after_stop(failure: Failure, stopped: &[String]) -> Failure {
 /// The time that a squeeze lasts by default.
 const SQUEEZED_FOR: Duration = Duration::from_secs(3600);
 
-fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, asked: &Checked) -> Outcome {
-    let Checked { limits, disk } = asked;
+fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, squeezed: &Squeezed) -> Outcome {
     let wrapping = args.wrappers.asked(sandbox, places)?;
-    let lasts = args.lasts.map(|lasts| lasts.0).or(disk.is_some().then_some(SQUEEZED_FOR));
+    let lasts = args.lasts.map(|lasts| lasts.0).or(squeezed.disk.is_some().then_some(SQUEEZED_FOR));
     match lasts {
         Some(lasts) => {
             let timed = Timed {
@@ -214,16 +197,15 @@ fn start_as_asked(sandbox: &Sandbox, places: &Places, args: &Start, asked: &Chec
                 options: args.options.clone(),
                 wait: args.wait.0,
                 lasts,
-                limits: limits.clone(),
+                squeezed: squeezed.clone(),
                 wrapping,
-                disk: disk.clone(),
             };
             start_for(sandbox, places, &timed)
         }
         None => {
             let (extra_options, ready_timeout) = (args.options.clone(), args.wait.0);
             let start = StartOptions { extra_options, ready_timeout, wrapping, ..StartOptions::default() };
-            start_sandbox(sandbox, places, start, limits)
+            start_sandbox(sandbox, places, start, squeezed)
         }
     }
 }
@@ -269,7 +251,7 @@ fn begin(name: &str, command: Vec<String>, places: &Places) -> Begin {
 /// Starts a sandbox, or a primary with its replicas, with the options of the deployment.
 pub(super) fn start_members(sandbox: &Sandbox, places: &Places) -> Outcome {
     let members = sandbox.members();
-    let start = |member: &Sandbox| start_sandbox(member, places, StartOptions::default(), &Asked::default());
+    let start = |member: &Sandbox| start_sandbox(member, places, StartOptions::default(), &Squeezed::default());
     start_in_turn(&members, places, start)
 }
 
@@ -289,16 +271,16 @@ fn start_in_turn(sandboxes: &[Sandbox], places: &Places, start: impl Fn(&Sandbox
 }
 
 /// Starts the server below a standing run, and leaves it there.
-fn start_sandbox(sandbox: &Sandbox, places: &Places, start: StartOptions, limits: &Asked) -> Outcome {
+fn start_sandbox(sandbox: &Sandbox, places: &Places, start: StartOptions, squeezed: &Squeezed) -> Outcome {
     sandbox.check_before_start()?;
     sandbox.clear_runs(places)?;
     let begin = begin(sandbox.name(), command_line(), places);
     let mut run = Run::begin(begin)?;
     let start = StartOptions { standing: true, ..start };
-    let limited = limits::apply(&mut run, limits, sandbox, start).map_err(Failure::from);
-    let started = limited.and_then(|(start, limited)| {
-        let server = sandbox.start(&mut run, &start).map_err(|error| limited.explained(error, limits))?;
-        Ok((server, limited.describe()))
+    let applied = squeezed.apply(&mut run, sandbox, start).map_err(Failure::from);
+    let started = applied.and_then(|(start, in_force)| {
+        let server = sandbox.start(&mut run, &start).map_err(|error| in_force.explained(error))?;
+        Ok((server, in_force.limits()))
     });
     match started {
         Ok((server, limited)) => {

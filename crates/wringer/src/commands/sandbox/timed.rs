@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A server that is started for a stated time: what its supervisor is told, and what it reports.
 
-use super::slow_disk::SlowDisk;
+use super::squeezed::Squeezed;
 use sandbox::{ServerOption, Wrapping};
 use serde::{Deserialize, Serialize};
-use squeeze::limits::Asked;
 use std::time::Duration;
 
 /// The order from `start --for` to the supervisor that stops the server.
@@ -16,9 +15,8 @@ pub struct Timed {
     pub(super) options: Vec<ServerOption>,
     pub(super) wait: Duration,
     pub(super) lasts: Duration,
-    pub(super) limits: Asked,
+    pub(super) squeezed: Squeezed,
     pub(super) wrapping: Wrapping,
-    pub(super) disk: Option<SlowDisk>,
 }
 
 /// The supervisor's report about the started server.

@@ -5,12 +5,11 @@ use super::{Args, line};
 use crate::commands::ram::{ask_consent, refuse_second};
 use crate::commands::standing::refuse_hot;
 use crate::exit::Failure;
-use crate::terminal;
 use evidence::RamAmount;
 use host::places::Places;
-use run::Run;
 use serde_json::{Value, json};
-use squeeze::ram::{self, Hidden, Options, Plan};
+use squeeze::Plan;
+use squeeze::ram::{self, Hidden, Options};
 use squeeze::standing::HiddenRam;
 use units::Bytes;
 
@@ -30,61 +29,41 @@ pub fn plan(args: &Args, places: &Places) -> Result<Option<Plan>, Failure> {
         strict: args.strict,
         ..Options::new(amount)
     };
-    let plan = ram::plan(&options)?;
+    let plan = Plan::ram(&options)?;
     if !args.dry_run && !plan.is_nothing() {
         ask_consent(places, args.yes)?;
     }
     Ok(Some(plan))
 }
 
-/// Hidden RAM, and the asked amount.
-pub struct HostRam {
-    amount: RamAmount,
-    hidden: Hidden,
+pub fn show(hidden: &Hidden) {
+    let asked = match hidden.asked {
+        RamAmount::Hide(bytes) => format!("asked to hide {bytes}"),
+        RamAmount::Leave(bytes) => format!("asked to leave {bytes}"),
+    };
+    let Hidden { bytes, mechanism, before, after, .. } = hidden;
+    let (before, after) = (Bytes(before.available_bytes), Bytes(after.available_bytes));
+    let got = match bytes {
+        0 => format!("nothing to hide: {before} were available"),
+        bytes => format!(
+            "hid {} of the whole host ({}); available {before} before, {after} then",
+            Bytes(*bytes),
+            mechanism.in_results()
+        ),
+    };
+    line("host", format!("{asked}, {got}"));
+    if let Some(remainder) = ram::remainder(&hidden.measured) {
+        line("host", remainder);
+    }
 }
 
-impl HostRam {
-    pub fn hide(run: &mut Run, plan: &Plan) -> Result<Self, Failure> {
-        let spinner = terminal::spinner(&format!("hiding {}", Bytes(plan.hide_bytes)));
-        let hidden = ram::hide(run, plan);
-        spinner.finish_and_clear();
-        Ok(Self { amount: plan.options.amount, hidden: hidden? })
-    }
-
-    /// Checks that the process that holds the RAM still lives.
-    pub fn check(&self) -> Result<(), Failure> {
-        Ok(self.hidden.check()?)
-    }
-
-    pub fn show(&self) {
-        let asked = match self.amount {
-            RamAmount::Hide(bytes) => format!("asked to hide {bytes}"),
-            RamAmount::Leave(bytes) => format!("asked to leave {bytes}"),
-        };
-        let Hidden { bytes, mechanism, before, after, .. } = &self.hidden;
-        let (before, after) = (Bytes(before.available_bytes), Bytes(after.available_bytes));
-        let got = match bytes {
-            0 => format!("nothing to hide: {before} were available"),
-            bytes => format!(
-                "hid {} of the whole host ({}); available {before} before, {after} then",
-                Bytes(*bytes),
-                mechanism.in_results()
-            ),
-        };
-        line("host", format!("{asked}, {got}"));
-        if let Some(remainder) = ram::remainder(&self.hidden.measured) {
-            line("host", remainder);
-        }
-    }
-
-    pub fn json(&self) -> Value {
-        let (hide, leave) = match self.amount {
-            RamAmount::Hide(bytes) => (Some(bytes.0), None),
-            RamAmount::Leave(bytes) => (None, Some(bytes.0)),
-        };
-        let mut value = json!(HiddenRam::of(&self.hidden));
-        value["asked_hide_bytes"] = json!(hide);
-        value["asked_leave_bytes"] = json!(leave);
-        value
-    }
+pub fn json(hidden: &Hidden) -> Value {
+    let (hide, leave) = match hidden.asked {
+        RamAmount::Hide(bytes) => (Some(bytes.0), None),
+        RamAmount::Leave(bytes) => (None, Some(bytes.0)),
+    };
+    let mut value = json!(HiddenRam::of(hidden));
+    value["asked_hide_bytes"] = json!(hide);
+    value["asked_leave_bytes"] = json!(leave);
+    value
 }

@@ -14,20 +14,17 @@ use evidence::DiskMechanism;
 use host::places::Places;
 use run::Resource;
 use serde_json::json;
-use squeeze::directory::{FILE_SYSTEM, check_for_command, check_reach};
-use squeeze::limits::{self, Change, OptionNames, Plan};
-use squeeze::preloaded;
-use squeeze::ram;
-use squeeze::{access_lists, databases};
+use squeeze::directory::check_reach;
+use squeeze::limits::{Asked, Change, OptionNames};
+use squeeze::{Kind, Plan, databases, preloaded};
 use std::path::{Path, PathBuf};
 
 /// The plan of a squeeze that this machine allows.
 pub struct Prepared {
-    pub limits: Plan,
-    pub disks: Vec<Disk>,
-    pub host_ram: Option<ram::Plan>,
-    pub mechanism: DiskMechanism,
-    /// The reason if the mechanism is not the usual one, and what is unknown about a directory.
+    /// In the order in which they are applied: disks, limits, RAM of the host.
+    pub plans: Vec<Plan>,
+    pub limits: Asked,
+    /// The facts that the user should know; the second is the reason if the disks' mechanism is not the usual one.
     notes: Vec<String>,
     pub program: PathBuf,
     /// Processes that the command leaves running live on.
@@ -48,11 +45,6 @@ impl ValueEnum for OfPrograms {
     }
 }
 
-pub struct Disk {
-    pub path: PathBuf,
-    pub model: Model,
-}
-
 impl Prepared {
     pub fn of(args: &Args, places: &Places) -> Result<Self, Failure> {
         let asked = args.limits.asked();
@@ -61,37 +53,50 @@ impl Prepared {
             return Err(Failure::message(Exit::Usage, "nothing is to be squeezed")
                 .hint("say one or more of --ram, --swap, --cpus, --cpuset, --disk, --hide-ram, --leave-ram"));
         }
-        let limits = limits::plan(&asked, OptionNames::COMMAND)?;
+        let limits = Plan::limits(&asked, OptionNames::COMMAND)?;
         let limits = if args.leave { limits.leaving()? } else { limits };
         let (mechanism, why) = match args.disk.is_empty() {
             true => (DiskMechanism::Fuse, None),
             false => mechanism(args.disk_mechanism.map(|it| it.0), places)?,
         };
-        let (disks, unknown) = disks(args, places, mechanism)?;
+        let disks = disks(args, places, mechanism)?;
         let program = program(args)?;
         if mechanism == DiskMechanism::Preload {
             preloaded::check_program(&program)?;
         }
-        let notes = why.into_iter().chain(unknown).collect();
-        let (host_ram, leave) = (host_ram::plan(args, places)?, args.leave);
-        Ok(Self { limits, disks, host_ram, mechanism, notes, program, leave })
+        let host_ram = host_ram::plan(args, places)?;
+        let mut notes = limits.notes()?;
+        notes.extend(why);
+        for plan in disks.iter().chain(&host_ram) {
+            notes.extend(plan.notes()?);
+        }
+        let plans = disks.into_iter().chain([limits]).chain(host_ram).collect();
+        Ok(Self { plans, limits: asked, notes, program, leave: args.leave })
     }
 
-    pub fn notes(&self) -> Vec<String> {
-        let warnings = self.host_ram.iter().flat_map(|plan| plan.warnings.clone());
-        self.limits.notes.iter().cloned().chain(self.notes.clone()).chain(warnings).collect()
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
+    /// Those of the host come first.
     pub fn resources(&self) -> Vec<Resource> {
-        let host = self.host_ram.iter().map(|_| Resource::HostRam);
-        host.chain(self.disks.iter().map(|disk| Resource::Directory(disk.path.clone()))).collect()
+        let of = |kind: Kind| self.plans.iter().filter(move |plan| plan.kind() == kind).flat_map(Plan::resources);
+        of(Kind::Ram).chain(of(Kind::Disk)).collect()
+    }
+
+    /// The slow directories, with their models.
+    pub fn disks(&self) -> impl Iterator<Item = (&Path, &Model)> {
+        self.plans.iter().filter_map(|plan| match plan {
+            Plan::Layer(layer) => Some((layer.directory.as_path(), layer.model()?)),
+            _ => None,
+        })
     }
 
     pub fn show_dry_run(&self, output: Output) {
         let changes = self.changes();
         if output == Output::Json {
             let models: Vec<_> =
-                self.disks.iter().map(|disk| json!({ "directory": disk.path, "model": disk.model })).collect();
+                self.disks().map(|(directory, model)| json!({ "directory": directory, "model": model })).collect();
             let value =
                 json!({ "schema": 1, "dry_run": true, "changes": changes, "disks": models, "notes": self.notes() });
             return terminal::json(&value);
@@ -103,24 +108,6 @@ impl Prepared {
     }
 
     fn changes(&self) -> Vec<Change> {
-        let layers = self.disks.iter().map(|disk| match self.mechanism {
-            DiskMechanism::Preload => Change {
-                change: format!(
-                    "a library (LD_PRELOAD) in the command and what it starts, for files below {}: {}",
-                    disk.path.display(),
-                    disk.model
-                ),
-                undo: "the delay goes to 0, and the library goes with the command".into(),
-            },
-            _ => Change {
-                change: format!(
-                    "a slow layer ({FILE_SYSTEM}) over {}, in a mount namespace of the command's own: {}",
-                    disk.path.display(),
-                    disk.model
-                ),
-                undo: "the delay goes to 0, it is unmounted, and the namespace goes with the command".into(),
-            },
-        });
         let command = Change {
             change: format!("{} is started, squeezed", self.program.display()),
             undo: match self.leave {
@@ -128,8 +115,7 @@ impl Prepared {
                 false => "SIGTERM, 30 s, SIGKILL; and what it has left running: SIGTERM, 10 s, SIGKILL".into(),
             },
         };
-        let host_ram = self.host_ram.iter().flat_map(ram::Plan::changes);
-        layers.chain(self.limits.changes()).chain(host_ram).chain([command]).collect()
+        self.plans.iter().flat_map(Plan::changes).chain([command]).collect()
     }
 }
 
@@ -162,39 +148,35 @@ fn cannot_be_had(check: Check) -> Failure {
     check.remedy.into_iter().fold(failure, Failure::hint)
 }
 
-/// The slow disks, and a list of what could not be checked.
-fn disks(args: &Args, places: &Places, mechanism: DiskMechanism) -> Result<(Vec<Disk>, Vec<String>), Failure> {
+fn disks(args: &Args, places: &Places, mechanism: DiskMechanism) -> Result<Vec<Plan>, Failure> {
     if args.disk.is_empty() {
-        return Ok(Default::default());
+        return Ok(Vec::new());
     }
     let databases = databases::unknown(places)?;
-    let (mut disks, mut unknown): (Vec<Disk>, Vec<String>) = Default::default();
+    let (mut disks, mut paths): (Vec<Plan>, Vec<PathBuf>) = Default::default();
     for one in &args.disk {
         let model = flags::model(&one.asked)?;
-        let path = match mechanism {
-            DiskMechanism::Preload => preloaded::check_directory(&one.path)?,
-            _ => check_for_command(&one.path, &databases)?,
-        };
-        refuse_overlap(&path, &disks)?;
+        let plan = Plan::disk_of_command(&one.path, mechanism, model.clone(), &databases, places)?;
+        let Plan::Layer(layer) = &plan else { continue };
+        let path = layer.directory.clone();
+        refuse_overlap(&path, &paths)?;
         if places.journal.starts_with(&path) {
             let message = format!("{}: Wringer's journals are below it", path.display());
             return Err(Failure::message(Exit::Missing, message).hint("set WRINGER_HOME to another disk"));
         }
-        if mechanism == DiskMechanism::Fuse {
-            unknown.extend(access_lists::refuse(&path)?);
-        }
         if !args.no_probe && !args.dry_run {
             check_reach(&path, &model, args.strict)?;
         }
-        disks.push(Disk { path, model });
+        paths.push(path);
+        disks.push(plan);
     }
-    Ok((disks, unknown))
+    Ok(disks)
 }
 
-fn refuse_overlap(path: &Path, disks: &[Disk]) -> Outcome {
-    let overlaps = |disk: &&Disk| disk.path.starts_with(path) || path.starts_with(&disk.path);
-    disks.iter().find(overlaps).map_or(Ok(()), |other| {
-        let message = format!("--disk {} and {} overlap", other.path.display(), path.display());
+fn refuse_overlap(path: &Path, others: &[PathBuf]) -> Outcome {
+    let overlaps = |other: &&PathBuf| other.starts_with(path) || path.starts_with(other);
+    others.iter().find(overlaps).map_or(Ok(()), |other| {
+        let message = format!("--disk {} and {} overlap", other.display(), path.display());
         Err(Failure::message(Exit::Usage, message).hint("name directories of which none lies inside another"))
     })
 }

@@ -2,26 +2,28 @@
 //! One command, from its squeezes to its end. In any case the run gives everything back.
 
 use super::Args;
-use super::host_ram::HostRam;
-use super::prepare::{Disk, Prepared};
+use super::prepare::Prepared;
 use super::summary::{DiskSeen, Summary};
 use crate::commands::command_line;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals::Relay;
 use crate::terminal;
-use evidence::{DiskMechanism, Measured};
+use diskmodel::Model;
+use evidence::Measured;
 use host::interrupt;
 use host::places::Places;
 use host::process::{Identity, LaunchSettings, Process};
+use indicatif::ProgressBar;
 use run::{Begin, Child, ChildSpec, Kind, Role, Run};
 use slowfs::stats::Stats;
 use squeeze::directory::probe_file;
 use squeeze::disk::SlowLayer;
 use squeeze::foreign_cache::Watch;
 use squeeze::limits::Limits;
-use squeeze::preloaded::library_folder;
+use squeeze::{InForce, LayerPlan, Plan, Squeezes};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use units::Bytes;
 
 /// The time between the signal that asks the command to end and SIGKILL.
 const GRACE: Duration = Duration::from_secs(30);
@@ -33,10 +35,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Returns when the command has ended, and everything is given back.
 pub fn run(prepared: &Prepared, args: &Args, places: Places) -> Result<Summary, Failure> {
     let relay = Relay::install()?;
-    let library = library_folder(&places);
     let begin = Begin { kind: Kind::Run, command: own_words(args), resources: prepared.resources(), places };
     let mut run = Run::begin(begin)?;
-    let ended = squeezed(&mut run, prepared, args, &library, &relay);
+    let ended = squeezed(&mut run, prepared, args, &relay);
     let ended = ended.map_err(|failure| explain(&run, failure));
     let released = release(run);
     // A host that is not restored is worse than the error that ended the command.
@@ -54,18 +55,10 @@ fn own_words(args: &Args) -> Vec<String> {
     std::iter::once("wringer".to_owned()).chain(words.into_iter().take(own).skip(1)).chain(more).collect()
 }
 
-fn squeezed(
-    run: &mut Run,
-    prepared: &Prepared,
-    args: &Args,
-    library: &Path,
-    relay: &Relay,
-) -> Result<Summary, Failure> {
-    let mut layers = slow_layers(run, prepared, args, library)?;
-    let limits = prepared.limits.apply(run, "command")?;
-    let host_ram = prepared.host_ram.as_ref().map(|plan| HostRam::hide(run, plan)).transpose()?;
-    let before = layers.iter_mut().map(|layer| layer.layer.stats()).collect::<Result<Vec<_>, _>>()?;
-    let spec = child_spec(prepared, args, &layers, &limits);
+fn squeezed(run: &mut Run, prepared: &Prepared, args: &Args, relay: &Relay) -> Result<Summary, Failure> {
+    let Applied { mut squeezes, probed } = apply(run, prepared, args)?;
+    let before = squeezes.layers_mut().map(SlowLayer::stats).collect::<Result<Vec<_>, _>>()?;
+    let spec = child_spec(prepared, args, &squeezes);
     let (start, cpu_before) = (Instant::now(), children_cpu());
     // declared before the relay: the process must live longer than the relay of signals to it
     let process;
@@ -74,8 +67,8 @@ fn squeezed(
     process = Process::open(child.identity());
     process.iter().for_each(|process| relaying.to(process));
     let cpus_allowed = cpus_allowed(&child);
-    let mut cache = limits.memory_folder().map(Watch::new);
-    attend(run, &child, &layers, host_ram.as_ref(), cache.as_mut())?;
+    let mut cache = squeezes.limits().and_then(Limits::memory_folder).map(Watch::new);
+    attend(run, &child, &squeezes, cache.as_mut())?;
     drop(relaying);
     let elapsed = start.elapsed();
     let orphans = run.await_orphans(&child)?;
@@ -83,8 +76,11 @@ fn squeezed(
     let orphans = orphans.ok_or_else(launcher_killed)?;
     let cpu = children_cpu().saturating_sub(cpu_before);
     let left_behind = orphans.ended + run.end_strays(STRAY_GRACE)?;
-    let disks = seen(layers, &before, &prepared.disks)?;
+    let disks = seen(&mut squeezes, probed, &before, prepared)?;
     refuse_not_loaded(&disks)?;
+    let limits = squeezes.limits();
+    let (got, account) = limits.map(|limits| (limits.got(), limits.account())).unwrap_or_default();
+    let mechanisms = ["memory", "cpu", "cpuset"].map(|name| limits?.mechanism(name));
     Ok(Summary {
         run: run.id().to_string(),
         program: prepared.program.clone(),
@@ -94,73 +90,79 @@ fn squeezed(
         left_behind,
         left_running: orphans.left.len(),
         not_ended: orphans.refused,
-        asked: prepared.limits.asked.clone(),
-        got: limits.got(),
-        account: limits.account(),
+        asked: prepared.limits.clone(),
+        got,
+        account,
         cached_by_others: cache.and_then(|cache| cache.seen),
-        mechanisms: ["memory", "cpu", "cpuset"].map(|name| limits.mechanism(name)),
+        mechanisms,
         cpus_allowed,
-        host_ram,
+        host_ram: squeezes.into_hidden_ram(),
         disks,
     })
 }
 
-/// A running layer, and a probe's results.
-struct Layer {
-    layer: SlowLayer,
-    measured: Vec<Measured>,
+struct Applied {
+    squeezes: Squeezes,
+    /// A probe's results, for each slow disk.
+    probed: Vec<Vec<Measured>>,
 }
 
-fn slow_layers(run: &mut Run, prepared: &Prepared, args: &Args, library: &Path) -> Result<Vec<Layer>, Failure> {
-    let mut layers: Vec<Layer> = Vec::new();
-    for (number, disk) in (0..).zip(&prepared.disks) {
-        let first = layers.first().map(|first| &first.layer);
-        let mut layer = match prepared.mechanism {
-            DiskMechanism::Preload => SlowLayer::preload(run, &disk.path, library, number)?,
-            _ => SlowLayer::start_for_command(run, &disk.path, number, first)?,
+fn apply(run: &mut Run, prepared: &Prepared, args: &Args) -> Result<Applied, Failure> {
+    let (mut squeezes, mut probed) = (Squeezes::default(), Vec::new());
+    for plan in &prepared.plans {
+        let spinner = match plan {
+            Plan::Ram(plan) => Some(terminal::spinner(&format!("hiding {}", Bytes(plan.hide_bytes)))),
+            _ => None,
         };
-        let mut measured = if args.no_probe {
-            layer.set(&disk.model).map(|()| Vec::new())?
-        } else {
-            hold(run, &mut layer, disk, args.strict)?
-        };
-        measured.extend(layer.measured_way(0)?);
-        layers.push(Layer { layer, measured });
+        let applied = squeezes.apply(run, plan, args.strict);
+        spinner.iter().for_each(ProgressBar::finish_and_clear);
+        if let (InForce::Layer(layer), Plan::Layer(disk)) = (applied?, plan) {
+            probed.push(slow_down(run, layer, disk, args)?);
+        }
     }
-    Ok(layers)
+    Ok(Applied { squeezes, probed })
+}
+
+fn slow_down(run: &mut Run, layer: &mut SlowLayer, disk: &LayerPlan, args: &Args) -> Result<Vec<Measured>, Failure> {
+    let Some(model) = disk.model() else { return Ok(Vec::new()) };
+    let mut measured = if args.no_probe {
+        layer.set(model).map(|()| Vec::new())?
+    } else {
+        hold(run, layer, &disk.directory, model, args.strict)?
+    };
+    measured.extend(layer.measured_way(0)?);
+    Ok(measured)
 }
 
 /// Sets the delay, and checks whether reads take as long as they should. If there is no readable file of 1 MiB, the check is left out.
-fn hold(run: &mut Run, layer: &mut SlowLayer, disk: &Disk, strict: bool) -> Result<Vec<Measured>, Failure> {
-    let spinner = terminal::spinner(&format!("probing {}", disk.path.display()));
-    let measured = layer.apply(run, &disk.model, probe_file(&disk.path).as_deref(), "command");
+fn hold(
+    run: &mut Run,
+    layer: &mut SlowLayer,
+    directory: &Path,
+    model: &Model,
+    strict: bool,
+) -> Result<Vec<Measured>, Failure> {
+    let spinner = terminal::spinner(&format!("probing {}", directory.display()));
+    let measured = layer.apply(run, model, probe_file(directory).as_deref(), "command");
     spinner.finish_and_clear();
     squeeze::accept(measured?, strict).map_err(|error| Failure::from(error).hint("--no-probe starts without a look"))
 }
 
-fn child_spec(prepared: &Prepared, args: &Args, layers: &[Layer], limits: &Limits) -> ChildSpec {
+fn child_spec(prepared: &Prepared, args: &Args, squeezes: &Squeezes) -> ChildSpec {
     ChildSpec {
         cwd: std::env::current_dir().ok(),
         foreground: true,
         leave: args.leave,
-        cgroups: limits.folders().to_vec(),
-        affinity: limits.affinity(),
         grace: GRACE,
         launcher: true,
         program: prepared.program.clone(),
         args: args.command.iter().skip(1).cloned().collect(),
-        ..SlowLayer::for_programs(&layers.iter().map(|layer| &layer.layer).collect::<Vec<_>>())
+        ..squeezes.for_program()
     }
 }
 
 /// Waits until the command ends; fails as soon as a squeeze or the watchdog is gone.
-fn attend(
-    run: &Run,
-    child: &Child,
-    layers: &[Layer],
-    host_ram: Option<&HostRam>,
-    mut cache: Option<&mut Watch>,
-) -> Outcome {
+fn attend(run: &Run, child: &Child, squeezes: &Squeezes, mut cache: Option<&mut Watch>) -> Outcome {
     while !child.wait(LOOK_EVERY) {
         if let Some(cache) = cache.as_deref_mut() {
             cache.look();
@@ -172,8 +174,7 @@ fn attend(
         if let Some(reason) = run.neutralised() {
             return Err(ended_by_watchdog(&reason));
         }
-        layers.iter().try_for_each(|layer| layer.layer.check())?;
-        host_ram.map_or(Ok(()), HostRam::check)?;
+        squeezes.check()?;
         if run.dead_child(Role::Watchdog).is_some() {
             return Err(run::Error::WatchdogDied { id: run.id().clone() }.into());
         }
@@ -219,9 +220,14 @@ fn launcher_killed() -> Failure {
     Failure::message(Exit::Failed, message)
 }
 
-fn seen(layers: Vec<Layer>, before: &[Stats], disks: &[Disk]) -> Result<Vec<DiskSeen>, Failure> {
-    let both = layers.into_iter().zip(before).zip(disks);
-    both.map(|((Layer { mut layer, measured }, before), disk)| {
+fn seen(
+    squeezes: &mut Squeezes,
+    probed: Vec<Vec<Measured>>,
+    before: &[Stats],
+    prepared: &Prepared,
+) -> Result<Vec<DiskSeen>, Failure> {
+    let all = squeezes.layers_mut().zip(prepared.disks()).zip(probed).zip(before);
+    all.map(|(((layer, disk), measured), before)| {
         let after = layer.stats()?;
         Ok(DiskSeen::new(disk, layer.mechanism(), measured, before, &after))
     })

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The summary of a squeeze: asked, got, and counted.
 
-use super::host_ram::HostRam;
-use super::line;
-use super::prepare::Disk;
+use super::{host_ram, line};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
 use diskmodel::Model;
@@ -14,8 +12,9 @@ use serde_json::{Value, json};
 use slowfs::stats::{InPrograms, Latency, Stats};
 use squeeze::foreign_cache::ForeignCache;
 use squeeze::limits::{Account, Asked, Got};
+use squeeze::ram::Hidden;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use units::{Bytes, Span, counted};
 
@@ -42,7 +41,7 @@ pub struct Summary {
     pub mechanisms: [Option<String>; 3],
     /// The CPUs on which the command was allowed to run just after its start.
     pub cpus_allowed: Option<String>,
-    pub host_ram: Option<HostRam>,
+    pub host_ram: Option<Hidden>,
     pub disks: Vec<DiskSeen>,
 }
 
@@ -64,7 +63,13 @@ struct Class {
 }
 
 impl DiskSeen {
-    pub fn new(disk: &Disk, mechanism: DiskMechanism, measured: Vec<Measured>, before: &Stats, after: &Stats) -> Self {
+    pub fn new(
+        (path, model): (&Path, &Model),
+        mechanism: DiskMechanism,
+        measured: Vec<Measured>,
+        before: &Stats,
+        after: &Stats,
+    ) -> Self {
         let class = |name, count: [u64; 2], bytes: [u64; 2], latency: [&Latency; 2]| Class {
             name,
             count: count[1] - count[0],
@@ -83,7 +88,7 @@ impl DiskSeen {
             class("write", writes, write_bytes, [&before.write_latency, &after.write_latency]),
             class("sync", [before.syncs, after.syncs], [0, 0], [&before.sync_latency, &after.sync_latency]),
         ];
-        let (path, model) = (disk.path.clone(), disk.model.clone());
+        let (path, model) = (path.to_owned(), model.clone());
         let in_programs = after.in_programs.zip(before.in_programs).map(|(after, before)| after.since(before));
         Self { path, mechanism, in_programs, model, measured, classes }
     }
@@ -217,7 +222,7 @@ impl Summary {
             "squeeze: {program} ended with exit code {} after {elapsed:.2} s, with {cpu:.2} s of CPU",
             self.exit_code
         ));
-        self.host_ram.iter().for_each(HostRam::show);
+        self.host_ram.iter().for_each(host_ram::show);
         self.show_memory();
         self.show_cpu();
         self.disks.iter().for_each(DiskSeen::show);
@@ -360,7 +365,7 @@ impl Summary {
                 "got": self.cpuset_got(),
                 "mechanism": cpuset_by,
             })),
-            "host_ram": self.host_ram.as_ref().map(HostRam::json),
+            "host_ram": self.host_ram.as_ref().map(host_ram::json),
             "disks": self.disks.iter().map(DiskSeen::json).collect::<Vec<_>>(),
         })
     }
