@@ -14,7 +14,7 @@ use capability::{Algorithm, Flavour, FreeList, SCAN_DEPTH_MIN, watches};
 
 /// Values that the caller knows better than the reading, and how much is simulated.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct AdviceRequest {
     /// Clients that send their next query as soon as they have an answer.
     pub threads: Option<u32>,
     /// Time of a query that waits for no page, in microseconds.
@@ -23,7 +23,7 @@ pub struct Asked {
     pub starts: u32,
 }
 
-pub fn advise(reading: &Reading, asked: &Asked) -> Advised {
+pub fn advise(reading: &Reading, asked: &AdviceRequest) -> Advised {
     let server = Server::of(reading);
     let mut missing = Vec::new();
     let pool = Pool::of(reading, &server, &mut missing);

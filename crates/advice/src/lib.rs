@@ -24,7 +24,7 @@ mod server;
 mod tail;
 mod trades;
 
-pub use advise::{Asked, advise, without_innodb};
+pub use advise::{AdviceRequest, advise, without_innodb};
 pub use advised::{Advice, Advised, Basis, Counted, Demand, FreeRatio, Missing, Share, Simulated, Tail, Trade, Watch};
 pub use input::{Problem, read};
 pub use names::{METRICS, STATUS, VARIABLES};

@@ -3,7 +3,7 @@
 //! variable says 8.
 #![allow(clippy::unwrap_used)] // a test
 
-use advice::{Advised, Asked, Reading, Snapshot, advise};
+use advice::{AdviceRequest, Advised, Reading, Snapshot, advise};
 
 const MIB: u64 = 1 << 20;
 
@@ -32,7 +32,7 @@ fn xtradb(pool: u64, depth: u64) -> Reading {
 }
 
 fn told(reading: &Reading, starts: u32) -> Advised {
-    advise(reading, &Asked { threads: Some(4), service_us: Some(100.0), starts })
+    advise(reading, &AdviceRequest { threads: Some(4), service_us: Some(100.0), starts })
 }
 
 /// Instances, and the share that is kept free in thousandths.

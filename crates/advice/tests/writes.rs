@@ -2,7 +2,7 @@
 //! What a reading tells about dirty pages, about the doublewrite buffer and about writes, and what follows from that. The readings are made by hand.
 #![allow(clippy::unwrap_used)] // a test
 
-use advice::{Advised, Asked, Reading, Snapshot, Trade, advise};
+use advice::{AdviceRequest, Advised, Reading, Snapshot, Trade, advise};
 
 const WAIT_FREE: &str = "Innodb_buffer_pool_wait_free";
 const LRU_FLUSHED: &str = "Innodb_buffer_pool_pages_LRU_flushed";
@@ -38,11 +38,11 @@ fn percona(version: &str, variables: &[(&str, &str)], more: &[(&str, f64)]) -> R
 }
 
 fn told(reading: &Reading) -> Advised {
-    advise(reading, &Asked { threads: Some(4), service_us: None, starts: 0 })
+    advise(reading, &AdviceRequest { threads: Some(4), service_us: None, starts: 0 })
 }
 
 fn simulated(reading: &Reading, service_us: f64) -> Vec<Trade> {
-    advise(reading, &Asked { threads: Some(4), service_us: Some(service_us), starts: 1 }).trades
+    advise(reading, &AdviceRequest { threads: Some(4), service_us: Some(service_us), starts: 1 }).trades
 }
 
 fn statements(it: &Advised) -> Vec<&str> {

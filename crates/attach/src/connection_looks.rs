@@ -3,7 +3,7 @@
 
 use crate::{Attached, Server};
 use capability::Flavour;
-use connections::Seen;
+use connections::ServerReading;
 use ledger::Missing;
 use load::Target;
 use observe::connections::{Lost, Pooler};
@@ -13,7 +13,7 @@ use std::time::Instant;
 pub struct ConnectionLooks<'a> {
     server: &'a mut Server,
     pid: Option<u32>,
-    seen: Seen,
+    seen: ServerReading,
     pooler: Option<Pooler>,
     began: Instant,
     is_silent: bool,
@@ -59,7 +59,7 @@ impl<'a> ConnectionLooks<'a> {
     }
 
     /// Reads the counters; with `memory` also the private memory of PostgreSQL's backends. They are left out when the server has stopped answering meanwhile.
-    pub fn end(mut self, memory: bool) -> Seen {
+    pub fn end(mut self, memory: bool) -> ServerReading {
         if self.is_silent {
             self.missing("the server's counters", "the server stopped answering before they were read".into(), None);
         } else if let Err(error) = observe::connections::end(&mut self.server.connection, &mut self.seen) {

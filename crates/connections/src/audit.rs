@@ -7,7 +7,7 @@ use crate::standing::{
     count, default_limit, exempting_right, holding, is_ordinary, is_the_servers, own_limit, reserve_right, setting,
 };
 use crate::usage::{Usage, Uses, uses};
-use crate::{Account, AccountSeen, AccountUse, Seen};
+use crate::{Account, AccountSeen, AccountUse, ServerReading};
 use capability::{Flavour, Protocol};
 use ledger::Missing;
 use serde::Serialize;
@@ -93,7 +93,7 @@ pub struct Overbooking {
 }
 
 /// Audits what was seen.
-pub fn audit(seen: &Seen) -> Audit {
+pub fn audit(seen: &ServerReading) -> Audit {
     let uses = uses(seen);
     let server = server(seen, &uses);
     let accounts: Vec<AccountUse> =
@@ -115,7 +115,7 @@ pub fn audit(seen: &Seen) -> Audit {
     }
 }
 
-fn server(seen: &Seen, uses: &Uses) -> ServerUse {
+fn server(seen: &ServerReading, uses: &Uses) -> ServerUse {
     let reserve = reserve(seen);
     let limit = count(seen, "max_connections");
     ServerUse {
@@ -128,7 +128,7 @@ fn server(seen: &Seen, uses: &Uses) -> ServerUse {
     }
 }
 
-fn reserve(seen: &Seen) -> Reserve {
+fn reserve(seen: &ServerReading) -> Reserve {
     let ports = ["extra_port", "admin_port"];
     let has_listener =
         |name: &&&str| **name != "admin_port" || seen.variables.get("admin_address").is_some_and(|it| !it.is_empty());
@@ -155,7 +155,7 @@ fn reserve(seen: &Seen) -> Reserve {
     }
 }
 
-fn of_account(seen: &Seen, uses: &Uses, account: &AccountSeen) -> AccountUse {
+fn of_account(seen: &ServerReading, uses: &Uses, account: &AccountSeen) -> AccountUse {
     let Account { user, host } = account.account.clone();
     let Usage { in_use, peak, bytes_max } = uses.accounts.get(&account.account).copied().unwrap_or_default();
     AccountUse {
@@ -174,7 +174,7 @@ fn of_account(seen: &Seen, uses: &Uses, account: &AccountSeen) -> AccountUse {
     }
 }
 
-fn databases(seen: &Seen, uses: &Uses) -> Vec<DatabaseUse> {
+fn databases(seen: &ServerReading, uses: &Uses) -> Vec<DatabaseUse> {
     let of = |database: &crate::DatabaseSeen| {
         let usage = uses.databases.get(&database.name).copied().unwrap_or_default();
         DatabaseUse {

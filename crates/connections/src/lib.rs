@@ -2,7 +2,7 @@
 //! Connection limits: how many connections each account may have, how many it has, and which limit would keep one account from taking the connections
 //! of all others.
 //!
-//! In: [`Seen`], what `observe` read of a server and of pgBouncer in front of it. Out:
+//! In: [`ServerReading`], what `observe` read of a server and of pgBouncer in front of it. Out:
 //! - [`audit()`]: limits, use now and sampled peak of the server, its accounts, its databases and its pooler; whether more is promised than there is.
 //! - [`explain()`]: which limit an error message is about, with its present value.
 //! - [`plan()`]: a limit for each account, the statements that set it in the server's dialect, and the statements that restore the present limits.
@@ -29,10 +29,10 @@ pub use account_use::AccountUse;
 pub use audit::{Audit, DatabaseUse, Overbooking, Reserve, ServerUse, Unassigned, audit};
 pub use claim::Claim;
 pub use explain::{Explained, Hit, explain};
-pub use plan::{Asked, Change, Plan, Planned, Unplanned, plan};
+pub use plan::{Change, Plan, PlanRequest, Planned, Unplanned, plan};
 pub use pooler::{PoolUse, PoolerUse};
 pub use pressure::Pressure;
-pub use readings::{AccountSeen, DatabaseSeen, Look, PoolSeen, PoolerSeen, Seen, Sessions};
+pub use readings::{AccountSeen, DatabaseSeen, Look, PoolSeen, PoolerSeen, ServerReading, Sessions};
 pub use refusal::{Limit, Refusal, refusal};
 pub use statement::dialect_is_known;
 

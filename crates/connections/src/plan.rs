@@ -7,12 +7,12 @@
 use crate::claim::{Claim, Claimant, claim};
 use crate::standing::is_ordinary;
 use crate::statement::statement;
-use crate::{Account, AccountUse, Audit, Seen, audit};
+use crate::{Account, AccountUse, Audit, ServerReading, audit};
 use serde::Serialize;
 
 /// What the caller wants.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct PlanRequest {
     /// An account may have its peak times this; 1 or more.
     pub headroom: f64,
     /// No account that was seen gets a lower limit.
@@ -84,7 +84,7 @@ pub enum Unplanned {
 ///
 /// # Errors
 /// [`Unplanned`]: nothing is planned at all.
-pub fn plan(seen: &Seen, asked: &Asked) -> Result<Plan, Unplanned> {
+pub fn plan(seen: &ServerReading, asked: &PlanRequest) -> Result<Plan, Unplanned> {
     let audit = audit(seen);
     let stored = seen.accounts.as_deref().ok_or(Unplanned::AccountsUnknown)?;
     let wishes = wishes(seen, asked)?;
@@ -131,7 +131,7 @@ fn refused(used: &AccountUse, why: String) -> Unplanned {
 }
 
 /// Which accounts the caller names.
-fn wishes(seen: &Seen, asked: &Asked) -> Result<Vec<(Account, u64)>, Unplanned> {
+fn wishes(seen: &ServerReading, asked: &PlanRequest) -> Result<Vec<(Account, u64)>, Unplanned> {
     let named = |(written, limit): &(String, u64)| {
         let rows = || seen.accounts.iter().flatten().map(|row| &row.account);
         // an account with this full name comes before the accounts of a user with this name
@@ -155,8 +155,8 @@ enum Decided {
 }
 
 fn decide(
-    seen: &Seen,
-    asked: &Asked,
+    seen: &ServerReading,
+    asked: &PlanRequest,
     audit: &Audit,
     used: &AccountUse,
     account: &Account,
@@ -177,7 +177,7 @@ fn decide(
 }
 
 /// The reason why the account never gets a limit from us.
-fn refusal(seen: &Seen, used: &AccountUse, account: &Account) -> Option<String> {
+fn refusal(seen: &ServerReading, used: &AccountUse, account: &Account) -> Option<String> {
     if used.is_the_servers_own {
         return Some("an account of the server's own".into());
     }
@@ -190,7 +190,7 @@ fn refusal(seen: &Seen, used: &AccountUse, account: &Account) -> Option<String> 
     (!used.may_log_in).then(|| "it may not log in".into())
 }
 
-fn derive(asked: &Asked, used: &AccountUse, ordinary: u64) -> Decided {
+fn derive(asked: &PlanRequest, used: &AccountUse, ordinary: u64) -> Decided {
     let need = times(used.peak, asked.headroom).max(asked.floor);
     let most = (part(ordinary, asked.share)).max(1);
     let limit = need.min(most).max(used.peak);
@@ -222,7 +222,7 @@ fn part(count: u64, share: f64) -> u64 {
     (count as f64 * share + 1e-9).floor().max(0.0) as u64
 }
 
-fn change(seen: &Seen, row: &crate::AccountSeen, limit: u64) -> Result<Change, &'static str> {
+fn change(seen: &ServerReading, row: &crate::AccountSeen, limit: u64) -> Result<Change, &'static str> {
     let wanted = i64::try_from(limit).map_err(|_| "no server knows so large a limit")?;
     let statement = |limit| statement(seen.flavour, &seen.version, &row.account, limit);
     Ok(Change {
@@ -268,7 +268,7 @@ fn memory(audit: &Audit, planned: &[Planned]) -> (Claim, Claim) {
     (of(now), of(then))
 }
 
-fn doubts(seen: &Seen, audit: &Audit, plan: &Plan) -> Vec<String> {
+fn doubts(seen: &ServerReading, audit: &Audit, plan: &Plan) -> Vec<String> {
     let mut doubts = Vec::new();
     let ordinary = || audit.accounts.iter().zip(&plan.accounts).filter(|(used, _)| is_ordinary(used));
     let sum = ordinary()

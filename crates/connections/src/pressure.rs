@@ -2,7 +2,7 @@
 //! Counters that tell of refused connections, and the refusals that each of them leaves out. Seen on MariaDB 10.11 and MySQL 9.7:
 //! `docs/connections.md`.
 
-use crate::Seen;
+use crate::ServerReading;
 use capability::{Flavour, Protocol};
 use serde::Serialize;
 
@@ -45,7 +45,7 @@ const POSTGRESQL: (&str, &str, &str) = (
     "PostgreSQL has no counter of refusals, and no high-water mark: only its log has them, with log_error_verbosity or %e in log_line_prefix",
 );
 
-pub(crate) fn pressure(seen: &Seen) -> Vec<Pressure> {
+pub(crate) fn pressure(seen: &ServerReading) -> Vec<Pressure> {
     match seen.flavour.protocol() {
         Protocol::Mysql => MYSQL.map(|(counter, counts, leaves_out)| {
             let leaves_out = match (seen.flavour, counter) {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The observations of one server, over one or many looks. No figure counts the connection that asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct ServerReading {
     pub flavour: Flavour,
     pub version: Version,
     /// Settings by name, as the server tells them.

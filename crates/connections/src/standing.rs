@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The relation of an account to the limits: the limit that holds for it, its right to exceed the limit, and whether it is the server's own account.
 
-use crate::{Account, AccountSeen, AccountUse, Seen};
+use crate::{Account, AccountSeen, AccountUse, ServerReading};
 use capability::{Capability, Protocol, words};
 
 /// Accounts that a server makes for itself.
@@ -11,34 +11,34 @@ const OF_THE_SERVER: [&str; 5] = ["mysql.sys", "mysql.session", "mysql.infoschem
 const OF_A_MEMBER: &str = "pg_use_reserved_connections";
 
 /// A number among the settings.
-pub(crate) fn setting(seen: &Seen, name: &str) -> Option<i64> {
+pub(crate) fn setting(seen: &ServerReading, name: &str) -> Option<i64> {
     seen.variables.get(name)?.trim().parse().ok()
 }
 
 /// A number among the settings that is not below zero.
-pub(crate) fn count(seen: &Seen, name: &str) -> Option<u64> {
+pub(crate) fn count(seen: &ServerReading, name: &str) -> Option<u64> {
     setting(seen, name).and_then(|value| u64::try_from(value).ok())
 }
 
 /// The stored limit as a number of connections; `None`: the account has no limit of its own.
-pub(crate) fn own_limit(seen: &Seen, limit: i64) -> Option<u64> {
+pub(crate) fn own_limit(seen: &ServerReading, limit: i64) -> Option<u64> {
     let value = u64::try_from(limit).ok()?;
     (value > 0 || seen.flavour.protocol() == Protocol::Postgresql).then_some(value)
 }
 
 /// The limit of every account without a limit of its own: `max_user_connections`. `None`: no limit.
-pub(crate) fn default_limit(seen: &Seen) -> Option<u64> {
+pub(crate) fn default_limit(seen: &ServerReading) -> Option<u64> {
     count(seen, "max_user_connections").filter(|limit| *limit > 0)
 }
 
 /// The right of the account by which it may exceed its own limit, if it has one.
-pub(crate) fn exempting_right<'a>(seen: &Seen, account: &'a AccountSeen) -> Option<&'a str> {
+pub(crate) fn exempting_right<'a>(seen: &ServerReading, account: &'a AccountSeen) -> Option<&'a str> {
     has_one_of(account, words(Capability::BeyondAccountLimit, seen.flavour, &seen.version))
 }
 
 /// The right of the account by which it may connect when all connections for ordinary accounts are taken, if it has one. A right to a
 /// reserve of 0 connections is none.
-pub(crate) fn reserve_right<'a>(seen: &Seen, account: &'a AccountSeen) -> Option<&'a str> {
+pub(crate) fn reserve_right<'a>(seen: &ServerReading, account: &'a AccountSeen) -> Option<&'a str> {
     let is_empty = count(seen, "reserved_connections").unwrap_or(0) == 0;
     has_one_of(account, words(Capability::ConnectionReserve, seen.flavour, &seen.version))
         .filter(|right| *right != OF_A_MEMBER || !is_empty)
@@ -57,7 +57,7 @@ fn has_one_of<'a>(account: &'a AccountSeen, rights: &[&str]) -> Option<&'a str> 
 }
 
 /// The limit that holds; `None`: only the server's limit.
-pub(crate) fn holding(seen: &Seen, account: &AccountSeen) -> Option<u64> {
+pub(crate) fn holding(seen: &ServerReading, account: &AccountSeen) -> Option<u64> {
     if exempting_right(seen, account).is_some() {
         return None;
     }

@@ -3,7 +3,11 @@ use crate::*;
 use capability::Flavour;
 use std::collections::BTreeMap;
 
-fn mysql(settings: &[(&str, &str)], accounts: &[(&str, i64, &str)], looks: &[&[(&str, u64, Option<u64>)]]) -> Seen {
+fn mysql(
+    settings: &[(&str, &str)],
+    accounts: &[(&str, i64, &str)],
+    looks: &[&[(&str, u64, Option<u64>)]],
+) -> ServerReading {
     let account = |(user, limit, right): &(&str, i64, &str)| AccountSeen {
         account: Account::at(*user, "%"),
         limit: *limit,
@@ -23,7 +27,7 @@ fn mysql(settings: &[(&str, &str)], accounts: &[(&str, i64, &str)], looks: &[&[(
         sessions: all.iter().map(sessions).collect(),
     };
     let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    Seen {
+    ServerReading {
         flavour: Flavour::Mysql,
         version: "9.7.4".parse().unwrap(),
         variables: settings.collect(),
@@ -37,9 +41,9 @@ fn mysql(settings: &[(&str, &str)], accounts: &[(&str, i64, &str)], looks: &[&[(
     }
 }
 
-fn asked(limits: &[(&str, u64)]) -> Asked {
+fn asked(limits: &[(&str, u64)]) -> PlanRequest {
     let limits = limits.iter().map(|(account, limit)| ((*account).to_owned(), *limit)).collect();
-    Asked { headroom: 1.5, floor: 5, share: 0.8, limits }
+    PlanRequest { headroom: 1.5, floor: 5, share: 0.8, limits }
 }
 
 fn limit_and_why(plan: &Plan, account: &str) -> (Option<u64>, String) {
@@ -141,7 +145,7 @@ fn never_below_what_was_seen() {
 fn what_is_asked_for_one_account() {
     let accounts = [("app", 0, ""), ("me", 0, ""), ("root", 0, "SUPER"), ("mysql.sys", 0, "")];
     let mut seen = mysql(&[("max_connections", "100")], &accounts, &[&[]]);
-    let of = |seen: &Seen, account: &str| plan(seen, &asked(&[(account, 9)])).map(|plan| plan.statements);
+    let of = |seen: &ServerReading, account: &str| plan(seen, &asked(&[(account, 9)])).map(|plan| plan.statements);
     for written in ["app", "app@%", "'app'@'%'"] {
         assert_eq!(of(&seen, written).unwrap(), ["ALTER USER `app`@`%` WITH MAX_USER_CONNECTIONS 9"]);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Computes the present use and the peak from all looks.
 
-use crate::{Account, AccountSeen, Look, Seen, Sessions, client, standing};
+use crate::{Account, AccountSeen, Look, ServerReading, Sessions, client, standing};
 use capability::Protocol;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -26,7 +26,7 @@ pub(crate) struct Uses {
     pub(crate) unassigned: BTreeMap<(String, String), Usage>,
 }
 
-pub(crate) fn uses(seen: &Seen) -> Uses {
+pub(crate) fn uses(seen: &ServerReading) -> Uses {
     let mut uses = Uses { server: server(&seen.looks), ..Uses::default() };
     for (index, look) in seen.looks.iter().enumerate() {
         let is_last = index + 1 == seen.looks.len();
@@ -46,11 +46,11 @@ fn server(looks: &[Look]) -> Option<Usage> {
     Some(Usage { in_use, peak, bytes_max: None })
 }
 
-fn account(seen: &Seen, sessions: &Sessions) -> Option<Account> {
+fn account(seen: &ServerReading, sessions: &Sessions) -> Option<Account> {
     seen.account_of(&sessions.user, sessions.client.as_deref()).map(|row| row.account.clone())
 }
 
-impl Seen {
+impl ServerReading {
     /// The account as which sessions of this user and client are logged in. `None`: it is not known.
     pub fn account_of(&self, user: &str, client: Option<&str>) -> Option<&AccountSeen> {
         let accounts = self.accounts.as_deref()?;

@@ -10,7 +10,7 @@ use std::fmt;
 
 /// A disk as a user asks for it: a profile, single keys, or a profile changed by single keys.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Asked {
+pub struct DiskRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileSpec>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,7 +37,7 @@ const SEED: u64 = 1;
 /// No real disk has more servers than this.
 pub(crate) const MOST_DEPTH: u32 = 4096;
 
-impl Asked {
+impl DiskRequest {
     /// `total` with a profile, whose times are total times; else `add`.
     pub fn mode(&self) -> DelayMode {
         let default = if self.profile.is_some() { DelayMode::Total } else { DelayMode::Add };
@@ -100,7 +100,7 @@ impl Asked {
 }
 
 /// The text for a plan: the model if no file is needed for it, else the text that the user wrote.
-impl fmt::Display for Asked {
+impl fmt::Display for DiskRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.model(&mut |_| Err(String::new())) {
             Ok(_) if self.is_none() => f.write_str("delay 0"),

@@ -2,7 +2,7 @@
 //! Models a disk in numbers: how long an operation takes, how many operations it does in a second, how many at once.
 //!
 //! ```text
-//! text (flags, experiment file) -> Asked -> Model -> Law -> how long this request waits
+//! text (flags, experiment file) -> DiskRequest -> Model -> Law -> how long this request waits
 //!                        profiles.toml ->/       \-> simulate -> what a probe should see
 //! ```
 //!
@@ -12,9 +12,9 @@
 //! A request first gets its tokens (operations and bytes for each second), then waits for a free server of the disk, then takes a
 //! time drawn from the distribution of its class, which is longer during a stall.
 
-mod asked;
 mod bucket;
 mod class;
+mod disk_request;
 mod distribution;
 mod law;
 mod model;
@@ -24,14 +24,14 @@ mod spec;
 mod table;
 mod waited;
 
-pub use asked::Asked;
 pub use bucket::Bucket;
 pub use class::Class;
+pub use disk_request::DiskRequest;
 pub use distribution::{Distribution, Rare};
 pub use law::{Law, Request};
 pub use model::{Counts, Limit, Model, Of, Operation, Stalls};
 pub use profile::{Figure, Profile, ProfileSpec, profiles};
-pub use simulate::{Seen, closed_loop};
+pub use simulate::{ClosedLoop, closed_loop};
 pub use spec::{LimitSpec, OperationSpec, SpecError};
 pub use table::{Bin, Table};
 pub use waited::Waited;

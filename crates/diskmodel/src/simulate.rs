@@ -10,13 +10,13 @@ use std::collections::BinaryHeap;
 
 /// The result of a closed loop of random requests.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct ClosedLoop {
     /// Latencies in microseconds, ascending.
     latencies_us: Vec<f64>,
     pub per_second: f64,
 }
 
-impl Seen {
+impl ClosedLoop {
     pub fn quantile_us(&self, p: f64) -> f64 {
         #[allow(clippy::cast_possible_truncation)] // an index
         let index = (p.clamp(0.0, 1.0) * (self.latencies_us.len() - 1) as f64).round() as usize;
@@ -30,7 +30,7 @@ impl Seen {
 
 /// `depth` clients make `requests` random requests of `bytes` in all, each as soon as its last one is answered. Without the model a
 /// request takes `own_us`.
-pub fn closed_loop(model: &Model, class: Class, depth: u32, requests: u32, bytes: u64, own_us: f64) -> Seen {
+pub fn closed_loop(model: &Model, class: Class, depth: u32, requests: u32, bytes: u64, own_us: f64) -> ClosedLoop {
     let mut law = Law::new(model.clone());
     #[allow(clippy::cast_possible_truncation)] // a latency
     let own = (own_us * 1000.0) as u64;
@@ -52,5 +52,5 @@ pub fn closed_loop(model: &Model, class: Class, depth: u32, requests: u32, bytes
     }
     latencies_us.sort_by(f64::total_cmp);
     let per_second = latencies_us.len() as f64 / ((last - begin) as f64 / 1e9);
-    Seen { latencies_us, per_second }
+    ClosedLoop { latencies_us, per_second }
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use diskmodel::{
-    Asked, Bin, Bucket, Class, Counts, Distribution, Law, LimitSpec, Model, OperationSpec, Request, closed_loop,
+    Bin, Bucket, Class, Counts, DiskRequest, Distribution, Law, LimitSpec, Model, OperationSpec, Request, closed_loop,
 };
 use proptest::prelude::*;
 
@@ -12,13 +12,13 @@ fn model(read: &str) -> Model {
     asked(read).model(&mut |_| Err("no file".into())).unwrap()
 }
 
-fn asked(read: &str) -> Asked {
-    Asked { read: Some(read.parse().unwrap()), ..Asked::default() }
+fn asked(read: &str) -> DiskRequest {
+    DiskRequest { read: Some(read.parse().unwrap()), ..DiskRequest::default() }
 }
 
 fn limited(read: &str, iops: &str) -> Model {
     let iops = Some(LimitSpec::parse(iops, Counts::Operations).unwrap());
-    Asked { iops, ..asked(read) }.model(&mut |_| Err("no file".into())).unwrap()
+    DiskRequest { iops, ..asked(read) }.model(&mut |_| Err("no file".into())).unwrap()
 }
 
 /// Times of `count` random reads that are never queued.

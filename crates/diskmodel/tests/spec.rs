@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
-use diskmodel::{Asked, Class, Counts, LimitSpec, Model, OperationSpec, ProfileSpec, Stalls, closed_loop, profiles};
+use diskmodel::{
+    Class, Counts, DiskRequest, LimitSpec, Model, OperationSpec, ProfileSpec, Stalls, closed_loop, profiles,
+};
 use evidence::DelayMode;
 
 fn model(profile: &str) -> Model {
-    let asked = Asked { profile: Some(profile.parse().unwrap()), ..Asked::default() };
+    let asked = DiskRequest { profile: Some(profile.parse().unwrap()), ..DiskRequest::default() };
     asked.model(&mut |_| unreachable!()).unwrap()
 }
 
@@ -101,12 +103,12 @@ fn a_profile_takes_what_it_says_it_takes() {
 
 #[test]
 fn words_lie_over_the_profile() {
-    let asked = Asked {
+    let asked = DiskRequest {
         profile: Some("gp3".parse().unwrap()),
         read: Some("5ms".parse().unwrap()),
         iops: Some(LimitSpec::parse("500", Counts::Operations).unwrap()),
         depth: Some(4),
-        ..Asked::default()
+        ..DiskRequest::default()
     };
     let model = asked.model(&mut |_| unreachable!()).unwrap();
     assert_eq!(model.read.takes.quantile(0.5), 5_000.0);
@@ -114,8 +116,8 @@ fn words_lie_over_the_profile() {
     let rates: Vec<f64> = model.limits.iter().map(|limit| limit.rate_per_second).collect();
     assert_eq!(rates, [f64::from(125 << 20), 500.0]);
     assert_eq!((model.depth, model.mode), (Some(4), DelayMode::Total));
-    assert_eq!(Asked::default().mode(), DelayMode::Add);
-    assert!(Asked::default().is_none() && !asked.is_none());
+    assert_eq!(DiskRequest::default().mode(), DelayMode::Add);
+    assert!(DiskRequest::default().is_none() && !asked.is_none());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::replayed::Replay;
 use crate::server_start::ServerStart;
 use crate::squeezed::Squeezed;
 use assertion::Assertion;
-use diskmodel::Asked;
+use diskmodel::DiskRequest;
 use evidence::{Arrivals, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,7 +162,7 @@ pub struct Squeeze {
     /// The CPUs that the server may run on.
     pub cpuset: Option<CpuList>,
     /// `None`: no arm has a disk squeeze, and no slow layer is put under the server.
-    pub disk: Option<Asked>,
+    pub disk: Option<DiskRequest>,
     /// The same in all arms. `None`: an available mechanism, FUSE first.
     pub disk_mechanism: Option<DiskMechanism>,
     /// True: the run does not start when it lacks the rights for one of these squeezes. False: such a squeeze is left out.

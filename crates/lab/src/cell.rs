@@ -10,7 +10,7 @@ use evidence::DiskMechanism;
 use experiment::{Arm, Experiment, Fill, LeftOut, Load, Observe, OnMiss, PgBouncer, RamSqueeze, ServerStart};
 use logs::{Format, Recorded};
 use sandbox::{Installation, Origin, Request, ServerOption};
-use squeeze::limits::Asked;
+use squeeze::limits::LimitRequest;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ pub struct Phase {
     /// The RAM of the whole host.
     pub ram: Option<RamSqueeze>,
     /// The cgroups' limits in which the server is started.
-    pub limits: Asked,
+    pub limits: LimitRequest,
     /// The delay of the disk; it has no effect without a slow layer.
     pub disk: Model,
     pub on_miss: OnMiss,

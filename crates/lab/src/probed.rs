@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::lab::Lab;
 use evidence::{Measured, Quantity, Unit};
 use host::process::ChildSpec;
-use probe::reads::{self, Order, Seen, Series};
+use probe::reads::{self, Order, ReadResults, Series};
 use run::Role;
 use squeeze::directory::largest_file;
 use squeeze::limits::Limits;
@@ -51,7 +51,7 @@ impl Lab<'_> {
     }
 
     /// The same by a process in the server's memory cgroup: what it reads through the page cache counts towards the limit, as the server's reads do.
-    fn within(&mut self, cgroup: PathBuf, order: &Order) -> Result<Seen, Error> {
+    fn within(&mut self, cgroup: PathBuf, order: &Order) -> Result<ReadResults, Error> {
         let spec =
             ChildSpec { cgroups: vec![cgroup], ready: true, ready_timeout: LONGEST, ..ChildSpec::internal(order)? };
         let child = self.run.spawn(Role::Server, spec)?;
@@ -90,8 +90,8 @@ impl Lab<'_> {
     }
 
     /// The first round is the cold one.
-    fn scans(&self, phase: &Phase, seen: &Seen, by: &str) -> Result<(), Error> {
-        let Seen { size_bytes: size, scan: scanned, .. } = seen;
+    fn scans(&self, phase: &Phase, seen: &ReadResults, by: &str) -> Result<(), Error> {
+        let ReadResults { size_bytes: size, scan: scanned, .. } = seen;
         if let Some(why) = &scanned.not_evicted {
             self.notes.event("load", format!("{}: the probe's scan was not cold: {why}", phase.name))?;
         }

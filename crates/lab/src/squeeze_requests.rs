@@ -4,7 +4,7 @@
 use crate::error::Error;
 use evidence::RamMechanism;
 use experiment::{Arm, Experiment, RamSqueeze};
-use squeeze::limits::{self, Asked, OptionNames};
+use squeeze::limits::{self, LimitRequest, OptionNames};
 use squeeze::ram;
 
 /// Swap is no obstacle here: the recording's caveats name it.
@@ -30,9 +30,9 @@ pub fn refuse_ram(experiment: &Experiment) -> Result<(), Error> {
 }
 
 /// The limits in which the server of an arm is started. A limit of RAM that this user cannot set is left out; the plan has said so.
-pub(crate) fn limits_of(experiment: &Experiment, arm: &Arm) -> Asked {
+pub(crate) fn limits_of(experiment: &Experiment, arm: &Arm) -> LimitRequest {
     let squeeze = &arm.squeeze;
-    Asked {
+    LimitRequest {
         ram: squeeze.server_ram.filter(|_| squeeze::cgroup::writable("memory").is_ok()),
         swap: squeeze.swap,
         cpus: squeeze.cpus,
@@ -48,7 +48,7 @@ pub(crate) fn limits_of(experiment: &Experiment, arm: &Arm) -> Asked {
 pub fn refuse_limits(experiment: &Experiment) -> Result<(), Error> {
     for arm in &experiment.arms {
         limits::plan(&limits_of(experiment, arm), OptionNames::EXPERIMENT)?;
-        limits::plan(&Asked { cpuset: arm.load.cpuset.clone(), ..Asked::default() }, OptionNames::LOAD)?;
+        limits::plan(&LimitRequest { cpuset: arm.load.cpuset.clone(), ..LimitRequest::default() }, OptionNames::LOAD)?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use run::{ChildSpec, Run};
 use squeeze::directory::{PROBE_FILE_BYTES, largest_file};
 use squeeze::disk::SlowLayer;
 use squeeze::foreign_cache::{self, ForeignCache};
-use squeeze::limits::{Asked, Limits, OptionNames, Usage};
+use squeeze::limits::{LimitRequest, Limits, OptionNames, Usage};
 use squeeze::ram::{self, Hidden, Traits};
 use squeeze::{Kind, Plan};
 use std::path::{Path, PathBuf};
@@ -120,8 +120,8 @@ impl Squeezes {
     }
 
     /// Makes new cgroups when the limits differ; the server is stopped.
-    pub(crate) fn limits(&mut self, run: &mut Run, asked: &Asked, notes: &Notes<'_>) -> Result<(), Error> {
-        if self.server_limits().map_or(&Asked::default(), Limits::asked) == asked {
+    pub(crate) fn limits(&mut self, run: &mut Run, asked: &LimitRequest, notes: &Notes<'_>) -> Result<(), Error> {
+        if self.server_limits().map_or(&LimitRequest::default(), Limits::asked) == asked {
             return Ok(());
         }
         self.in_force.release(run, Kind::Limits)?;

@@ -249,7 +249,8 @@ fn the_end_of_a_server_is_the_result_of_its_arm_and_the_next_arm_has_a_new_one()
 
 /// Whether this user can put a server into a memory cgroup.
 fn may_limit_memory() -> bool {
-    let asked = squeeze::limits::Asked { ram: Some(units::Bytes::mib(400)), ..squeeze::limits::Asked::default() };
+    let asked =
+        squeeze::limits::LimitRequest { ram: Some(units::Bytes::mib(400)), ..squeeze::limits::LimitRequest::default() };
     squeeze::limits::plan(&asked, squeeze::limits::OptionNames::EXPERIMENT).is_ok()
 }
 

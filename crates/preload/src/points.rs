@@ -117,7 +117,7 @@ mod tests {
     use crate::class::Class;
     use crate::shared::Shared;
     use crate::shared_model::Request;
-    use diskmodel::{Asked, Law};
+    use diskmodel::{DiskRequest, Law};
 
     fn zeroed() -> Box<Shared> {
         let layout = std::alloc::Layout::new::<Shared>();
@@ -126,10 +126,10 @@ mod tests {
     }
 
     fn model(profile: Option<&str>, read: Option<&str>) -> Model {
-        let asked = Asked {
+        let asked = DiskRequest {
             profile: profile.map(|it| it.parse().unwrap()),
             read: read.map(|it| it.parse().unwrap()),
-            ..Asked::default()
+            ..DiskRequest::default()
         };
         asked.model(&mut |_| Err(String::new())).unwrap()
     }

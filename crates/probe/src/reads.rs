@@ -32,7 +32,7 @@ pub struct Order {
 impl process::Order for Order {
     const ROLE: &'static str = "reads";
     /// It is ready when all is read.
-    type Ready = Seen;
+    type Ready = ReadResults;
 }
 
 /// One series of random reads.
@@ -50,7 +50,7 @@ pub struct Series {
 
 /// What was seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct ReadResults {
     pub size_bytes: u64,
     /// In the order in which they were made.
     pub series: Vec<Series>,
@@ -62,7 +62,7 @@ pub struct Seen {
 ///
 /// # Errors
 /// The file cannot be read, or is smaller than a block.
-pub fn read(order: &Order, stop: &dyn Fn() -> bool) -> Result<Option<Seen>, Error> {
+pub fn read(order: &Order, stop: &dyn Fn() -> bool) -> Result<Option<ReadResults>, Error> {
     let path = Path::new(&order.file);
     let cached = Target::open(path)?;
     let direct = Target::open(path)?;
@@ -87,7 +87,7 @@ pub fn read(order: &Order, stop: &dyn Fn() -> bool) -> Result<Option<Seen>, Erro
         series.push(one_series(target, order.reads, seed, (is_direct, true))?);
     }
     evict(&cached.file, path)?;
-    Ok(Some(Seen { size_bytes: cached.size_bytes, series, scan }))
+    Ok(Some(ReadResults { size_bytes: cached.size_bytes, series, scan }))
 }
 
 fn one_series(target: &Target, reads: u64, seed: u64, (is_direct, is_warm): (bool, bool)) -> Result<Series, Error> {

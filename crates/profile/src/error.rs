@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use crate::Known;
+use crate::KnownFailure;
 use std::path::PathBuf;
 
 /// The error of another crate. The caller looks which one it is, to choose an exit code.
@@ -12,13 +12,13 @@ pub enum Error {
     Start {
         under: &'static str,
         /// Known failures that its logs show.
-        known: Vec<Known>,
+        known: Vec<KnownFailure>,
         #[source]
         source: Cause,
     },
     #[error("the server ended while it was profiled")]
     Ended {
-        known: Vec<Known>,
+        known: Vec<KnownFailure>,
         #[source]
         source: Cause,
     },
@@ -78,7 +78,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn start(under: &'static str, known: Vec<Known>, source: sandbox::Error) -> Self {
+    pub(crate) fn start(under: &'static str, known: Vec<KnownFailure>, source: sandbox::Error) -> Self {
         Self::Start { under, known, source: source.into() }
     }
 
@@ -99,7 +99,7 @@ impl Error {
     }
 
     /// Known causes of this failure, each with its cure.
-    pub fn known(&self) -> &[Known] {
+    pub fn known(&self) -> &[KnownFailure] {
         match self {
             Self::Start { known, .. } | Self::Ended { known, .. } => known,
             _ => &[],

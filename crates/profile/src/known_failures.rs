@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// A known failure, and its cure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Known {
+pub struct KnownFailure {
     pub what: &'static str,
     pub cure: &'static str,
 }
@@ -59,9 +59,9 @@ const ROWS: [Row; 8] = [
 ];
 
 /// The known failures in the last lines of a server's log and of Valgrind's log.
-pub fn known(logs: &str) -> Vec<Known> {
+pub fn known(logs: &str) -> Vec<KnownFailure> {
     let is_told = |row: &&Row| row.0.iter().any(|words| logs.contains(words));
-    ROWS.iter().filter(is_told).map(|(_, what, cure)| Known { what, cure }).collect()
+    ROWS.iter().filter(is_told).map(|(_, what, cure)| KnownFailure { what, cure }).collect()
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ mod asking;
 mod error;
 mod from_file;
 mod heaptrack;
-mod known;
+mod known_failures;
 mod mark;
 mod massif;
 mod pace;
@@ -42,7 +42,7 @@ use std::path::Path;
 
 pub use error::{Cause, Error};
 pub use from_file::{Prepared, Wanted, prepare};
-pub use known::{Known, known};
+pub use known_failures::{KnownFailure, known};
 pub use mark::{Mark, ProcessMark};
 pub use pace::Pace;
 pub use profiler::{Tools, With};

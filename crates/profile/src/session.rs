@@ -6,7 +6,7 @@ use crate::heaptrack::Heaptrack;
 use crate::mark::{Mark, Taken, millis};
 use crate::massif::Massif;
 use crate::snapshots::Stitched;
-use crate::{Error, Known, Pace, Tools, With, known, vgdb};
+use crate::{Error, KnownFailure, Pace, Tools, With, known, vgdb};
 use host::files;
 use host::places::Places;
 use run::Run;
@@ -247,7 +247,7 @@ impl Before {
 }
 
 /// The known failures of servers in Valgrind that the logs of this life show. Empty with another profiler.
-fn causes(with: With, sandbox: &Sandbox, before: &Before) -> Vec<Known> {
+fn causes(with: With, sandbox: &Sandbox, before: &Before) -> Vec<KnownFailure> {
     if with == With::Massif { known(&logs(sandbox, before)) } else { Vec::new() }
 }
 

@@ -7,7 +7,7 @@ use load::admin::Connection;
 
 /// One capability: the table's words and the server's answer.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct CapabilityAnswer {
     pub capability: Capability,
     /// The table's words for this flavour and version; none: the server lacks the capability.
     pub words: &'static [&'static str],
@@ -23,14 +23,14 @@ impl Sandbox {
     ///
     /// # Errors
     /// The server does not answer.
-    pub fn ask_capabilities(&self) -> Result<Vec<Asked>, Error> {
+    pub fn ask_capabilities(&self) -> Result<Vec<CapabilityAnswer>, Error> {
         let (flavour, version) = (self.flavour(), &self.manifest.installation.version);
         self.talk(|connection| {
             let mut asked = Vec::new();
             for question in questions(flavour) {
                 let answer = ask(connection, question.sql)?;
                 let words = words(question.capability, flavour, version);
-                asked.push(Asked {
+                asked.push(CapabilityAnswer {
                     capability: question.capability,
                     words,
                     sql: question.sql,

@@ -58,7 +58,7 @@ mod user;
 mod wrap;
 
 pub use capability::{Flavour, Version};
-pub use capability_check::Asked;
+pub use capability_check::CapabilityAnswer;
 pub use deploy::Spec;
 pub use error::Error;
 pub use fetch::{Archive, Offer, fetch, newest, offers, unpack};

@@ -7,7 +7,7 @@
 use crate::Error;
 use crate::looks::{LOOKS, Looked, Pace, spread};
 use crate::probe::{self, Reads, Task};
-use diskmodel::{Class, Counts, Model, Of, Seen, closed_loop};
+use diskmodel::{Class, ClosedLoop, Counts, Model, Of, closed_loop};
 use evidence::{DelayMode, DiskMechanism, Measured, Quantity, Unit};
 use slowfs::control::Client;
 use std::fs::File;
@@ -142,7 +142,7 @@ impl Reach {
     }
 }
 
-fn predicted(model: &Model, depth: u32, reads: u32, undelayed_us: f64) -> Seen {
+fn predicted(model: &Model, depth: u32, reads: u32, undelayed_us: f64) -> ClosedLoop {
     closed_loop(model, Class::Read, depth, reads, BLOCK, undelayed_us)
 }
 
@@ -191,7 +191,7 @@ impl Depth {
     }
 
     /// The prediction for one look: each look begins with fresh credits and the same draws.
-    fn predicted(&self, model: &Model, undelayed_us: f64) -> Seen {
+    fn predicted(&self, model: &Model, undelayed_us: f64) -> ClosedLoop {
         let reads = self.got.all.count() / u64::from(LOOKS);
         predicted(model, self.depth, u32::try_from(reads).unwrap_or(u32::MAX).max(1), undelayed_us)
     }
@@ -308,7 +308,7 @@ mod tests {
     use evidence::LatencyHistogram;
 
     fn model(profile: &str) -> Model {
-        let asked = diskmodel::Asked { profile: profile.parse().ok(), ..Default::default() };
+        let asked = diskmodel::DiskRequest { profile: profile.parse().ok(), ..Default::default() };
         asked.model(&mut |_| Err(String::new())).expect("a profile")
     }
 
@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn what_answers_a_few_times_a_second_is_not_looked_at_deep() {
         let asked = |words: &str| {
-            let asked = diskmodel::Asked { read: words.parse().ok(), depth: Some(1), ..Default::default() };
+            let asked = diskmodel::DiskRequest { read: words.parse().ok(), depth: Some(1), ..Default::default() };
             asked.model(&mut |_| Err(String::new())).expect("a model")
         };
         assert!(deep_task(&asked("20ms")).is_some() && deep_task(&asked("100ms")).is_none());

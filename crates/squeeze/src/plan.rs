@@ -7,7 +7,7 @@
 use crate::device::{self, Delays, Device, delay_of};
 use crate::directory::{self, FILE_SYSTEM};
 use crate::layer_plan::{LayerPlan, Owner};
-use crate::limits::{self, Asked, OptionNames};
+use crate::limits::{self, LimitRequest, OptionNames};
 use crate::loop_disk::{self, Image};
 use crate::ram::{self, Change, ServerPages, Wish};
 use crate::{Error, access_lists, databases, preloaded};
@@ -65,7 +65,7 @@ impl Plan {
 
     /// # Errors
     /// Those of [`limits::plan`].
-    pub fn limits(asked: &Asked, names: OptionNames) -> Result<Self, Error> {
+    pub fn limits(asked: &LimitRequest, names: OptionNames) -> Result<Self, Error> {
         Ok(Self::Limits(Box::new(limits::plan(asked, names)?)))
     }
 

@@ -4,7 +4,7 @@
 use super::{HostFacts, Step, disk_mechanism, estimate};
 use crate::model::{Arm, DriverProgram, Experiment, Fill, Flavour, Load, Preheat, RamSqueeze, RowShape, Squeeze};
 use crate::server_start::ServerStart;
-use diskmodel::Asked;
+use diskmodel::DiskRequest;
 use evidence::{Arrivals, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use units::{Bytes, counted};
 use workload::distribution::Kind;
@@ -279,7 +279,7 @@ impl List<'_> {
         self.add("squeeze", 0.5, text).does(change, undo);
     }
 
-    fn delay(&mut self, disk: &Asked) {
+    fn delay(&mut self, disk: &DiskRequest) {
         let said = disk.to_string();
         let text = format!("set {said}; measure it with direct reads in the server's namespace");
         let seconds =

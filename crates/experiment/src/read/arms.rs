@@ -6,7 +6,7 @@ use crate::model::{Arm, Flavour, Server, Squeeze, pool_of};
 use crate::problem::{Problems, suggest};
 use crate::section::Section;
 use crate::tree::{At, Entry, Table, Value};
-use diskmodel::Asked;
+use diskmodel::DiskRequest;
 use evidence::RamMechanism;
 use units::Bytes;
 
@@ -231,7 +231,7 @@ fn one_mechanism(arms: &mut [Arm], written: &[&Table], problems: &Problems) {
     arms.iter_mut().for_each(|arm| arm.squeeze.disk_mechanism = first);
     if arms.iter().any(|arm| arm.squeeze.disk.is_some()) {
         arms.iter_mut().for_each(|arm| {
-            arm.squeeze.disk.get_or_insert_with(Asked::default);
+            arm.squeeze.disk.get_or_insert_with(DiskRequest::default);
         });
     }
 }

@@ -4,7 +4,7 @@
 use crate::model::{OnMiss, RamSqueeze, Squeeze};
 use crate::section::Section;
 use crate::tree::Value;
-use diskmodel::{Asked, Counts, LimitSpec, OperationSpec, SpecError};
+use diskmodel::{Counts, DiskRequest, LimitSpec, OperationSpec, SpecError};
 use evidence::{DelayMode, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use std::str::FromStr;
 use units::{Bytes, CpuList, Cpus, Swap};
@@ -140,14 +140,14 @@ fn more_time_than_cpus(section: &Section<'_>, squeeze: &Squeeze) {
 }
 
 /// The same words as in `wringer disk delay`, and the mechanism.
-fn disk(section: &Section<'_>) -> (Asked, Option<DiskMechanism>) {
+fn disk(section: &Section<'_>) -> (DiskRequest, Option<DiskMechanism>) {
     let disk = section.section("disk");
     let mechanism = one_of(&disk, "mechanism", DiskMechanism::OF_PROGRAMS, DiskMechanism::name);
     let mode = disk.choice("mode", &["add", "total"]).map(|word| match word.value {
         "total" => DelayMode::Total,
         _ => DelayMode::Add,
     });
-    let asked = Asked {
+    let asked = DiskRequest {
         profile: words(&disk, "profile", str::parse),
         read: words(&disk, "read", str::parse::<OperationSpec>),
         write: words(&disk, "write", str::parse::<OperationSpec>),

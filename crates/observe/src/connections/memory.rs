@@ -3,13 +3,13 @@
 
 use crate::memory::{self, Options};
 use capability::Flavour;
-use connections::Seen;
+use connections::ServerReading;
 use ledger::{Missing, ProcessSeen};
 use std::collections::BTreeMap;
 
 /// Sets [`connections::Sessions::bytes_max`] in the last look, for the backends that were read. A budget limits their number, so that the server is
 /// not held up.
-pub fn backends(first_pid: u32, seen: &mut Seen) {
+pub fn backends(first_pid: u32, seen: &mut ServerReading) {
     let inventory = memory::inventory(Some(first_pid), Some(Flavour::Postgresql), None, &Options::default());
     let bytes: BTreeMap<u32, u64> =
         inventory.processes.iter().filter_map(|process| Some((process.pid, anonymous(process)?))).collect();

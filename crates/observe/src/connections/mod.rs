@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits of connections and the sessions of each account, over SQL: a [`connections::Seen`]. The crate `connections` has the arithmetic.
+//! Limits of connections and the sessions of each account, over SQL: a [`connections::ServerReading`]. The crate `connections` has the arithmetic.
 //!
 //! [`begin`] reads what does not change, [`look`] the present sessions, [`end`] the counters; [`pooler`] asks pgBouncer's console. Nothing is
 //! changed. A refused statement becomes a [`Missing`] with the right that would allow it; a server that does not answer is an error.
@@ -16,7 +16,7 @@ pub use pooler::Pooler;
 use crate::server::{Query, ServerKind};
 use asking::Asking;
 use capability::Protocol;
-use connections::Seen;
+use connections::ServerReading;
 use ledger::Missing;
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ pub type Lost = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// # Errors
 /// [`Lost`].
-pub fn begin(connection: &mut dyn Query, kind: &ServerKind) -> Result<Seen, Lost> {
-    let mut seen = Seen {
+pub fn begin(connection: &mut dyn Query, kind: &ServerKind) -> Result<ServerReading, Lost> {
+    let mut seen = ServerReading {
         flavour: kind.flavour,
         version: kind.version.clone(),
         variables: BTreeMap::new(),
@@ -54,7 +54,7 @@ pub fn begin(connection: &mut dyn Query, kind: &ServerKind) -> Result<Seen, Lost
 ///
 /// # Errors
 /// [`Lost`].
-pub fn look(connection: &mut dyn Query, seen: &mut Seen, at_us: u64) -> Result<(), Lost> {
+pub fn look(connection: &mut dyn Query, seen: &mut ServerReading, at_us: u64) -> Result<(), Lost> {
     let mut asking = Asking { connection, missing: Vec::new() };
     let mut look = match seen.flavour.protocol() {
         Protocol::Mysql => mysql::look(&mut asking, seen.flavour)?,
@@ -73,7 +73,7 @@ pub fn look(connection: &mut dyn Query, seen: &mut Seen, at_us: u64) -> Result<(
 ///
 /// # Errors
 /// [`Lost`].
-pub fn end(connection: &mut dyn Query, seen: &mut Seen) -> Result<(), Lost> {
+pub fn end(connection: &mut dyn Query, seen: &mut ServerReading) -> Result<(), Lost> {
     let mut asking = Asking { connection, missing: Vec::new() };
     if seen.flavour.protocol() == Protocol::Mysql {
         mysql::end(&mut asking, seen)?;
@@ -85,7 +85,7 @@ pub fn end(connection: &mut dyn Query, seen: &mut Seen) -> Result<(), Lost> {
 }
 
 /// The same is missing at every look, and is noted once.
-fn note(seen: &mut Seen, missing: Vec<Missing>) {
+fn note(seen: &mut ServerReading, missing: Vec<Missing>) {
     for one in missing {
         if !seen.missing.contains(&one) {
             seen.missing.push(one);
@@ -94,7 +94,7 @@ fn note(seen: &mut Seen, missing: Vec<Missing>) {
 }
 
 /// Without an error, a server shows only its own sessions to an account that lacks the right to see others.
-fn unseen(seen: &mut Seen) {
+fn unseen(seen: &mut ServerReading) {
     let hidden = |look: &connections::Look| {
         let shown: u64 = look.sessions.iter().map(|sessions| sessions.count).sum();
         look.in_use.map(|in_use| (in_use.saturating_sub(shown), in_use))

@@ -5,7 +5,7 @@ use super::Lost;
 use super::asking::{Asking, Row, number, pairs, text};
 use crate::server::{CLIENT_THREADS, without_port};
 use capability::{Capability, Flavour, words};
-use connections::{Account, AccountSeen, Look, Seen, Sessions};
+use connections::{Account, AccountSeen, Look, ServerReading, Sessions};
 use std::collections::BTreeMap;
 
 const PROCESS: Option<&str> = Some("GRANT PROCESS ON *.* TO the account that asks");
@@ -47,7 +47,7 @@ const SELECT_INSTRUMENTS: Option<&str> = Some("GRANT SELECT ON performance_schem
 /// The users of the server's own threads.
 const NOBODY: [&str; 2] = ["system user", "event_scheduler"];
 
-pub(super) fn begin(asking: &mut Asking<'_>, seen: &mut Seen) -> Result<(), Lost> {
+pub(super) fn begin(asking: &mut Asking<'_>, seen: &mut ServerReading) -> Result<(), Lost> {
     seen.variables = pairs(asking.rows("the server's settings", VARIABLES, None)?);
     seen.own = asking.rows("the account that asks", "SELECT CURRENT_USER()", None)?.first().and_then(own);
     let statements: &[&str] = if seen.flavour == Flavour::Mariadb { &ACCOUNTS_OF_MARIADB } else { &ACCOUNTS_OF_MYSQL };
@@ -64,7 +64,7 @@ fn own(row: &Row) -> Option<Account> {
 }
 
 /// Rights by grantee. The keys are `'user'@'host'`, without escapes.
-fn rights(asking: &mut Asking<'_>, seen: &Seen) -> Result<BTreeMap<String, Vec<String>>, Lost> {
+fn rights(asking: &mut Asking<'_>, seen: &ServerReading) -> Result<BTreeMap<String, Vec<String>>, Lost> {
     let names = [Capability::BeyondAccountLimit, Capability::ConnectionReserve]
         .map(|capability| words(capability, seen.flavour, &seen.version))
         .concat();
@@ -126,7 +126,7 @@ fn sessions(row: &Row) -> Option<Sessions> {
     })
 }
 
-pub(super) fn end(asking: &mut Asking<'_>, seen: &mut Seen) -> Result<(), Lost> {
+pub(super) fn end(asking: &mut Asking<'_>, seen: &mut ServerReading) -> Result<(), Lost> {
     seen.status = pairs(asking.rows("the server's counters", STATUS, None)?);
     if seen.flavour != Flavour::Mariadb {
         let known = asking.rows("memory of connections that have ended", HIGH_WATER, SELECT_INSTRUMENTS)?;

@@ -4,7 +4,7 @@
 use super::Lost;
 use super::asking::{Asking, Row, number, pairs, text};
 use capability::Version;
-use connections::{Account, AccountSeen, DatabaseSeen, Look, Seen, Sessions};
+use connections::{Account, AccountSeen, DatabaseSeen, Look, ServerReading, Sessions};
 
 const MONITOR: Option<&str> = Some("GRANT pg_monitor TO the account that asks");
 const SETTINGS: &str = "SELECT name, setting FROM pg_settings WHERE name IN ('max_connections', 'max_wal_senders', \
@@ -23,7 +23,7 @@ const SESSIONS: &str = "SELECT usename, datname, pid, coalesce(backend_type = 'w
 /// From this version on, walsenders have slots beside max_connections (max_wal_senders).
 const SLOTS_OF_WALSENDERS: u32 = 12;
 
-pub(super) fn begin(asking: &mut Asking<'_>, seen: &mut Seen) -> Result<(), Lost> {
+pub(super) fn begin(asking: &mut Asking<'_>, seen: &mut ServerReading) -> Result<(), Lost> {
     seen.variables = pairs(asking.rows("the server's settings", SETTINGS, None)?);
     let own = asking.rows("the account that asks", "SELECT session_user", None)?;
     seen.own = own.first().map(|row| Account::role(text(row, 0)));

@@ -12,7 +12,7 @@ fn kind(flavour: Flavour, version: &str) -> ServerKind {
     ServerKind { flavour, version: version.parse::<Version>().unwrap() }
 }
 
-fn read(kind: &ServerKind, answers: fn(&str) -> Result<Vec<Row>, String>) -> Seen {
+fn read(kind: &ServerKind, answers: fn(&str) -> Result<Vec<Row>, String>) -> ServerReading {
     let mut ask = answers;
     let mut seen = begin(&mut ask, kind).unwrap();
     for at_us in [0, 1000] {

@@ -8,7 +8,7 @@ use capability::{
 };
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
-use testkit::naive::{self, Asked, LegacyAsked, ManagerAsked, Seen};
+use testkit::naive::{self, LegacySetup, ManagerSetup, NaiveCounts, NaiveSetup};
 
 const US: u64 = 1000;
 
@@ -93,7 +93,7 @@ fn drawn(number: u64) -> Settings {
 }
 
 #[allow(clippy::cast_possible_truncation)] // small
-fn asked(of: &Settings) -> Asked {
+fn asked(of: &Settings) -> NaiveSetup {
     let size = |number: u64| number as usize;
     let instances = of.instances as usize;
     let mut managers = Vec::new();
@@ -101,7 +101,7 @@ fn asked(of: &Settings) -> Asked {
     for refiller in of.server.refillers {
         match *refiller {
             Refiller::Manager { per_instance, adapt } => {
-                let one = |from, until| ManagerAsked {
+                let one = |from, until| ManagerSetup {
                     from,
                     until,
                     sleep_ms: of.initial_sleep_ms,
@@ -126,7 +126,7 @@ fn asked(of: &Settings) -> Asked {
         }
     }
     let OnEmpty::Searches(search) = of.server.legacy else { panic!("not known to the naive model") };
-    Asked {
+    NaiveSetup {
         seed: of.seed,
         instances,
         pages: size(of.instance_pages),
@@ -138,7 +138,7 @@ fn asked(of: &Settings) -> Asked {
             BatchLimit::ChunksOfWrites(chunk) => Some(chunk as usize),
         },
         is_backoff: of.algorithm == Algorithm::Backoff,
-        legacy: LegacyAsked {
+        legacy: LegacySetup {
             waits_for_batch: search.waits_for_batch,
             depth: search.depth.unwrap_or(of.scan_depth) as usize,
             wakes: search.wakes_cleaner,
@@ -176,9 +176,9 @@ fn asked(of: &Settings) -> Asked {
 }
 
 #[allow(clippy::cast_possible_truncation)] // whole microseconds
-fn seen(load: &crate::Load) -> Seen {
+fn seen(load: &crate::Load) -> NaiveCounts {
     let it = &load.counters;
-    Seen {
+    NaiveCounts {
         wait_free: it.wait_free,
         searches: it.get_free_search,
         loops: it.get_free_loops,
@@ -209,7 +209,7 @@ fn a_naive_model_counts_the_same_for_random_settings() {
         settings.check().expect("drawn within the limits");
         let (ours, is_whole) = loads(&settings);
         let (naive, is_naive_whole) = naive::run(&asked(&settings));
-        let ours_seen: Vec<Seen> = ours.iter().map(seen).collect();
+        let ours_seen: Vec<NaiveCounts> = ours.iter().map(seen).collect();
         assert_eq!(ours_seen, naive, "case {number}: {settings:#?}");
         assert!(is_whole && is_naive_whole, "case {number}: a page is lost or doubled: {settings:#?}");
         stalled += u64::from(ours.iter().any(|load| load.stalls + load.micro_stalls > 0));

@@ -214,10 +214,10 @@ fn number(sys: &Path, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diskmodel::Asked;
+    use diskmodel::DiskRequest;
 
     fn asked(read: &str) -> Result<Delays, Error> {
-        let asked = Asked { read: Some(read.parse().expect("parses")), ..Asked::default() };
+        let asked = DiskRequest { read: Some(read.parse().expect("parses")), ..DiskRequest::default() };
         let model = asked.model(&mut |_| Err(String::new())).expect("a model");
         delays(&model, Path::new("/dev/vdb"))
     }

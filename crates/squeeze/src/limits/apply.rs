@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::account::{Account, number};
 use super::plan::{Group, Plan, Setting};
-use super::{Asked, CpuList, Cpus};
+use super::{CpuList, Cpus, LimitRequest};
 use crate::{Error, cgroup};
 use host::change;
 use run::CgroupVersion::{V1, V2};
@@ -52,7 +52,7 @@ impl Limits {
         self.plan.names.who
     }
 
-    pub fn asked(&self) -> &Asked {
+    pub fn asked(&self) -> &LimitRequest {
         &self.plan.asked
     }
 

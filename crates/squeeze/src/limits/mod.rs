@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! RAM, swap and CPUs of one command or one server. The command starts in cgroups; where there is no controller of CPU sets, its CPU affinity is set.
 //!
-//! In: the limits ([`Asked`]), and the names of the user's options ([`OptionNames`]). [`plan`] inspects the machine and refuses
+//! In: the limits ([`LimitRequest`]), and the names of the user's options ([`OptionNames`]). [`plan`] inspects the machine and refuses
 //! what it cannot do; [`Plan::changes`] lists the changes; a run's [`crate::Squeezes`] makes them as its steps. Out: the cgroup folders to
 //! join, the affinity, and at the end an [`Account`] of the kernel's counts, or for a server a comparison of asked and got
 //! ([`Limits::measure`]). All limits end with the run, or by [`crate::Squeezes::release`].
@@ -29,7 +29,7 @@ use units::Bytes;
 
 /// The limits of a command or a server. `None`: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct LimitRequest {
     /// Page cache included.
     pub ram: Option<Bytes>,
     pub swap: Option<Swap>,
@@ -40,7 +40,7 @@ pub struct Asked {
     pub cpu_group: bool,
 }
 
-impl Asked {
+impl LimitRequest {
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-use super::{Asked, CpuList, Cpus, OptionNames, Swap};
+use super::{CpuList, Cpus, LimitRequest, OptionNames, Swap};
 use crate::cgroup::{self, Controller};
 pub use crate::ram::Change;
 use crate::{Error, Meminfo};
@@ -12,7 +12,7 @@ use units::Bytes;
 /// The planned changes, for this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    pub asked: Asked,
+    pub asked: LimitRequest,
     /// Facts that the user should know; they forbid nothing.
     pub notes: Vec<String>,
     pub(super) groups: Vec<Group>,
@@ -55,7 +55,7 @@ const LEAST_RAM: Bytes = Bytes::mib(4);
 ///
 /// # Errors
 /// [`Error::Refused`], with a form that would work.
-pub fn plan(asked: &Asked, names: OptionNames) -> Result<Plan, Error> {
+pub fn plan(asked: &LimitRequest, names: OptionNames) -> Result<Plan, Error> {
     let members = if names == OptionNames::COMMAND { Members::Command } else { Members::Marked };
     let mut plan = Plan {
         asked: asked.clone(),
@@ -311,7 +311,7 @@ mod tests {
     fn controllers_of_one_hierarchy_share_a_cgroup() {
         let groups = vec![group(&["memory"])];
         let mut plan = Plan {
-            asked: Asked::default(),
+            asked: LimitRequest::default(),
             notes: vec![],
             groups,
             affinity: None,
@@ -328,17 +328,17 @@ mod tests {
 
     #[test]
     fn what_this_machine_does_not_have_is_refused() {
-        let refusal = |asked: &Asked| match plan(asked, OptionNames::EXPERIMENT) {
+        let refusal = |asked: &LimitRequest| match plan(asked, OptionNames::EXPERIMENT) {
             Err(Error::Refused { what, hint }) => format!("{what}; {hint}"),
             other => panic!("{other:?}"),
         };
-        let cpus = Asked { cpus: "8000".parse().ok(), ..Asked::default() };
+        let cpus = LimitRequest { cpus: "8000".parse().ok(), ..LimitRequest::default() };
         assert!(refusal(&cpus).contains("squeeze.cpus 8000, and there are"), "{}", refusal(&cpus));
-        let cpuset = Asked { cpuset: "0,8000".parse().ok(), ..Asked::default() };
+        let cpuset = LimitRequest { cpuset: "0,8000".parse().ok(), ..LimitRequest::default() };
         assert!(refusal(&cpuset).contains("no CPU 8000"), "{}", refusal(&cpuset));
-        let ram = Asked { ram: Some(Bytes(4096)), ..Asked::default() };
+        let ram = LimitRequest { ram: Some(Bytes(4096)), ..LimitRequest::default() };
         assert!(refusal(&ram).contains("less than a program needs"), "{}", refusal(&ram));
-        let ram = Asked { ram: Some(Bytes::gib(1 << 20)), ..Asked::default() };
+        let ram = LimitRequest { ram: Some(Bytes::gib(1 << 20)), ..LimitRequest::default() };
         assert!(
             refusal(&ram).contains("squeeze.server_ram 1024 TiB limits nothing: the host has"),
             "{}",

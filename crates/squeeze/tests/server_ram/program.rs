@@ -6,7 +6,7 @@
 use host::places::Places;
 use host::process::{launch, order};
 use run::{Begin, Child, ChildSpec, Kind, Resource, Role, Run};
-use squeeze::limits::{Asked, OptionNames};
+use squeeze::limits::{LimitRequest, OptionNames};
 use squeeze::{Kind as Squeezed, Plan, Squeezes};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -52,7 +52,7 @@ fn limited(server: &str, limits: &[&str]) -> Result<(), squeeze::Error> {
     let mut run = Run::begin(Begin { kind: Kind::Run, command: vec!["limited".into()], resources, places })?;
     let mut squeezes = Squeezes::default();
     for (generation, limit) in (1..).zip(limits) {
-        let asked = Asked { ram: Some(limit.parse().unwrap()), ..Asked::default() };
+        let asked = LimitRequest { ram: Some(limit.parse().unwrap()), ..LimitRequest::default() };
         let plan = Plan::limits(&asked, OptionNames::EXPERIMENT)?.numbered(generation);
         squeezes.apply(&mut run, &plan, false)?;
         let arguments: [OsString; 2] = ["-c".into(), server.into()];

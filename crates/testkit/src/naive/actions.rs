@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The actions of one microsecond.
 
-use super::{All, Asked, Client, Doing, Pool, Seen, Thread, count, ladder, stream, unit};
+use super::{All, Client, Doing, NaiveCounts, NaiveSetup, Pool, Thread, count, ladder, stream, unit};
 use std::collections::VecDeque;
 
 impl Pool {
@@ -26,14 +26,14 @@ impl Pool {
         self.list[place] == Some(true)
     }
 
-    pub(super) fn may_go_on(&self, asked: &Asked) -> bool {
+    pub(super) fn may_go_on(&self, asked: &NaiveSetup) -> bool {
         let Some(batch) = &self.batch else { return false };
         let spent = batch.flushed + if asked.chunk.is_none() { batch.evicted } else { 0 };
         spent < batch.budget && self.free < asked.depth && self.list.len() > asked.least
     }
 
     /// Whether anything was due at `now`.
-    fn moves(&mut self, now: u64, asked: &Asked) -> bool {
+    fn moves(&mut self, now: u64, asked: &NaiveSetup) -> bool {
         if let Some(place) = self.writes.iter().position(|it| *it <= now) {
             self.writes.remove(place);
             self.free += 1;
@@ -80,7 +80,7 @@ impl Pool {
 }
 
 impl All {
-    pub(super) fn new(asked: &Asked) -> Self {
+    pub(super) fn new(asked: &NaiveSetup) -> Self {
         let pool = |index: usize| Pool {
             rng: stream(asked.seed, 2 * index + 2),
             free: asked.free,
@@ -104,7 +104,7 @@ impl All {
             since: 0,
             tries: 0,
         };
-        let thread = |manager: &super::ManagerAsked| Thread {
+        let thread = |manager: &super::ManagerSetup| Thread {
             manager: Some((manager.clone(), manager.sleep_ms, (usize::from(manager.had_work), 0))),
             period: 0,
             can_be_woken: false,
@@ -136,7 +136,7 @@ impl All {
             clients: (0..asked.threads + usize::from(asked.burst.is_some())).map(client).collect(),
             load_from: 0,
             load_until: 0,
-            seen: Seen::default(),
+            seen: NaiveCounts::default(),
         }
     }
 
@@ -163,7 +163,7 @@ impl All {
 
     pub(super) fn begin(&mut self) {
         let (flushed, evicted) = self.batched();
-        self.seen = Seen { flushed, evicted, ..Seen::default() };
+        self.seen = NaiveCounts { flushed, evicted, ..NaiveCounts::default() };
         self.load_from = self.now;
         self.load_until = self.now + self.asked.time;
         for index in 0..self.clients.len() {
@@ -190,7 +190,7 @@ impl All {
         }
     }
 
-    pub(super) fn end(&mut self) -> Seen {
+    pub(super) fn end(&mut self) -> NaiveCounts {
         let (flushed, evicted) = self.batched();
         let mut seen = std::mem::take(&mut self.seen);
         seen.flushed = flushed - seen.flushed;

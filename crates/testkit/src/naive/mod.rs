@@ -14,7 +14,7 @@ mod actions;
 mod refillers;
 
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct NaiveSetup {
     pub seed: u64,
     pub instances: usize,
     pub pages: usize,
@@ -24,8 +24,8 @@ pub struct Asked {
     /// Only written pages count against a batch, in chunks of this many pages; `None`: all pages count.
     pub chunk: Option<usize>,
     pub is_backoff: bool,
-    pub legacy: LegacyAsked,
-    pub managers: Vec<ManagerAsked>,
+    pub legacy: LegacySetup,
+    pub managers: Vec<ManagerSetup>,
     /// The period, the time of the first wake-up, and whether a client can wake the cleaner. The cleaner works for all instances.
     pub cleaner: Option<(u64, u64, bool)>,
     pub first_wake: u64,
@@ -59,7 +59,7 @@ pub struct Asked {
 }
 
 #[derive(Debug, Clone)]
-pub struct LegacyAsked {
+pub struct LegacySetup {
     pub waits_for_batch: bool,
     pub depth: usize,
     pub wakes: bool,
@@ -69,7 +69,7 @@ pub struct LegacyAsked {
 
 /// One LRU manager.
 #[derive(Debug, Clone)]
-pub struct ManagerAsked {
+pub struct ManagerSetup {
     pub from: usize,
     pub until: usize,
     pub sleep_ms: u64,
@@ -83,7 +83,7 @@ pub struct ManagerAsked {
 
 /// The counts and times of one load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct NaiveCounts {
     pub wait_free: u64,
     pub searches: u64,
     pub loops: u64,
@@ -125,7 +125,7 @@ struct Batch {
 }
 
 struct Thread {
-    manager: Option<(ManagerAsked, u64, (usize, usize))>,
+    manager: Option<(ManagerSetup, u64, (usize, usize))>,
     period: u64,
     can_be_woken: bool,
     from: usize,
@@ -165,14 +165,14 @@ struct Client {
 
 struct All {
     before: (u64, u64),
-    asked: Asked,
+    asked: NaiveSetup,
     now: u64,
     pools: Vec<Pool>,
     threads: Vec<Thread>,
     clients: Vec<Client>,
     load_from: u64,
     load_until: u64,
-    seen: Seen,
+    seen: NaiveCounts,
 }
 
 fn stream(seed: u64, number: usize) -> Xoshiro256PlusPlus {
@@ -207,7 +207,7 @@ fn ladder(n: u32) -> Option<u64> {
 }
 
 /// The loads, one after the other, and whether no page was missing at the end of each load. `gap` and `pause` together are above 0.
-pub fn run(asked: &Asked) -> (Vec<Seen>, bool) {
+pub fn run(asked: &NaiveSetup) -> (Vec<NaiveCounts>, bool) {
     let mut all = All::new(asked);
     let mut loads = Vec::new();
     let mut is_whole = true;

@@ -7,11 +7,11 @@
 //! The distributions follow sysbench's documented options. sysbench 1.0.20 uses `special` when nothing is said, later
 //! sources `uniform`. We use `uniform`, and every result names the distribution in force.
 
-mod asked;
+mod options;
 mod rng;
 mod zipfian;
 
-pub use asked::{Error, Kind, NUMBERS, Number, Options, Slot};
+pub use options::{Error, Kind, NUMBERS, Number, Options, Slot};
 pub use rng::Draw;
 
 use crate::Rng;

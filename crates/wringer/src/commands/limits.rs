@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `--ram --swap --cpus --cpuset`: limits for one command or one server.
 
-use squeeze::limits::Asked;
+use squeeze::limits::LimitRequest;
 use units::{Bytes, CpuList, Cpus, Swap};
 
 #[derive(Debug, Clone, clap::Args)]
@@ -21,8 +21,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    pub fn asked(&self) -> Asked {
+    pub fn asked(&self) -> LimitRequest {
         let Self { ram, swap, cpus, cpuset } = self.clone();
-        Asked { ram, swap, cpus, cpuset, cpu_group: false }
+        LimitRequest { ram, swap, cpus, cpuset, cpu_group: false }
     }
 }

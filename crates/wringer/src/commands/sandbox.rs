@@ -212,7 +212,7 @@ struct Start {
     /// Put its data directory on a slow disk, by name or in words: gp3, hdd-7200, read=10ms,write=1ms (`wringer disk profiles`); needs no root.
     /// Then the server is stopped after an hour, unless --for says another time
     #[arg(long, value_name = "DISK", value_parser = super::squeeze::parse_disk)]
-    disk: Option<diskmodel::Asked>,
+    disk: Option<diskmodel::DiskRequest>,
     /// Stop it again after this time [default: it stays until `wringer sandbox stop`]
     #[arg(long = "for", value_name = "SPAN", value_parser = super::standing::lasting)]
     lasts: Option<Span>,

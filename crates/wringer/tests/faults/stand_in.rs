@@ -7,7 +7,7 @@ use super::campaign::Bench;
 use evidence::{DiskMechanism, RamAmount};
 use host::places::Places;
 use run::{Begin, ChildSpec, Kind, Resource, Role, Run};
-use squeeze::limits::{Asked, OptionNames};
+use squeeze::limits::{LimitRequest, OptionNames};
 use squeeze::{Kind as Squeezed, Plan, Squeezes, ram};
 use std::error::Error;
 use std::os::unix::process::ExitStatusExt as _;
@@ -61,13 +61,13 @@ fn sleeper() -> ChildSpec {
 }
 
 /// RAM, and of CPU time and CPUs what this machine has a controller for.
-fn everything() -> Asked {
+fn everything() -> LimitRequest {
     let may = |controller| squeeze::cgroup::writable(controller).is_ok();
-    Asked {
+    LimitRequest {
         ram: Some(Bytes::mib(64)),
         cpus: "0.5".parse().ok().filter(|_| may("cpu")),
         cpuset: "0".parse().ok(),
-        ..Asked::default()
+        ..LimitRequest::default()
     }
 }
 

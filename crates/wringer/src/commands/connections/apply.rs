@@ -6,7 +6,7 @@
 use super::looks::{Looked, lost};
 use crate::commands::connection::server_failure;
 use crate::exit::{Exit, Failure, Outcome};
-use connections::{Account, Change, Plan, Seen};
+use connections::{Account, Change, Plan, ServerReading};
 use host::clock::unix_seconds;
 use host::files::private_dir;
 use host::places::Places;
@@ -64,7 +64,7 @@ pub(super) fn apply(looked: &Looked, plan: &Plan, file: Option<&Path>) -> Result
 }
 
 /// Fails where an account has another limit than the one that the plan would restore.
-fn unchanged(changes: &[Change], now: &Seen, protocol: Protocol) -> Outcome {
+fn unchanged(changes: &[Change], now: &ServerReading, protocol: Protocol) -> Outcome {
     for change in changes {
         let found = limit_of(now, &change.account);
         if found == Some(change.former) {
@@ -86,7 +86,7 @@ fn unchanged(changes: &[Change], now: &Seen, protocol: Protocol) -> Outcome {
     Ok(())
 }
 
-fn limit_of(seen: &Seen, account: &Account) -> Option<i64> {
+fn limit_of(seen: &ServerReading, account: &Account) -> Option<i64> {
     seen.accounts.iter().flatten().find(|it| it.account == *account).map(|it| it.limit)
 }
 
@@ -170,12 +170,16 @@ impl Trouble<'_> {
 }
 
 /// The limits that the server has stored now.
-fn stored(looked: &Looked) -> Result<Seen, Failure> {
+fn stored(looked: &Looked) -> Result<ServerReading, Failure> {
     let kind = ServerKind { flavour: looked.seen.flavour, version: looked.seen.version.clone() };
     observe::connections::begin(&mut Reopening::new(looked.target.clone()), &kind).map_err(lost)
 }
 
-fn check(changes: &[Change], stored: Result<Seen, Failure>, wanted: impl Fn(&Change) -> i64) -> Result<(), String> {
+fn check(
+    changes: &[Change],
+    stored: Result<ServerReading, Failure>,
+    wanted: impl Fn(&Change) -> i64,
+) -> Result<(), String> {
     let seen = stored.map_err(|failure| format!("{:#}", failure.error))?;
     for change in changes {
         let found = limit_of(&seen, &change.account);

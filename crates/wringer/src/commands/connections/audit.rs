@@ -275,16 +275,16 @@ pub(super) fn bytes(value: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use connections::{Account, AccountSeen, Look, PoolSeen, PoolerSeen, Seen};
+    use connections::{Account, AccountSeen, Look, PoolSeen, PoolerSeen, ServerReading};
 
-    fn seen(limits: &[(&str, i64, &str)]) -> Seen {
+    fn seen(limits: &[(&str, i64, &str)]) -> ServerReading {
         let account = |(user, limit, right): &(&str, i64, &str)| AccountSeen {
             account: Account::at(*user, "%"),
             limit: *limit,
             rights: right.split(',').map(str::to_owned).collect(),
             may_log_in: true,
         };
-        Seen {
+        ServerReading {
             flavour: capability::Flavour::Mariadb,
             version: "10.11.19".parse().expect("a version"),
             variables: [("max_connections".to_owned(), "500".to_owned())].into(),
@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    fn told(seen: &Seen) -> String {
+    fn told(seen: &ServerReading) -> String {
         let (audit, mut text) = (connections::audit(seen), String::new());
         accounts(&mut text, &audit, false);
         overbooking(&mut text, &audit);
@@ -319,7 +319,7 @@ mod tests {
     fn limits_that_pgbouncer_does_not_show_are_named() {
         let pools = vec![PoolSeen { database: "shop".into(), user: "app".into(), ..PoolSeen::default() }];
         let pooler = PoolerSeen { pools, hides_user_limits: true, ..PoolerSeen::default() };
-        let text = told(&Seen { pooler: Some(pooler), ..seen(&[]) });
+        let text = told(&ServerReading { pooler: Some(pooler), ..seen(&[]) });
         let line = "not read: pgBouncer's limits of single users: SHOW USERS of this version has no column";
         assert!(text.contains(line), "{text}");
     }

@@ -5,7 +5,7 @@ use crate::commands::connection::{Connection, DYING, server_failure};
 use crate::exit::{Exit, Failure};
 use crate::{signals, terminal};
 use attach::Attached;
-use connections::Seen;
+use connections::ServerReading;
 use host::places::Places;
 use load::Target;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,7 @@ pub(super) struct Looks {
 pub(super) struct Looked {
     pub(super) of: String,
     pub(super) target: Target,
-    pub(super) seen: Seen,
+    pub(super) seen: ServerReading,
     /// Whether the user asked to stop.
     pub(super) was_stopped: bool,
 }
@@ -90,7 +90,7 @@ impl Looks {
         console: Option<&Target>,
         memory: bool,
         stop: &AtomicBool,
-    ) -> Result<(Seen, bool), Failure> {
+    ) -> Result<(ServerReading, bool), Failure> {
         let Some(begun) = attached.connections(console) else { return Err(no_server()) };
         let mut looks = match begun {
             Ok(looks) => looks,

@@ -8,7 +8,7 @@ use super::table::{number, table};
 use super::{in_line, printable};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
-use connections::{Asked, Claim, Plan, Planned, Unplanned};
+use connections::{Claim, Plan, PlanRequest, Planned, Unplanned};
 use ledger::Missing;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -67,7 +67,8 @@ pub(super) fn main(args: &Args) -> Outcome {
             "asked to stop before the looks were over; nothing was changed",
         ));
     }
-    let asked = Asked { headroom: args.headroom, floor: args.floor, share: args.share, limits: args.limits.clone() };
+    let asked =
+        PlanRequest { headroom: args.headroom, floor: args.floor, share: args.share, limits: args.limits.clone() };
     let plan = connections::plan(&looked.seen, &asked).map_err(|why| unplanned(why, &looked.seen.missing))?;
     let done = if args.apply { Some(apply::apply(&looked, &plan, args.restore_file.as_deref())?) } else { None };
     match args.looks.output {

@@ -4,7 +4,7 @@
 use crate::exit::{Exit, Failure};
 use crate::input;
 use clap::ValueEnum;
-use diskmodel::{Asked, Bin, Counts, LimitSpec, Model, OperationSpec, ProfileSpec, SpecError, Stalls};
+use diskmodel::{Bin, Counts, DiskRequest, LimitSpec, Model, OperationSpec, ProfileSpec, SpecError, Stalls};
 use evidence::DelayMode;
 use explain::histograms::{self, Named};
 use std::path::Path;
@@ -77,7 +77,7 @@ impl DiskFlags {
     }
 
     pub fn model(&self) -> Result<Model, Failure> {
-        model(&Asked {
+        model(&DiskRequest {
             profile: self.profile.clone(),
             read: self.read.clone(),
             write: self.write.clone(),
@@ -96,7 +96,7 @@ impl DiskFlags {
 ///
 /// # Errors
 /// A file has no histogram: exit code 2, as for any other wrong argument.
-pub fn model(asked: &Asked) -> Result<Model, Failure> {
+pub fn model(asked: &DiskRequest) -> Result<Model, Failure> {
     asked.model(&mut read_bins).map_err(|error| Failure::message(Exit::Usage, error.message).hint(error.hint))
 }
 

@@ -3,7 +3,7 @@
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
-use diskmodel::{Asked, Class, Model, Profile, ProfileSpec, closed_loop, profiles};
+use diskmodel::{Class, DiskRequest, Model, Profile, ProfileSpec, closed_loop, profiles};
 use serde_json::{Value, json};
 
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ fn words(name: &str) -> Result<ProfileSpec, Failure> {
 }
 
 fn model(words: &ProfileSpec) -> Model {
-    let asked = Asked { profile: Some(words.clone()), ..Asked::default() };
+    let asked = DiskRequest { profile: Some(words.clone()), ..DiskRequest::default() };
     // A profile names no file, and its figures have been parsed already.
     asked.model(&mut |_| Err(String::new())).unwrap_or_else(|_| Model::none(asked.mode()))
 }

@@ -108,7 +108,7 @@ pub fn main(args: Args) -> Outcome {
         (false, false, true) => KeptFills::Verify,
         (false, false, false) => KeptFills::Use,
     };
-    let asked = Asked { to: args.to.as_deref(), force: args.force, keep: args.keep, yes: args.yes, kept_fills };
+    let asked = RunArguments { to: args.to.as_deref(), force: args.force, keep: args.keep, yes: args.yes, kept_fills };
     let ready = Ready::look(&args.file, text, &experiment, &asked)?;
     if let Some(who) = ::run::measured_by(&ready.places) {
         terminal::say(format_args!(
@@ -165,7 +165,7 @@ fn matrix_of(args: Args) -> Result<matrix::RunArgs, Failure> {
 
 /// The arguments of a run, besides its file.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Asked<'a> {
+pub struct RunArguments<'a> {
     pub to: Option<&'a Path>,
     pub force: bool,
     pub keep: bool,
@@ -187,7 +187,7 @@ impl Ready {
     ///
     /// # Errors
     /// Something is missing, wrong or in the way.
-    pub fn look(file: &Path, text: String, experiment: &Experiment, asked: &Asked<'_>) -> Result<Self, Failure> {
+    pub fn look(file: &Path, text: String, experiment: &Experiment, asked: &RunArguments<'_>) -> Result<Self, Failure> {
         let workloads = workloads::read(file, experiment)?;
         assertions::check(file, &text, experiment, &workloads)?;
         let places = Places::from_environment();

@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
 use capability::{Answer, Entry, Verdict, entries};
 use host::places::Places;
-use sandbox::{Asked, Sandbox};
+use sandbox::{CapabilityAnswer, Sandbox};
 use serde_json::{Value, json};
 
 /// The table that the program uses.
@@ -66,7 +66,7 @@ pub(super) fn of_server(args: &Capabilities) -> Outcome {
     ))
 }
 
-fn said(asked: &Asked) -> String {
+fn said(asked: &CapabilityAnswer) -> String {
     let said = match asked.said {
         Some(true) => "yes",
         Some(false) => "no",
@@ -79,7 +79,7 @@ fn said(asked: &Asked) -> String {
     }
 }
 
-fn in_json(asked: &Asked) -> Value {
+fn in_json(asked: &CapabilityAnswer) -> Value {
     let (value, refused) = match &asked.answer {
         Answer::Rows(value) => (value.as_deref(), None),
         Answer::Refused { code, message } => (None, Some(format!("{code}: {message}"))),

@@ -7,20 +7,20 @@ use crate::commands::squeeze::disk_mechanism;
 use crate::exit::Failure;
 use crate::terminal;
 use ::sandbox::{Sandbox, StartOptions};
-use diskmodel::{Asked as DiskAsked, Model};
+use diskmodel::{DiskRequest, Model};
 use evidence::DiskMechanism;
 use host::places::Places;
 use run::Run;
 use serde::{Deserialize, Serialize};
 use squeeze::directory::probe_file;
-use squeeze::limits::{self, Asked, Limits, OptionNames};
+use squeeze::limits::{self, LimitRequest, Limits, OptionNames};
 use squeeze::{Plan, Squeezes, preloaded};
 
 /// The squeezes that were asked for, and that this machine can make.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Squeezed {
-    pub limits: Asked,
+    pub limits: LimitRequest,
     pub disk: Option<SlowDisk>,
 }
 
@@ -37,7 +37,7 @@ pub struct SlowDisk {
 ///
 /// # Errors
 /// Exit code 3: this machine cannot set them.
-pub fn checked_limits(flags: &Flags) -> Result<Asked, Failure> {
+pub fn checked_limits(flags: &Flags) -> Result<LimitRequest, Failure> {
     let asked = flags.asked();
     tell(&Plan::limits(&asked, OptionNames::SERVER)?)?;
     Ok(asked)
@@ -45,7 +45,7 @@ pub fn checked_limits(flags: &Flags) -> Result<Asked, Failure> {
 
 /// # Errors
 /// Exit code 2: the disk cannot be parsed. 3: this machine allows neither mechanism, or the allowed one cannot slow this server.
-pub fn checked_disk(asked: &DiskAsked, sandboxes: &[Sandbox], places: &Places) -> Result<SlowDisk, Failure> {
+pub fn checked_disk(asked: &DiskRequest, sandboxes: &[Sandbox], places: &Places) -> Result<SlowDisk, Failure> {
     let model = flags::model(asked)?;
     let (mechanism, why) = disk_mechanism(places)?;
     if let Some(why) = why {

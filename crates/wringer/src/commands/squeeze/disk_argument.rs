@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `--disk PATH=DISK`: a directory, and a disk with the keys of `disk delay`.
 
-use diskmodel::{Asked, Counts, LimitSpec, ProfileSpec, SpecError};
+use diskmodel::{Counts, DiskRequest, LimitSpec, ProfileSpec, SpecError};
 use evidence::DelayMode;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiskArgument {
     pub path: PathBuf,
-    pub asked: Asked,
+    pub asked: DiskRequest,
 }
 
 const KEYS: [&str; 9] = ["read", "write", "sync", "mode", "iops", "bandwidth", "depth", "stalls", "seed"];
@@ -29,7 +29,7 @@ pub fn parse(text: &str) -> Result<DiskArgument, String> {
 ///
 /// # Errors
 /// The same as for [`parse`].
-pub fn parse_disk(text: &str) -> Result<Asked, String> {
+pub fn parse_disk(text: &str) -> Result<DiskRequest, String> {
     asked(text).map_err(|error| error.to_string())
 }
 
@@ -43,7 +43,7 @@ fn split(text: &str, is_directory: impl Fn(&Path) -> bool) -> Option<(&str, &str
 
 /// A profile with its options, single keys, or keys after a profile. A value may contain commas: a part that begins with no known
 /// key belongs to the value before it.
-fn asked(text: &str) -> Result<Asked, SpecError> {
+fn asked(text: &str) -> Result<DiskRequest, SpecError> {
     let mut profile: Option<String> = None;
     let mut words: Vec<(&str, String)> = Vec::new();
     for part in text.split(',') {
@@ -57,12 +57,12 @@ fn asked(text: &str) -> Result<Asked, SpecError> {
             (_, None, None) => profile = Some(part.to_owned()),
         }
     }
-    let mut asked = Asked { profile: profile.map(|name| name.parse()).transpose()?, ..Asked::default() };
+    let mut asked = DiskRequest { profile: profile.map(|name| name.parse()).transpose()?, ..DiskRequest::default() };
     words.iter().try_for_each(|(key, value)| set(&mut asked, key, value))?;
     Ok(asked)
 }
 
-fn set(asked: &mut Asked, key: &str, value: &str) -> Result<(), SpecError> {
+fn set(asked: &mut DiskRequest, key: &str, value: &str) -> Result<(), SpecError> {
     let number = || SpecError { message: format!("{key}={value} is no number"), hint: format!("write {key}=4") };
     match key {
         "read" => asked.read = Some(value.parse()?),
@@ -92,7 +92,7 @@ fn mode(value: &str) -> Result<DelayMode, SpecError> {
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Asked {
+    fn words(text: &str) -> DiskRequest {
         asked(text).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 

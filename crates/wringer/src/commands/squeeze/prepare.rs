@@ -15,7 +15,7 @@ use host::places::Places;
 use run::Resource;
 use serde_json::json;
 use squeeze::directory::check_reach;
-use squeeze::limits::{Asked, Change, OptionNames};
+use squeeze::limits::{Change, LimitRequest, OptionNames};
 use squeeze::{Kind, Plan, databases, preloaded};
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 pub struct Prepared {
     /// In the order in which they are applied: disks, limits, RAM of the host.
     pub plans: Vec<Plan>,
-    pub limits: Asked,
+    pub limits: LimitRequest,
     /// The facts that the user should know; the second is the reason if the disks' mechanism is not the usual one.
     notes: Vec<String>,
     pub program: PathBuf,

@@ -11,7 +11,7 @@ use host::process::Identity;
 use serde_json::{Value, json};
 use slowfs::stats::{InPrograms, Latency, Stats};
 use squeeze::foreign_cache::ForeignCache;
-use squeeze::limits::{Account, Asked, Got};
+use squeeze::limits::{Account, Got, LimitRequest};
 use squeeze::ram::Hidden;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub struct Summary {
     pub left_running: usize,
     /// Processes that the caller has no right to end, or with `--leave` no right to give their CPUs back.
     pub not_ended: Vec<Identity>,
-    pub asked: Asked,
+    pub asked: LimitRequest,
     pub got: Got,
     pub account: Account,
     /// The worst result of all looks at the command's open files: their cached bytes, and how many are charged to others. `None`: no open file was

@@ -9,7 +9,7 @@ use crate::commands::connection::Connection;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input;
 use crate::terminal::{self, Output};
-use advice::{Advised, Asked, Reading};
+use advice::{AdviceRequest, Advised, Reading};
 use host::files::write_atomic;
 use live::Read;
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ fn of_reading(args: &Args, reading: &Reading) -> Result<Advised, Failure> {
         save(reading, file)?;
     }
     let service_us = args.service_time.map(|span| span.as_ns() as f64 / 1000.0);
-    Ok(advice::advise(reading, &Asked { threads: args.threads, service_us, starts: args.starts }))
+    Ok(advice::advise(reading, &AdviceRequest { threads: args.threads, service_us, starts: args.starts }))
 }
 
 fn of_file(file: &Path) -> Result<Reading, Failure> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer stalls inject`: a stall of a known cause, length and moment, in a sandbox, and a witness that says whether it took effect.
 
-mod asked;
+mod planned_stalls;
 mod recorded;
 mod show;
 
@@ -12,8 +12,8 @@ use crate::terminal::{self, Output};
 use ::inject::{Conducted, Error, Ground, Injected, Plantable};
 use ::run::{Begin, Kind, Run};
 use ::sandbox::Sandbox;
-use asked::Asked;
 use host::places::Places;
+use planned_stalls::PlannedStalls;
 use recorded::Recorded;
 use serde_json::json;
 
@@ -39,7 +39,7 @@ use serde_json::json;
     4 if the server ended meanwhile. More: docs/stalls-inject.md.")]
 pub struct Args {
     #[command(flatten)]
-    asked: asked::Flags,
+    asked: planned_stalls::Flags,
     /// The table that row_lock and metadata_lock hold, and that free_list_backoff reads [default: sbtest1 or pgbench_accounts; without them, a
     /// table that is made for this, and dropped at the end]
     #[arg(long, value_name = "NAME")]
@@ -91,7 +91,7 @@ fn list(args: &Args, places: &Places) -> Outcome {
     Ok(())
 }
 
-fn show_plan(args: &Args, asked: &Asked) {
+fn show_plan(args: &Args, asked: &PlannedStalls) {
     match args.output {
         Output::Json => terminal::json(&json!({ "schema": 1, "seed": asked.seed, "plan": asked.plan })),
         Output::Text => terminal::data(show::plan(&asked.plan).trim_end()),
@@ -110,7 +110,7 @@ fn ground(args: &Args, places: &Places) -> Result<Ground, Failure> {
     Ground::look(sandbox, target, args.table.as_deref(), places).map_err(failure)
 }
 
-fn inject(args: &Args, asked: &Asked, ground: &Ground, places: Places, recorded: Option<Recorded>) -> Outcome {
+fn inject(args: &Args, asked: &PlannedStalls, ground: &Ground, places: Places, recorded: Option<Recorded>) -> Outcome {
     signals::install()?;
     // the typed command line is not stored, because flags of a connection may contain a password
     let sandbox = args.connection.named_sandbox().unwrap_or_default();
@@ -149,7 +149,7 @@ fn inject(args: &Args, asked: &Asked, ground: &Ground, places: Places, recorded:
     recording
 }
 
-fn judged(args: &Args, asked: &Asked, conducted: &Conducted) -> Outcome {
+fn judged(args: &Args, asked: &PlannedStalls, conducted: &Conducted) -> Outcome {
     if conducted.was_interrupted {
         return Err(Failure::message(Exit::Interrupted, "interrupted; nothing is held any more"));
     }

@@ -55,14 +55,14 @@ enum Kind {
 
 /// The stalls that are asked for.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PlannedStalls {
     pub(super) plan: Vec<Injection>,
     /// The seed of the plan. `None`: the plan was not drawn at random.
     pub(super) seed: Option<u64>,
     pub(super) rows: Rows,
 }
 
-impl Asked {
+impl PlannedStalls {
     pub(super) fn causes(&self) -> impl Iterator<Item = Cause> + '_ {
         self.plan.iter().map(|it| it.cause)
     }
@@ -109,7 +109,7 @@ impl FromStr for Lengths {
 impl Flags {
     /// # Errors
     /// Usage: a plan that does not fit into its time, or a single stall with two lengths.
-    pub(super) fn asked(&self) -> Result<Asked, Failure> {
+    pub(super) fn asked(&self) -> Result<PlannedStalls, Failure> {
         let usage = |message: String| Failure::message(Exit::Usage, message);
         let Lengths { shortest_us, longest_us } = self.length.ok_or_else(|| usage("--length is missing".to_owned()))?;
         let rows = self.row.map_or(Rows::First(self.rows), Rows::Key);
@@ -119,7 +119,7 @@ impl Flags {
                     .hint("two lengths are for a plan: --plan random"));
             }
             let plan = vec![Injection { cause, at_us: self.at.as_us(), length_us: longest_us }];
-            return Ok(Asked { plan, seed: None, rows });
+            return Ok(PlannedStalls { plan, seed: None, rows });
         }
         let random = Random {
             seed: self.seed,
@@ -132,7 +132,7 @@ impl Flags {
             may_overlap: self.overlap,
         };
         let plan = plan::random(&random).map_err(|error| usage(error.to_string()))?;
-        Ok(Asked { plan, seed: Some(self.seed), rows })
+        Ok(PlannedStalls { plan, seed: Some(self.seed), rows })
     }
 }
 

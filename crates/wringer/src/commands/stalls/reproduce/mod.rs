@@ -10,7 +10,7 @@ mod views;
 mod why;
 
 use crate::commands::plan;
-use crate::commands::run::{Asked, RECORDING, Ready, refuse_missed, show_report};
+use crate::commands::run::{RECORDING, Ready, RunArguments, refuse_missed, show_report};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use article::Figures;
@@ -106,7 +106,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     if args.dry_run {
         return dry_run(args, &file, &experiment, &rows);
     }
-    let asked = Asked { to: args.to.as_deref(), force: args.force, ..Asked::default() };
+    let asked = RunArguments { to: args.to.as_deref(), force: args.force, ..RunArguments::default() };
     let mut ready = Ready::look(&file, text, &experiment, &asked)?;
     let predictions = serde_json::to_string(&rows).map_err(|error| Failure::new(Exit::Failed, error))?;
     ready.cell.files.push((PREDICTIONS.to_owned(), predictions));
