@@ -72,7 +72,9 @@ pub use locate::{fetched, locate, newer_fetched, present};
 pub use manifest::{Manifest, Member, Sandbox, State, Taken};
 pub use options::ServerOption;
 pub use origin::{Imported, Origin, Piece, Script};
-pub use pooler::{Pool, PoolMode, PoolSettings, PoolUser, Pooler, PoolerProgram, PoolerSpec, Pooling, locate_pooler};
+pub use pooler::{
+    Pool, PoolMode, PoolSettings, PoolUser, Pooler, PoolerProgram, PoolerSpec, Pooling, locate_pooler, present_pooler,
+};
 pub use progress::Progress;
 pub use refused_options::Refused;
 pub use remove::Deleted;
@@ -81,4 +83,6 @@ pub use request::{FETCHED, Request};
 pub use server::Server;
 pub use start::{Preload, RunningServer, StartOptions};
 pub use user::ServerUser;
-pub use wrap::{Got, HugePages, Malloc, MallocStart, Thp, Valgrind, Wrapping, huge_page_bytes, library_of_machine};
+pub use wrap::{
+    Got, HugePages, Malloc, MallocStart, Thp, Valgrind, Wrapping, huge_page_bytes, library_of_machine, present_malloc,
+};

@@ -49,6 +49,29 @@ fn root_is_told_the_mechanism_that_ram_hide_takes() {
     assert!(found.contains(taken), "doctor: {found}, plan: {taken}");
 }
 
+/// What `wringer memory`, `hugepages`, `server.malloc`, `server.thp` and `server.pgbouncer` need each has a check.
+#[test]
+fn doctor_knows_what_the_commands_of_memory_need() {
+    let ordinary = Lab::as_ordinary_user(WRINGER);
+    let said = doctor(&ordinary);
+    for id in ["huge-pages", "thp", "pgbouncer", "mallocs", "mappings", "pagemap", "process-memory", "kernel-log"] {
+        assert!(!one(&said, "checks", id)["found"].as_str().unwrap().is_empty(), "{id}");
+    }
+    let mappings = one(&said, "checks", "mappings");
+    assert_eq!(mappings["state"], "caution", "{mappings:#}");
+    assert!(mappings["remedy"].as_str().unwrap().contains("root"), "{mappings:#}");
+    ordinary.run(["doctor", "--need", "memory"]).expect_code(0);
+    ordinary.run(["doctor", "--need", "hugepages"]).expect_code(3).expect_said(&["hugepages"]);
+    if is_root() {
+        let said = doctor(&Lab::new(WRINGER));
+        // a page of another user's process: what the doctor says of it is what the kernel does
+        let counts = std::fs::File::open("/proc/kpagecount").is_ok();
+        assert!(counts || one(&said, "checks", "pagemap")["state"] == "caution", "{said:#}");
+        let log = std::fs::File::open("/dev/kmsg").is_ok();
+        assert_eq!(one(&said, "checks", "kernel-log")["state"] == "good", log, "{said:#}");
+    }
+}
+
 /// Doctor and plan look for a server in one way, so that they name one program.
 #[test]
 fn doctor_and_plan_name_the_same_server() {

@@ -17,11 +17,18 @@ const KEPT: usize = 32;
 /// At most this many records are read, so that reading ends even if the log grows at the same time.
 const MOST_RECORDS: u32 = 1 << 20;
 
+const LOG: &str = "/dev/kmsg";
+
+/// Opens the log, and reads nothing.
+pub(super) fn may_read() -> io::Result<()> {
+    open(Path::new(LOG)).map(drop)
+}
+
 pub(super) fn read(reading: &mut Reading) -> Vec<KernelLine> {
-    match open(Path::new("/dev/kmsg")).and_then(|mut log| lines(&mut log)) {
+    match open(Path::new(LOG)).and_then(|mut log| lines(&mut log)) {
         Ok(lines) => lines,
         Err(error) => {
-            let why = format!("/dev/kmsg: {error}");
+            let why = format!("{LOG}: {error}");
             reading.missing("the last kill in the kernel's log", why, Some("run as root"));
             Vec::new()
         }

@@ -23,6 +23,7 @@
 //! | `budget` | nothing: how often a repeated reading may be taken |
 //! | `collected` | the data that people collect by hand, as texts for a bundle |
 //! | `kernel_log` | the lines of the OOM killer in the kernel's log |
+//! | `readable` | nothing of a server: what of all this this kernel and this user admit |
 //!
 //! Invariants: nothing is changed and no thread is stopped. Only resident pages are read: before memory is read, `pagemap` shows which pages are
 //! resident.
@@ -49,6 +50,7 @@ mod pagemap;
 mod pages;
 mod process_files;
 mod processes;
+mod readable;
 mod reading;
 mod repeated;
 mod resident_words;
@@ -62,6 +64,7 @@ mod turns;
 
 pub use collected::collected;
 pub use huge_pages::{huge_pages, huge_pages_before_start};
+pub use readable::{Readable, readable};
 pub use reading::{ALL_US, STRETCH_US};
 pub use repeated::InventoryReader;
 pub use server_rows::huge_page_settings;
@@ -121,14 +124,15 @@ fn inventory_of_known(
     let seen = first_pid.map(|pid| processes::read(pid, flavour, known, &mut reading)).unwrap_or_default();
     let (mut processes, segment) = (seen.processes, seen.segment);
     pause_point("all processes were read");
+    // before the server is asked, which takes time: both count the same memory
+    let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
+    let cgroup = first_pid.and_then(|pid| cgroup_seen::read(pid, &pids, &mut reading));
     let mut server = connection.filter(|_| !options.lightly).map(|connection| ask(connection, flavour, &mut reading));
     pause_point("the server's rows were read");
     let segment = segment.map(|segment| segment.told(server.as_mut()));
     if let Some(process) = processes.first_mut().filter(|_| flavour == Some(Flavour::Mariadb)) {
         merged_log::part(process, server.as_ref(), &mut known.buffers, &mut reading);
     }
-    let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
-    let cgroup = first_pid.and_then(|pid| cgroup_seen::read(pid, &pids, &mut reading));
     let files = first_pid.and_then(|pid| page_cache::read(pid, flavour, &mut reading));
     let mut host = host_seen::read(&mut reading);
     if segment.as_ref().is_none_or(|it| it.blocks.is_none()) && host_seen::has_huge_pages(&processes) {

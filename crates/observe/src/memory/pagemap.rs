@@ -46,6 +46,15 @@ pub(super) struct Way {
     pub(super) sharers: u64,
 }
 
+/// Of a page of this process: whether this kernel has the ioctl PAGEMAP_SCAN, and whether it shows the page's frame to this user.
+pub(super) fn of_own_page(file: &File, page: u64, reading: &mut Reading) -> (bool, bool) {
+    let page_bytes = super::page_bytes();
+    let has_ranges = scan::ranges(file, page, page + page_bytes, reading).is_some();
+    let mut word = [0; 8];
+    let shows_frame = file.read_exact_at(&mut word, page / page_bytes * 8).is_ok();
+    (has_ranges, shows_frame && u64::from_ne_bytes(word) & FRAME != 0)
+}
+
 /// Adds up the pages of a mapping. `None`: they cannot be read, or the budget is used up.
 pub(super) fn of_mapping(file: &File, mapping: &Mapping, way: Way, reading: &mut Reading) -> Option<Resident> {
     let shared = if mapping.end - mapping.start > LARGE { shared::resident(file, mapping, reading) } else { None };

@@ -13,7 +13,7 @@ mod pooler;
 pub use archive::{Archive, unpack};
 pub(crate) use cache::entries;
 pub(crate) use mallocs::{fetched_malloc, folders_of_malloc, malloc};
-pub(crate) use pooler::pooler;
+pub(crate) use pooler::{fetched_pooler, pooler};
 
 use crate::installation::trouble;
 use crate::{Error, Flavour, Installation, Progress, Request, Source, Version};

@@ -14,6 +14,7 @@ use std::fs;
 use std::path::Path;
 
 const PACKAGE: &str = "pgbouncer";
+const FOLDER: &str = "poolers";
 const SCHEMA: u32 = 1;
 
 /// The content of `fetched.json`.
@@ -27,10 +28,10 @@ struct Fetched {
 /// The newest pgBouncer that was fetched earlier, or, if there is none, the newest in the machine's suite.
 pub(crate) fn pooler(places: &Places, progress: &mut dyn Progress) -> Result<PoolerProgram, Error> {
     let _lock = cache::lock(places)?;
-    let folder = places.cache.join("poolers");
+    let folder = places.cache.join(FOLDER);
     files::private_dir(&folder, 0o755)?;
     cache::clear_unfinished(&folder)?;
-    if let Some(found) = entries(&folder).into_iter().max_by(|one, other| one.version.cmp(&other.version)) {
+    if let Some(found) = newest(&folder) {
         return Ok(found);
     }
     let apt = Apt::open(Flavour::Postgresql, places).map_err(without_client)?;
@@ -53,6 +54,15 @@ fn without_client(error: Error) -> Error {
         }
         other => other,
     }
+}
+
+/// The newest pgBouncer that was fetched earlier.
+pub(crate) fn fetched_pooler(places: &Places) -> Option<PoolerProgram> {
+    newest(&places.cache.join(FOLDER))
+}
+
+fn newest(folder: &Path) -> Option<PoolerProgram> {
+    entries(folder).into_iter().max_by(|one, other| one.version.cmp(&other.version))
 }
 
 fn entries(folder: &Path) -> Vec<PoolerProgram> {

@@ -5,6 +5,11 @@ use super::program::{PoolerProgram, installed};
 use crate::{Error, Progress, fetch};
 use host::places::Places;
 
+/// The program that [`locate`] finds without fetching.
+pub fn present(places: &Places) -> Option<PoolerProgram> {
+    installed().or_else(|| fetch::fetched_pooler(places))
+}
+
 /// An installed program, else one that was fetched earlier, else the distribution's package, which is fetched now.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ mod program;
 mod start;
 mod users;
 
-pub use locate::locate as locate_pooler;
+pub use locate::{locate as locate_pooler, present as present_pooler};
 pub use pools::Pool;
 pub use program::PoolerProgram;
 pub(crate) use program::unpacked;

@@ -254,6 +254,13 @@ pub fn library_of_machine(name: &str) -> Option<PathBuf> {
     named(name, &loader_cache())
 }
 
+/// The library of this malloc that a server of this machine gets without fetching: the loader's, or one that was fetched earlier.
+pub fn present_malloc(kind: MallocKind, places: &Places) -> Option<PathBuf> {
+    let cached = loader_cache();
+    let on_machine = kind.libraries().iter().find_map(|name| named(name, &cached));
+    on_machine.or_else(|| fetch::fetched_malloc(kind, places))
+}
+
 fn named(name: &str, cached: &[PathBuf]) -> Option<PathBuf> {
     let folders = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let cached = || cached.iter().find(|path| path.file_name().is_some_and(|file| file == name)).cloned();

@@ -5,7 +5,7 @@
 mod in_force;
 mod malloc;
 
-pub use self::malloc::{Malloc, MallocStart, library_of_machine};
+pub use self::malloc::{Malloc, MallocStart, library_of_machine, present_malloc};
 pub(crate) use in_force::mapped;
 pub use in_force::{Got, huge_page_bytes};
 

@@ -2,6 +2,7 @@
 //! The single checks of `doctor`. Each reports what it found, and the remedy.
 
 use super::check::{Check, State};
+use super::memory;
 use capability::{Capability, any_words};
 use evidence::RamMechanism;
 use host::places::Places;
@@ -13,7 +14,7 @@ use std::path::Path;
 use units::Bytes;
 
 pub fn all(places: &Places) -> Vec<Check> {
-    vec![
+    let mut all = vec![
         root(),
         fuse(),
         dm_delay(),
@@ -22,6 +23,7 @@ pub fn all(places: &Places) -> Vec<Check> {
         namespaces(),
         preload(places),
         huge_pages(),
+        memory::thp(),
         ram_mechanism(),
         memory_cgroup(),
         cpu_cgroup(),
@@ -29,10 +31,14 @@ pub fn all(places: &Places) -> Vec<Check> {
         server("mariadb", Flavour::Mariadb, places),
         server("mysql", Flavour::Mysql, places),
         server("postgresql", Flavour::Postgresql, places),
+        memory::pooler(places),
+        memory::mallocs(places),
         disk_space(places),
-        memory(),
+        free_memory(),
         swap(),
-    ]
+    ];
+    all.extend(memory::readers(&observe::memory::readable()));
+    all
 }
 
 fn is_root() -> bool {
@@ -237,7 +243,7 @@ fn disk_space(places: &Places) -> Check {
     Check::good("disk-space", found)
 }
 
-fn memory() -> Check {
+fn free_memory() -> Check {
     let (total, available) = (meminfo("MemTotal").unwrap_or(0), meminfo("MemAvailable").unwrap_or(0));
     let found = format!("{} available of {}", Bytes(available), Bytes(total));
     if available < Bytes::GIB {

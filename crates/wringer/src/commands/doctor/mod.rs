@@ -4,6 +4,7 @@
 pub mod check;
 pub mod checks;
 mod mappings;
+mod memory;
 pub mod mounting;
 mod quiet;
 
@@ -111,7 +112,10 @@ fn diagnose(places: &Places) -> Diagnosis {
         feature("hide-ram", "Hide RAM from the whole host", &["ram-mechanism"]),
         feature("server-ram", "Give one server or command, page cache included, a memory limit", &["memory-cgroup"]),
         feature("cpu-quota", "Give a command a share of the CPUs (`wringer squeeze --cpus`)", &["cpu-cgroup"]),
-        feature("load", "Load, fill and observe any server you can connect to", &[]),
+        feature("memory", "Say where the memory of a server is (`wringer memory`)", &["mappings"]),
+        feature("hugepages", "Reserve huge pages for a server (`wringer hugepages apply`)", &["root", "huge-pages"]),
+        feature("pooler", "Put a pgBouncer in front of a PostgreSQL sandbox", &["postgresql", "pgbouncer"]),
+        feature("load", "Load, fill and observe any server you can connect to, and limit its connections", &[]),
     ];
     name_substitutes(&mut features);
     Diagnosis { schema: 1, features, checks, experiment: None }
