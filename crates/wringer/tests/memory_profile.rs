@@ -228,8 +228,29 @@ fn a_killed_command_leaves_no_valgrind() {
     command.wait().unwrap();
     assert_left(&lab);
     lab.run(["heap", "show", "out/heap.massif"]).expect_code(0);
+    if host::tool::find("strace").is_some() {
+        is_killed_while_it_copies(&lab);
+    }
     lab.run(["sandbox", "start", "w"]).expect_code(0);
     lab.run(["sandbox", "delete", "w", "--force"]).expect_code(0);
+}
+
+/// When the first file that Massif has written is about to get its name in the folder: the snapshots are there, and the sandbox keeps Massif's file.
+fn is_killed_while_it_copies(lab: &Lab) {
+    let out = lab.home().join("out");
+    std::fs::remove_dir_all(&out).unwrap();
+    let like = lab.command(["memory", "profile", "w", "--to", "out", "--no-native", "--sql", "SELECT 1"]);
+    let mut traced = Command::new("strace");
+    // the run's lock and the snapshots have got their names by then
+    traced.args(["-o", "/dev/null", "-e", "trace=rename", "-e", "inject=rename:signal=SIGKILL:when=3"]);
+    traced.arg(like.get_program()).args(like.get_args()).current_dir(lab.home());
+    traced.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    assert_eq!(traced.status().unwrap().code(), None, "it was killed");
+    assert_left(lab);
+    let names: Vec<String> =
+        std::fs::read_dir(&out).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(names.iter().any(|name| name.starts_with(".massif.")) && names.len() == 2, "{names:?}");
+    lab.run(["heap", "show", "out/heap.massif"]).expect_code(0);
 }
 
 /// Until its first snapshot is on the disk.

@@ -57,8 +57,8 @@ fn part(mode: &Mode) -> String {
         Some(0.0) => format!("{share} needed no read"),
         Some(1.0) => format!("{share} needed one read"),
         Some(2.0) => format!("{share} needed two"),
-        Some(reads) if reads.fract() == 0.0 => format!("{share} needed {reads:.0}"),
-        Some(reads) => format!("{share} needed {reads:.1} on average"),
+        Some(reads) if reads.fract() == 0.0 => format!("{share} needed {reads:.0} reads"),
+        Some(reads) => format!("{share} needed {reads:.1} reads on average"),
     }
 }
 
