@@ -6,8 +6,8 @@ use units::{Bytes, ParseError, Span};
 
 /// The word before the name of a figure of the finding `article.figures`.
 pub(crate) const ARTICLE: &str = "article";
-/// Stands for one word of a name: an account.
-const ANY: &str = "ACCOUNT";
+/// Each stands for one word of a name: an account, or the name of a load beside the load.
+const ANY: [&str; 2] = ["ACCOUNT", "NAME"];
 
 /// A figure that a run records, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub enum Source {
     Idle,
     /// Clients beside the load: `load.beside`.
     Beside,
+    /// Loads beside the load: `load.beside`.
+    LoadBeside,
     /// The server's processes at the end of the load, where an arm has settings of the server's start.
     Processes,
     /// The finding `article.figures`: the key `article`.
@@ -48,7 +50,7 @@ enum Kind {
 }
 
 /// All names but those of an article's figures.
-const KNOWN: [(&str, Source, Kind); 38] = [
+const KNOWN: [(&str, Source, Kind); 44] = [
     ("memory.explained", Source::Memory, Kind::Ratio),
     ("memory.unexplained", Source::Memory, Kind::Bytes),
     ("memory.total", Source::Memory, Kind::Bytes),
@@ -82,6 +84,12 @@ const KNOWN: [(&str, Source, Kind); 38] = [
     ("beside.ACCOUNT.tried", Source::Beside, Kind::Count),
     ("beside.ACCOUNT.opened", Source::Beside, Kind::Count),
     ("beside.ACCOUNT.refused", Source::Beside, Kind::Count),
+    ("beside.NAME.throughput", Source::LoadBeside, Kind::PerSecond),
+    ("beside.NAME.p50", Source::LoadBeside, Kind::Time),
+    ("beside.NAME.p95", Source::LoadBeside, Kind::Time),
+    ("beside.NAME.p99", Source::LoadBeside, Kind::Time),
+    ("beside.NAME.p99.9", Source::LoadBeside, Kind::Time),
+    ("beside.NAME.errors", Source::LoadBeside, Kind::Count),
     ("server.page_tables", Source::Processes, Kind::Bytes),
     ("server.shared_mapped", Source::Processes, Kind::Bytes),
     ("server.pss", Source::Processes, Kind::Bytes),
@@ -139,7 +147,7 @@ impl Recorded {
     }
 }
 
-/// All names, an account as `ACCOUNT`.
+/// All names, an account as `ACCOUNT`, the name of a load beside the load as `NAME`.
 pub fn names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|(name, ..)| *name)
 }
@@ -147,5 +155,5 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 fn fits(name: &str, known: &str) -> bool {
     let (words, of_known) = (name.split('.'), known.split('.'));
     words.clone().count() == of_known.clone().count()
-        && words.zip(of_known).all(|(word, known)| word == known || (known == ANY && !word.is_empty()))
+        && words.zip(of_known).all(|(word, known)| word == known || (ANY.contains(&known) && !word.is_empty()))
 }

@@ -26,8 +26,8 @@ use keyfile::{problem, section, tree};
 pub use beside::Beside;
 pub use keyfile::Problem;
 pub use model::{
-    Arm, Asserted, Driver, DriverProgram, Experiment, Fill, FillSize, Flavour, Load, Observe, OnMiss, Preheat,
-    RamSqueeze, RowShape, Server, Squeeze, WatchStalls,
+    Arm, Asserted, Driver, DriverProgram, Experiment, Fill, FillSize, Flavour, Load, LoadBeside, Observe, OnMiss,
+    Preheat, RamSqueeze, RowShape, Server, Squeeze, WatchStalls,
 };
 pub use moments::{At, is_same_value, sql_value};
 pub use plan::{HostFacts, LeftOut, Plan, Step, disk_mechanism, plan};

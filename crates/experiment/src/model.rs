@@ -77,6 +77,9 @@ pub struct Fill {
     /// The user's own data, with which the server begins, as `wringer sandbox deploy --from` takes them. They are read, never changed. A relative
     /// path begins in the experiment file's folder.
     pub from: Option<String>,
+    /// A copy of the folder that `from` names is kept, and cloned for the next run and each cell. What a dump makes is kept in any case.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keep: bool,
     /// The database in which the loads work. `None`: `sbtest`; when nothing is filled, the only database of the data.
     pub database: Option<String>,
     pub tables: u32,
@@ -226,6 +229,9 @@ pub struct Load {
     pub replay: Option<Replay>,
     /// Clients with accounts of their own, which open connections while the load runs.
     pub beside: Vec<Beside>,
+    /// Loads over connections of their own that run from the beginning of this load's warm-up to its end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub loads_beside: Vec<LoadBeside>,
     /// Statements that the run sends before the load, after the accounts of [`Self::beside`] have been created.
     pub before: Vec<String>,
     /// The length of a pause without any work, when all is ready, before [`Self::before`] and the load. Zero: no pause.
@@ -241,6 +247,15 @@ pub struct Load {
     pub at: Vec<At>,
     /// Statements of the measured phase that last this long or longer are kept one by one; `None`: no statement is kept.
     pub slow_statements: Option<Span>,
+}
+
+/// A load beside an arm's own load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LoadBeside {
+    /// A word of the names of its figures.
+    pub name: String,
+    /// Its statements, connections and arrivals; it lasts as long as the arm's own load.
+    pub load: Load,
 }
 
 /// A load program other than Wringer, and its arguments, without those that say how to connect.

@@ -87,6 +87,8 @@ pub struct Phase {
     pub load: Load,
     /// The load's file, where its workload is one.
     pub written: Option<WorkloadFromFile>,
+    /// The files of the loads beside it, by their names.
+    pub written_beside: Workloads,
     /// The program that is the load, where [`Load::driver`] names one.
     pub program: Option<Program>,
     /// The log that is the load, where [`Load::replay`] names one.
@@ -166,6 +168,7 @@ impl Cell {
                     on_miss: arm.squeeze.on_miss,
                     load: arm.load.clone(),
                     written: workloads.get(&arm.load.workload).cloned(),
+                    written_beside: beside(&arm.load, &workloads),
                     program: programs.get(&arm.name).cloned(),
                     log: arm.load.replay.as_ref().and_then(|replay| logs.get(&replay.log).cloned()),
                     assertions: arm.assertions.iter().map(|asserted| asserted.assertion.clone()).collect(),
@@ -211,6 +214,12 @@ impl Cell {
     pub fn hides_ram(&self) -> bool {
         self.phases.iter().any(|phase| phase.ram.is_some()) && is_root()
     }
+}
+
+/// The files of the loads beside a load.
+fn beside(load: &Load, workloads: &Workloads) -> Workloads {
+    let names = load.loads_beside.iter().map(|beside| &beside.load.workload);
+    names.filter_map(|name| Some((name.clone(), workloads.get(name)?.clone()))).collect()
 }
 
 fn named(experiment: &Experiment, arm: &Arm, repetition: u32) -> String {

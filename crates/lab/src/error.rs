@@ -62,6 +62,12 @@ pub enum Error {
         #[source]
         source: load::Error,
     },
+    #[error("the load beside the load, {name}, broke off")]
+    LoadBeside {
+        name: String,
+        #[source]
+        source: load::Error,
+    },
     /// The server's own program made no data directory with these options, which are decided then.
     #[error("no data directory can be made with {}", options.join(", "))]
     NotMade {

@@ -52,6 +52,7 @@ mod lab;
 mod layer_reader;
 mod live;
 mod load_cpus;
+mod loads_beside;
 mod meaning;
 mod moments;
 mod notes;

@@ -93,6 +93,7 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
     let _staying = moments.staying();
     lab.footprint(&evidence.name, "before")?;
     let beside = lab.start_beside(phase)?;
+    let loads_beside = lab.start_loads_beside(phase)?;
     let stalls = lab.watch_stalls(&evidence.name)?;
     let mut ends = Vec::new();
     let loaded = match (&phase.load.driver, &phase.load.replay) {
@@ -106,11 +107,13 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
         evidence.layer_reads = after.layer_reads_since(before);
         usage = Some(after.usage_since(before));
     }
+    let beside_ended = lab.end_loads_beside(phase, loads_beside);
     let told = lab.end_beside(phase, beside);
     let seen = lab.end_of_stalls(&evidence.name, stalls);
     loaded?;
     seen?;
     told?;
+    beside_ended?;
     lab.look_at_cache();
     let server = lab.serving.as_ref().map_or(0, |serving| serving.running.pid);
     lab.squeezes.after_arm(&evidence.name, server, usage.as_ref(), &lab.notes)?;

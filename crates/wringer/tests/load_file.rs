@@ -126,6 +126,36 @@ fn an_experiment_runs_a_file_beside_it() {
     assert!(has("file:mine.toml") && has("name = \"get\", sql = \"SELECT c FROM sbtest1 WHERE id = :id\""));
 }
 
+/// Two further loads beside the load of an arm: one at its own rate, one from a file. The other arm has none.
+#[test]
+fn further_loads_run_beside_the_load_of_an_arm() {
+    let lab = Lab::new(WRINGER);
+    lab.write("one.toml", "schema = 1\n[[transaction]]\nstatements = [\"SELECT 1\"]\n");
+    let beside = "[{ name = \"reports\", workload = \"select_random_ranges\", threads = 2, rate = 40, arrivals = \"constant\" }, \
+        { name = \"own\", workload = \"one.toml\" }]";
+    let file = format!(
+        "schema = 1\nname = \"beside\"\n[server]\nflavour = \"postgresql\"\n[fill]\nrows = 2000\n[load]\n\
+         workload = \"oltp_point_select\"\nthreads = 2\nwarmup = \"500ms\"\ntime = \"2s\"\n[[arm]]\nname = \"alone\"\n\
+         [[arm]]\nname = \"both\"\nload.beside = {beside}\n\
+         assert = [\"beside.reports.throughput>30\", \"beside.own.throughput>40\", \"beside.reports.errors=0\", \"beside.reports.p99<1s\", \
+         \"beside.reports.throughput<50\"]\n"
+    );
+    lab.write("beside.experiment.toml", &file);
+    let plan = lab.run(["plan", "beside.experiment.toml"]).expect_code(0).stdout;
+    assert!(plan.contains("beside the load, reports sends select_random_ranges over 2 connections"), "{plan}");
+    lab.run(["run", "beside.experiment.toml", "--to", "out"]).expect_code(0);
+    let recording = recording::Recording::read(&lab.home().join("out/recording.sqlite")).unwrap();
+    let of = |arm: &str| {
+        let measured = recording.measured.iter().filter(|it| it.arm.as_deref() == Some(arm));
+        measured.filter(|it| it.what.starts_with("beside.") && it.got.is_some()).count()
+    };
+    assert_eq!((of("alone"), of("both")), (0, 12), "six figures of each load");
+    let [alone, both] = &recording.arms[..] else { panic!("two arms") };
+    assert!(alone.verdicts.is_empty() && both.verdicts.iter().all(|verdict| verdict.passed), "{:?}", both.verdicts);
+    // what the arm's own load did is its own
+    assert_eq!(both.load.as_ref().unwrap().connections, 2);
+}
+
 #[test]
 fn a_wrong_file_is_told_with_its_lines_before_anything_is_reached() {
     let lab = Lab::new(WRINGER);

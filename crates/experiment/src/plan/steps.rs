@@ -2,7 +2,9 @@
 //! The steps in the order in which they are done.
 
 use super::{HostFacts, Step, disk_mechanism, estimate};
-use crate::model::{Arm, DriverProgram, Experiment, Fill, Flavour, Load, Preheat, RamSqueeze, RowShape, Squeeze};
+use crate::model::{
+    Arm, DriverProgram, Experiment, Fill, Flavour, Load, LoadBeside, Preheat, RamSqueeze, RowShape, Squeeze,
+};
 use crate::server_start::ServerStart;
 use diskmodel::DiskRequest;
 use evidence::{Arrivals, DiskMechanism, OomVictim, RamAmount, RamMechanism};
@@ -75,7 +77,10 @@ impl List<'_> {
             self.add(
                 "fill",
                 0.0,
-                format!("begin with a copy of {from}, which is only read; how long that takes is not known"),
+                format!(
+                    "begin with a copy of {from}, which is only read{}; how long that takes is not known",
+                    if fill.keep { ", or with a clone of a copy that was kept" } else { "" }
+                ),
             );
         }
         if fill.size.is_some() {
@@ -355,6 +360,10 @@ impl List<'_> {
             let keep = if beside.keep { "and closes none" } else { "sends one statement over each, and closes it" };
             let text = format!("beside the load, {} opens {} connections a second {keep}", beside.account, beside.rate);
             self.add("load", 0.0, text);
+        }
+        for LoadBeside { name, load } in &load.loads_beside {
+            let connections = counted(load.threads.into(), "connection");
+            self.add("load", 0.0, format!("beside the load, {name} sends {} over {connections}", load.workload));
         }
     }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `load.beside`: clients that run beside an arm's load. `load.before`: statements that are sent before both.
 
+use super::loads_beside::is_load;
 use crate::beside::Beside;
 use crate::section::Section;
-use crate::tree::Value;
+use crate::tree::{Node, Value};
 
 /// A larger number would be another experiment: each connection takes a descriptor here, and a process or a thread in the server.
 const MOST: u32 = 10_000;
@@ -19,15 +20,25 @@ pub(super) fn read(load: &Section<'_>) -> Vec<Beside> {
         load.wrong(Some(node), &message, Some(EXAMPLE.into()));
         return Vec::new();
     };
-    let sections =
-        items.iter().enumerate().filter_map(|(index, item)| load.at_node(format!("load.beside.{index}"), item));
+    let clients = items.iter().enumerate().filter(|(_, item)| !is_load(item));
+    let sections = clients.filter_map(|(index, item)| load.at_node(format!("load.beside.{index}"), item));
     let found: Vec<Beside> = sections.filter_map(one).collect();
-    let twice = found.iter().enumerate().find(|(index, it)| found[..*index].iter().any(|up| up.account == it.account));
+    let names: Vec<&str> = items.iter().filter_map(name_of).collect();
+    let twice = names.iter().enumerate().find(|(index, it)| names[..*index].contains(it));
     if let Some((_, it)) = twice {
-        let message = format!("load.beside has the account \"{}\" twice", it.account);
-        load.wrong(Some(node), &message, Some("give each an account of its own".into()));
+        let message = format!("load.beside has \"{it}\" twice");
+        load.wrong(Some(node), &message, Some("give each an account, or a name, of its own".into()));
     }
     found
+}
+
+/// The word of its figures: the account of a client, or the name of a load.
+fn name_of(item: &Node) -> Option<&str> {
+    let Value::Table(table) = &item.value else { return None };
+    match &table.get(if is_load(item) { "name" } else { "account" })?.value {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
 }
 
 fn one(section: Section<'_>) -> Option<Beside> {
@@ -45,7 +56,10 @@ fn one(section: Section<'_>) -> Option<Beside> {
 fn account(section: &Section<'_>) -> Option<String> {
     let Some(text) = section.text("account") else {
         if section.node("account").is_none() {
-            section.missing("account", "write account = \"leak\": the run makes it");
+            section.missing(
+                "account",
+                "write account = \"leak\": the run makes it; or workload = \"oltp_read_only\", a load beside the load",
+            );
         }
         return None;
     };

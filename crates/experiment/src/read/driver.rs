@@ -309,8 +309,13 @@ pub(super) fn check_tables(top: &Section<'_>, fill: Option<&Fill>, arms: &[Arm])
             "write pgbench = 1, their scale, below [fill]; or a script of your own: arguments = [\"-f\", \"mine.sql\"]";
         section.wrong(None, &message, Some(hint.into()));
     }
-    if let Some(arm) = arms.iter().find(|arm| arm.load.is_pgbench()) {
-        let message = format!("arm '{}' sends {}, and nothing makes pgbench's tables", arm.name, arm.load.workload);
+    let loads = |arm: &'_ Arm| -> Vec<_> {
+        let beside = arm.load.loads_beside.iter().map(|beside| &beside.load);
+        let all = std::iter::once(&arm.load).chain(beside);
+        all.filter(|load| load.is_pgbench()).map(|load| (arm.name.clone(), load.workload.clone())).collect()
+    };
+    if let Some((arm, workload)) = arms.iter().flat_map(loads).next() {
+        let message = format!("arm '{arm}' sends {workload}, and nothing makes pgbench's tables");
         section.wrong(None, &message, Some("write pgbench = 1, their scale, below [fill]".into()));
     }
 }

@@ -2,7 +2,7 @@
 //! `[fill]`.
 
 use super::driver::{refuse_password, texts};
-use super::load::distribution;
+use super::statements::distribution;
 use crate::model::{Fill, FillSize, Flavour, RowShape, Server};
 use crate::section::{Placed, Section};
 use crate::tree::Value;
@@ -16,6 +16,7 @@ const POSTGRESQL_ROWS_PER_PAGE: std::ops::RangeInclusive<u32> = 1..=30;
 pub(super) fn read(top: &Section<'_>, server: Option<&Server>) -> Option<Fill> {
     let section = top.section("fill");
     let from = section.text("from").map(|path| path.value);
+    let keep = keep(&section);
     let database = section.text("database").map(|name| name.value);
     let tables = section.integer("tables", 1..=10_000u32).map_or(1, |number| number.value);
     let command = texts(&section, "command").unwrap_or_default();
@@ -33,11 +34,21 @@ pub(super) fn read(top: &Section<'_>, server: Option<&Server>) -> Option<Fill> {
     let k_distribution = distribution(&section, "k_distribution");
     let pgbench = section.integer("pgbench", 1..=20_000u32).map(|number| number.value);
     section.finish();
-    Some(Fill { from, database, tables, size: size?, rows, k_distribution, secondary_indexes, pgbench, command })
+    Some(Fill { from, keep, database, tables, size: size?, rows, k_distribution, secondary_indexes, pgbench, command })
 }
 
 /// Keys that say how much is filled.
 const SIZES: [&str; 2] = ["size", "rows"];
+
+/// Whether data of the user's own are kept, too.
+fn keep(section: &Section<'_>) -> bool {
+    let asked = section.boolean("keep");
+    if let (Some(node), None) = (section.node("keep"), section.node("from")) {
+        let message = "fill.keep is for data of your own, and there is no fill.from";
+        section.wrong(Some(node), message, Some("leave it out: what is filled is kept in any case".into()));
+    }
+    asked.is_some_and(|asked| asked.value)
+}
 
 fn check_command(section: &Section<'_>, command: &[String]) {
     if section.node("command").is_some() && command.first().is_none_or(|program| program.trim().is_empty()) {

@@ -2,7 +2,7 @@
 //! What all loads have whose statements Wringer does not choose: those of another program, and those of a log.
 
 use super::load_keys::cpuset;
-use super::{around, beside, moments};
+use super::{around, beside, loads_beside, moments};
 use crate::model::Load;
 use crate::section::Section;
 use evidence::Arrivals;
@@ -28,6 +28,7 @@ pub(super) fn load(section: &Section<'_>) -> Load {
         driver: None,
         replay: None,
         beside: beside::read(section),
+        loads_beside: loads_beside::read(section),
         before: beside::before(section),
         pause: moments::pause(section),
         probe: around::probe(section),

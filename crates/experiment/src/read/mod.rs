@@ -11,11 +11,13 @@ mod foreign;
 mod foreign_load;
 mod load;
 mod load_keys;
+mod loads_beside;
 mod moments;
 mod replay;
 mod server;
 mod server_start;
 mod squeeze;
+mod statements;
 mod variable;
 
 pub use arms::replaced_whole;

@@ -402,6 +402,7 @@ fn the_values_and_indexes_of_a_fill_are_those_of_the_command() {
         "fill.rand_zipfian_exp has no meaning with k_distribution \"uniform\"",
         "\"zipfian\"",
     );
+    bad("keep = true", 10, "fill.keep is for data of your own", "kept in any case");
     bad("secondary_indexes = 4", 10, "secondary_indexes cannot be 4", "from 0 to 3");
     bad("secondary = true\nsecondary_indexes = 2", 10, "both say which indexes", "keep one");
 }

@@ -61,6 +61,12 @@ fn not_recorded(experiment: &Experiment, arm: &Arm, figure: &Recorded) -> Option
             "assert idle.rss.begin or idle.rss.end".to_owned(),
         )),
         Source::Idle => lacks(!arm.load.idle.0.is_zero(), "the server's size", "load.idle = \"15s\""),
+        Source::LoadBeside => {
+            let named = name.split('.').nth(1).unwrap_or_default();
+            let has = arm.load.loads_beside.iter().any(|beside| beside.name == named);
+            let what = format!("a load beside the load with the name '{named}'");
+            lacks(has, &what, &format!("load.beside = [{{ name = \"{named}\", workload = \"oltp_read_only\" }}]"))
+        }
         Source::Beside => {
             let accounts: Vec<&str> = arm.load.beside.iter().map(|beside| beside.account.as_str()).collect();
             let account = name.split('.').nth(1).unwrap_or_default();
@@ -115,6 +121,11 @@ mod tests {
             ("stalls.count=0", "[observe]\nstalls = true", "observe.stalls = true"),
             ("probe.scan.warm>1G", "probe = 16", "write load.probe"),
             ("load.rss<1G", "idle = \"1s\"", "write load.idle"),
+            (
+                "beside.reports.p99<9ms",
+                "beside = [{ name = \"reports\", workload = \"oltp_read_only\" }]",
+                "name = \"reports\"",
+            ),
             ("beside.shop.refused=0", "beside = [{ account = \"shop\", rate = 1 }]", "account = \"shop\""),
         ] {
             let said = problem("", "", assertion).unwrap_or_default();

@@ -17,14 +17,17 @@ pub const MANY_ROWS: u64 = 1 << 40;
 pub fn read(file: &Path, experiment: &Experiment) -> Result<Workloads, Failure> {
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut found = Workloads::new();
-    let is_file = |arm: &&Arm| arm.load.is_of_ours() && Load::is_file(&arm.load.workload);
-    for arm in experiment.arms.iter().filter(is_file) {
-        let name = &arm.load.workload;
+    let loads = |arm: &'_ Arm| -> Vec<Load> {
+        let own = Some(&arm.load).filter(|load| load.is_of_ours());
+        own.into_iter().chain(arm.load.loads_beside.iter().map(|beside| &beside.load)).cloned().collect()
+    };
+    for load in experiment.arms.iter().flat_map(loads).filter(|load| Load::is_file(&load.workload)) {
+        let name = &load.workload;
         if !found.contains_key(name) {
             found.insert(name.clone(), wanted::read(&folder.join(name))?);
         }
         let written = &found[name];
-        written.check_arrivals(arm.load.arrivals)?;
+        written.check_arrivals(load.arrivals)?;
         written.build(experiment.server.flavour.protocol(), MANY_ROWS)?;
     }
     Ok(found)
