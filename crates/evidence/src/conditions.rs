@@ -83,6 +83,9 @@ pub struct Server {
     pub binary: String,
     /// Where the binary came from: `installed`, `distribution package mariadb-server-core 1:10.11...`.
     pub source: String,
+    /// Which build of the program this is: `build ID 5f0c...`, else `SHA-256 ...` of the file. Empty: not known, or the recording is older than this field.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub build: String,
     /// The server's variables, as it reports them when the first arm starts.
     pub variables: BTreeMap<String, String>,
 }

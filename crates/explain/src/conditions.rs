@@ -39,7 +39,9 @@ pub(crate) fn of_run(run: &Evidence) -> BTreeMap<String, Value> {
     let hostname = server.variables.get("hostname");
     let variables: BTreeMap<_, _> =
         server.variables.iter().filter(|(name, value)| !is_own(name, value, hostname)).collect();
-    let server = json!({ "flavour": server.flavour, "version": server.version, "source": server.source, "variables": variables });
+    // older recordings do not have it
+    let build = Some(&server.build).filter(|build| !build.is_empty());
+    let server = json!({ "flavour": server.flavour, "version": server.version, "source": server.source, "build": build, "variables": variables });
     let tool = json!({ "version": tool.version, "as_root": tool.as_root });
     let mut flat = BTreeMap::new();
     let all = json!({ "tool": tool, "host": host, "server": server, "mechanisms": mechanisms, "traits": traits, "data": data(run) });

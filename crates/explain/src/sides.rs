@@ -20,6 +20,8 @@ const SAME_SIZE: f64 = 0.01;
 /// Whoever allows another version allows what always comes with it: the source, variables that tell the version, and variables that only one side has.
 const VERSION: &str = "server.version";
 const VARIABLES: &str = "server.variables.";
+/// What only newer recordings have: a run without it hinders nothing.
+const BUILD: &str = "server.build";
 /// The beginnings of the names of variables that tell a version.
 const VERSIONS: [&str; 4] = ["innodb_version", "protocol_version", "server_version", "version"];
 
@@ -213,7 +215,8 @@ fn differing(a: &[Conditions], b: &[Conditions], wanted: &Wanted, arms: &[Pair])
 fn differs_in(key: &str, a: &[Conditions], b: &[Conditions], wanted: &Wanted, arms: &[Pair]) -> Option<Differs> {
     let values = |side: &[Conditions]| {
         let mut values: Vec<Value> = Vec::new();
-        for value in side.iter().map(|run| run.get(key).cloned().unwrap_or(Value::Null)) {
+        let all = side.iter().map(|run| run.get(key).cloned().unwrap_or(Value::Null));
+        for value in all.filter(|value| key != BUILD || !value.is_null()) {
             if !values.iter().any(|other| is_same(key, other, &value)) {
                 values.push(value);
             }
@@ -250,8 +253,10 @@ fn covers(across: &str, key: &str, arms: &[Pair]) -> bool {
         rest.is_some_and(|rest| is_within(across, &format!("{ARM}{rest}")))
     };
     let variable = key.strip_prefix(VARIABLES);
-    let tells_version =
-        || key == "server.source" || variable.is_some_and(|name| VERSIONS.iter().any(|it| name.starts_with(it)));
+    let tells_version = || {
+        ["server.source", BUILD].contains(&key)
+            || variable.is_some_and(|name| VERSIONS.iter().any(|it| name.starts_with(it)))
+    };
     is_within(across, key)
         || variable.is_some_and(|name| name == across)
         || (across == VERSION && tells_version())

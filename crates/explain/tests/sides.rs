@@ -53,6 +53,29 @@ fn what_the_caller_knows_to_be_missing_hinders() {
     assert_eq!((sides.not_comparable, sides.comparisons.len()), (wanted.unmeasured, 0));
 }
 
+/// A build is known of newer recordings only: a recording without it hinders nothing, and hides no difference of the others.
+#[test]
+fn another_build_under_the_same_name_is_a_difference() {
+    let built = |number: u32, build: &str| {
+        let mut run = stored();
+        run.run_id = format!("{number}");
+        run.conditions.server.build = build.into();
+        run
+    };
+    let reasons = |a: [&str; 2], b: &str, across: &[&str]| {
+        let a: Vec<_> = (0..).zip(a).map(|(number, build)| built(number, build)).collect();
+        let wanted = Wanted { across: across.iter().map(|it| (*it).to_owned()).collect(), ..Wanted::default() };
+        compare(&a, &[built(9, b)], &wanted).unwrap().not_comparable
+    };
+    assert_eq!(reasons(["x", "x"], "x", &[]), Vec::<String>::new());
+    assert_eq!(reasons(["x", "x"], "y", &[]), ["server.build is not the same: x and y"]);
+    assert_eq!(reasons(["", "x"], "y", &[]), ["server.build is not the same: x and y"]);
+    assert_eq!(reasons(["", "x"], "", &[]), Vec::<String>::new());
+    for across in ["server", "server.build", "server.version"] {
+        assert_eq!(reasons(["x", "x"], "y", &[across]), Vec::<String>::new(), "{across}");
+    }
+}
+
 #[test]
 fn another_version_comes_with_its_own_variables_and_not_with_other_settings() {
     let one = stored();

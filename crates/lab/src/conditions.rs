@@ -52,6 +52,7 @@ impl Lab<'_> {
                 version: serving.running.version.clone(),
                 binary: installation.program.display().to_string(),
                 source: installation.source.describe(),
+                build: installation.build()?,
                 variables: serving.variables()?,
             },
             mechanisms: mechanisms(self.cell, &sandbox.options_under_a_library()?),

@@ -27,7 +27,7 @@ pub(crate) struct Note {
     /// Facts about the table that a program, or a dump, of the user has made.
     #[serde(default)]
     pub(crate) rows_per_table: u64,
-    /// The dump that was loaded.
+    /// The dump that was loaded, or the folder that was copied.
     #[serde(default)]
     pub(crate) imported: Option<Imported>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct FromCache {
 /// Whether the data of a cell's fill can be kept.
 pub(crate) enum Keyed {
     By(Key),
-    /// A folder of the user's own data, no data, or the caller wants no kept data. To clone a kept copy of a folder would take as long as to copy it.
+    /// No data, the caller wants no kept data, or a folder of the user's own data that the file does not ask to keep.
     Never,
     TooManyFiles,
 }
@@ -58,10 +58,10 @@ pub(crate) const TOO_MANY_FILES: &str = "below the folder of the program that fi
 pub(crate) fn key_of(cell: &Cell, installation: &Installation, places: &Places) -> Result<Keyed, Error> {
     let first = &cell.phases[0];
     let fill = &cell.fill;
-    let dump = cell.origin.as_ref().filter(|origin| !origin.is_folder());
-    let is_folder = (cell.origin.is_some() || fill.from.is_some()) && dump.is_none();
-    let is_none = fill.size.is_none() && fill.pgbench.is_none() && fill.command.is_empty() && dump.is_none();
-    if is_folder || is_none || cell.kept_fills == KeptFills::Off {
+    let origin = cell.origin.as_ref().filter(|origin| fill.keep || !origin.is_folder());
+    let is_to_stay = (cell.origin.is_some() || fill.from.is_some()) && origin.is_none();
+    let is_none = fill.size.is_none() && fill.pgbench.is_none() && fill.command.is_empty() && origin.is_none();
+    if is_to_stay || is_none || cell.kept_fills == KeptFills::Off {
         return Ok(Keyed::Never);
     }
     // where the size is a multiple of the pool, the pool's size is part of the key
@@ -70,7 +70,10 @@ pub(crate) fn key_of(cell: &Cell, installation: &Installation, places: &Places) 
         .with("fill", json!(fill))
         .with("seed", first.load.seed)
         .with("pool_bytes", json!(pool.map(|pool| pool.0)));
-    let key = match dump {
+    let key = match origin {
+        Some(folder) if folder.is_folder() => {
+            key.with("folder", json!([folder.path.to_string_lossy(), folder.as_it_is()?]))
+        }
         Some(dump) => key.with("dump", as_it_is(&dump.path)?),
         None => key,
     };
@@ -96,7 +99,7 @@ fn as_it_is(path: &Path) -> Result<Value, Error> {
     Ok(json!([path.to_string_lossy(), file.size(), format!("{}.{:09}", file.mtime(), file.mtime_nsec())]))
 }
 
-/// The dump from which kept data were made.
+/// The user's own data from which kept data were made.
 pub(crate) fn imported(entry: &Entry) -> Result<Option<Imported>, Error> {
     Ok(serde_json::from_value::<Note>(entry.note().clone())?.imported)
 }

@@ -283,7 +283,8 @@ impl<'a> Walk<'a> {
         self.deployed_us = self.lab.notes.clock.now_us();
         self.from_cache = self.lab.look_for_kept(&spec.installation, &self.places)?;
         spec.filled.clone_from(&self.from_cache.entry);
-        // a clone has the dump in it already
+        // a clone has the user's own data in it already
+        spec.imported = spec.filled.as_deref().map(imported).transpose()?.flatten();
         spec.origin = self.lab.cell.origin.clone().filter(|_| spec.filled.is_none());
         if let Some(pgbouncer) = self.lab.cell.pgbouncer() {
             let program = sandbox::locate_pooler(&self.places, &mut progress)?;
@@ -291,11 +292,8 @@ impl<'a> Walk<'a> {
         }
         let asked = spec.options.clone();
         let deployed = Sandbox::deploy(spec, &self.places, &mut progress);
-        let mut sandbox = deployed.map_err(|error| Error::not_deployed(error, &asked))?;
+        let sandbox = deployed.map_err(|error| Error::not_deployed(error, &asked))?;
         drop(spinner);
-        if let Some(entry) = &self.from_cache.entry {
-            sandbox.manifest.origin = imported(entry)?;
-        }
         self.database = own_data::database(&self.lab.cell.fill, &sandbox)?;
         own_data::tell(&sandbox, &self.lab.notes)?;
         self.lab.notes.event("sandbox", format!("deployed {} ({source}) as {}", request.flavour, sandbox.name()))?;

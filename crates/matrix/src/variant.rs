@@ -10,6 +10,8 @@ use std::fmt::Write as _;
 
 /// Keys that do not change what is run: the file's name, and texts for people.
 const WORDS: [&str; 4] = ["name", "description", "question", "article"];
+/// The same for `fill.keep`: a clone has the same data.
+const KEEP: [&str; 2] = ["fill", "keep"];
 /// The length of an id, in hexadecimal digits of a SHA-256. In one of five million files with 10,000 settings, two of them have the same id.
 const ID_DIGITS: usize = 12;
 
@@ -31,6 +33,10 @@ pub(crate) fn id(file: &Table) -> String {
     WORDS.iter().for_each(|word| {
         content.remove(*word);
     });
+    let [section, keep] = KEEP;
+    if let Some(Json::Object(section)) = content.get_mut(section) {
+        section.remove(keep);
+    }
     hashed(Json::Object(content).to_string().as_bytes())
 }
 

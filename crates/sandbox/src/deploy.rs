@@ -8,7 +8,7 @@ use crate::port::{self, Reserved};
 use crate::replication::{self, replica_name};
 use crate::socket_folder::socket_folder;
 use crate::space::require_space;
-use crate::{Error, Installation, Origin, Progress, ServerOption, ServerUser, init, origin, random};
+use crate::{Error, Imported, Installation, Origin, Progress, ServerOption, ServerUser, init, origin, random};
 use host::files;
 use host::places::Places;
 use std::collections::BTreeSet;
@@ -30,6 +30,8 @@ pub struct Spec {
     pub origin: Option<Origin>,
     /// Kept data of [`filled_key`](crate::filled_key) with the same installation and options, to be cloned; not with `origin`.
     pub filled: Option<Arc<fills::Entry>>,
+    /// With `filled`: the user's own data that were kept. Their settings hold for the clone, too.
+    pub imported: Option<Imported>,
     /// The run that deletes the sandbox when the run ends.
     pub run: Option<String>,
     /// A run of the caller holds the sandbox already: a start of its server meanwhile does not lock it again.
@@ -56,6 +58,7 @@ impl Spec {
             options: Vec::new(),
             origin: None,
             filled: None,
+            imported: None,
             run: None,
             held: false,
             replicas: 0,
@@ -283,6 +286,7 @@ fn register(
     manifest.options.clone_from(&spec.options);
     manifest.run.clone_from(&spec.run);
     manifest.member = member;
+    manifest.origin.clone_from(&spec.imported);
     let mut taken = ports_below(&places.sandboxes);
     taken.insert(reserved.port);
     let pooled = spec.pooler.clone().map(|wanted| wanted.reserve(&folder, &taken)).transpose()?;

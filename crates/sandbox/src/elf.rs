@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The machine for which a program was built: elf(5).
+//! The machine for which a program was built, and which build of it this is: elf(5).
 
+use crate::digest::{in_hex, sha256};
+use object::{Object as _, ReadCache};
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::Path;
+
+/// Which build of the program this is: the build ID that its linker has written into it, else the SHA-256 of the file.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn build(program: &Path) -> io::Result<String> {
+    let cache = ReadCache::new(File::open(program)?);
+    let id = object::File::parse(&cache).ok().and_then(|file| file.build_id().ok().flatten().map(in_hex));
+    match id {
+        Some(id) => Ok(format!("build ID {id}")),
+        None => Ok(format!("SHA-256 {}", sha256(program)?)),
+    }
+}
 
 /// The name of the program's machine, when it is not that of this process.
 pub(crate) fn foreign_machine(program: &Path) -> Option<String> {
@@ -33,5 +48,28 @@ fn name(machine: u16) -> String {
         183 => "aarch64".into(),
         243 => "riscv64".into(),
         other => format!("another machine (ELF machine {other})"),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_known_by_its_build_id_and_a_script_by_its_content() {
+        let own = build(Path::new("/proc/self/exe")).unwrap();
+        assert!(own.starts_with("build ID ") && own.len() >= "build ID ".len() + 16, "{own}");
+        let folder = tempfile::tempdir().unwrap();
+        let told = |text: &str| {
+            let script = folder.path().join("mariadbd");
+            std::fs::write(&script, text).unwrap();
+            build(&script).unwrap()
+        };
+        let first = told("#!/bin/sh\nexec one");
+        assert!(first.starts_with("SHA-256 ") && first.len() == "SHA-256 ".len() + 64, "{first}");
+        assert_eq!(first, told("#!/bin/sh\nexec one"));
+        assert_ne!(first, told("#!/bin/sh\nexec two"));
+        assert!(build(&folder.path().join("none")).is_err());
     }
 }

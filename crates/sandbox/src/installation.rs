@@ -2,7 +2,7 @@
 //! A server program with the files that belong to it: installed on the machine, or fetched and unpacked.
 
 use crate::libraries::Libraries;
-use crate::{Flavour, Version};
+use crate::{Error, Flavour, Version, elf};
 use capability::{Capability, any_words, words};
 use host::tool;
 use serde::{Deserialize, Serialize};
@@ -102,6 +102,14 @@ impl Installation {
             source => format!("fetched earlier ({})", source.describe()),
         };
         format!("{origin}: {}, version {}", self.program.display(), self.version)
+    }
+
+    /// Which build of the server's program this is: its build ID, else the checksum of the file. A copy of the program at another place is the same build.
+    ///
+    /// # Errors
+    /// The program cannot be read.
+    pub fn build(&self) -> Result<String, Error> {
+        elf::build(&self.program).map_err(|source| Error::path("read", &self.program, source))
     }
 
     /// A helper command that finds this server's libraries.

@@ -12,7 +12,8 @@ const MAY_DIFFER: [&str; 5] = ["arm", "server.variables", "mechanisms", "traits"
 /// The keys that name a server: where they differ, another server is what was asked.
 const NAME_A_SERVER: [&str; 2] = ["server.flavour", "server.version"];
 /// Conditions that are the same in all cells of one setting: the server's build, and how the host was squeezed.
-const ONE_EACH: [&str; 5] = ["server.flavour", "server.version", "server.source", "mechanisms", "traits"];
+const ONE_EACH: [&str; 6] =
+    ["server.flavour", "server.version", "server.source", "server.build", "mechanisms", "traits"];
 
 /// The beginning of the keys of conditions that are the same in all cells.
 const HOST: &str = "host";

@@ -255,7 +255,7 @@ fn a_limit_that_cannot_be_told_says_what_would_help() {
 type Special = fn(u32, &mut Evidence);
 
 /// Settings of a sweep by hand: id, the values of the two keys, and what is special.
-const SETTINGS: [(&str, [&str; 2], Special); 7] = [
+const SETTINGS: [(&str, [&str; 2], Special); 8] = [
     ("first", ["1", "10"], |_, _| ()),
     ("slower", ["2", "10"], |_, run| longer(run, 1250)),
     ("killed", ["3", "10"], |block, run| {
@@ -274,6 +274,9 @@ const SETTINGS: [(&str, [&str; 2], Special); 7] = [
         if block == 1 {
             run.conditions.host.kernel = "0.1".into();
         }
+    }),
+    ("rebuilt", ["7", "10"], |block, run| {
+        run.conditions.server.build = format!("build ID {}", if block == 1 { "a1" } else { "b2" });
     }),
 ];
 
@@ -336,7 +339,8 @@ fn a_sweep_and_compare_come_to_the_same_verdict() {
     let state = swept(&lab);
     let killed = "[\"block 2 of threads=3 version=10: arm \\\"no delay\\\" ended with out_of_memory\"]";
     let (same, upgraded) = ("[]", "server.version is not the same");
-    let expected = [same, killed, upgraded, upgraded, same, "host.kernel is not the same"];
+    let expected =
+        [same, killed, upgraded, upgraded, same, "host.kernel is not the same", "server.build is not the same"];
     for ((id, [threads, version], _), expected) in SETTINGS[1..].iter().zip(expected) {
         let is_it = |one: &&Value| one["a"] == "first" && one["b"] == *id;
         let own = state["comparisons"].as_array().unwrap().iter().find(is_it).unwrap();

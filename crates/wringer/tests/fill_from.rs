@@ -79,9 +79,26 @@ fn an_experiment_runs_on_a_copy_of_a_data_directory() {
     let statements = "CREATE TABLE goods (id int PRIMARY KEY); INSERT INTO goods VALUES (1), (2), (3)";
     lab.run(["sandbox", "use", "a", statements]).expect_code(0);
     lab.run(["sandbox", "stop", "a"]).expect_code(0);
-    let from = format!("from = \"{}\"", lab.home().join("sandboxes/a/data").display());
-    let file = lab.write("files/own.toml", &experiment("postgresql", &from));
-    runs_on_a_copy(&lab, &file, "data directory of postgresql");
+    let data = lab.home().join("sandboxes/a/data");
+    let asked = |keep: &str| experiment("postgresql", &format!("from = \"{}\"\n{keep}", data.display()));
+    let file = lab.write("files/own.toml", &asked("keep = true"));
+    let cache = cache(&lab);
+    // a copy is kept because the file asks for it, until the folder is another one
+    for (to, how) in [("first", "filled"), ("second", "cloned"), ("third", "filled"), ("fourth", "filled")] {
+        assert_eq!(data_of(&lab, &file, to, &cache), how, "{to}");
+        ran_on_a_copy(&lab, to, "data directory of postgresql");
+        let result = fs::read_to_string(lab.home().join(to).join("result.json")).unwrap();
+        let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+        // what keeps a copy from acting on the original's surroundings holds for a clone, too
+        let variables = &result["conditions"]["server"]["variables"];
+        assert_eq!(variables["max_logical_replication_workers"], "0", "{to}");
+        assert_eq!(result["conditions"]["data"]["key"] == "", to == "fourth", "{to}");
+        match to {
+            "second" => drop(fs::write(data.join("PG_VERSION"), fs::read(data.join("PG_VERSION")).unwrap()).unwrap()),
+            "third" => drop(lab.write("files/own.toml", &asked(""))),
+            _ => {}
+        }
+    }
     lab.run(["sandbox", "use", "a", "SELECT 1"]).expect_code(3);
     lab.run(["sandbox", "delete", "a"]).expect_code(0);
 }

@@ -64,6 +64,7 @@ fn server(context: &Context<'_>) -> Vec<(String, String)> {
         ("version", server.version.clone()),
         ("binary", server.binary.clone()),
         ("source", server.source.clone()),
+        ("build", server.build.clone()),
         ("data", context.conditions.data.as_ref().and_then(show::data).unwrap_or_default()),
     ])
 }

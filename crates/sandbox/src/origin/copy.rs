@@ -3,11 +3,14 @@
 //! original's surroundings. During the copy the folder belongs to us alone: nobody else can put a link into it.
 
 use super::{Origin, elsewhere, refusal};
+use crate::digest::in_hex;
 use crate::space::require_space;
 use crate::{Error, Flavour, Progress, Sandbox};
 use host::files::{self, Copied};
+use sha2::{Digest as _, Sha256};
 use std::collections::VecDeque;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use units::{Bytes, counted};
@@ -90,6 +93,23 @@ pub(super) fn copy(sandbox: &Sandbox, origin: &Origin, progress: &mut dyn Progre
         files::set_owner(&data, uid, gid)?;
     }
     Ok(plan.changes)
+}
+
+/// A checksum of the names, sizes, and times of writing and of change of all files that a copy would have: to read them would take as long as to copy them.
+///
+/// # Errors
+/// The folder cannot be copied.
+pub(super) fn as_it_is(origin: &Origin) -> Result<String, Error> {
+    let mut files = plan(origin)?.files;
+    files.sort_by(|(_, one), (_, other)| one.cmp(other));
+    let mut hash = Sha256::new();
+    for (from, to) in &files {
+        let about = from.metadata().map_err(|source| Error::path("look at", from, source))?;
+        let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
+        hash.update(to.as_os_str().as_bytes());
+        hash.update(format!("\0{} {times:?}\n", about.size()));
+    }
+    Ok(in_hex(&hash.finalize()))
 }
 
 /// New settings in place of those set aside: initdb's defaults, and access for the sandbox's account; md5 also accepts SCRAM passwords.
@@ -240,6 +260,14 @@ mod tests {
             why: String::new(),
             recovers: false,
         };
+        let first = as_it_is(&origin).expect("can be read");
+        assert_eq!(as_it_is(&origin).expect("can be read"), first);
+        // of the same size, behind the link
+        fs::write(wal.join("0001"), "y").expect("writes");
+        let second = as_it_is(&origin).expect("can be read");
+        assert_ne!(second, first);
+        fs::rename(wal.join("0001"), wal.join("0002")).expect("renames");
+        assert_ne!(as_it_is(&origin).expect("can be read"), second);
         let followed = plan(&origin).expect("the same owner");
         assert_eq!((followed.folders, followed.files.len()), (vec![PathBuf::from("pg_wal")], 1));
         let foreign = if rustix::process::geteuid().is_root() {

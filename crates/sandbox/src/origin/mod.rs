@@ -97,6 +97,14 @@ impl Origin {
         format!("{kind} of {}{version}", self.flavour)
     }
 
+    /// Of a folder: a checksum of the names, sizes and times of its files, which is another one after each write to them.
+    ///
+    /// # Errors
+    /// The folder cannot be copied: [`Error::Origin`] says why.
+    pub fn as_it_is(&self) -> Result<String, Error> {
+        copy::as_it_is(self)
+    }
+
     pub fn is_folder(&self) -> bool {
         matches!(self.kind, Kind::DataDirectory | Kind::PhysicalBackup)
     }

@@ -8,7 +8,7 @@ mod show;
 
 use super::examples::text;
 use super::experiment_file::{of_text, read};
-use super::matrix::{failure, open, run_cells};
+use super::matrix::{SERVER, failure, fetch_servers, open, run_cells};
 use super::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
@@ -112,17 +112,21 @@ pub fn main(args: Args) -> Outcome {
     if cells.iter().any(lab::Cell::changes_host) {
         ask_consent(&places, args.yes)?;
     }
-    let planned = matrix.settings.iter().zip(&cells).map(|(setting, cell)| Planned {
-        id: setting.id_with(&cell.files),
-        values: setting.values.clone(),
-        disk_bytes: 0,
-    });
+    let stop = signals::install()?;
+    fetch_servers(&cells, &places)?;
+    let mut planned = Vec::new();
+    for (setting, cell) in matrix.settings.iter().zip(&cells) {
+        let build = sandbox::present(&cell.server, &places).map(|found| found.build()).transpose()?;
+        let build = build.map(|build| (SERVER.to_owned(), build));
+        let files: Vec<(String, String)> = cell.files.iter().cloned().chain(build).collect();
+        planned.push(Planned { id: setting.id_with(&files), values: setting.values.clone(), disk_bytes: 0 });
+    }
     let plan = sweep::Plan {
         name: matrix.name.clone(),
         description: matrix.description.clone(),
         keys: matrix.keys.clone(),
         groups: matrix.groups.clone(),
-        settings: planned.collect(),
+        settings: planned,
         blocks: matrix.blocks,
         seed: matrix.seed,
         budget: Budget::default(),
@@ -130,7 +134,6 @@ pub fn main(args: Args) -> Outcome {
     if study.repeat < 3 {
         terminal::say("note: fewer than three repeats: there will be figures, and no verdict");
     }
-    let stop = signals::install()?;
     let mut sweep = open(&args.to, &plan, &places, args.in_turn.then_some(&*stop))?;
     let wish = Wish { longest_wait: args.wait.0, stop };
     let ended = run_cells(&mut sweep, (&plan, &cells), (&args.to, &places), &wish);

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files that an experiment only names, and whose content a setting runs: logs that are replayed, programs that fill or load the server and the files of their
-//! commands, histograms of a disk's times, libraries that serve malloc, the data of `fill.from`. A setting with such a file is another setting when the file
-//! was edited.
+//! commands, histograms of a disk's times, libraries that serve malloc, the data of `fill.from`, and the server's own program. A setting with such a file is
+//! another setting when the file was edited, or another build of the server has come.
 
 use crate::exit::{Exit, Failure};
 use experiment::{Arm, Experiment};
 use host::places::Places;
-use lab::{Found, Program, files_named, files_that_fill};
-use sha2::{Digest as _, Sha256};
+use lab::{Found, Program, files_named, files_that_fill, server_request};
+use sandbox::{Origin, sha256};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+/// What stands for the build of the server, beside the names of files.
+pub(in crate::commands) const SERVER: &str = "program of the server";
 
 /// The checksums of files, and of folders of data. Each file is read once, and each folder looked at once, however many settings name it.
 pub(super) struct Contents<'a> {
     places: &'a Places,
     sums: BTreeMap<PathBuf, String>,
     fills: BTreeMap<Vec<String>, Vec<PathBuf>>,
+    /// The build of each server, by its name in the experiment. `None`: it is not on this machine yet.
+    builds: BTreeMap<String, Option<String>>,
     /// What no id counts, each as one sentence.
     pub(super) unseen: BTreeSet<String>,
 }
 
 impl<'a> Contents<'a> {
     pub(super) fn new(places: &'a Places) -> Self {
-        Self { places, sums: BTreeMap::new(), fills: BTreeMap::new(), unseen: BTreeSet::new() }
+        Self { places, sums: BTreeMap::new(), fills: BTreeMap::new(), builds: BTreeMap::new(), unseen: BTreeSet::new() }
     }
 
     /// The name of each file, and the SHA-256 of its content; of a folder of data, that of the sizes and times of its files. `file` is the experiment's file; logs are looked for in its folder, histograms in the
@@ -58,8 +58,22 @@ impl<'a> Contents<'a> {
             named.extend(labelled("program of fill", program, files));
         }
         named.extend(of_arms(experiment));
-        named.extend(found.origin.iter().map(|origin| ("data of fill.from".to_owned(), origin.path.clone())));
-        named.into_iter().map(|(name, path)| Ok((name, self.sum(path)?))).collect()
+        let build = self.build(experiment)?.map(|build| (SERVER.to_owned(), build));
+        let origin = found.origin.as_ref().map(|origin| Ok(("data of fill.from".to_owned(), self.origin(origin)?)));
+        let sums: Vec<_> = named.into_iter().map(|(name, path)| Ok((name, self.sum(path)?))).collect();
+        build.into_iter().map(Ok).chain(sums).chain(origin).collect()
+    }
+
+    /// The build of the server that runs now under the name that the experiment has.
+    fn build(&mut self, experiment: &Experiment) -> Result<Option<String>, Failure> {
+        let request = server_request(&experiment.server)?;
+        let name = format!("{} {:?}", request.flavour, request.version);
+        if let Some(known) = self.builds.get(&name) {
+            return Ok(known.clone());
+        }
+        let build = sandbox::present(&request, self.places).map(|found| found.build()).transpose()?;
+        self.builds.insert(name, build.clone());
+        Ok(build)
     }
 
     fn files_of_fill(&mut self, program: &Program, words: &[String]) -> Result<Vec<PathBuf>, Failure> {
@@ -78,12 +92,22 @@ impl<'a> Contents<'a> {
         Ok(files)
     }
 
+    /// The content of a dump; of a folder of data, the sizes and times of its files.
+    fn origin(&mut self, origin: &Origin) -> Result<String, Failure> {
+        if !origin.is_folder() {
+            return self.sum(origin.path.clone());
+        }
+        match self.sums.entry(origin.path.clone()) {
+            Entry::Occupied(known) => Ok(known.get().clone()),
+            Entry::Vacant(new) => Ok(new.insert(origin.as_it_is()?).clone()),
+        }
+    }
+
     fn sum(&mut self, path: PathBuf) -> Result<String, Failure> {
         match self.sums.entry(path) {
             Entry::Occupied(known) => Ok(known.get().clone()),
             Entry::Vacant(new) => {
-                let read = if new.key().is_dir() { of_folder(new.key()) } else { sha256(new.key()) };
-                let sum = read.map_err(|source| {
+                let sum = sha256(new.key()).map_err(|source| {
                     let context = format!("read {}", new.key().display());
                     Failure::new(Exit::Missing, anyhow::Error::new(source).context(context))
                 })?;
@@ -116,63 +140,11 @@ fn of_arms(experiment: &Experiment) -> BTreeSet<(String, PathBuf)> {
     named
 }
 
-/// Of the names, sizes, and times of writing and of change of all files below a data directory: to read it would take as long as to import it. A link is
-/// followed once: PostgreSQL's tablespaces are links.
-fn of_folder(folder: &Path) -> std::io::Result<String> {
-    let (mut hash, mut seen) = (Sha256::new(), BTreeSet::new());
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        let about = next.metadata()?;
-        if !seen.insert((about.dev(), about.ino())) {
-            continue;
-        }
-        let mut paths: Vec<PathBuf> =
-            next.read_dir()?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
-        paths.sort();
-        for path in paths {
-            // a link to nothing, a socket, and a pipe are no data
-            let Ok(about) = path.metadata() else { continue };
-            if about.is_dir() {
-                folders.push(path);
-            } else if about.is_file() {
-                let name = path.strip_prefix(folder).unwrap_or(&path).as_os_str();
-                hash.update(name.as_bytes());
-                let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
-                hash.update(format!("\0{} {times:?}\n", about.size()));
-            }
-        }
-    }
-    Ok(in_hex(&hash.finalize()))
-}
-
-fn sha256(path: &Path) -> std::io::Result<String> {
-    let mut hash = Sha256::new();
-    let mut reader = BufReader::with_capacity(1 << 20, File::open(path)?);
-    loop {
-        let bytes = reader.fill_buf()?;
-        let count = bytes.len();
-        if count == 0 {
-            break;
-        }
-        hash.update(bytes);
-        reader.consume(count);
-    }
-    Ok(in_hex(&hash.finalize()))
-}
-
-fn in_hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut sum, byte| {
-        let _ = write!(sum, "{byte:02x}");
-        sum
-    })
-}
-
 #[cfg(test)]
 #[allow(clippy::disallowed_methods)]
 mod tests {
     use super::*;
     use experiment::{Driver, DriverProgram};
-    use sandbox::Origin;
 
     /// What the ids of `experiment` count, whose program is `name`.
     fn counted(folder: &Path, name: &str, experiment: &Experiment) -> Vec<(String, String)> {
@@ -181,8 +153,14 @@ mod tests {
         let programs = programs.map(|arm| (arm.name.clone(), program.clone())).collect();
         let filler = Some(program.clone()).filter(|_| !experiment.fill.command.is_empty());
         let found = Found { filler, programs, ..Found::default() };
-        let places = Places::below(&folder.join("home"));
-        Contents::new(&places).of(Path::new("x.toml"), experiment, &found).unwrap()
+        files_of(&folder.join("home"), experiment, &found)
+    }
+
+    /// The same without the server, which is on some machines only.
+    fn files_of(home: &Path, experiment: &Experiment, found: &Found) -> Vec<(String, String)> {
+        let places = Places::below(home);
+        let all = Contents::new(&places).of(Path::new("x.toml"), experiment, found).unwrap();
+        all.into_iter().filter(|(name, _)| name != SERVER).collect()
     }
 
     #[test]
@@ -230,8 +208,7 @@ mod tests {
         let told = |one: &str, other: &str| {
             std::fs::write(&histogram, one).unwrap();
             std::fs::write(&library, other).unwrap();
-            let places = Places::below(folder.path());
-            Contents::new(&places).of(Path::new("x.toml"), &parsed(&more), &Found::default()).unwrap()
+            files_of(folder.path(), &parsed(&more), &Found::default())
         };
         let first = told("a", "b");
         assert_eq!((first.len(), first.clone()), (2, told("a", "b")));
@@ -240,30 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn other_data_of_fill_from_are_another_setting() {
+    fn another_dump_of_fill_from_is_another_setting() {
         let folder = tempfile::tempdir().unwrap();
-        let data = folder.path().join("data");
-        let write = |name: &str, text: &str| std::fs::write(data.join(name), text).unwrap();
-        std::fs::create_dir_all(data.join("shop")).unwrap();
-        write("shop/t.ibd", "one");
-        write("ibdata1", "two");
-        let places = Places::below(&folder.path().join("home"));
-        let sum = |path: &Path| Contents::new(&places).sum(path.to_owned()).unwrap();
-        std::os::unix::fs::symlink("..", data.join("shop/loop")).unwrap();
-        let first = sum(&data);
-        assert_eq!(first, sum(&data));
-        // of the same size
-        write("shop/t.ibd", "six");
-        let second = sum(&data);
-        assert_ne!(second, first);
-        std::fs::rename(data.join("ibdata1"), data.join("ibdata2")).unwrap();
-        assert_ne!(sum(&data), second);
         // a dump is its content, whatever it is called
         let dumped = |name: &str, rows: &str| {
             let dump = folder.path().join(name);
             std::fs::write(&dump, format!("-- MariaDB dump 10.19  Distrib 10.11.6-MariaDB\n{rows}\n")).unwrap();
             let found = Found { origin: Some(Origin::look(&dump).unwrap()), ..Found::default() };
-            Contents::new(&places).of(Path::new("x.toml"), &parsed(""), &found).unwrap()
+            files_of(folder.path(), &parsed(""), &found)
         };
         let one = dumped("a.sql", "SELECT 1;");
         assert_eq!((one[0].0.as_str(), &one), ("data of fill.from", &dumped("b.sql", "SELECT 1;")));

@@ -115,7 +115,7 @@ fn as_text(ready: &Ready, done: &Done) -> String {
         (count, others) => {
             writeln!(
                 out,
-                "{count} are done, in {}, beside {others} of settings that the file no longer has, or whose files were edited\n",
+                "{count} are done, in {}, beside {others} of settings that the file no longer has, or whose files or server changed\n",
                 done.folder
             )
         }

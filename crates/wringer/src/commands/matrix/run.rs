@@ -8,11 +8,13 @@ use super::{page, show};
 use crate::commands::experiment_file::read_text;
 use crate::commands::ram::ask_consent;
 use crate::commands::run::{REPORT, make_folder, refuse_unwritable};
+use crate::commands::sandbox::Watch;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal::{self, Output};
 use host::places::Places;
-use lab::KeptFills;
+use lab::{Cell, KeptFills};
+use sandbox::Request;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,7 +28,13 @@ pub(super) fn main(args: RunArgs) -> Outcome {
 pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
     let places = Places::from_environment();
     let kept_fills = if args.verify { KeptFills::Verify } else { KeptFills::Use };
-    let ready = Ready::look(&args.file, &text, &args.require, kept_fills)?;
+    let look = || Ready::look(&args.file, &text, &args.require, kept_fills);
+    let mut ready = look()?;
+    let stop = signals::install()?;
+    if fetch_servers(&ready.cells, &places)? {
+        // the builds of the servers are known now, and their programs can be asked for their options
+        ready = look()?;
+    }
     if ready.cells.iter().any(lab::Cell::changes_host) {
         ask_consent(&places, args.yes)?;
     }
@@ -42,7 +50,6 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
     if ready.matrix.blocks < 3 {
         terminal::say("note: fewer than three blocks: there will be figures, and no verdict between settings");
     }
-    let stop = signals::install()?;
     let folder = folder(args.to.as_deref(), &ready.plan.name, &places);
     let mut sweep = open(&folder, &ready.plan, &places, args.in_turn.then_some(&*stop))?;
     let wish = Wish { longest_wait: args.wait.0, stop };
@@ -60,6 +67,23 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
         terminal::say(format_args!("note: {changed}"));
     }
     end(ended.map_err(failure)?, state)
+}
+
+/// Fetches the servers that this machine lacks: which build of a server runs is a part of a setting. `false`: it has all.
+///
+/// # Errors
+/// A server cannot be found or fetched: no cell would have it.
+pub(in crate::commands) fn fetch_servers(cells: &[Cell], places: &Places) -> Result<bool, Failure> {
+    let mut missing: Vec<&Request> = Vec::new();
+    for request in cells.iter().map(|cell| &cell.server) {
+        if !missing.contains(&request) && sandbox::present(request, places).is_none() {
+            missing.push(request);
+        }
+    }
+    for request in &missing {
+        sandbox::locate(request, places, &mut Watch::default())?;
+    }
+    Ok(!missing.is_empty())
 }
 
 /// `in_turn`: when another process measures, wait until it ends, or until this flag is set.

@@ -139,8 +139,10 @@ pub(super) fn text(state: &State) -> String {
     }
     let dropped = state.cells.iter().filter(|cell| cell.dropped).count();
     if dropped > 0 {
-        let _ =
-            writeln!(out, "{dropped} more are of settings that the file no longer has, or whose files were edited.");
+        let _ = writeln!(
+            out,
+            "{dropped} more are of settings that the file no longer has, or whose files or server changed."
+        );
     }
     out.push('\n');
     out.push_str(&settings(state));

@@ -186,6 +186,7 @@ pub(in crate::commands) fn conditions(attached: &Attached, variables: BTreeMap<S
             version: server.map(|it| it.version.clone()).unwrap_or_default(),
             binary: program.unwrap_or_default(),
             source: pid.map(|pid| format!("process {pid}, which ran before")).unwrap_or_default(),
+            build: String::new(),
             variables,
         },
         mechanisms: BTreeMap::new(),
