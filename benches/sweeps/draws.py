@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random draws of repeats, and three verdicts on each: Wringer's, ministat's, and the one that took a run's slots for repeats.
 
-draws.py --wringer PROGRAM --same A... --planted B... --blocks N --draws N --seed N
-Each of A and B is a run's folder. Prints one JSON object. Of --same alone, both sides are drawn from it, and every difference that is
-shown is wrong; with --planted, the second side is drawn from there, and a loss that is shown is right.
+draws.py --wringer PROGRAM --same A... --planted B... --across CONDITION --blocks N --draws N --seed N
+Each of A and B is a run's folder, and its name has the number of its block: same-007-1, same-007-2, quota-007. Prints one JSON object. Blocks are
+drawn, and each gives a cell to each side. Of --same alone, both cells are from it, and every difference that is shown is wrong; with --planted, the
+second one is from there, and a loss that is shown is right: CONDITION is then what was planted, and may differ.
 """
 
 import argparse, json, math, os, random, subprocess, sys, tempfile
@@ -75,11 +76,21 @@ def by_wringer(program, a, b, flags):
     return verdict, bool(shown), throughput.get("detectable_ratio")
 
 
+def by_block(folders):
+    """The folders of each block, by its number."""
+    blocks = {}
+    for folder in folders:
+        name = os.path.basename(folder.rstrip("/"))
+        blocks.setdefault(name.split("-")[1], []).append(folder)
+    return blocks
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--wringer", required=True)
     parser.add_argument("--same", nargs="+", required=True)
     parser.add_argument("--planted", nargs="*", default=[])
+    parser.add_argument("--across", default=None)
     parser.add_argument("--blocks", type=int, default=5)
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
@@ -88,16 +99,16 @@ def main():
     phases = {folder: measured(folder) for folder in args.same + args.planted}
     counts = {name: {"lower": 0, "higher": 0, "none": 0} for name in ("wringer", "ministat", "slots")}
     any_figure, detectable, untold = 0, [], 0
+    same, planted = by_block(args.same), by_block(args.planted)
+    blocks = sorted(block for block in same if block in planted or (not planted and len(same[block]) > 1))
+    flags = ["--paired"] + (["--across", args.across] if args.across else [])
     for _ in range(args.draws):
-        if args.planted:
-            a, b = draw.sample(args.same, args.blocks), draw.sample(args.planted, args.blocks)
+        drawn = draw.sample(blocks, args.blocks)
+        if planted:
+            pairs = [(draw.choice(same[block]), draw.choice(planted[block])) for block in drawn]
         else:
-            # neighbours in time are a block, in a random order
-            starts = draw.sample(range(len(args.same) // 2), args.blocks)
-            pairs = [draw.sample(args.same[2 * at:2 * at + 2], 2) for at in starts]
-            a, b = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        # what was planted may differ: it is what is compared; those cells did not run beside the others
-        flags = ["--across", "arm.limits"] if args.planted else ["--paired"]
+            pairs = [draw.sample(same[block], 2) for block in drawn]
+        a, b = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         verdict, is_any, ratio = by_wringer(args.wringer, a, b, flags)
         counts["wringer"][verdict] += 1
         any_figure += is_any

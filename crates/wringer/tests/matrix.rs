@@ -5,10 +5,11 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use testkit::{Lab, Ran, begin_cache, wait_until};
+use testkit::{Lab, Ran, Snapshot, begin_cache, wait_until};
 
 const WRINGER: &str = env!("CARGO_BIN_EXE_wringer");
 
@@ -164,6 +165,64 @@ fn each_cell_is_done_once_whatever_kills_it_and_a_changed_file_runs_only_what_ch
     assert!(status.contains("4 of 4 cells are done") && status.contains("2 more are of settings"), "{status}");
 }
 
+/// A server that was built again is another one, also where its version and its place are the same.
+#[test]
+fn another_build_of_the_server_runs_all_cells_again_and_the_one_before_none() {
+    let home = Home::new();
+    let file = home.file(POINT_SELECT, &TWO.replace("blocks = 2", "blocks = 1"));
+    home.run(&file).expect_code(0);
+    let (first, done) = (home.attempts(), home.done());
+    assert_eq!((first.len(), done), (2, 2));
+    let server_of = |cell: &Value| {
+        let result =
+            home.lab.home().join("out").join(cell["recording"].as_str().unwrap()).with_file_name("result.json");
+        serde_json::from_slice::<Value>(&fs::read(result).unwrap()).unwrap()["conditions"]["server"].clone()
+    };
+    let server = server_of(&home.state()["cells"][0]);
+    let (program, build) = (PathBuf::from(server["binary"].as_str().unwrap()), server["build"].as_str().unwrap());
+    if !program.starts_with(&home.cache) {
+        testkit::skip!("MariaDB is installed on this machine: its program stays as it is");
+    }
+    // the same program with another build ID: what its linker would have written for another source
+    let id = build.strip_prefix("build ID ").unwrap();
+    let id: Vec<u8> = (0..id.len() / 2).map(|at| u8::from_str_radix(&id[2 * at..2 * at + 2], 16).unwrap()).collect();
+    let mut bytes = fs::read(&program).unwrap();
+    let at = bytes.windows(id.len()).position(|window| window == id).unwrap();
+    bytes[at] ^= 1;
+    let original = home.cache.join("original");
+    fs::copy(&program, &original).unwrap();
+    let replace = |bytes: &[u8]| {
+        fs::remove_file(&program).unwrap();
+        fs::write(&program, bytes).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    replace(&bytes);
+    let plan = home.wringer(&["matrix", "plan", &file, "--to", "out"]).expect_code(0).stdout;
+    assert!(
+        plan.contains("beside 2 of settings that the file no longer has, or whose files or server changed"),
+        "{plan}"
+    );
+    home.run(&file).expect_code(0);
+    let second = home.attempts();
+    assert!(first.iter().all(|(cell, attempts)| second[cell] == *attempts), "{first:?} {second:?}");
+    assert_eq!((second.len(), home.done()), (4, 4));
+    let state = home.state();
+    let cells = state["cells"].as_array().unwrap();
+    let of = |dropped: bool| cells.iter().find(|cell| (cell["dropped"] == true) == dropped).unwrap();
+    assert_eq!(server_of(of(true)), server);
+    let other = server_of(of(false));
+    assert_eq!((&other["version"], &other["binary"]), (&server["version"], &server["binary"]));
+    assert_ne!(other["build"], server["build"]);
+    let sides = [of(true), of(false)].map(|cell| format!("out/{}", cell["recording"].as_str().unwrap()));
+    let told = home.wringer(&["compare", &sides[0], &sides[1], "--across", "arm", "-o", "json"]).expect_code(0).stdout;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert!(told["not_comparable"].to_string().contains("server.build is not the same: build ID"), "{told}");
+    // the one before is back, and with it its results
+    replace(&fs::read(&original).unwrap());
+    home.run(&file).expect_code(0);
+    assert_eq!(home.attempts(), second);
+}
+
 /// Needs a program with failpoints: `WRINGER_WITH_FAILPOINTS`.
 #[test]
 fn a_kill_at_each_write_of_the_state_loses_nothing() {
@@ -192,6 +251,73 @@ fn a_kill_at_each_write_of_the_state_loses_nothing() {
     home.run(&file).expect_code(0);
     assert!(home.attempts().values().all(|(counts, _)| *counts == 1), "{:?}", home.attempts());
     assert_eq!((home.done(), home.left()), (2, Vec::new()));
+}
+
+/// The command and its watchdog are killed together while a server with less RAM runs on a slow disk: only the next call is left to give the host back.
+#[test]
+fn what_a_killed_cell_has_squeezed_is_given_back_before_the_next_one() {
+    if !testkit::is_root() {
+        testkit::skip!("needs root");
+    }
+    let home = Home::new();
+    let squeeze = "[squeeze]\nserver_ram = \"400M\"\ndisk = { read = \"1ms\" }\n";
+    let load = POINT_SELECT.replace("300ms", "2s");
+    let file = home.file(&load, &format!("{squeeze}{}", TWO.replace("blocks = 2", "blocks = 1")));
+    let mut child = home
+        .command(&["matrix", "run", &file, "--to", "out", "--wait", "0s", "--in-turn"])
+        .stdout(Stdio::null())
+        .stderr(File::create(home.lab.home().join("killed.err")).unwrap())
+        .spawn()
+        .unwrap();
+    let status =
+        || -> Value { serde_json::from_str(&home.wringer(&["status", "-o", "json"]).expect_code(0).stdout).unwrap() };
+    // processes of the steps that begin with this word; a server is one step each time that it starts
+    let processes = |status: &Value, word: &str| -> Vec<u64> {
+        let steps = status["runs"][0]["steps"].as_array().cloned().unwrap_or_default();
+        let own = steps.iter().filter(|step| step["change"].as_str().is_some_and(|change| change.starts_with(word)));
+        own.flat_map(|step| step["processes"].as_array().cloned().unwrap_or_default())
+            .filter_map(|it| it.as_u64())
+            .collect()
+    };
+    let server_in_a_cgroup = |status: &Value| {
+        let groups = |pid: u64| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        processes(status, "server").into_iter().any(|pid| groups(pid).contains("/wringer-"))
+    };
+    let mut seen = Value::Null;
+    // its limits are set before it starts, and the slow layer is below it
+    let is_squeezed = wait_until(Duration::from_secs(600), || {
+        seen = status();
+        server_in_a_cgroup(&seen) || child.try_wait().unwrap().is_some()
+    });
+    assert!(is_squeezed && child.try_wait().unwrap().is_none(), "{seen:#} {}", home.lab.said("killed"));
+    let watchdog = processes(&seen, "watchdog")[0];
+    let watchdog = rustix::process::Pid::from_raw(i32::try_from(watchdog).unwrap()).unwrap();
+    rustix::process::kill_process(watchdog, rustix::process::Signal::KILL).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let run = seen["runs"][0]["run"].as_str().unwrap().to_owned();
+    let cgroups = || -> Vec<PathBuf> {
+        let (mut all, mut next) = (vec![PathBuf::from("/sys/fs/cgroup")], 0);
+        while let Some(folder) = all.get(next) {
+            let below = fs::read_dir(folder).into_iter().flatten().flatten();
+            let folders = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            let folders: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
+            all.extend(folders);
+            next += 1;
+        }
+        all.into_iter().filter(|folder| folder.to_string_lossy().contains(&run)).collect()
+    };
+    assert!(!cgroups().is_empty(), "the limit is still there, and nobody who would take it away");
+    let ran = home.run(&file).expect_code(0);
+    assert!(ran.stderr.contains(&format!("run {run} is undone")), "{}", ran.stderr);
+    assert_eq!(Snapshot::take().lines_of(home.lab.home()), Vec::<String>::new());
+    assert_eq!((cgroups(), home.left()), (Vec::new(), Vec::new()));
+    assert!(home.done() == 2 && home.attempts().values().all(|(counts, _)| *counts == 1), "{:?}", home.attempts());
+    let state = home.state();
+    let attempts = state["cells"].as_array().unwrap().iter().flat_map(|cell| cell["attempts"].as_array().unwrap());
+    let cut: Vec<&Value> = attempts.filter(|attempt| attempt["end"] == "interrupted").collect();
+    assert_eq!(cut.len(), 1, "{cut:?}");
+    assert!(cut[0]["why"].to_string().contains(&run), "{cut:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use super::headline::headline;
 use super::show::time;
 use super::unlike;
-use crate::commands::run::{REPORT, write};
+use crate::commands::run::REPORT;
 use crate::exit::Outcome;
 use report::{SweepCell, SweepFigure, SweepSetting, SweepVerdict, SweepView};
 use std::collections::BTreeMap;
@@ -15,8 +15,10 @@ use verdict::{Compared, THROUGHPUT};
 /// # Errors
 /// The page cannot be written.
 pub(super) fn write_page(state: &State, path: &Path) -> Outcome {
-    let view = view(state);
-    write(path, |file| report::write_sweep_html(&view, file).map_err(Into::into))
+    let mut page = Vec::new();
+    report::write_sweep_html(&view(state), &mut page)?;
+    // a page of an earlier call stays where this one does not fit on the disk
+    Ok(host::files::write_atomic(path, &page, 0o644)?)
 }
 
 fn view(state: &State) -> SweepView {

@@ -60,8 +60,12 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
         Output::Text => terminal::data(show::text(state).trim_end()),
     }
     let page = folder.join(REPORT);
-    page::write_page(state, &page)?;
-    terminal::say(format_args!("\nreport     {}", page.display()));
+    match page::write_page(state, &page) {
+        Ok(()) => terminal::say(format_args!("\nreport     {}", page.display())),
+        // what ended the cells comes first
+        Err(failure) if ended.is_err() => terminal::say(format_args!("\nnote: no report: {:#}", failure.error)),
+        Err(failure) => return Err(failure),
+    }
     terminal::say(format_args!("state      {}", sweep.path().display()));
     if let Some(changed) = ready.changed(&args.file) {
         terminal::say(format_args!("note: {changed}"));
