@@ -53,6 +53,7 @@ mod socket_folder;
 mod space;
 mod stale_lock_file;
 mod start;
+mod start_options;
 mod suite;
 mod tarball;
 mod user;
@@ -83,7 +84,8 @@ pub use remove::Deleted;
 pub use replication::{Behind, Lag, MOST_REPLICAS};
 pub use request::{FETCHED, Request};
 pub use server::Server;
-pub use start::{Preload, RunningServer, StartOptions};
+pub use start::RunningServer;
+pub use start_options::{Preload, StartOptions};
 pub use user::ServerUser;
 pub use wrap::{
     Got, HugePages, Malloc, MallocStart, Thp, Valgrind, Wrapping, huge_page_bytes, library_of_machine, present_malloc,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use testkit::{Lab, Ran, Snapshot, begin_cache, wait_until};
 
@@ -48,7 +48,17 @@ impl Home {
 
     /// Nobody waits for a quiet host here: this one is busy with tests.
     fn run(&self, file: &str) -> Ran {
-        self.wringer(&["matrix", "run", file, "--to", "out", "--wait", "0s", "--in-turn"])
+        Ran::of(&mut self.sweep(file))
+    }
+
+    /// The same, left running; its errors go to `killed.err` in the home.
+    fn start_sweep(&self, file: &str) -> Child {
+        let errors = File::create(self.lab.home().join("killed.err")).unwrap();
+        self.sweep(file).stdout(Stdio::null()).stderr(errors).spawn().unwrap()
+    }
+
+    fn sweep(&self, file: &str) -> Command {
+        self.command(&["matrix", "run", file, "--to", "out", "--wait", "0s", "--in-turn"])
     }
 
     fn state(&self) -> Value {
@@ -96,12 +106,7 @@ fn each_cell_is_done_once_whatever_kills_it_and_a_changed_file_runs_only_what_ch
         let before = home.attempts();
         let begun = |home: &Home| home.attempts().values().map(|(_, begun)| begun).sum::<usize>();
         let begun_before = begun(&home);
-        let mut child = home
-            .command(&["matrix", "run", &file, "--to", "out", "--wait", "0s", "--in-turn"])
-            .stdout(Stdio::null())
-            .stderr(File::create(home.lab.home().join("killed.err")).unwrap())
-            .spawn()
-            .unwrap();
+        let mut child = home.start_sweep(&file);
         // it waits in turn for all cells of another test's sweep, each of them twice on a busy host
         let has_begun =
             wait_until(Duration::from_secs(600), || begun(&home) > begun_before || child.try_wait().unwrap().is_some());
@@ -263,12 +268,7 @@ fn what_a_killed_cell_has_squeezed_is_given_back_before_the_next_one() {
     let squeeze = "[squeeze]\nserver_ram = \"400M\"\ndisk = { read = \"1ms\" }\n";
     let load = POINT_SELECT.replace("300ms", "2s");
     let file = home.file(&load, &format!("{squeeze}{}", TWO.replace("blocks = 2", "blocks = 1")));
-    let mut child = home
-        .command(&["matrix", "run", &file, "--to", "out", "--wait", "0s", "--in-turn"])
-        .stdout(Stdio::null())
-        .stderr(File::create(home.lab.home().join("killed.err")).unwrap())
-        .spawn()
-        .unwrap();
+    let mut child = home.start_sweep(&file);
     let status =
         || -> Value { serde_json::from_str(&home.wringer(&["status", "-o", "json"]).expect_code(0).stdout).unwrap() };
     // processes of the steps that begin with this word; a server is one step each time that it starts

@@ -241,7 +241,7 @@ fn expect_the_same_without_labels(lab: &Lab, seen: &Evidence, folder: &Path) {
         ["json", "text"].map(|form| lab.run(explain(form)).expect_code(0).stdout)
     };
     let expected = printed(folder);
-    let labels: [(_, &dyn Fn(&Span) -> Option<Span>); 4] =
+    let labels: [(&str, &Relabel<'_>); 4] =
         [("none", &no_label), ("lies", &lies), ("no-verdict", &no_verdict), ("wrong-verdict", &wrong_verdict)];
     for (name, label) in labels {
         let other = lab.home().join(format!("labels-{name}"));
@@ -249,6 +249,9 @@ fn expect_the_same_without_labels(lab: &Lab, seen: &Evidence, folder: &Path) {
         assert_eq!(printed(&other), expected, "{name}");
     }
 }
+
+/// What becomes of a span in another recording; `None`: it is left out.
+type Relabel<'a> = dyn Fn(&Span) -> Option<Span> + 'a;
 
 /// The recording once more, with the spans that `span` makes of its spans.
 fn copy(seen: &Evidence, folder: &Path, span: impl Fn(&Span) -> Option<Span>) {
