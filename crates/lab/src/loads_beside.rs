@@ -69,7 +69,7 @@ impl Lab<'_> {
                 Ok(Err(source)) => {
                     broken.get_or_insert(Error::LoadBeside { name, source });
                 }
-                Err(_) => {}
+                Err(panic) => std::panic::resume_unwind(panic),
             }
         }
         broken.map_or(Ok(()), Err)
