@@ -139,7 +139,6 @@ const WITH_SERVERS: [&[&str]; 5] = [
         "damaged",
         "durability_of_a_liar",
         "matrix",
-        "own_backups",
         "own_data",
         "replay",
         "replayed_arms",
@@ -157,6 +156,7 @@ const WITH_SERVERS: [&[&str]; 5] = [
         "memory_over_time",
         "memory_profile",
         "missed_arm",
+        "own_backups",
         "which_server",
     ],
 ];
