@@ -101,6 +101,7 @@ pub(super) fn before(load: &Section<'_>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use crate::read::refusal;
     use crate::{Beside, Experiment};
 
     const GOOD: &str = r#"schema = 1
@@ -121,13 +122,7 @@ load.before = ["ALTER ROLE leak CONNECTION LIMIT 20"]
 "#;
 
     fn refused(from: &str, to: &str, words: [&str; 2]) {
-        assert!(GOOD.contains(from), "{from}");
-        let found = Experiment::parse(&GOOD.replacen(from, to, 1)).unwrap_err();
-        let told = |problem: &crate::Problem| {
-            let suggestion = problem.suggestion.clone().unwrap_or_default();
-            problem.line == 9 && problem.message.contains(words[0]) && suggestion.contains(words[1])
-        };
-        assert!(found.iter().all(told), "{to}: {found:#?}");
+        refusal::refused(GOOD, from, to, 9, words);
     }
 
     #[test]

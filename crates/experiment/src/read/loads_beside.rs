@@ -75,7 +75,8 @@ fn name(section: &Section<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Experiment, Problem};
+    use crate::Experiment;
+    use crate::read::refusal;
     use evidence::Arrivals;
 
     const GOOD: &str = r#"schema = 1
@@ -90,13 +91,7 @@ beside = [{ account = "shop", rate = 2.5 }, { name = "reports", workload = "sele
 "#;
 
     fn refused(from: &str, to: &str, words: [&str; 2]) {
-        assert!(GOOD.contains(from), "{from}");
-        let found = Experiment::parse(&GOOD.replacen(from, to, 1)).unwrap_err();
-        let told = |problem: &Problem| {
-            let suggestion = problem.suggestion.clone().unwrap_or_default();
-            problem.line == 9 && problem.message.contains(words[0]) && suggestion.contains(words[1])
-        };
-        assert!(found.iter().all(told), "{to}: {found:#?}");
+        refusal::refused(GOOD, from, to, 9, words);
     }
 
     #[test]

@@ -180,4 +180,6 @@ fn places(table: &Table, problems: &Problems) -> BTreeMap<String, (usize, usize)
 }
 
 #[cfg(test)]
+mod refusal;
+#[cfg(test)]
 mod tests;

@@ -139,6 +139,7 @@ pub(super) fn all_say_the_same_names(arms: &[Arm], top: &Section<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use crate::read::refusal;
     use crate::{At, Experiment};
     use units::Span;
 
@@ -183,13 +184,7 @@ load = { pause = "60s", slow_statements = "none", at = [] }
 
     #[track_caller]
     fn refused(from: &str, to: &str, line: usize, words: [&str; 2]) {
-        assert!(GOOD.contains(from), "{from}");
-        let found = Experiment::parse(&GOOD.replacen(from, to, 1)).unwrap_err();
-        let told = |problem: &crate::Problem| {
-            let suggestion = problem.suggestion.clone().unwrap_or_default();
-            problem.line == line && problem.message.contains(words[0]) && suggestion.contains(words[1])
-        };
-        assert!(found.iter().all(told), "{to}: {found:#?}");
+        refusal::refused(GOOD, from, to, line, words);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The result of one check of this machine.
 
+use host::tool;
 use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -32,4 +33,9 @@ impl Check {
     pub fn missing(id: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { id, state: State::Missing, found: found.into(), remedy: Some(remedy.into()) }
     }
+}
+
+/// Whether this machine can fetch packages of its distribution, and unpack them without installing them.
+pub fn has_package_client() -> bool {
+    tool::find("apt-get").is_some() && tool::find("dpkg-deb").is_some()
 }

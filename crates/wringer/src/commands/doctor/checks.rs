@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The single checks of `doctor`. Each reports what it found, and the remedy.
 
-use super::check::{Check, State};
+use super::check::{Check, State, has_package_client};
 use super::memory;
 use capability::{Capability, any_words};
 use evidence::RamMechanism;
 use host::places::Places;
-use host::tool;
 use sandbox::{Flavour, Request};
 use squeeze::device::Timing;
 use std::fs;
@@ -211,7 +210,7 @@ fn server(id: &'static str, flavour: Flavour, places: &Places) -> Check {
         return Check::good(id, found.describe());
     }
     let package = any_words(Capability::ServerPackage, flavour).join(" or ");
-    if tool::find("apt-get").is_some() && tool::find("dpkg-deb").is_some() {
+    if has_package_client() {
         let remedy = format!("wringer sandbox fetch {id} (also done by itself at the first deploy)");
         let suites = any_words(Capability::OtherSuite, flavour);
         let of = suites.first().map(|suite| format!(" (of {suite} if this machine's own suite lacks it)"));

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The checks for `wringer memory`, `hugepages`, and the keys `server.malloc`, `server.thp` and `server.pgbouncer` of experiments.
 
-use super::check::{Check, State};
+use super::check::{Check, State, has_package_client};
 use capability::MallocKind;
 use host::places::Places;
-use host::tool;
 use observe::memory::Readable;
 
 /// What reading a server's memory needs. Less depth is no failure: the commands say in `missing[]` what they could not read.
@@ -104,10 +103,6 @@ fn judge_mallocs(here: &str, lacking: &str, can_fetch: bool) -> Check {
         return Check { id: ID, state: State::Good, found, remedy: Some(remedy.into()) };
     }
     Check::caution(ID, format!("{here}; not {lacking}, and there is no apt-get to fetch them"), "install the library")
-}
-
-fn has_package_client() -> bool {
-    tool::find("apt-get").is_some() && tool::find("dpkg-deb").is_some()
 }
 
 #[cfg(test)]
