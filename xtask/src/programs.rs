@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     /// The crates without input and output (docs/architecture.md, invariant 6). `report` is not here: its programs start a browser.
-    const PURE: [&str; 19] = [
+    const PURE: [&str; 21] = [
         "advice",
         "allocators",
         "assertion",
@@ -290,9 +290,11 @@ mod tests {
         "ledger",
         "logs",
         "matrix",
+        "modes",
         "simulate",
         "sql",
         "stalls",
+        "trend",
         "units",
         "workload",
     ];

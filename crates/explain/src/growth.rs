@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The parts of a server's memory that keep growing, and the meaning of growth: a leak, memory that the allocator keeps, or a cache that fills up.
 
-use crate::trend::{Reading, Trend, median, trend};
 use ledger::{Kind, OverTime, kind};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
+use trend::{Reading, Trend, median, trend};
 
 /// The name of memory that no leaf explains, beside the paths of leaves.
 pub(crate) const UNEXPLAINED: &str = "unexplained";
@@ -108,7 +108,7 @@ pub(crate) fn judge(over: &OverTime) -> Option<Judged> {
     if over.leaves.iter().all(|leaf| leaf.path != RETAINED) {
         tried.push(Tried::of(RETAINED, &series(&|at| as_f64(over.heap_retained_bytes[at])), None));
     }
-    let is_enough = tried.iter().any(|tried| tried.count >= crate::trend::FEWEST);
+    let is_enough = tried.iter().any(|tried| tried.count >= trend::FEWEST);
     // inventories of an earlier version have the others only
     let offs = over.estimate_uncertainty_bytes.get(from..).unwrap_or_default();
     let usual = median(offs.iter().map(|bytes| *bytes as f64).collect());

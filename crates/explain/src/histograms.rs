@@ -10,8 +10,8 @@ mod hdr;
 mod merge;
 mod table;
 
-use crate::modes::{Bin, bins_of};
 use evidence::LatencyHistogram;
+use modes::{Bin, bins_of};
 use serde_json::Value;
 
 pub use merge::merge;

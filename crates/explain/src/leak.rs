@@ -5,10 +5,10 @@
 //! quarter of the repetitions, and the interval of its slope is above 0. The first blocks are the warm-up: growth that is only there is no leak.
 
 use crate::growth::{Course, Growth, LeafGrowth, UNEXPLAINED, judge};
-use crate::trend::slopes_of;
 use ledger::{Inventory, Kind, OverTime, kind, over_time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use trend::slopes_of;
 
 /// The judge's clock counts microseconds, and its rates are per hour: here one repetition is an hour.
 const REPETITION_US: u64 = 3_600_000_000;
@@ -173,7 +173,7 @@ impl Leak {
 }
 
 /// The number of inventories after the warm-up that are needed.
-pub const FEWEST: usize = crate::trend::FEWEST;
+pub const FEWEST: usize = trend::FEWEST;
 
 fn verdict_of(leaf: &LeafGrowth) -> Option<Verdict> {
     let grows = leaf.growth?;

@@ -22,7 +22,6 @@ pub mod joined;
 pub mod leak;
 pub mod limits;
 mod memory;
-pub mod modes;
 mod reads;
 mod recorded;
 mod series;
@@ -30,7 +29,6 @@ pub mod sides;
 pub mod stalled;
 pub mod steady;
 mod summary;
-mod trend;
 mod watched;
 mod watched_seen;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads per query in one arm, from three sources: the histogram, the server, the slow layer.
 
-use crate::modes::{Bin, Modes, ReadDelay, bins_of, find, find_by_reads};
 use evidence::{Arm, Conditions, Delay, LatencyHistogram, Phase};
+use modes::{Bin, Modes, ReadDelay, bins_of, find, find_by_reads};
 use serde::{Deserialize, Serialize};
 
 /// The same figure from three sources. Reads are reads of pages or blocks from storage; queries are statements of every kind.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::busy::Busy;
-use crate::modes::{Modes, ReadDelay};
 use crate::reads::{Reads, StatementModes, humps, reads};
 use evidence::{Arm, Conditions, Delay, DelayMode, LatencyHistogram, Measured, Phase};
+use modes::{Modes, ReadDelay};
 use serde::{Deserialize, Serialize};
 
 /// The figures of one arm. Figures of the load are `None` when the arm ended before its load.

@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // a test
 
 mod common;
+#[path = "../../modes/tests/random/mod.rs"]
+mod random;
 
-use common::{Random, figures};
+use common::figures;
 use evidence::{
     Arm, Delay, DelayMode, Evidence, LatencyHistogram, Measured, Phase, Point, Quantity, Series, TimelinePoint, Witness,
 };
 use explain::{Finding, explain};
+use random::Random;
 
 const QUERIES: u64 = 4000;
 

@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a test
 
 mod common;
+#[path = "../../modes/tests/random/mod.rs"]
+mod random;
 
-use common::{Random, figures};
+use common::figures;
 use evidence::{Arm, Evidence, Format, Snapshot};
 use explain::{Finding, explain};
 use ledger::{Context, Earlier, HeapWalk, HostSeen, Inventory, Mapping, ProcessSeen, ServerSeen, Session};
+use random::Random;
 use std::collections::BTreeMap;
 
 const MIB: f64 = 1048576.0;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test
 
 use explain::histograms;
-use explain::modes::{Bin, ReadDelay, find};
+use modes::{Bin, ReadDelay, find};
 use std::path::Path;
 
 fn fixture(name: &str) -> Vec<Bin> {

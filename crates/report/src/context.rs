@@ -8,9 +8,9 @@ use evidence::{
     SERVER_COUNTED, SERVER_SAID, SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED, Snapshot, Span, THREAD_WAIT,
     Times,
 };
-use explain::modes::Mode;
 use explain::stalled::{ArmStalls, Wanted, arms as arms_stalls};
 use explain::{ArmMemory, ArmSummary, Explained, Finding};
+use modes::Mode;
 
 /// A run as a report shows it. Nothing in it is a secret.
 #[derive(Debug, Clone)]

@@ -6,8 +6,8 @@ use evidence::{
     Arrivals, Delay, DelayMode, Driven, Latencies, LatencyHistogram, LoadResult, Measured, Phase, Quantity,
     TimelinePoint, Unit, Verdict,
 };
-use explain::modes::Mode;
 use explain::{ArmMemory, Reference};
+use modes::Mode;
 use serde_json::{Map, Value, json};
 
 /// Raised when a key changes its meaning or goes away; a new key does not raise it.

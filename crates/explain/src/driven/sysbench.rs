@@ -3,8 +3,8 @@
 
 use super::{Understood, number, slots, whole};
 use crate::histograms;
-use crate::modes::Bin;
 use evidence::{Arrivals, LatencyHistogram, Phase};
+use modes::Bin;
 use std::collections::BTreeMap;
 
 /// One step of sysbench's histogram is 1.8 % wide, and our bins are 0.1 % wide: at most this many values represent a step.

@@ -89,7 +89,7 @@ fn steps_of_its_histogram_are_no_humps() {
     });
     let bars = "       1.939 |****                                     10\n";
     let phase = read(&SYSBENCH.replace(bars, &steps.collect::<String>())).expect("is understood").phase;
-    let modes = crate::modes::find(&crate::modes::bins_of(&phase.transaction.service), None);
+    let modes = modes::find(&modes::bins_of(&phase.transaction.service), None);
     assert_eq!(modes.modes.len(), 1, "{modes:#?}");
 }
 

@@ -3,9 +3,9 @@
 
 use crate::busy::{Busy, Cause};
 use crate::growth::{Growth, LeafGrowth};
-use crate::modes::Mode;
 use crate::reads::{Reads, StatementModes};
 use evidence::{Delay, Looks, Quantity};
+use modes::Mode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -3,9 +3,9 @@
 
 use super::figures::{ArmModes, LatencyModes};
 use super::{Doubt, Finding, FindingEvidence, doubt, percent, time};
-use crate::modes::{Mode, Modes};
 use crate::reads::Reference;
 use crate::summary::ArmSummary;
+use modes::{Mode, Modes};
 
 /// Modes and witness agree when they differ by no more than this share.
 const AGREEMENT: f64 = 0.05;

@@ -5,7 +5,7 @@ use super::figures::MemoryGrowth;
 use super::{Doubt, Finding, FindingEvidence, doubt};
 use crate::growth::{Course, Growth, Judged, LeafGrowth, UNEXPLAINED, judge};
 use crate::memory::ArmMemory;
-use crate::trend::FEWEST;
+use trend::FEWEST;
 use units::{Bytes, counted};
 
 /// The worst first; the worst one decides the verdict.

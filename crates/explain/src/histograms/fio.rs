@@ -5,7 +5,7 @@
 //! FIO_IO_U_PLAT_BITS = 6), so a bin is 1/64 of the power of two below its value wide, and at least 1 ns.
 
 use super::{Error, Named};
-use crate::modes::Bin;
+use modes::Bin;
 use serde_json::Value;
 
 const DIRECTIONS: [&str; 4] = ["read", "write", "trim", "sync"];

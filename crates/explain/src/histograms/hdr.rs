@@ -3,11 +3,11 @@
 //! format does not contain the unit of the values: the caller gives it.
 
 use super::{Error, Named};
-use crate::modes::Bin;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
+use modes::Bin;
 use std::collections::BTreeMap;
 
 /// Compressed and plain histograms of V2 begin like this in base64, after three numbers.

@@ -2,7 +2,7 @@
 //! The histograms of several runs, added up.
 
 use super::{Error, Named, tidy};
-use crate::modes::Bin;
+use modes::Bin;
 use std::collections::BTreeMap;
 
 /// Adds up the histograms of the same name. Each file gives one set; names stay in the order in which they came first. Bins with the same bounds

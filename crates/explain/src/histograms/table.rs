@@ -6,7 +6,7 @@
 //! For other tables the smallest ratio between neighbours is taken as the step.
 
 use super::{Error, Named};
-use crate::modes::Bin;
+use modes::Bin;
 
 const SYSBENCH_STEPS: f64 = 1023.0;
 const SYSBENCH_RANGE: f64 = 1e8;

@@ -14,7 +14,7 @@ fn two_humps() -> LatencyHistogram {
     histogram
 }
 
-fn total(bins: &[crate::modes::Bin]) -> u64 {
+fn total(bins: &[modes::Bin]) -> u64 {
     bins.iter().map(|bin| bin.count).sum()
 }
 

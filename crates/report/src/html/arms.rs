@@ -5,7 +5,7 @@ use super::escape::Text;
 use super::section::Section;
 use crate::{ArmView, Context, show};
 use explain::Reads;
-use explain::modes::Mode;
+use modes::Mode;
 use std::io::{self, Write};
 
 pub(super) const SECTION: Section = Section {

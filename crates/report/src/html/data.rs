@@ -6,7 +6,7 @@ use crate::memory::{self, Layer, Stack};
 use crate::series::{self, Line, Panel};
 use crate::{ArmView, Context, show};
 use evidence::{LatencyHistogram, Phase, TimelinePoint};
-use explain::modes::Mode;
+use modes::Mode;
 use serde_json::{Value, json};
 
 /// The browser joins bars that would be too thin to show.

@@ -5,7 +5,7 @@ use super::wrapped::Part;
 use crate::bins::LogBins;
 use crate::width::WIDTH;
 use crate::{ArmView, show};
-use explain::modes::Mode;
+use modes::Mode;
 use std::fmt::Write as _;
 
 /// When there would be more lines than this, the bins are made wider.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Draws a latency histogram on the terminal, with the hump of each bar.
 
-use explain::modes::{Bin, Mode};
+use modes::{Bin, Mode};
 use std::fmt::Write as _;
 
 /// Rows of the chart, at most.

@@ -7,7 +7,7 @@ use crate::{input, terminal};
 use clap::ValueEnum;
 use evidence::DelayMode;
 use explain::histograms::{self, Named};
-use explain::modes::{Modes, ReadDelay, find};
+use modes::{Modes, ReadDelay, find};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -138,7 +138,7 @@ fn as_csv(found: &[(Named, Option<ReadDelay>, Modes)]) -> String {
         let mut below = 0;
         for bin in &named.bins {
             below += bin.count;
-            let holds = |mode: &explain::modes::Mode| (mode.low_us..=mode.high_us).contains(&bin.mid_us());
+            let holds = |mode: &modes::Mode| (mode.low_us..=mode.high_us).contains(&bin.mid_us());
             let hump = modes.modes.iter().position(holds).map(|index| mark(index).to_string()).unwrap_or_default();
             let share = below as f64 / total as f64;
             let _ = writeln!(out, "\"{name}\",{},{},{},{share:.6},{hump}", bin.low_us, bin.high_us, bin.count);

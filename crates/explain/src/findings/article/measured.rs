@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The same figures, from a recording. An arm is recognised by its settings and by its measured values, not by its name.
 
-use crate::modes::Mode;
 use crate::summary::ArmSummary;
 use capability::{Adapt, Progress, Refiller, Version};
 use evidence::{Arm, Evidence};
+use modes::Mode;
 
 /// A run's figures.
 pub(super) struct Seen<'a> {

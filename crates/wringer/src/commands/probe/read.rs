@@ -5,7 +5,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal::{self, Output};
 use evidence::LatencyHistogram;
-use explain::modes::{Modes, bins_of, find};
+use modes::{Modes, bins_of, find};
 use probe::evict::{evict, why_left};
 use probe::random::{Measured, Operation, Options, measure};
 use probe::residency::residency;
@@ -281,7 +281,7 @@ impl Result<'_> {
         });
         lines.push(percentiles.join(", "));
         if modes.modes.len() > 1 {
-            let hump = |(index, mode): (usize, &explain::modes::Mode)| {
+            let hump = |(index, mode): (usize, &modes::Mode)| {
                 format!("{} {:.1} % at {}", mark(index), mode.share * 100.0, time(mode.center_us))
             };
             let humps: Vec<String> = modes.modes.iter().enumerate().map(hump).collect();

@@ -16,31 +16,31 @@ mod bootstrap;
 mod rank;
 mod sen;
 
-pub(crate) use sen::{median, slopes_of};
+pub use sen::{median, slopes_of};
 
 /// When there are more readings, neighbours are joined into their median.
 const READINGS: usize = 120;
 /// Fewer readings cannot tell a trend from chance.
-pub(crate) const FEWEST: usize = 30;
+pub const FEWEST: usize = 30;
 
 /// A reading: its time and its value.
-pub(crate) type Reading = (f64, f64);
+pub type Reading = (f64, f64);
 
 /// A line through a series. Units are those of the readings.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Trend {
-    pub(crate) slope: f64,
+pub struct Trend {
+    pub slope: f64,
     /// The ends of the interval that contains the true slope in 95 of 100 cases.
-    pub(crate) low: f64,
-    pub(crate) high: f64,
+    pub low: f64,
+    pub high: f64,
     /// The probability that a series without a trend has at least as much of a trend as this one.
-    pub(crate) p: f64,
+    pub p: f64,
     /// It grew in each quarter of the time, and not less and less; and the interval that contains the true slope in 99 of 100 cases is above 0.
-    pub(crate) keeps_on: bool,
+    pub keeps_on: bool,
 }
 
 /// `None`: there are fewer than [`FEWEST`] readings. They must be in the order of their times.
-pub(crate) fn trend(readings: &[Reading]) -> Option<Trend> {
+pub fn trend(readings: &[Reading]) -> Option<Trend> {
     if readings.len() < FEWEST {
         return None;
     }

@@ -12,7 +12,7 @@ pub(super) fn slope(readings: &[Reading]) -> f64 {
 }
 
 /// The mean of the two middle values when their number is even; 0 for no values.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     if values.is_empty() {
         return 0.0;
     }
@@ -29,7 +29,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 
 /// The slope, and the interval that contains it in 95 of 100 cases when readings are independent: the slopes of pairs by their ranks (Sen 1968;
 /// Hollander and Wolfe, Nonparametric Statistical Methods, 9.3). `None`: there are fewer than two readings.
-pub(crate) fn slopes_of(readings: &[Reading]) -> Option<(f64, f64, f64)> {
+pub fn slopes_of(readings: &[Reading]) -> Option<(f64, f64, f64)> {
     const Z: f64 = 1.96;
     let mut slopes = Vec::new();
     for (index, (t, y)) in readings.iter().enumerate() {

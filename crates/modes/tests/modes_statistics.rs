@@ -3,10 +3,50 @@
 //! that are separable by construction, shares within 2 points of those drawn, and never a second hump in more than 2 % of one-hump controls.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // a test
 
-mod common;
+mod random;
 
-use common::{Bucketing, Random, any_bucketing, bin};
-use explain::modes::{ReadDelay, find, find_by_reads};
+use evidence::LatencyHistogram;
+use modes::{Bin, ReadDelay, bins_of, find, find_by_reads};
+use random::Random;
+use std::collections::BTreeMap;
+
+/// How the values reach the finder.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Bucketing {
+    /// Our own, 0.1 %.
+    Hdr,
+    /// sysbench's 1024 steps from 1 us to 100 s, 1.8 %.
+    Sysbench,
+    /// Rounded to this many microseconds, then ours.
+    Rounded(f64),
+}
+
+fn bin(values_us: &[f64], bucketing: Bucketing) -> Vec<Bin> {
+    let rounded = |value: f64, step: f64| (value / step).round() * step;
+    match bucketing {
+        Bucketing::Hdr => hdr(values_us.iter().copied()),
+        Bucketing::Rounded(step) => hdr(values_us.iter().map(|value| rounded(*value, step).max(step))),
+        Bucketing::Sysbench => {
+            let ratio = (1e8f64).ln() / 1023.0;
+            let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
+            values_us
+                .iter()
+                .for_each(|value| *counts.entry((value.max(1.0).ln() / ratio).floor() as i64).or_default() += 1);
+            let edge = |index: i64| (index as f64 * ratio).exp();
+            counts.into_iter().map(|(i, count)| Bin { low_us: edge(i), high_us: edge(i + 1), count }).collect()
+        }
+    }
+}
+
+fn hdr(values_us: impl Iterator<Item = f64>) -> Vec<Bin> {
+    let mut histogram = LatencyHistogram::new();
+    values_us.for_each(|value| histogram.record((value * 1000.0) as u64));
+    bins_of(&histogram)
+}
+
+fn any_bucketing(random: &mut Random) -> Bucketing {
+    [Bucketing::Hdr, Bucketing::Hdr, Bucketing::Sysbench, Bucketing::Rounded(1.0)][random.below(4)]
+}
 
 /// The cases are the same each time, unless `WRINGER_SEED` is a number for other ones.
 fn seeded(own: u64) -> Random {
@@ -48,7 +88,7 @@ fn one_hump_controls_stay_one_hump() {
     let mut random = seeded(20240628);
     let per_shape = 150;
     let mut wrong = [0usize; SHAPES];
-    let mut by_bucketing = std::collections::BTreeMap::<String, (usize, usize)>::new();
+    let mut by_bucketing = BTreeMap::<String, (usize, usize)>::new();
     for (shape, wrong) in wrong.iter_mut().enumerate() {
         for _ in 0..per_shape {
             let count = random.scaled(20.0, 100_000.0) as usize;
