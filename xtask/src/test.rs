@@ -13,7 +13,7 @@ use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,29 +23,21 @@ const ALLOWED: &str = "tests/skips-allowed.txt";
 
 /// The words for cargo that choose the packages of one part of the suite.
 pub(crate) const WORKSPACE: [&str; 5] = ["--workspace", "--exclude", "guest", "--features", "wringer/failpoints"];
+/// The programs of tests that run in the guest beside `wringer`: `BESIDE` in `tests/guest/src/image.rs`.
+const BESIDE_IN_GUEST: [&str; 3] = ["squeeze-test-server-ram", "squeeze-test-dmsetup", "sandbox-test-commits"];
 const GUEST: [&str; 2] = ["--package", "guest"];
 
 /// True when nothing failed, and every skip is allowed.
 pub(crate) fn everything(arguments: &[String]) -> Result<bool> {
-    let program = start_building_guest();
     let suite = Suite::begin(arguments)?;
     let mut parts = Parts::default();
     if arguments.is_empty() {
-        in_three_parts(&suite, program, &mut parts)?;
+        in_three_parts(&suite, &mut parts)?;
     } else {
         suite.cargo_test("", &[&WORKSPACE])?;
         suite.guest_test("")?;
     }
     suite.end(&parts)
-}
-
-/// Starts to build the program for the guest. It has a build folder of its own, so it need not wait until the tests are built. `None`: no guest can
-/// run here.
-fn start_building_guest() -> Option<Child> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let has_emulator = std::env::split_paths(&path).any(|folder| folder.join("qemu-system-x86_64").is_file());
-    let build = has_emulator.then(|| Command::new("tests/guest/build-program.sh").stdout(Stdio::null()).spawn());
-    build.and_then(std::io::Result::ok)
 }
 
 /// Runs every test of the test guest alone: of the host, the guest needs only the servers in Wringer's cache.
@@ -59,11 +51,9 @@ pub(crate) fn guest_alone(arguments: &[String]) -> Result<bool> {
 /// The guest waits for its own clock most of the time. Beside it run the programs that compare the host, and the programs that begin no run. When all
 /// of these have ended, the programs with servers run in lanes: with two processors, the guest would get too little time beside them. At the end, the
 /// programs that measure run alone.
-fn in_three_parts(suite: &Suite<'_>, program: Option<Child>, parts: &mut Parts) -> Result<()> {
+fn in_three_parts(suite: &Suite<'_>, parts: &mut Parts) -> Result<()> {
     parts.begin("build");
     build_tests(&["--tests"])?;
-    // if this has failed, the guest's tests build it again, and report the failure
-    let _ = program.map(|mut program| program.wait());
     parts.begin("guest");
     leftovers::give_back(&suite.program)?;
     let Order { first, then, alone } = programs::order()?;
@@ -221,10 +211,14 @@ impl<'a> Suite<'a> {
     }
 }
 
-/// Builds all tests at once, with both processors, and the program with them; the parts of the suite find them built.
+/// Builds all tests at once, with both processors, and the program with them; the parts of the suite find them built. Then what the guest has beside
+/// the program.
 fn build_tests(which: &[&str]) -> Result<()> {
     let status = cargo().args(["test", "--no-run"]).args(which).args(WORKSPACE).status().context("start cargo test")?;
     anyhow::ensure!(status.success(), "the tests do not build");
+    let bins = BESIDE_IN_GUEST.iter().flat_map(|name| ["--bin", name]);
+    let status = cargo().arg("build").args(WORKSPACE).args(bins).status().context("start cargo build")?;
+    anyhow::ensure!(status.success(), "the programs for the guest do not build");
     Ok(())
 }
 

@@ -62,6 +62,10 @@ if [ "$mechanism" = none ]; then
     umount $sandboxes
     return 0
 fi
-for server in $servers; do sandbox-test-commits $server >/dev/console & done
+commit() { # commit SERVER: until the power goes; when it ends before, the console says why
+    sandbox-test-commits "$1" >/dev/console 2>/tmp/end.$1 || true
+    echo "COMMITS ended: $(cat /tmp/end.$1)" >/dev/console
+}
+for server in $servers; do commit $server & done
 echo "POWER may go" >/dev/console
 wait

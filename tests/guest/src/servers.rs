@@ -4,7 +4,7 @@
 //! tests' cache, and made anew when the servers or the program have changed.
 
 use crate::disk::Disk;
-use crate::parts::Parts;
+use crate::parts::{Parts, is_loader, libraries_of};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -143,16 +143,12 @@ fn make_programs(parts: &Parts, cache: &Path, folder: &Path, stage: &Path) {
             let to = root.join(file.strip_prefix(cache).expect("it is below the cache"));
             fs::create_dir_all(to.parent().expect("a folder")).expect("make a folder");
             run(Command::new("cp").arg("-a").arg(&file).arg(&to));
-            libraries.extend(libraries_of(&file, &tree));
+            libraries.extend(libraries_of(&file, Some(&tree)));
         }
     }
     for library in libraries {
         // the loader has a folder of its own; the loader finds all other libraries in the first folder that it searches
-        let place = if library.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ld-")) {
-            root.join("lib64")
-        } else {
-            root.join("lib/x86_64-linux-gnu")
-        };
+        let place = root.join(if is_loader(&library) { "lib64" } else { "lib/x86_64-linux-gnu" });
         fs::create_dir_all(&place).expect("make a folder");
         run(Command::new("cp").arg("-L").arg(&library).arg(place));
     }
@@ -162,19 +158,6 @@ fn make_programs(parts: &Parts, cache: &Path, folder: &Path, stage: &Path) {
 /// Whether the file has messages of the server in another language than English.
 fn is_other_language(file: &str) -> bool {
     file.ends_with("/errmsg.sys") && !file.contains("/english/")
-}
-
-/// The shared libraries that the file needs, and that are on this machine, but not in the tree. Empty for a file that is no program.
-fn libraries_of(file: &Path, tree: &Path) -> Vec<PathBuf> {
-    let is_elf = fs::read(file).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"));
-    if !is_elf {
-        return Vec::new();
-    }
-    let own = tree.join("usr/lib/x86_64-linux-gnu");
-    let told = Command::new("ldd").arg(file).env("LD_LIBRARY_PATH", &own).output().expect("start ldd");
-    let text = String::from_utf8_lossy(&told.stdout).into_owned();
-    let paths = text.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
-    paths.map(PathBuf::from).filter(|path| !path.starts_with(tree)).collect()
 }
 
 fn make_sandboxes(parts: &Parts, cache: &Path, folder: &Path, stage: &Path) {
