@@ -166,6 +166,16 @@ fn ms_print_prints_massifs_files_only() {
 }
 
 #[test]
+fn growth_does_not_run_backwards() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = written(folder.path(), "massif", &massif("f", &[0, 1000, 2000]));
+    let refused = heap(&["show", &file, "--from", "2", "--to", "1"]);
+    let why = said(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && why.contains("--from 1 --to 2"), "{why}");
+    assert_eq!(heap(&["show", &file, "--from", "1", "--to", "2"]).status.code(), Some(0));
+}
+
+#[test]
 fn a_pipe_is_read_as_often_as_needed() {
     let folder = tempfile::tempdir().unwrap();
     let file = written(folder.path(), "whole", &massif("f", &[0, 1000]));

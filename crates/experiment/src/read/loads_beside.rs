@@ -7,9 +7,11 @@ use crate::section::Section;
 use crate::tree::{Node, Value};
 use units::Span;
 
-/// Whether an entry of `load.beside` is a load. The others are clients with an account of their own.
+/// Whether an entry of `load.beside` is a load, or was meant as one: it has a name. The others are clients with an account of their own.
 pub(super) fn is_load(entry: &Node) -> bool {
-    matches!(&entry.value, Value::Table(table) if table.get("workload").is_some())
+    let Value::Table(table) = &entry.value else { return false };
+    let has = |key| table.get(key).is_some();
+    has("workload") || has("name") && !has("account")
 }
 
 pub(super) fn read(load: &Section<'_>) -> Vec<LoadBeside> {
@@ -23,6 +25,12 @@ pub(super) fn read(load: &Section<'_>) -> Vec<LoadBeside> {
 fn one(section: Section<'_>, seed: u64) -> Option<LoadBeside> {
     let name = name(&section);
     let workload = workload(&section);
+    if section.node("workload").is_none() {
+        section.missing(
+            "workload",
+            "write workload = \"oltp_read_only\"; or, for a client that only connects, account instead of name",
+        );
+    }
     let load = Load {
         threads: section.integer("threads", 1..=100_000u32).map_or(1, |number| number.value),
         arrivals: arrivals(&section),
@@ -107,6 +115,8 @@ beside = [{ account = "shop", rate = 2.5 }, { name = "reports", workload = "sele
 
     #[test]
     fn what_cannot_be_meant_is_told_with_its_line() {
+        let has_no_workload = ["workload is missing", "account instead of name"];
+        refused("workload = \"select_random_ranges\", delta = 9, ", "", has_no_workload);
         refused("name = \"reports\", ", "", ["name is missing", "beside.reports.p99"]);
         refused("\"reports\"", "\"my reports\"", ["cannot be \"my reports\"", "small letters"]);
         refused("\"reports\"", "\"writes\"", ["\"writes\" twice", "of its own"]);

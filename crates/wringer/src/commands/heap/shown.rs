@@ -3,7 +3,7 @@
 
 use super::assertion::{Assertion, Known, Verdict};
 use super::profile::Profile;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use heap::{AskedBelow, Damage, Growth, Held, Holdings, Kind, PartHeld, Snapshot, TimeUnit};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -73,8 +73,15 @@ pub(super) fn shown(
         Some(number) => profile.place_of(number).map(Some),
         None => Ok(default),
     };
-    let from = place(from, profile.outline.with_trees().next())?;
-    let to = place(to, if has_trees { Some(profile.last()?) } else { None })?;
+    let first = place(from, profile.outline.with_trees().next())?;
+    let last = place(to, if has_trees { Some(profile.last()?) } else { None })?;
+    if let (Some(from), Some(to)) = (from, to)
+        && first > last
+    {
+        let what = format!("growth counts from snapshot {from} to snapshot {to}, which is the earlier one");
+        return Err(Failure::message(Exit::Usage, what).hint(format!("--from {to} --to {from}")));
+    }
+    let (from, to) = (first, last);
     let before = from.map_or_else(|| Ok(Holdings::default()), |it| profile.holdings(it))?;
     let (after, asked_below) = at_end(profile, to, assertions)?;
     let is_partial = |place: Option<usize>| place.is_some_and(|it| profile.is_partial(it));
