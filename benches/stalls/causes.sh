@@ -40,7 +40,7 @@ need_wringer
 need_root "a slow layer and a CPU cgroup"
 own_sandboxes
 PYTHONPATH=$here/benches/stalls python3 - "$wringer" "$servers" "$causes" "$connections" "$count" "$quick" "$seed" "$json" <<'PYTHON'
-import json, os, shutil, signal, statistics, subprocess, sys, time
+import json, os, shutil, signal, statistics, subprocess, sys, tempfile, time
 
 from peers import PtStalk, Sampler, of_events
 
@@ -83,7 +83,7 @@ def run(*words, **more):
 
 
 def start(*words, **more):
-    return subprocess.Popen([wringer, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, **more)
+    return subprocess.Popen([wringer, *words], **{"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True, **more})
 
 
 def overlap(one, other):
@@ -114,7 +114,9 @@ def tried(server, cause, threads):
         # as many of each, in about half of the time that they would need one after another
         more, many = ["--rows", str(FEW), "--overlap"], 2 * count
         loads.append(loaded_by(PAIRS[cause], None, threads, lasts, server))
-    watch = start("stalls", "watch", "--sandbox", "s", "--min=20ms", "--interval=5ms", "-o", "json")
+    # a pipe that nobody reads meanwhile is full after 64 KiB, and the watch would wait
+    told = tempfile.TemporaryFile("w+")
+    watch = start("stalls", "watch", "--sandbox", "s", "--min=20ms", "--interval=5ms", "-o", "json", stdout=told)
     is_postgresql = "postgresql" in server
     peers = {}
     if shutil.which("psql" if is_postgresql else "mysql"):
@@ -129,8 +131,9 @@ def tried(server, cause, threads):
     watch.send_signal(signal.SIGINT)
     for peer in peers.values():
         peer.end()
-    said = watch.communicate()[0]
-    stalls = [it for it in map(json.loads, said.splitlines()) if it.get("kind") == "stall"]
+    watch.wait()
+    told.seek(0)
+    stalls = [it for it in map(json.loads, told) if it.get("kind") == "stall"]
     slots = {}
     for of, load in zip(cause.split("+"), loads):
         loaded = json.loads(load.communicate()[0])

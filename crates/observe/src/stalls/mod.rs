@@ -22,6 +22,7 @@ mod syscall;
 mod table_locks;
 mod threads;
 mod waits;
+mod written;
 
 use crate::server::ServerKind;
 use crate::{Error, Reopening};
@@ -271,6 +272,7 @@ impl Watcher {
             }
             self.watching.host(now_us, self.host_side.read());
             self.threads.memory_is_short(self.watching.is_memory_short());
+            self.threads.names_files(self.watching.looks_for_page_writes());
         }
         self.sweep();
         self.take_hits(false);

@@ -110,7 +110,7 @@ fn of_counters(counters: Counters, backoff: Option<bool>) -> BTreeMap<String, St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::stalls::watch::{Doing, Sample, Says, Sched, Session, Wait, Watch, WatchCost, Watching, Way};
+    use ::stalls::watch::{Doing, Sample, Says, Sched, Session, Wait, Watch, WatchCost, Watching, Way, Written};
     use sql::Dialect;
 
     const MS: u64 = 1000;
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn the_same_words_again_and_again_are_one_span() {
         let spans = spans(50, &[0, 10, 20, 30, 40], &|_, thread| match thread {
-            1 => (Doing::Syncing, Says::Sync),
+            1 => (Doing::Syncing(Written::Unknown), Says::Sync),
             _ => (Doing::Idle, Says::Idle),
         });
         let [said] = of_kind(&spans, SERVER_SAID)[..] else { panic!("{spans:#?}") };

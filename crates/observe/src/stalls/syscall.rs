@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The activity of a thread, by `/proc/PID/task/TID/syscall` (proc_pid_syscall(5)), or, if that is not readable, by `wchan`.
 
-use ::stalls::watch::{Doing, Stop};
+use ::stalls::watch::{Doing, Stop, Written};
 use libc::c_long;
 
 /// The activity from the text of `syscall`: `running`, `-1 SP PC` (in the kernel, and in no system call), or the call's number, six arguments, SP and
@@ -21,6 +21,14 @@ pub(super) fn doing(text: &str) -> Option<Doing> {
         u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
     };
     Some(of_call(number, &argument))
+}
+
+/// The descriptor of the file that the thread writes. `None`: it writes none, or the call does not name it.
+pub(super) fn written_descriptor(text: &str) -> Option<u64> {
+    let mut words = text.split_ascii_whitespace();
+    let number: c_long = words.next()?.parse().ok()?;
+    let names_it = WRITES.contains(&number) && number != libc::SYS_msync && number != libc::SYS_io_submit;
+    u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok().filter(|_| names_it)
 }
 
 /// Whether the thread goes on with a call in which a signal had stopped it: the kernel does not show which call that is.
@@ -79,7 +87,7 @@ fn of_call(number: c_long, argument: &dyn Fn(usize) -> Option<u64>) -> Doing {
     } else if READS.contains(&number) {
         Doing::Reading
     } else if WRITES.contains(&number) {
-        Doing::Syncing
+        Doing::Syncing(Written::Unknown)
     } else {
         // futexes and semaphores; and a call that is not named here is a wait, too
         Doing::Blocked
@@ -175,7 +183,7 @@ pub(super) fn by_wait_channel(wchan: &str) -> Doing {
         "blk_",
         "fuse_",
     ]) {
-        Doing::Syncing
+        Doing::Syncing(Written::Unknown)
     } else {
         Doing::Blocked
     }
@@ -233,7 +241,10 @@ mod tests {
         assert_eq!(doing(&format!("7 0x7f 0x1 {rest}")), Some(Doing::Idle));
         assert_eq!(doing(&format!("7 0x0 0x0 {rest}")), Some(Doing::Asleep));
         assert_eq!(doing(&format!("17 0x7 0x7f {rest}")), Some(Doing::Reading));
-        assert_eq!(doing(&format!("75 0x7 0x7f {rest}")), Some(Doing::Syncing));
+        assert_eq!(doing(&format!("75 0x7 0x7f {rest}")), Some(Doing::Syncing(Written::Unknown)));
+        let descriptors = ["75 0x7", "18 0x1f", "209 0x7f", "26 0x7f", "202 0x7"]
+            .map(|it| written_descriptor(&format!("{it} 0x7f {rest}")));
+        assert_eq!(descriptors, [Some(7), Some(31), None, None, None]);
         assert_eq!(doing("-1 0x7ffd 0x7f12"), Some(Doing::Faulting));
         assert!(is_reclaim("mem_cgroup_handle_over_high") && is_reclaim("reclaim_throttle"));
         assert!(!is_reclaim("futex_do_wait") && !is_reclaim("0"));

@@ -2,9 +2,10 @@
 //! The threads of a server, sampled repeatedly through descriptors that stay open. No thread is stopped.
 
 use super::descriptors;
-use super::syscall::{by_wait_channel, doing, doing_restarted, is_reclaim, is_restarted, stop};
+use super::syscall::{by_wait_channel, doing, doing_restarted, is_reclaim, is_restarted, stop, written_descriptor};
+use super::written::written;
 use crate::Error;
-use ::stalls::watch::{Doing, Missing, Sample, Sched, Stop};
+use ::stalls::watch::{Doing, Missing, Sample, Sched, Stop, Written};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -22,6 +23,8 @@ pub(super) struct Threads {
     by_wait_channel: bool,
     /// Whether the kernel function in which each thread waits is read, too.
     is_memory_short: bool,
+    /// Whether the files are looked at that threads write to.
+    names_files: bool,
     /// For so many threads this process may open files.
     room: u64,
     /// There was no room for all threads the last time: room is looked for again when some of them have ended.
@@ -92,6 +95,7 @@ impl Threads {
             buffer: vec![0; 512],
             by_wait_channel,
             is_memory_short: false,
+            names_files: false,
             room: 0,
             is_full: false,
             leader: File::open(format!("/proc/{pid}/task/{pid}/wchan")).ok(),
@@ -181,6 +185,11 @@ impl Threads {
         self.is_memory_short = is_short;
     }
 
+    /// Sets whether samples tell to which kind of file a thread writes.
+    pub(super) fn names_files(&mut self, is_wanted: bool) {
+        self.names_files = is_wanted;
+    }
+
     pub(super) fn count(&self) -> u64 {
         self.open.len() as u64
     }
@@ -188,10 +197,10 @@ impl Threads {
     /// Samples the threads that `wanted` selects. `at_rest`: whether nothing more need be read of a thread with this sample.
     pub(super) fn sweep(&mut self, wanted: &dyn Fn(u32) -> bool, at_rest: &dyn Fn(&Sample) -> bool) -> Swept {
         let mut swept = Swept::default();
-        let Self { open, buffer, by_wait_channel: by_channel, is_memory_short, leader, .. } = self;
+        let Self { open, buffer, by_wait_channel: by_channel, is_memory_short, names_files, leader, .. } = self;
         swept.stop = leader.as_ref().and_then(|file| text(file, buffer).ok().and_then(stop));
         for (thread, files) in open.iter_mut().filter(|(thread, _)| wanted(**thread)) {
-            let Ok(mut doing) = files.look(buffer, *by_channel) else {
+            let Ok(mut doing) = files.look(buffer, *by_channel, *names_files) else {
                 swept.gone.push(*thread);
                 continue;
             };
@@ -236,16 +245,23 @@ fn too_many(watched: u64, error: &io::Error) -> Missing {
 }
 
 impl Files {
-    fn look(&mut self, buffer: &mut [u8], by_channel: bool) -> io::Result<Doing> {
+    fn look(&mut self, buffer: &mut [u8], by_channel: bool, names_files: bool) -> io::Result<Doing> {
         let text = text(&self.state, buffer)?;
         if by_channel {
             return Ok(by_wait_channel(text));
         }
         match doing(text) {
             Some(Doing::Blocked) if is_restarted(text) => Ok(doing_restarted(self.channel(buffer))),
+            Some(Doing::Syncing(_)) if names_files => Ok(Doing::Syncing(self.written(text))),
             Some(doing) => Ok(doing),
             None => Err(io::Error::other("no such text")),
         }
+    }
+
+    /// The kind of the file that the thread writes. A descriptor may mean another file the next time.
+    fn written(&self, text: &str) -> Written {
+        let link = written_descriptor(text).map(|number| self.folder.join(format!("fd/{number}")));
+        link.and_then(|link| std::fs::read_link(link).ok()).map_or(Written::Unknown, |file| written(&file))
     }
 
     /// The kernel's function in which the thread waits; empty if it cannot be read.

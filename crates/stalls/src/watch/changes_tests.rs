@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::super::WatchCost;
-use super::super::sample::{Answer, Doing, Sample, Sched};
+use super::super::sample::{Answer, Doing, Sample, Sched, Written};
 use super::super::testing::{STEP_US, session, watching};
 use super::*;
 use crate::cause::Cause;
@@ -37,7 +37,7 @@ fn told(commit: (Says, &str), wakes: bool) -> Vec<Stall> {
         let turns = u64::from(wakes && at_us >= GETS_ITS_LOCK_US);
         let of = |thread, doing| Sample { thread, doing, sched: Some(Sched { turns, ..Sched::default() }), stop: None };
         let first = of(1, if waits { Doing::Blocked } else { Doing::Idle });
-        it.sample(at_us, &[first, of(2, if syncs { Doing::Syncing } else { Doing::Idle })]);
+        it.sample(at_us, &[first, of(2, if syncs { Doing::Syncing(Written::Unknown) } else { Doing::Idle })]);
         if it.wants(at_us).sessions {
             it.answer(list(at_us));
         }

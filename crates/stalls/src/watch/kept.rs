@@ -45,6 +45,9 @@ pub(super) struct Facts {
     pub(super) pages_free: Option<u64>,
     pub(super) synced_us: u64,
     pub(super) queued_us: u64,
+    pub(super) page_writes: u64,
+    pub(super) doublewrites: u64,
+    pub(super) others_page_writes_us: u64,
     pub(super) meanwhile: Option<Meanwhile>,
     /// Whether only connections of this watch hold the lock.
     pub(super) is_ours: bool,
@@ -91,6 +94,9 @@ impl Kept {
             pages_free: facts.pages_free,
             synced_us: facts.synced_us,
             queued_us: facts.queued_us,
+            page_writes: facts.page_writes,
+            doublewrites: facts.doublewrites,
+            others_page_writes_us: facts.others_page_writes_us,
             meanwhile: facts.meanwhile,
         }
     }

@@ -17,7 +17,7 @@ type Attributes = BTreeMap<String, String>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptParts {
     /// Of a wait: `number`, `thread`, `way`, `samples`, `turns`, `cut` (it had begun before watching began), `goes_on`. Of one that was judged, also `untold`, `connection`, `statement` (its class),
-    /// `statement_with_values`, `backoff`, `probed`, `tries`, `wait_free_rose`, `lru_flushed_rose`, `began_us`, `pages_free`, `synced_us`, `queued_us`, `ours`, and from two readings of the host around it
+    /// `statement_with_values`, `backoff`, `probed`, `tries`, `wait_free_rose`, `lru_flushed_rose`, `began_us`, `pages_free`, `synced_us`, `queued_us`, `page_writes`, `doublewrites`, `others_page_writes_us`, `ours`, and from two readings of the host around it
     /// `host_us`, `memory_us`, `disk_reads`, `disk_read_ms`, `disk_writes`, `disk_write_ms`.
     pub wait: Part,
     /// Answers that followed each other and said the same are one: `wait` (its number), `thread`, `connection`, `says`, `words`, `answers`, `age_us`, `blocked_by`, `perhaps_blocked_by`.
@@ -46,6 +46,9 @@ impl KeptParts {
             ("pages_free", text(facts.pages_free)),
             ("synced_us", not_zero(facts.synced_us)),
             ("queued_us", not_zero(facts.queued_us)),
+            ("page_writes", not_zero(facts.page_writes)),
+            ("doublewrites", not_zero(facts.doublewrites)),
+            ("others_page_writes_us", not_zero(facts.others_page_writes_us)),
             ("ours", yes(facts.is_ours)),
             ("host_us", text(host.map(|it| it.over_us))),
             ("memory_us", text(host.and_then(|it| it.memory_us))),
@@ -78,6 +81,9 @@ impl KeptParts {
             pages_free: number("pages_free"),
             synced_us: number("synced_us").unwrap_or(0),
             queued_us: number("queued_us").unwrap_or(0),
+            page_writes: number("page_writes").unwrap_or(0),
+            doublewrites: number("doublewrites").unwrap_or(0),
+            others_page_writes_us: number("others_page_writes_us").unwrap_or(0),
             meanwhile: number("host_us").map(|over_us| Meanwhile { over_us, memory_us: number("memory_us"), disk }),
             is_ours: of.contains_key("ours"),
         };
@@ -205,7 +211,7 @@ fn session(part: &Part) -> Option<((u64, u64), Session)> {
     Some(((from_us, from_us.saturating_add(part.length_us)), session))
 }
 
-const WAYS: [(Way, &str); 11] = [
+const WAYS: [(Way, &str); 12] = [
     (Way::Asleep, "asleep"),
     (Way::Blocked, "blocked"),
     (Way::Faulting, "faulting"),
@@ -214,6 +220,7 @@ const WAYS: [(Way, &str); 11] = [
     (Way::Syncing, "syncing"),
     (Way::Queued, "queued"),
     (Way::FreePage, "free_page"),
+    (Way::WritingPages, "writing_pages"),
     (Way::Stopped(Stop::Signal), "stopped_by_signal"),
     (Way::Stopped(Stop::Tracer), "stopped_by_tracer"),
     (Way::Stopped(Stop::Freezer), "stopped_by_freezer"),

@@ -24,8 +24,21 @@ pub enum Doing {
     Reclaiming,
     /// Waits for the disk to read.
     Reading,
-    /// Waits for the disk to write.
-    Syncing,
+    /// Waits for the disk to write, to a file of this kind.
+    Syncing(Written),
+}
+
+/// Which of InnoDB's files a thread writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// Nobody asked, or the file has another name.
+    Unknown,
+    /// The redo log, or the binary log.
+    Log,
+    /// The system tablespace, or a file of the doublewrite buffer: what is written to the file of a table is written there first.
+    Doublewrite,
+    /// The file of a table, or of undo logs.
+    Table,
 }
 
 /// What keeps a thread from running at all, whatever it would do.

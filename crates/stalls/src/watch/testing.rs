@@ -3,6 +3,7 @@
 
 use super::sample::{Says, Session};
 use super::watching::{Watch, Watching};
+use capability::FreeList;
 use sql::Dialect;
 
 /// Threads are looked at so often.
@@ -10,10 +11,20 @@ pub(super) const STEP_US: u64 = 10_000;
 
 /// A watch by default, of a server that does not tell its version. Stalls of 50 ms and more are told.
 pub(super) fn watching(dialect: Dialect, backoff: bool, started_unix_us: u64) -> Watching {
+    watching_of(None, dialect, backoff, started_unix_us)
+}
+
+/// The same, of a server that does this when its free list is empty.
+pub(super) fn watching_of(
+    free_list: Option<&'static FreeList>,
+    dialect: Dialect,
+    backoff: bool,
+    started_unix_us: u64,
+) -> Watching {
     let mut watching = Watching::new(Watch {
         least_us: 50_000,
         backoff: Some(backoff),
-        free_list: None,
+        free_list,
         probe: None,
         is_deep: false,
         with_values: false,

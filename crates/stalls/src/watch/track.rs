@@ -20,6 +20,8 @@ pub enum Way {
     Queued,
     /// In the function that waits for a free page; a probe saw it.
     FreePage,
+    /// Writes pages of tables to their files itself, and waits for others in between: several ways in turn.
+    WritingPages,
     /// Stopped from outside, while its client waited.
     Stopped(Stop),
 }
@@ -61,7 +63,7 @@ impl Wait {
 }
 
 /// The most samples of something else that may lie between two samples of a wait: a thread that sleeps is awake now and then.
-const GAP: usize = 2;
+pub(super) const GAP: usize = 2;
 /// In a sleep more such samples may lie between two, as long as all lie within so many microseconds: a thread that wakes up to look has to wait for a CPU
 /// first, whatever the sampling interval is.
 const GAP_US: u64 = 20_000;
@@ -116,7 +118,13 @@ fn turns_allowed(way: Way, length_us: u64) -> Option<u64> {
         Way::Syncing => Some(4 + length_us / 50_000),
         // where many threads share one CPU, each is given it for some milliseconds in turn
         Way::Queued => Some(2 + length_us / 20_000),
-        Way::Asleep | Way::Reading | Way::Faulting | Way::Reclaiming | Way::FreePage | Way::Stopped(_) => None,
+        Way::Asleep
+        | Way::Reading
+        | Way::Faulting
+        | Way::Reclaiming
+        | Way::FreePage
+        | Way::WritingPages
+        | Way::Stopped(_) => None,
     }
 }
 
@@ -218,7 +226,7 @@ impl Tracker {
             Doing::Faulting => Some(Way::Faulting),
             Doing::Reclaiming => Some(Way::Reclaiming),
             Doing::Reading => Some(Way::Reading),
-            Doing::Syncing => Some(Way::Syncing),
+            Doing::Syncing(_) => Some(Way::Syncing),
             Doing::Running => {
                 let ((before_us, before), now) = (self.sched?, sample.sched?);
                 let passed_ns = at_us.saturating_sub(before_us).saturating_mul(1000);

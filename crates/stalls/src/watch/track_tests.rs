@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+use super::super::sample::Written;
 use super::*;
 use proptest::prelude::*;
 
@@ -112,7 +113,7 @@ fn any_doing() -> impl Strategy<Value = Doing> {
         Just(Doing::Asleep),
         Just(Doing::Blocked),
         Just(Doing::Reading),
-        Just(Doing::Syncing),
+        Just(Doing::Syncing(Written::Unknown)),
         any::<u64>().prop_map(Doing::Polling),
     ]
 }

@@ -48,6 +48,7 @@ pub fn judge(wait: &Wait, around: &Around<'_>) -> Verdict {
         Way::Faulting => faulting(wait, around, &said),
         Way::Reclaiming => reclaiming(wait, around),
         Way::FreePage => free_page::probed(wait, around),
+        Way::WritingPages => writing_pages(wait, around, &said),
         Way::Stopped(stop) => unknown(vec![stopped(stop, wait.length_us())], OF_A_STOP.to_owned()),
         Way::Reading => with_disk(reading(wait, &said), around, false),
         Way::Syncing => {
@@ -68,7 +69,7 @@ fn was_asked_for(wait: &Wait, said: &Said) -> bool {
 /// Whether the wait belongs to one statement. Waits of one statement after another, for the disk or for a CPU, may look like one long wait. The server's
 /// answer how long the statement runs decides it; without an answer, a single wait that is long enough does.
 fn is_of_one_statement(wait: &Wait, around: &Around<'_>) -> bool {
-    if !matches!(wait.way, Way::Reading | Way::Syncing | Way::Queued) {
+    if !matches!(wait.way, Way::Reading | Way::Syncing | Way::WritingPages | Way::Queued) {
         return true;
     }
     match (around.began_us, wait.turns) {
@@ -99,6 +100,13 @@ fn asleep(wait: &Wait, around: &Around<'_>, said: &Said) -> Verdict {
         }
         None => free_page::asleep(wait, around),
     }
+}
+
+/// The verdict on several ways in turn. If it was no wait for a page, each of them is judged by itself.
+fn writing_pages(wait: &Wait, around: &Around<'_>, said: &Said) -> Verdict {
+    let is_elsewhere = said.cause().is_some() || said.words.iter().any(|it| is_commit(it));
+    let verdict = if is_elsewhere { None } else { free_page::writing(wait, around) };
+    verdict.unwrap_or(Verdict::Nothing)
 }
 
 /// The states of MySQL and MariaDB in which a statement that has written waits for its commit.

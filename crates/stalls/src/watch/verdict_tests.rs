@@ -31,6 +31,9 @@ const NOTHING: Around<'_> = Around {
     pages_free: None,
     synced_us: 0,
     queued_us: 0,
+    page_writes: 0,
+    doublewrites: 0,
+    others_page_writes_us: 0,
     meanwhile: None,
 };
 
@@ -309,4 +312,45 @@ fn what_the_disk_did_meanwhile_is_told_of_waits_for_it() {
     assert!(evidence.against.iter().any(|it| it.contains("ended no reads")), "{evidence:?}");
     let (_, evidence) = expect(Way::Syncing, &with(0), Cause::Sync);
     assert!(evidence.speaks_for.iter().any(|it| it.contains("2 writes")), "{evidence:?}");
+}
+
+#[test]
+fn a_query_that_writes_a_page_out_itself_is_as_sure_as_what_it_was_seen_to_write() {
+    let xtradb = Around {
+        backoff: Some(false),
+        free_list: row(Mariadb, "10.1.23"),
+        wait_free: Some(3),
+        pages_free: Some(2),
+        ..NOTHING
+    };
+    let table = Around { page_writes: 2, ..xtradb };
+    let (confidence, evidence) = expect(Way::WritingPages, &table, Cause::FreeListLegacy);
+    assert!(confidence == 0.9 && evidence.against.is_empty(), "{evidence:?}");
+    let (confidence, evidence) =
+        expect(Way::WritingPages, &Around { pages_free: Some(80), ..table }, Cause::FreeListLegacy);
+    assert!(confidence == 0.7 && evidence.against[0].contains("file of a table longer"), "{evidence:?}");
+    let doublewrite = Around { doublewrites: 4, others_page_writes_us: 1000, ..xtradb };
+    let (confidence, evidence) = expect(Way::WritingPages, &doublewrite, Cause::FreeListLegacy);
+    assert!(confidence == 0.8 && evidence.against[0].contains("late checkpoint"), "{evidence:?}");
+    let mysql = row(Mysql, "8.0.30");
+    assert_eq!(expect(Way::WritingPages, &Around { free_list: mysql, ..table }, Cause::FreeListLegacy).0, 0.9);
+    for nothing in [
+        Around { wait_free: Some(0), ..table },
+        Around { wait_free: None, ..table },
+        Around { backoff: Some(true), ..table },
+        Around { free_list: row(Mariadb, "10.11.19"), ..table },
+        Around { free_list: None, ..table },
+        Around { probed: Some("get_free"), ..table },
+        Around { others_page_writes_us: 0, ..doublewrite },
+        Around { others_page_writes_us: 400_000, ..xtradb },
+        Around { said: &[said(Says::RowLock)], ..table },
+        Around { began_us: Some(1_100_000), ..table },
+    ] {
+        assert_eq!(judge(&wait(Way::WritingPages, 400_000), &nothing), Verdict::Nothing, "{nothing:?}");
+    }
+    // of those who only waited meanwhile, half wait for something else
+    expect(Way::Blocked, &Around { others_page_writes_us: 400_000, ..xtradb }, Cause::Unknown);
+    let commit = [Session { words: "query end".to_owned(), ..said(Says::Busy) }];
+    let commits = Around { said: &commit, ..table };
+    assert_eq!(judge(&wait(Way::WritingPages, 400_000), &commits), Verdict::Nothing);
 }

@@ -31,6 +31,12 @@ pub struct Around<'a> {
     pub synced_us: u64,
     /// The longest time of the wait for which one other thread of the server could run, and got no CPU.
     pub queued_us: u64,
+    /// In so many samples the thread itself wrote to the file of a table.
+    pub page_writes: u64,
+    /// In so many samples it wrote to the doublewrite buffer.
+    pub doublewrites: u64,
+    /// For how long of the wait another client's thread wrote pages of tables to their files itself.
+    pub others_page_writes_us: u64,
     /// What the host's disk and memory did meanwhile.
     pub meanwhile: Option<Meanwhile>,
 }

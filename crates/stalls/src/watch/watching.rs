@@ -10,12 +10,13 @@ use super::group::{Group, Judgement, MOST_VICTIMS};
 use super::joining::Pieces;
 use super::kept::{Facts, Kept};
 use super::meanwhile::{HostReading, Readings};
+use super::page_writes::{Own, PageWrites};
 use super::probed::{Calls, Hit, Probe};
-use super::sample::{Answer, Counters, Doing, Missing, Sample, Session, Stop};
+use super::sample::{Answer, Counters, Doing, Missing, Sample, Session};
 use super::seen::SeenWaits;
 use super::server_answers::Known;
 use super::server_stalls::{Whole, Wholes};
-use super::side_evidence::{Beside, Canary, Logged};
+use super::side_evidence::Beside;
 use super::track::{LEAST_SAMPLES, Tracker, Wait, Way};
 use super::watched::{Pressure, Tier, WatchCost, Watched};
 use crate::cause::Cause;
@@ -87,6 +88,7 @@ pub struct Watching {
     wholes: Wholes,
     woken: Woken,
     others: Others,
+    page_writes: PageWrites,
     /// Whether the server had `backoff` at some time: then the counter was a clock.
     had_backoff: bool,
     seen: SeenWaits,
@@ -113,6 +115,7 @@ impl Watching {
             wholes: Wholes::default(),
             woken: Woken::default(),
             others: Others::default(),
+            page_writes: PageWrites::default(),
             seen: SeenWaits::default(),
         }
     }
@@ -135,6 +138,25 @@ impl Watching {
             tracker.woke().into_iter().for_each(|us| self.woken.add(sample.thread, us));
             let is_answered = sample.stop.is_none() && matches!(sample.doing, Doing::Idle | Doing::Polling(_));
             ended.into_iter().for_each(|wait| self.ended(wait, is_answered));
+            if self.looks_for_page_writes() && self.known.is_client(sample.thread) {
+                let chain = self.page_writes.sample(at_us, &sample);
+                self.chained(chain);
+            }
+        }
+    }
+
+    /// Whether queries may write pages of tables out themselves, and only samples show it.
+    pub fn looks_for_page_writes(&self) -> bool {
+        let searches = self.watch.free_list.is_some_and(|row| matches!(row.legacy, OnEmpty::Searches(_)));
+        searches && self.watch.backoff == Some(false) && self.watch.probe.is_none()
+    }
+
+    fn chained(&mut self, chain: Option<Wait>) {
+        let Some(chain) = chain else { return };
+        if self.is_long(&chain) {
+            self.pending.push(chain);
+        } else {
+            self.page_writes.forget(&chain);
         }
     }
 
@@ -170,6 +192,8 @@ impl Watching {
     pub fn gone(&mut self, at_us: u64, thread: u32) {
         let wait = self.trackers.remove(&thread).and_then(|mut tracker| tracker.close(at_us));
         wait.into_iter().for_each(|wait| self.ended(wait, true));
+        let chain = self.page_writes.gone(thread);
+        self.chained(chain);
         self.calls.gone(thread);
         self.known.went(thread);
         self.woken.gone(thread);
@@ -216,11 +240,14 @@ impl Watching {
     /// Whether a wait that looks like a wait for a lock may be for a page. With a probe it is not needed.
     fn may_be_for_a_page(&self, wait: &Wait) -> bool {
         let waits = |row: &FreeList| match row.legacy {
-            OnEmpty::Searches(search) => search.waits_for_batch && self.watch.backoff == Some(false),
+            OnEmpty::Searches(search) => {
+                let may_be = search.waits_for_batch || wait.way == Way::WritingPages;
+                may_be && self.watch.backoff == Some(false)
+            }
             OnEmpty::OwnBatch { .. } | OnEmpty::WaitsForCleaner { .. } => true,
         };
         let names_a_lock = self.known.names_a_wait(wait.thread);
-        wait.way == Way::Blocked
+        matches!(wait.way, Way::Blocked | Way::WritingPages)
             && self.watch.probe.is_none()
             && !names_a_lock
             && self.watch.free_list.is_some_and(waits)
@@ -235,7 +262,8 @@ impl Watching {
     /// The waits of clients' threads that go on now.
     fn waiting(&self) -> impl Iterator<Item = Wait> {
         let open = self.trackers.values().filter_map(Tracker::open);
-        open.filter(|wait| self.known.is_client(wait.thread))
+        let open = open.filter(|wait| self.known.is_client(wait.thread));
+        open.map(|wait| self.page_writes.open(wait.thread).unwrap_or(wait))
     }
 
     /// `is_answered`: whether the thread has sent its answer.
@@ -263,6 +291,9 @@ impl Watching {
 
     /// Puts pieces together, and keeps the waits that are over and long enough.
     fn join(&mut self, now_us: u64) {
+        for chain in self.page_writes.over(&self.known) {
+            self.chained(Some(chain));
+        }
         let over = self.pieces.over(now_us, &mut self.trackers, &self.known);
         let (long, short): (Vec<Wait>, _) = over.into_iter().partition(|wait| self.is_long(wait));
         short.iter().for_each(|wait| self.seen.wait(wait));
@@ -277,9 +308,10 @@ impl Watching {
     pub fn settled(&mut self, now_us: u64) -> Vec<Stall> {
         self.join(now_us);
         let pending = std::mem::take(&mut self.pending);
+        let is_held = |wait: &Wait| self.page_writes.holds(wait, now_us);
         let (ready, pending): (Vec<Wait>, _) = pending.into_iter().partition(|wait| {
             let is_counted = !self.is_counted(wait) || self.known.counted_since(wait.to_us);
-            (is_counted && self.is_listed(wait)) || now_us >= wait.to_us + PATIENCE_US
+            !is_held(wait) && ((is_counted && self.is_listed(wait)) || now_us >= wait.to_us + PATIENCE_US)
         });
         self.pending = pending;
         self.judge_all(ready);
@@ -321,16 +353,30 @@ impl Watching {
     }
 
     fn judge_all(&mut self, waits: Vec<Wait>) {
-        let parts = waits.iter().flat_map(|wait| self.woken.parts(wait, &self.known));
+        // chains first: what is told of them is not told of the waits in them
+        let (chains, waits): (Vec<Wait>, Vec<Wait>) = waits.into_iter().partition(|it| it.way == Way::WritingPages);
+        let chains: Vec<(Wait, Own)> =
+            chains.iter().flat_map(|wait| self.page_writes.parts(wait, &self.known)).collect();
+        let parts =
+            waits.iter().flat_map(|wait| self.woken.parts(wait, &self.known)).map(|wait| (wait, Own::default()));
         // a part may be shorter than what is told
-        let parts: Vec<Wait> =
-            parts.filter(|it| it.length_us() >= self.watch.least_us || it.way == Way::FreePage).collect();
-        for wait in parts {
-            let Some(kept) = self.kept(wait) else {
+        let parts: Vec<(Wait, Own)> = chains
+            .into_iter()
+            .chain(parts)
+            .filter(|(it, _)| it.length_us() >= self.watch.least_us || it.way == Way::FreePage)
+            .collect();
+        for (wait, own) in parts {
+            let is_chain = wait.way == Way::WritingPages;
+            let kept = if !is_chain && self.page_writes.has_told(&wait) { None } else { self.kept(wait, own) };
+            let Some(kept) = kept else {
                 self.seen.wait(&wait);
                 continue;
             };
             let judgement = kept.judgement(self.watch.free_list, self.watch.started_unix_us);
+            if is_chain {
+                let Judgement::Victim(_) = &judgement else { continue };
+                self.page_writes.tell(&wait);
+            }
             self.seen.judged(kept, matches!(judgement, Judgement::Victim(_)));
             match judgement {
                 Judgement::Victim(judged) => {
@@ -347,28 +393,8 @@ impl Watching {
         }
     }
 
-    /// The stalls that are not over: the waits that have lasted for `least_us` by now, judged by what is known so far. Nothing is booked.
-    pub fn going_on(&mut self, now_us: u64, least_us: u64) -> Vec<Stall> {
-        let is_long = |wait: &Wait| wait.samples >= LEAST_SAMPLES && wait.length_us() >= least_us;
-        let so_far = |wait: Wait| Wait { to_us: now_us, is_open: true, ..wait };
-        let last_part = |wait: Wait| self.woken.last_part(&so_far(wait), &self.known);
-        let waits: Vec<Wait> = self.waiting().map(last_part).filter(is_long).collect();
-        let (since_us, free_list) = (self.watch.started_unix_us, self.watch.free_list);
-        let mut groups = Vec::new();
-        for kept in waits.into_iter().filter_map(|wait| self.kept(wait)) {
-            if let Judgement::Victim(judged) = kept.judgement(free_list, since_us) {
-                Group::gather(&mut groups, *judged);
-            }
-        }
-        let mut stalls: Vec<Stall> = groups.into_iter().map(|group| group.stall(since_us)).collect();
-        stalls.iter_mut().for_each(|stall| stall.victims.truncate(MOST_VICTIMS));
-        let whole = self.wholes.going_on(now_us, least_us).filter(|_| stalls.is_empty());
-        stalls.extend(whole.map(|whole| whole.stall(since_us)));
-        stalls
-    }
-
-    /// All that the judgement of the wait rests on. `None`: it is no wait of a client.
-    fn kept(&mut self, wait: Wait) -> Option<Kept> {
+    /// All that the judgement of the wait rests on. `own`: what it wrote itself. `None`: it is no wait of a client.
+    fn kept(&mut self, wait: Wait, own: Own) -> Option<Kept> {
         let (said_at, said): (Vec<(u64, u64)>, Vec<Session>) = self.known.said_of(&wait).into_iter().unzip();
         let connection = said.last().map(|it| it.connection).or_else(|| self.known.connection(wait.thread));
         // a thread that waited for its next connection, which it may have by now; or a thread of the server's own
@@ -394,6 +420,9 @@ impl Watching {
             pages_free: self.known.pages_free(&wait),
             synced_us: self.others.synced_us(&wait, &open),
             queued_us: self.others.queued_us(&wait, &open),
+            page_writes: own.tables,
+            doublewrites: own.doublewrites,
+            others_page_writes_us: self.page_writes.others_us(&wait),
             is_ours: self.beside.is_ours(&said),
         };
         let (statement, with_values) = self.books.statement(said.iter().rev().find_map(|it| it.statement.clone()));
@@ -405,7 +434,11 @@ impl Watching {
     pub fn stop(&mut self, at_us: u64) {
         let threads = std::mem::take(&mut self.trackers);
         let waits: Vec<Wait> = threads.into_values().filter_map(|mut tracker| tracker.stop(at_us)).collect();
-        waits.into_iter().for_each(|wait| self.ended(wait, true));
+        waits.into_iter().for_each(|wait| {
+            let chain = self.page_writes.end(wait.thread);
+            self.chained(chain);
+            self.ended(wait, true);
+        });
         let calls = self.calls.stop(at_us);
         calls.into_iter().for_each(|call| self.called(call));
         self.wholes.end(at_us, self.watch.least_us);
@@ -444,55 +477,8 @@ impl Watching {
     }
 }
 
-/// Evidence beside samples and answers.
-impl Watching {
-    /// The caller reads the server's slow log. Stalls are then told somewhat later, so that the entries of their victims are there.
-    pub fn follows_log(&mut self) {
-        self.beside.follows_log();
-    }
-
-    pub fn logged(&mut self, entry: Logged) {
-        self.beside.logged(entry);
-    }
-
-    pub fn canary(&mut self, run: Canary) {
-        self.wholes.canary(run, self.watch.least_us);
-        self.beside.canary(run);
-    }
-
-    /// Takes whether the server is stopped at one look.
-    pub fn stopped(&mut self, at_us: u64, stop: Option<Stop>) {
-        self.wholes.look(at_us, stop, self.watch.least_us);
-    }
-
-    /// Names a connection of this watch's own. It is no victim; and a wait for a lock that it holds is caused by the watch.
-    pub fn own_connection(&mut self, connection: u64) {
-        self.beside.own(connection);
-    }
-}
-
-impl Watching {
-    /// What is seen, kept for a recording if that is wanted.
-    pub fn seen(&mut self) -> &mut SeenWaits {
-        &mut self.seen
-    }
-
-    /// Whether a client's thread waits now.
-    pub fn is_waiting(&self) -> bool {
-        self.waiting().any(|wait| wait.samples >= LEAST_SAMPLES)
-    }
-
-    /// Whether the thread serves a client, or may: it should be sampled as often as possible.
-    pub fn is_client(&self, thread: u32) -> bool {
-        self.known.is_client(thread) || self.known.was_client(thread)
-    }
-
-    /// Whether the thread waits for its client, so that its `schedstat` need not be read.
-    pub fn is_at_rest(&self, sample: &Sample) -> bool {
-        matches!(self.known.meant(sample), Doing::Idle | Doing::Polling(_))
-    }
-}
-
+#[path = "watching_beside.rs"]
+mod beside;
 #[cfg(test)]
 #[path = "watching_tests.rs"]
 mod tests;

@@ -2,7 +2,7 @@
 use super::super::group::STILL;
 use super::super::kept::{Recorded, again};
 use super::super::kept_parts::KeptParts;
-use super::super::sample::{Doing, Says, Sched, Session};
+use super::super::sample::{Doing, Says, Sched, Session, Written};
 use super::super::seen::Seen;
 use super::super::side_evidence::Sung;
 use super::super::testing::{self, STEP_US};
@@ -370,7 +370,7 @@ proptest! {
         seen in prop::collection::vec((0_u32..4, 0_usize..6, 0_usize..5, 1000_u64..60_000), 0..400), backoff in any::<bool>()
     ) {
         const DOING: [Doing; 6] =
-            [Doing::Idle, Doing::Running, Doing::Asleep, Doing::Blocked, Doing::Reading, Doing::Syncing];
+            [Doing::Idle, Doing::Running, Doing::Asleep, Doing::Blocked, Doing::Reading, Doing::Syncing(Written::Unknown)];
         const SAYS: [Says; 5] = [Says::Idle, Says::Busy, Says::RowLock, Says::AskedToWait, Says::DiskRead];
         let mut it = watching(backoff);
         let (mut at_us, mut told) = (0, 0);
