@@ -43,6 +43,8 @@ const OPTIONS: [(&str, &[&str]); 2] = [
             "max_connections=10",
             "autovacuum=off",
             "jit=off",
+            // beside another server that never waits, a login takes a minute on an emulated processor, and PostgreSQL's own limit is one
+            "authentication_timeout=600",
             // the guest has no database of time zones
             "timezone=GMT",
             "log_timezone=GMT",
