@@ -129,29 +129,22 @@ impl Others {
         }
     }
 
-    /// The times within this wait in which other threads waited in this way. `open`: waits that go on.
-    fn within(&self, way: Way, wait: &Wait, open: &[Wait]) -> Vec<(u64, u64)> {
+    /// When other threads waited in this way. `open`: waits that go on.
+    fn others<'a>(&'a self, way: Way, wait: &'a Wait, open: &'a [Wait]) -> impl Iterator<Item = (u64, u64)> + 'a {
         let kept = if way == Way::Syncing { &self.syncing } else { &self.queued };
-        let others = kept.iter().chain(open).filter(|it| it.way == way && it.thread != wait.thread);
-        let clipped = others.map(|it| (it.from_us.max(wait.from_us), it.to_us.min(wait.to_us)));
-        clipped.filter(|(from, to)| from < to).collect()
+        let others = kept.iter().chain(open).filter(move |it| it.way == way && it.thread != wait.thread);
+        others.map(|it| (it.from_us, it.to_us))
     }
 
     /// The longest time within this wait for which one other thread waited for a CPU.
     pub(super) fn queued_us(&self, wait: &Wait, open: &[Wait]) -> u64 {
-        self.within(Way::Queued, wait, open).iter().map(|(from, to)| to - from).max().unwrap_or(0)
+        let queued = wait.clip(self.others(Way::Queued, wait, open));
+        queued.iter().map(|(from, to)| to - from).max().unwrap_or(0)
     }
 
     /// For how long of this wait some other thread waited for the disk to write.
     pub(super) fn synced_us(&self, wait: &Wait, open: &[Wait]) -> u64 {
-        let mut clipped = self.within(Way::Syncing, wait, open);
-        clipped.sort_unstable();
-        let (mut until, mut sum) = (0, 0);
-        for (from, to) in clipped {
-            sum += to.saturating_sub(from.max(until));
-            until = until.max(to);
-        }
-        sum
+        wait.covered_us(self.others(Way::Syncing, wait, open))
     }
 }
 

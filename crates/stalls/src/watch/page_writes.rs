@@ -233,15 +233,7 @@ impl PageWrites {
             .iter()
             .flat_map(|(thread, chain)| chain.written().into_iter().map(|(from, to)| (*thread, from, to)));
         let others = self.written.iter().copied().chain(open).filter(|(thread, ..)| *thread != wait.thread);
-        let clipped = others.map(|(_, from, to)| (from.max(wait.from_us), to.min(wait.to_us)));
-        let mut clipped: Vec<(u64, u64)> = clipped.filter(|(from, to)| from < to).collect();
-        clipped.sort_unstable();
-        let (mut until, mut sum) = (0, 0);
-        for (from, to) in clipped {
-            sum += to.saturating_sub(from.max(until));
-            until = until.max(to);
-        }
-        sum
+        wait.covered_us(others.map(|(_, from, to)| (from, to)))
     }
 }
 

@@ -60,6 +60,24 @@ impl Wait {
         let (to_us, samples) = (next.to_us, self.samples.saturating_add(next.samples));
         Self { to_us, samples, turns, is_open: next.is_open, ..*self }
     }
+
+    /// The parts of these times, each a begin and an end, that lie within the wait.
+    pub(super) fn clip(&self, times: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+        let clipped = times.map(|(from, to)| (from.max(self.from_us), to.min(self.to_us)));
+        clipped.filter(|(from, to)| from < to).collect()
+    }
+
+    /// How much of the wait these times cover together.
+    pub(super) fn covered_us(&self, times: impl Iterator<Item = (u64, u64)>) -> u64 {
+        let mut clipped = self.clip(times);
+        clipped.sort_unstable();
+        let (mut until, mut sum) = (0, 0);
+        for (from, to) in clipped {
+            sum += to.saturating_sub(from.max(until));
+            until = until.max(to);
+        }
+        sum
+    }
 }
 
 /// The most samples of something else that may lie between two samples of a wait: a thread that sleeps is awake now and then.
