@@ -17,6 +17,7 @@ mod family;
 mod fork;
 mod found_processes;
 mod identity;
+mod inactivity;
 mod launch;
 mod namespaces;
 mod order;

@@ -11,10 +11,11 @@ measuring_or_over() { grep -q measuring /tmp/run.log || ! kill -0 $run 2>/dev/nu
 ended_by_watchdog() { grep -q 'neutralised: only' "$WRINGER_HOME/journal/watchdog.log"; }
 growing() { # growing PAUSE: a statement that makes the server larger by 16 MiB with each step, and pauses before the next, for so many seconds
     # once memory gets short: in all more than there is while RAM is hidden, and less than there is without that
+    # one string of many pieces: of single letters, an emulated processor would make it in seconds
     statement="SELECT 0" step=1
     while [ $step -le $STEPS ]; do
         [ $step -le 40 ] && pause=0.05 || pause=$1
-        statement="$statement, LENGTH(REPEAT('x', 16777216 - 100)), SLEEP($pause)"
+        statement="$statement, LENGTH(REPEAT(REPEAT('x', 65535), 256)), SLEEP($pause)"
         step=$((step + 1))
     done
     echo "$statement"

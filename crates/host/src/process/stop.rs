@@ -2,6 +2,7 @@
 use super::dead_layer::is_cut_off;
 use super::family::family;
 use super::identity::{Identity, Process};
+use super::inactivity::Inactivity;
 use super::standstill::{Standstill, standstill};
 use crate::permit::Permit;
 use crate::{Error, Holder, interrupt};
@@ -42,7 +43,8 @@ pub enum Stopped {
 
 /// Ends `leaders`, and waits until they are gone. The caller need not be their parent: a zombie counts as gone.
 ///
-/// A stopped process is continued, so that it acts on the signal. A process whose slow layer is dead cannot end cleanly, and gets a short grace.
+/// A stopped process is continued, so that it acts on the signal. A process whose slow layer is dead cannot end cleanly, and gets a short grace; and one
+/// that does nothing at all for 15 seconds has not heard the signal, and gets no more.
 ///
 /// # Errors
 /// [`Error::Unstoppable`] when a process is still there after SIGKILL; [`Error::NotPermitted`] when we may not signal a process: all others are ended
@@ -83,7 +85,7 @@ fn stop_until(leaders: &[Identity], request: StopRequest, is_gone: IsGone<'_>) -
     let (asked, refused) = signal_all(processes, request.signal)?;
     wake_stopped(&asked);
     let grace = if request.signal == libc::SIGKILL { Duration::ZERO } else { request.grace };
-    let mut hope = Hope::new();
+    let mut hope = Hope::new(leaders);
     let mut is_cut = || interrupt::impatient() || hope.is_over(&asked);
     if await_end(&asked, grace, is_gone, &mut is_cut) && refused.is_empty() {
         return Ok(Stopped::Cleanly);
@@ -95,15 +97,18 @@ fn stop_until(leaders: &[Identity], request: StopRequest, is_gone: IsGone<'_>) -
 
 type IsGone<'a> = &'a dyn Fn(&Process) -> bool;
 
-/// Whether it is worth waiting for a clean end: only for a short time when the process has lost the files that the end needs.
-struct Hope {
+/// Whether it is worth waiting for a clean end: only for a short time when the process has lost the files that the end needs, and no longer when nothing
+/// moves.
+struct Hope<'a> {
     next_look: Instant,
     ends: Option<Instant>,
+    leaders: &'a [Identity],
+    inactivity: Inactivity,
 }
 
-impl Hope {
-    fn new() -> Self {
-        Self { next_look: Instant::now(), ends: None }
+impl<'a> Hope<'a> {
+    fn new(leaders: &'a [Identity]) -> Self {
+        Self { next_look: Instant::now(), ends: None, leaders, inactivity: Inactivity::new() }
     }
 
     fn is_over(&mut self, processes: &[Process]) -> bool {
@@ -111,6 +116,9 @@ impl Hope {
         if self.ends.is_none() && now >= self.next_look {
             self.next_look = now + HOPE_PAUSE;
             self.ends = processes.iter().any(|it| is_cut_off(it.identity().pid)).then(|| now + CUT_OFF_GRACE);
+            if self.inactivity.is_lasting(self.leaders) {
+                self.ends = Some(now);
+            }
         }
         self.ends.is_some_and(|ends| now >= ends)
     }
@@ -180,6 +188,21 @@ mod tests {
     #[allow(clippy::disallowed_methods)] // processes for the test
     fn sleeper(uid: u32) -> Child {
         Command::new("sleep").arg("1000").uid(uid).spawn().expect("starts")
+    }
+
+    /// As MariaDB does when it is asked while it starts: it sleeps on, and would use up the whole grace.
+    #[test]
+    #[allow(clippy::disallowed_methods)] // a process for the test
+    fn who_does_nothing_after_the_signal_does_not_get_the_whole_grace() {
+        let mut deaf = Command::new("sh").args(["-c", "trap '' TERM; exec sleep 1000"]).spawn().expect("starts");
+        let leader = Identity::of(deaf.id()).expect("lives");
+        std::thread::sleep(Duration::from_millis(300));
+        let begun = Instant::now();
+        let reaper = std::thread::spawn(move || deaf.wait());
+        let stopped = stop_unpermitted(&[leader], StopRequest { signal: libc::SIGTERM, grace: Duration::from_mins(5) });
+        assert_eq!(stopped.expect("ends"), Stopped::Killed);
+        assert!((15..120).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+        reaper.join().expect("ends").expect("is waited for");
     }
 
     /// Runs as an ordinary user whose processes are among those of other users: in a thread that alone becomes that user.
