@@ -2,11 +2,9 @@
 # `make demo` and `make test` do their own set-up. Servers are fetched into Wringer's cache, never installed.
 .PHONY: demo check test test-guest test-recipes bench lint static dist setup
 
-WRINGER := target/release/wringer
-
 demo: setup
-	cargo build --release -p wringer
-	$(WRINGER) run experiments/one-read-or-two.toml --to wringer-demo --force
+	cargo build --profile demo -p wringer
+	target/demo/wringer run experiments/one-read-or-two.toml --to wringer-demo --force
 
 # After each change: format, clippy, and the tests that need no server, no mount and no guest.
 check:

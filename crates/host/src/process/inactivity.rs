@@ -70,7 +70,8 @@ impl Work {
         let io = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
         let counted = |line: &str| {
             let (name, value) = line.split_once(": ")?;
-            matches!(name, "rchar" | "wchar" | "read_bytes" | "write_bytes").then(|| value.trim().parse::<u64>().ok())?
+            matches!(name, "rchar" | "wchar" | "read_bytes" | "write_bytes")
+                .then(|| value.trim().parse::<u64>().ok())?
         };
         let per_second = rustix::param::clock_ticks_per_second().max(1);
         Some(Self {
