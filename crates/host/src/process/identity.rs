@@ -94,6 +94,8 @@ pub(super) struct Stat {
     pub(super) state: u8,
     pub(super) parent: u32,
     flags: u32,
+    /// User and system time so far.
+    pub(super) cpu_ticks: u64,
     pub(super) start_time: u64,
 }
 
@@ -126,6 +128,7 @@ impl Stat {
             state: *fields.first()?.as_bytes().first()?,
             parent: fields.get(1)?.parse().ok()?,
             flags: fields.get(6)?.parse().ok()?,
+            cpu_ticks: fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?,
             start_time: fields.get(19)?.parse().ok()?,
         })
     }
@@ -143,10 +146,8 @@ pub struct ThreadLook {
 impl ThreadLook {
     /// `None` when there is no such thread.
     pub fn at(tid: Pid) -> Option<Self> {
-        let text = fs::read_to_string(format!("/proc/self/task/{}/stat", tid.as_raw_nonzero())).ok()?;
-        let fields: Vec<&str> = text.get(text.rfind(')')? + 2..)?.split(' ').collect();
-        let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
-        Some(Self { state: *fields.first()?.as_bytes().first()?, cpu_ticks: ticks(11)? + ticks(12)? })
+        let Stat { state, cpu_ticks, .. } = Stat::at(Path::new(&format!("/proc/self/task/{}", tid.as_raw_nonzero())))?;
+        Some(Self { state, cpu_ticks })
     }
 }
 
@@ -156,8 +157,8 @@ mod tests {
 
     #[test]
     fn stat_with_a_name_that_looks_like_fields() {
-        let stat = Stat::parse("7 (a) Z (b) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 0 0").expect("parses");
-        assert_eq!((stat.state, stat.parent, stat.start_time), (b'S', 1, 4711));
+        let stat = Stat::parse("7 (a) Z (b) S 1 7 7 0 -1 4194560 1 0 0 0 30 4 0 0 20 0 1 0 4711 0 0").expect("parses");
+        assert_eq!((stat.state, stat.parent, stat.cpu_ticks, stat.start_time), (b'S', 1, 34, 4711));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! starts: the thread that takes signals has ended then, and the main thread waits for it for ever.
 
 use super::family::family;
-use super::identity::Identity;
+use super::identity::{Identity, Stat};
 use super::standstill::standstill;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -59,14 +59,12 @@ impl Work {
     }
 
     fn of_process(pid: u32) -> Option<Self> {
-        let waits_for_disk = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten().any(|thread| {
-            fs::read_to_string(thread.path().join("stat")).is_ok_and(|stat| field(&stat, 0) == Some("D"))
-        });
+        let mut threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+        let waits_for_disk = threads.any(|thread| Stat::at(&thread.path()).is_some_and(|stat| stat.state == b'D'));
         if waits_for_disk || standstill(pid).is_some() {
             return None;
         }
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let ticks: u64 = field(&stat, 11)?.parse::<u64>().ok()? + field(&stat, 12)?.parse::<u64>().ok()?;
+        let ticks = Stat::read(pid)?.cpu_ticks;
         let io = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
         let counted = |line: &str| {
             let (name, value) = line.split_once(": ")?;
@@ -79,11 +77,6 @@ impl Work {
             bytes: io.lines().filter_map(counted).sum(),
         })
     }
-}
-
-/// A field of `/proc/PID/stat`, counted from the state, which is 0: the name before it may hold anything.
-fn field(stat: &str, number: usize) -> Option<&str> {
-    stat.get(stat.rfind(')')? + 2..)?.split(' ').nth(number)
 }
 
 impl std::iter::Sum for Work {
