@@ -108,7 +108,8 @@ impl Machine<'_> {
         }
         command.arg("-kernel").arg(self.parts.kernel.join("vmlinuz")).arg("-initrd").arg(initramfs);
         // an emulated processor has none of the flaws against which the kernel has workarounds; these would take a tenth of the time
-        // `norandmaps`: the emulator translates each program's code once, and not at each start to another address
+        // `norandmaps`: the emulator translates each program's code once, and not at each start to another address. `init_on_alloc=0`: the
+        // kernel of Debian fills all memory that it allocates with zeroes
         let words = "console=ttyS0 quiet panic=-1 random.trust_cpu=on mitigations=off norandmaps init_on_alloc=0";
         command.args(["-append", &format!("{words} {}", self.words)]);
         for disk in self.disks {

@@ -27,8 +27,7 @@ impl Identity {
 
     /// The time since the process was started; suspend counts, and nobody can set that clock.
     pub fn age(&self) -> Duration {
-        let ticks = rustix::param::clock_ticks_per_second().max(1);
-        crate::clock::boot_time().saturating_sub(Duration::from_millis(self.start_time * 1000 / ticks))
+        crate::clock::boot_time().saturating_sub(time_of(self.start_time))
     }
 
     pub fn is_alive(&self) -> bool {
@@ -89,6 +88,11 @@ impl Process {
     }
 }
 
+/// Clock ticks of the kernel as a time.
+pub(super) fn time_of(ticks: u64) -> Duration {
+    Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second().max(1))
+}
+
 /// The needed fields of `/proc/PID/stat`.
 pub(super) struct Stat {
     pub(super) state: u8,
@@ -114,6 +118,12 @@ impl Stat {
 
     pub(super) fn read(pid: u32) -> Option<Self> {
         Self::at(Path::new(&format!("/proc/{pid}")))
+    }
+
+    /// Of each thread of this process; none when it is gone.
+    pub(super) fn of_threads(pid: u32) -> impl Iterator<Item = Self> {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        threads.filter_map(|thread| Self::at(&thread.path()))
     }
 
     /// Reads the state of a process or a thread from its folder below `/proc`.

@@ -3,12 +3,13 @@
 //! starts: the thread that takes signals has ended then, and the main thread waits for it for ever.
 
 use super::family::family;
-use super::identity::{Identity, Stat};
+use super::identity::{Identity, Stat, time_of};
 use super::standstill::standstill;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long they must have done nothing. Somebody who waits for a slow disk writes or reads something in this time, or is in state `D`.
+/// How long they must have done nothing. Somebody who waits for a disk is in state `D`, or reads or writes something in this time: only a slow layer that
+/// holds each request back for longer than this looks like nothing.
 const LONG_ENOUGH: Duration = Duration::from_secs(15);
 /// What background threads may use meanwhile: one hundredth of a CPU.
 const ALLOWED: u32 = 100;
@@ -59,23 +60,17 @@ impl Work {
     }
 
     fn of_process(pid: u32) -> Option<Self> {
-        let mut threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
-        let waits_for_disk = threads.any(|thread| Stat::at(&thread.path()).is_some_and(|stat| stat.state == b'D'));
-        if waits_for_disk || standstill(pid).is_some() {
+        if Stat::of_threads(pid).any(|stat| stat.state == b'D') || standstill(pid).is_some() {
             return None;
         }
-        let ticks = Stat::read(pid)?.cpu_ticks;
+        let cpu = time_of(Stat::read(pid)?.cpu_ticks);
         let io = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
         let counted = |line: &str| {
             let (name, value) = line.split_once(": ")?;
             matches!(name, "rchar" | "wchar" | "read_bytes" | "write_bytes")
                 .then(|| value.trim().parse::<u64>().ok())?
         };
-        let per_second = rustix::param::clock_ticks_per_second().max(1);
-        Some(Self {
-            cpu: Duration::from_millis(ticks * 1000 / per_second),
-            bytes: io.lines().filter_map(counted).sum(),
-        })
+        Some(Self { cpu, bytes: io.lines().filter_map(counted).sum() })
     }
 }
 

@@ -38,8 +38,7 @@ pub fn standstill(pid: u32) -> Option<Standstill> {
 }
 
 fn is_stopped(pid: u32) -> bool {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    threads.filter_map(|thread| Stat::at(&thread.path())).any(|stat| matches!(stat.state, b'T' | b't'))
+    Stat::of_threads(pid).any(|stat| matches!(stat.state, b'T' | b't'))
 }
 
 /// A mounted cgroup hierarchy that can freeze processes.

@@ -85,7 +85,7 @@ fn stop_until(leaders: &[Identity], request: StopRequest, is_gone: IsGone<'_>) -
     let (asked, refused) = signal_all(processes, request.signal)?;
     wake_stopped(&asked);
     let grace = if request.signal == libc::SIGKILL { Duration::ZERO } else { request.grace };
-    let mut hope = Hope::new(leaders);
+    let mut hope = Hope::new();
     let mut is_cut = || interrupt::impatient() || hope.is_over(&asked);
     if await_end(&asked, grace, is_gone, &mut is_cut) && refused.is_empty() {
         return Ok(Stopped::Cleanly);
@@ -99,24 +99,24 @@ type IsGone<'a> = &'a dyn Fn(&Process) -> bool;
 
 /// Whether it is worth waiting for a clean end: only for a short time when the process has lost the files that the end needs, and no longer when nothing
 /// moves.
-struct Hope<'a> {
+struct Hope {
     next_look: Instant,
     ends: Option<Instant>,
-    leaders: &'a [Identity],
     inactivity: Inactivity,
 }
 
-impl<'a> Hope<'a> {
-    fn new(leaders: &'a [Identity]) -> Self {
-        Self { next_look: Instant::now(), ends: None, leaders, inactivity: Inactivity::new() }
+impl Hope {
+    fn new() -> Self {
+        Self { next_look: Instant::now(), ends: None, inactivity: Inactivity::new() }
     }
 
     fn is_over(&mut self, processes: &[Process]) -> bool {
         let now = Instant::now();
         if self.ends.is_none() && now >= self.next_look {
             self.next_look = now + HOPE_PAUSE;
-            self.ends = processes.iter().any(|it| is_cut_off(it.identity().pid)).then(|| now + CUT_OFF_GRACE);
-            if self.inactivity.is_lasting(self.leaders) {
+            let leaders: Vec<Identity> = processes.iter().map(Process::identity).collect();
+            self.ends = leaders.iter().any(|it| is_cut_off(it.pid)).then(|| now + CUT_OFF_GRACE);
+            if self.inactivity.is_lasting(&leaders) {
                 self.ends = Some(now);
             }
         }
@@ -198,11 +198,10 @@ mod tests {
         let leader = Identity::of(deaf.id()).expect("lives");
         std::thread::sleep(Duration::from_millis(300));
         let begun = Instant::now();
-        let reaper = std::thread::spawn(move || deaf.wait());
         let stopped = stop_unpermitted(&[leader], StopRequest { signal: libc::SIGTERM, grace: Duration::from_mins(5) });
         assert_eq!(stopped.expect("ends"), Stopped::Killed);
         assert!((15..120).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
-        reaper.join().expect("ends").expect("is waited for");
+        deaf.wait().expect("is waited for");
     }
 
     /// Runs as an ordinary user whose processes are among those of other users: in a thread that alone becomes that user.
