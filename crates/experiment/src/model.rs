@@ -174,7 +174,7 @@ pub struct Squeeze {
     pub on_miss: OnMiss,
 }
 
-/// How an arm goes on when its squeeze took effect, but not as asked. When less than half or more than twice of the asked value took effect, the arm
+/// How an arm goes on when its squeeze took effect, but not as asked. When less than half of the asked value took effect, the arm
 /// ends in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]

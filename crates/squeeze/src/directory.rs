@@ -184,7 +184,7 @@ pub fn check_reach(directory: &Path, model: &Model, strict: bool) -> Result<(), 
 /// largest file below the directory; without a file of 1 MiB there are none.
 ///
 /// # Errors
-/// The layer is gone, or the file cannot be read. [`Error::OutOfTolerance`]: the result is less than half or more than twice of what was asked; with
+/// The layer is gone, or the file cannot be read. [`Error::OutOfTolerance`]: the result is missed (`Measured::is_missed`); with
 /// `strict`, anything out of tolerance. [`Error::Refused`]: this host cannot imitate such a disk. After an error the earlier delay is in force again.
 pub(crate) fn set_and_measure(
     socket: &Path,

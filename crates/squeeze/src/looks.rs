@@ -21,7 +21,7 @@ const OF_SLOW: [u32; LOOKS as usize] = [2, 2, 1];
 /// The readings of one look without the delay.
 const BARE: u32 = 300;
 const BARE_TIME: Duration = Duration::from_millis(250);
-/// No look waits much longer than twice the asked time: the squeeze is missed then anyway.
+/// How much longer than twice the asked time a read may take before it counts as one that does not come back.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The number of readings of each look.

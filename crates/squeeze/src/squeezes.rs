@@ -34,7 +34,7 @@ impl Squeezes {
     /// Puts a planned squeeze in force. A layer of one program has no delay yet.
     ///
     /// # Errors
-    /// It cannot be made, or its result is less than half or more than twice of what was asked; with `strict`, any result out of its tolerance (a plan of
+    /// It cannot be made, or its result is missed (`Measured::is_missed`); with `strict`, any result out of its tolerance (a plan of
     /// RAM or huge pages says itself how strict it is). Finished parts are undone with the run.
     pub fn apply(&mut self, run: &mut Run, plan: &Plan, strict: bool) -> Result<&mut InForce, Error> {
         let made = self.make(run, plan, strict)?;

@@ -14,7 +14,7 @@ pub(super) const SECTION: Section = Section {
     has_content: |context| !context.evidence.measured.is_empty(),
     write,
     help: "<p><b>Asked</b> is what the experiment wants, <b>predicted</b> what the mechanism can give on this host where that is something else, \
-         <b>got</b> what a witness measured that shares no code with the change. What is out of tolerance is a doubt of the verdict; less than half or more than twice of what was asked ends \
+         <b>got</b> what a witness measured that shares no code with the change. What is out of tolerance is a doubt of the verdict; less than half of what was asked ends \
          the arm.</p>",
 };
 

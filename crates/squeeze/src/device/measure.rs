@@ -23,8 +23,8 @@ const CPU_TICK_US: f64 = 10_000.0;
 /// Puts the table in force, and measures it.
 ///
 /// # Errors
-/// The kernel refuses the table; the device cannot be read. [`Error::OutOfTolerance`]: the result is less than half or more than
-/// twice of what was asked; with `strict`, anything out of tolerance.
+/// The kernel refuses the table; the device cannot be read. [`Error::OutOfTolerance`]: the result is missed
+/// (`Measured::is_missed`); with `strict`, anything out of tolerance.
 pub(super) fn set_and_measure(
     permit: &Permit,
     mapping: &Mapping,

@@ -23,8 +23,8 @@ const SYNCS: u32 = 40;
 /// Sets the disk model, also for a mounted device, and leaves it in force. Returns a probe's results.
 ///
 /// # Errors
-/// The server is gone, or the device cannot be read. [`Error::OutOfTolerance`]: the result is less than half or more than twice of
-/// what was asked; with `strict`, anything out of tolerance. [`Error::Refused`]: the disk would have to be faster than this host.
+/// The server is gone, or the device cannot be read. [`Error::OutOfTolerance`]: the result is missed
+/// (`Measured::is_missed`); with `strict`, anything out of tolerance. [`Error::Refused`]: the disk would have to be faster than this host.
 /// After an error the earlier delay is in force again.
 pub(crate) fn set_and_measure(
     socket: &Path,
