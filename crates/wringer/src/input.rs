@@ -2,8 +2,8 @@
 //! Reads files that the user names, by [`host::input`], and explains those that cannot be read.
 
 pub use host::input::open_input;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 /// # Errors
 /// The same as for [`host::input::read`]; the message names the file.
@@ -15,6 +15,15 @@ pub fn read(path: &Path) -> anyhow::Result<String> {
 /// The same as for [`host::input::read_bytes`]; the message names the file.
 pub fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     host::input::read_bytes(path).map_err(|error| named(error, path))
+}
+
+/// # Errors
+/// There is no such file, or this user may not read it. What is no ordinary file is not opened: the bytes of a pipe can be read only once.
+pub fn check_readable(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.is_file() {
+        fs::File::open(path)?;
+    }
+    Ok(())
 }
 
 /// The error with the path of this file.

@@ -11,6 +11,7 @@ mod foreign;
 mod hints;
 mod input;
 mod internal;
+mod output_file;
 mod signals;
 mod terminal;
 

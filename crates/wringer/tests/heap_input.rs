@@ -51,6 +51,17 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 #[test]
+fn a_page_does_not_replace_the_profile_that_it_is_made_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = written(folder.path(), "massif.out.1", &massif("f", &[0, 1000]));
+    let before = fs::read(&file).unwrap();
+    let output = heap(&["report", &file, "--to", &file]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output.stderr));
+    assert!(said(&output.stderr).contains("nothing was written"), "{}", said(&output.stderr));
+    assert!(fs::read(&file).unwrap() == before, "the profile is another");
+}
+
+#[test]
 fn of_a_damaged_profile_no_assertion_about_its_end_holds() {
     let folder = tempfile::tempdir().unwrap();
     let whole = massif("f", &[0, 1000, 2000, 300_000]);

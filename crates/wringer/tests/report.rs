@@ -7,6 +7,7 @@ mod common;
 
 use recording::{Recording, Start};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use testkit::Lab;
 
@@ -42,6 +43,32 @@ fn a_folder_gets_its_page() {
     assert_eq!(ran.stdout, "", "the page is in its file");
     let page = std::fs::read_to_string(lab.home().join("report.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+}
+
+#[test]
+fn a_report_does_not_replace_the_recording_that_it_is_made_from() {
+    let lab = Lab::new(WRINGER);
+    let path = recorded(&lab);
+    let before = std::fs::read(&path).unwrap();
+    let (folder, file) = (lab.home().to_str().unwrap(), path.to_str().unwrap());
+    for words in [["report", folder, "--to", file], ["report", file, "--to", file]] {
+        lab.run(words).expect_code(2).expect_said(&["would replace", "nothing was written"]);
+    }
+    assert!(std::fs::read(&path).unwrap() == before, "the recording is another");
+    lab.run(["explain", file]).expect_code(0);
+}
+
+#[test]
+fn a_recording_that_this_user_may_not_read_is_told_with_the_reason() {
+    if !testkit::is_root() {
+        testkit::skip!("needs root");
+    }
+    let lab = Lab::as_ordinary_user(WRINGER);
+    let path = recorded(&lab);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    for command in ["report", "explain"] {
+        lab.run([command, path.to_str().unwrap()]).expect_code(3).expect_said(&["Permission denied"]);
+    }
 }
 
 #[test]

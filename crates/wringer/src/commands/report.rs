@@ -5,13 +5,12 @@ mod articles;
 
 use crate::commands::run::RECORDING;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{input, terminal};
+use crate::{input, output_file, terminal};
 use clap::ValueEnum;
 use evidence::{Evidence, Series};
-use host::files;
 use recording::Recording;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -84,7 +83,7 @@ pub fn main(args: Args) -> Outcome {
         Format::Junit => report::junit(&context),
     };
     match target {
-        Some(target) => write(&target, &content),
+        Some(target) => output_file::write(&target, content.as_bytes(), args.load.iter().chain([&path])),
         None => {
             terminal::data(content.trim_end());
             Ok(())
@@ -95,11 +94,12 @@ pub fn main(args: Args) -> Outcome {
 fn join(evidence: &mut Evidence, file: &Path) -> Outcome {
     let failed = |error: anyhow::Error| Failure::new(Exit::Missing, error.context(format!("join {}", file.display())));
     let text = input::read(file).map_err(failed)?;
-    let document = serde_json::from_str(&text).map_err(|error| failed(error.into()))?;
-    explain::joined::join(evidence, &document).map_err(|error| {
-        failed(error.into())
-            .hint("`wringer load ... -o json > load.json` there, while `wringer observe ... --to FOLDER` runs here")
-    })
+    let hint = "`wringer load ... -o json > load.json` there, while `wringer observe ... --to FOLDER` runs here";
+    let no_json = |error: serde_json::Error| {
+        anyhow::anyhow!("it is not what `wringer load -o json` prints, but no JSON: {error}")
+    };
+    let document = serde_json::from_str(&text).map_err(|error| failed(no_json(error)).hint(hint))?;
+    explain::joined::join(evidence, &document).map_err(|error| failed(error.into()).hint(hint))
 }
 
 /// The recording: the path itself, or the recording in the folder at the path.
@@ -117,15 +117,18 @@ pub fn is_recording_file(path: &Path) -> bool {
 /// The evidence in the recording, with the series that are needed.
 ///
 /// # Errors
-/// Exit code 3: there is no such recording, or the file is something else. 4: it cannot be read.
+/// Exit code 3: there is no such recording, this user may not read it, or the file is something else. 4: it is damaged.
 pub fn read(path: &Path, is_needed: fn(&Series) -> bool) -> Result<Evidence, Failure> {
-    if !path.exists() {
+    input::check_readable(path).map_err(|error| {
+        if error.kind() != ErrorKind::NotFound {
+            return Failure::new(Exit::Missing, input::named(error, path));
+        }
         let message = match path.parent().filter(|folder| path.ends_with(RECORDING) && folder.is_dir()) {
             Some(folder) => format!("there is no recording in the folder {}", folder.display()),
             None => format!("{} does not exist", path.display()),
         };
-        return Err(Failure::message(Exit::Missing, message).hint(crate::hints::RECORDING));
-    }
+        Failure::message(Exit::Missing, message).hint(crate::hints::RECORDING)
+    })?;
     Ok(Recording::read_for(path, is_needed)?)
 }
 
@@ -142,10 +145,4 @@ fn target(args: &Args, recording: &Path) -> Option<PathBuf> {
         Some(to) => Some(to.clone()),
         None => (args.output == Format::Html).then(|| recording.with_file_name("report.html")),
     }
-}
-
-fn write(target: &Path, content: &str) -> Outcome {
-    files::write_atomic(target, content.as_bytes(), 0o644)?;
-    terminal::say(format_args!("wrote {}", target.display()));
-    Ok(())
 }

@@ -9,9 +9,8 @@ use super::shown::shown;
 use super::source::{Source, is_read_once};
 use super::text::judged;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::terminal;
+use crate::{output_file, terminal};
 use heap::{Holdings, flame};
-use host::files;
 use report::{HeapPage, HeapProfile, HeapTimes};
 use std::path::{Path, PathBuf};
 use units::Bytes;
@@ -77,9 +76,7 @@ fn write(page: &HeapPage, args: &Args) -> Outcome {
     };
     let mut html = Vec::new();
     report::write_heap_html(page, &mut html)?;
-    files::write_atomic(&target, &html, 0o644)?;
-    terminal::say(format_args!("wrote {}", target.display()));
-    Ok(())
+    output_file::write(&target, &html, &args.files)
 }
 
 /// As `wringer heap show` judges the profile alone. Nothing is read where nothing is asserted.

@@ -6,6 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::input;
 use bundle::{Files, INVENTORY, MANIFEST};
 use ledger::Inventory;
+use serde_json::error::Category;
 use std::path::Path;
 
 /// # Errors
@@ -51,7 +52,12 @@ fn folder(path: &Path) -> Result<Files, Failure> {
 
 fn parse(bytes: &[u8], path: &Path) -> Result<Inventory, Failure> {
     let inventory: Inventory = serde_json::from_slice(bytes).map_err(|error| {
-        refused(path, &format!("not what `--keep` of these commands or `wringer memory bundle` writes: {error}"))
+        let why = match error.classify() {
+            _ if bytes.is_empty() => "it is empty".to_owned(),
+            Category::Data => format!("it is JSON of something else ({error})"),
+            _ => format!("it is no JSON, or cut off ({error})"),
+        };
+        refused(path, &format!("not what `--keep` of these commands or `wringer memory bundle` writes: {why}"))
     })?;
     match ledger::implausible(&inventory) {
         Some(why) => Err(refused(path, &format!("damaged: {why}"))),
@@ -60,6 +66,7 @@ fn parse(bytes: &[u8], path: &Path) -> Result<Inventory, Failure> {
 }
 
 fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
-    Failure::message(Exit::Missing, format!("{}: {why}", path.display()))
+    let name = if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() };
+    Failure::message(Exit::Missing, format!("{name}: {why}"))
         .hint("take another copy of it, or collect it anew: `wringer memory bundle`")
 }

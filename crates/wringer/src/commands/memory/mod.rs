@@ -20,7 +20,8 @@ mod worst_case;
 
 use super::connection::{Connection, whose};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::terminal;
+use crate::{output_file, terminal};
+use ::bundle::{INVENTORY, MANIFEST};
 use attach::Attached;
 use clap::{Subcommand, ValueEnum};
 use host::files::write_atomic;
@@ -140,6 +141,8 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
             None => self.live(wanted)?,
         };
         if let Some(file) = &self.keep {
+            let in_bundle = |from: &PathBuf| [from.clone(), from.join(INVENTORY), from.join(MANIFEST)];
+            output_file::refuse_input(file, self.from.iter().flat_map(in_bundle))?;
             keep(&read.inventory, file)?;
         }
         Ok(read)

@@ -4,6 +4,7 @@
 use super::recording_time::{self, Moment};
 use crate::commands::report::is_recording_file;
 use crate::exit::{Exit, Failure};
+use crate::input;
 use evidence::INVENTORY;
 use host::clock::rfc3339;
 use ledger::Inventory;
@@ -39,10 +40,10 @@ impl<'a> Recorded<'a> {
     /// # Errors
     /// 3: the path does not exist, is no recording, or has no inventory.
     pub(super) fn open(path: &'a Path) -> Result<Self, Failure> {
-        if !path.exists() {
-            return Err(Failure::message(Exit::Missing, format!("{} does not exist", path.display()))
-                .hint("name a recording.sqlite, the folder that holds it, or what --keep wrote"));
-        }
+        input::check_readable(path).map_err(|error| {
+            Failure::new(Exit::Missing, input::named(error, path))
+                .hint("name a recording.sqlite, the folder that holds it, or what --keep wrote")
+        })?;
         let snapshots = Snapshots::of(path, INVENTORY).map_err(|error| Failure::new(Exit::Missing, error))?;
         if snapshots.moments().is_empty() {
             let message = format!("{} has no inventory of a server's memory", path.display());

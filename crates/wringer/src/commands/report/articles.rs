@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer report --articles`: the page about the five articles, and the gallery of the reports that it leads to.
 
-use super::{html, read, recording_in, write};
+use super::{html, read, recording_in};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{input, terminal};
+use crate::{input, output_file, terminal};
 use report::Reproduction;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -38,14 +38,15 @@ pub(super) fn main(runs: &[impl AsRef<Path>], gallery: Option<&Path>, to: Option
     told.sort_by(|one, other| (one.article, &one.name).cmp(&(other.article, &other.name)));
     let stored = report::pretty(&serde_json::to_value(Extract { schema: SCHEMA, articles: told })?)?;
     if let Some(gallery) = gallery {
-        write(&gallery.join(EXTRACT), &stored)?;
+        // these figures may come from that file: they are then the same
+        output_file::write(&gallery.join(EXTRACT), stored.as_bytes(), [""; 0])?;
     }
     let to = to.filter(|to| to.as_os_str() != "-");
     // from the rounded figures that are stored, so that the page is the same when it is made from them again
     let Extract { articles, .. } = serde_json::from_str(&stored)?;
     let page = report::articles(&articles, gallery.map(|gallery| seen_from(to, gallery)).as_deref());
     match to {
-        Some(to) => write(to, &page),
+        Some(to) => output_file::write(to, page.as_bytes(), runs.iter().map(|run| recording_in(run.as_ref()))),
         None => {
             terminal::data(page.trim_end());
             Ok(())
@@ -63,7 +64,8 @@ fn one(run: &Path, gallery: Option<&Path>) -> Result<Reproduction, Failure> {
             .hint("runs of experiments/article-*.toml have; `article = N` in an experiment's file says which article it is about")
     })?;
     if let Some(gallery) = gallery {
-        write(&gallery.join(format!("{}.html", told.name)), &html(&context)?)?;
+        let page = html(&context)?;
+        output_file::write(&gallery.join(format!("{}.html", told.name)), page.as_bytes(), [recording_in(run)])?;
     }
     Ok(told)
 }
