@@ -112,7 +112,12 @@ fn lognormal(text: &str) -> Result<Distribution, SpecError> {
 
 fn quantiles(text: &str) -> Result<Distribution, SpecError> {
     let example = "write quantiles:p50=0.5ms,p99=2ms,p99.9=9ms, ascending";
-    let table = Table::of(points(text, example)?).map_err(|why| wrong(format!("quantiles:{text}: {why}"), example))?;
+    let points = points(text, example)?;
+    if let Some(pair) = points.windows(2).find(|pair| pair[1].0 <= pair[0].0) {
+        let (one, next) = (pair[0].0 * 100.0, pair[1].0 * 100.0);
+        return Err(wrong(format!("quantiles:{text}: p{next} is not above p{one}"), example));
+    }
+    let table = Table::of(points).map_err(|why| wrong(format!("quantiles:{text}: {why}"), example))?;
     Ok(Distribution::Table(table))
 }
 

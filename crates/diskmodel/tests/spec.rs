@@ -133,6 +133,7 @@ fn wrong_words_are_refused_with_what_to_write() {
         ("lognormal:p50=9ms,p99=1ms", "larger"),
         ("quantiles:p50=2ms,p10=1ms", "ascending"),
         ("quantiles:p101=2ms", "no quantile"),
+        ("quantiles:p50=1ms,p50=2ms", "p50 is not above p50"),
         ("tail:1ms", "tail:0.2ms,1/1000:80ms"),
         ("tail:1ms,1/1:80ms", "not rare"),
         ("tail:9ms,1/1000:1ms", "longer"),

@@ -31,5 +31,5 @@ pub use error::Error;
 pub use injected::{Injected, Witness};
 pub use means::{CAUSES, named};
 pub use plan::{Injection, Random};
-pub use sandbox_checks::{Ground, Plantable};
+pub use sandbox_checks::{Ground, Plantable, check_cause};
 pub use table::Rows;

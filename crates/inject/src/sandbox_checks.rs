@@ -16,6 +16,9 @@ use squeeze::directory::SOCKET;
 use stalls::Cause;
 use std::path::PathBuf;
 
+/// The hint beside a cause that cannot be planted.
+const LIST: &str = "`wringer stalls inject --list` says which can";
+
 /// A sandbox that runs, looked at once.
 #[derive(Debug)]
 pub struct Ground {
@@ -74,10 +77,7 @@ impl Ground {
     }
 
     pub(crate) fn can(&self, cause: Cause) -> Result<(), Error> {
-        let name = cause.name();
-        let way = way(cause).map_err(|why| {
-            Error::refused(format!("{name} cannot be planted: {why}"), "`wringer stalls inject --list` says which can")
-        })?;
+        let (name, way) = (cause.name(), plantable(cause)?);
         let sandbox = self.sandbox.name();
         match way {
             Way::Rows | Way::Table => Ok(()),
@@ -104,6 +104,17 @@ impl Ground {
     pub fn list(&self) -> Vec<Plantable> {
         CAUSES.into_iter().map(|cause| Plantable::of(cause, self.can(cause).err())).collect()
     }
+}
+
+/// # Errors
+/// [`Error::Refused`]: the cause cannot be planted in any sandbox.
+pub fn check_cause(cause: Cause) -> Result<(), Error> {
+    plantable(cause).map(drop)
+}
+
+fn plantable(cause: Cause) -> Result<Way, Error> {
+    let refused = |why| Error::refused(format!("{} cannot be planted: {why}", cause.name()), LIST);
+    way(cause).map_err(refused)
 }
 
 impl Plantable {

@@ -127,6 +127,10 @@ pub enum Error {
         "an instance has {0} pages, and the server takes 'backoff' only from {BACKOFF_PAGES_MIN} on: a larger pool, or fewer instances"
     )]
     PoolTooSmallForBackoff(u64),
+    #[error(
+        "an instance has {pages} pages, of which {most} can be free at once, and the scan depth is {depth}: a larger pool, fewer instances, or a smaller scan depth"
+    )]
+    PoolTooSmallForDepth { pages: u64, most: u64, depth: u32 },
     #[error("a query takes no time at all: a service time above 0, or a rate")]
     NoServiceTime,
 }
@@ -153,7 +157,9 @@ impl Settings {
             return Err(Error::PoolTooSmallForBackoff(self.instance_pages));
         }
         let most = self.instance_pages.saturating_sub(u64::from(self.server.least_in_use));
-        within("the scan depth", u64::from(self.scan_depth), 0, most)?;
+        if u64::from(self.scan_depth) > most {
+            return Err(Error::PoolTooSmallForDepth { pages: self.instance_pages, most, depth: self.scan_depth });
+        }
         within("the initial free pages", self.initial_free.unwrap_or(0), 0, self.instance_pages)?;
         within("the number of threads", self.threads, 0, THREADS_MAX)?;
         within("the number of repeats", self.repeat, 1, REPEAT_MAX)?;

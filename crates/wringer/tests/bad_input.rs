@@ -36,8 +36,19 @@ fn a_malformed_file_is_refused_with_the_line_and_a_suggestion() {
 fn a_disk_whose_histogram_cannot_be_read_is_refused_before_anything_is_made() {
     let lab = Lab::new(WRINGER);
     let file = lab.write("no-histogram.toml", &small_experiment("1s", "disk = { read = \"histogram:/nowhere.json\" }"));
-    let ran = lab.run([OsStr::new("run"), file.as_os_str()]).expect_code(2).expect_said(&["No such file"]);
-    assert!(!ran.stderr.contains("deployed"), "{}", ran.stderr);
+    for command in ["run", "plan", "doctor"] {
+        let ran = lab.run([OsStr::new(command), file.as_os_str()]).expect_code(2);
+        let ran = ran.expect_said(&["no-histogram.toml:", "No such file"]);
+        assert!(!ran.stderr.contains("deployed"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_pool_of_any_size_is_held_against_the_servers_ram() {
+    let lab = Lab::new(WRINGER);
+    let text = small_experiment("1s", "server_ram = \"512M\"").replace("\"16M\"", "\"18446744073709551615\"");
+    let file = lab.write("large.toml", &text);
+    lab.run([OsStr::new("plan"), file.as_os_str()]).expect_code(2).expect_said(&["would kill the server"]);
 }
 
 #[test]

@@ -298,6 +298,9 @@ fn refusals_say_what_to_do() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     probe(&["scan", text(&pipe)]).expect_code(3).expect_said(&["no ordinary file"]);
     probe(&["scan", dir]).expect_code(2).expect_said(&["probe cache"]);
+    let empty = folder.path().join("empty");
+    fs::write(&empty, "").unwrap();
+    probe(&["scan", text(&empty)]).expect_code(3).expect_said(&["is empty", "with data in it"]);
     probe(&["scan", "/nonexistent"]).expect_code(3).expect_said(&["/nonexistent"]);
     probe(&["cache", "/nonexistent"]).expect_code(3).expect_said(&["/nonexistent"]);
 }

@@ -138,6 +138,7 @@ fn refusals(server: &Server) {
     let ran = server.lab.run(words("row_lock", "50ms", &["--row", "999999999"])).expect_code(1);
     let injected = &json(&ran)["injections"][0];
     assert!(injected["bit"] == false && injected["why"].is_string(), "there is no such row: {injected:#}");
+    server.lab.run(words("mutex", "1s", &["--dry-run"])).expect_code(3).expect_said(&["cannot be planted"]);
     server.lab.run(words("mutex", "1s", &[])).expect_code(3).expect_said(&["cannot be planted"]);
     server.lab.run(words("free_list_backoff", "1s", &[])).expect_code(3).expect_said(&["XtraDB"]);
     server.connect().execute("CREATE USER few PASSWORD 'w'").unwrap();

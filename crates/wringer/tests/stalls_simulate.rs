@@ -125,6 +125,7 @@ fn what_is_unknown_or_makes_no_sense_is_wrong_usage() {
         ("--server percona@8.0.29 --instances 0", "instances"),
         ("--server mariadb@10.11.19 --instances 2", "instances"),
         ("--server percona@8.0.29 --pool 0", "scan depth"),
+        ("--server percona@8.0.29 --pool 4M", "a larger pool, fewer instances"),
         ("--server percona@8.0.29 --pool 99999999999999999999G", "too large"),
         ("--server percona@8.0.29 --algorithm backoff --instances 8", "1280"),
         ("--server percona@8.0.29 --lru-scan-depth 99", "scan depth"),

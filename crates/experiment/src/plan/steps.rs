@@ -6,6 +6,7 @@ use crate::model::{
     Arm, DriverProgram, Experiment, Fill, Flavour, Load, LoadBeside, Preheat, RamSqueeze, RowShape, Squeeze,
 };
 use crate::server_start::ServerStart;
+use capability::{Capability, any_words};
 use diskmodel::DiskRequest;
 use evidence::{Arrivals, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use units::{Bytes, counted};
@@ -54,6 +55,9 @@ impl List<'_> {
         let host = self.host;
         match &host.server_binary {
             Some(binary) => self.add("sandbox", 0.0, format!("use {server}: {binary}")),
+            None if any_words(Capability::ServerPackage, self.experiment.server.flavour).is_empty() => {
+                self.add("sandbox", 0.0, format!("use {server}, which is not there: it cannot be fetched"))
+            }
             None => self.add(
                 "sandbox",
                 estimate::fetch_seconds(host),

@@ -196,7 +196,7 @@ fn too_small_for_pool(
         );
         let hint = Some(format!(
             "write {} or more, or a smaller {}",
-            Bytes(pool.0 + 192 * Bytes::MIB),
+            Bytes(pool.0.saturating_add(192 * Bytes::MIB)),
             flavour.pool_variable()
         ));
         section.wrong(section.node("server_ram"), &message, hint);

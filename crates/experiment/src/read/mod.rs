@@ -81,6 +81,8 @@ fn read(table: &Table, problems: &Problems) -> Option<Experiment> {
     top.node("squeeze");
     top.node("load");
     top.node("assert");
+    // a file with this section is read by the crate `matrix`
+    top.suggest_also(&["matrix"]);
     top.finish();
     let places = places(table, problems);
     let question = question.unwrap_or_default();

@@ -132,6 +132,7 @@ fn unknown_keys_are_refused_with_the_nearest_one() {
     check("load = { threads", "load = { thread = 1, threads", 24, "unknown key \"thread\"", "\"threads\"");
     check("squeeze.disk.read", "sqeeze = 1\nsqueeze.disk.read", 22, "unknown key \"sqeeze\" in [[arm]]", "\"squeeze\"");
     check("squeeze.disk.read", "squeeze.disk.raed", 22, "unknown key \"raed\" in [squeeze.disk]", "\"read\"");
+    check("[fill]", "[matrx]\nblocks = 3\n[fill]", 8, "unknown key \"matrx\"", "\"matrix\"");
     check("name = \"sample\"", "name = \"sample\"\ncolour = 1", 3, "unknown key \"colour\"", "valid here: ");
 }
 

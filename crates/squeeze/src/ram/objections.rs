@@ -144,7 +144,7 @@ fn of_balloon(plan: &Plan) -> Vec<(bool, String, &'static str)> {
     vec![(
         plan.options.oom_victim == OomVictim::Server,
         "a balloon is the largest process, so the kernel would kill it before any server".into(),
-        "leave oom_victim out, or run as root, for the huge-page holder",
+        "leave oom_victim out, or take another mechanism: the holder, the pool and offline, which need root",
     )]
 }
 

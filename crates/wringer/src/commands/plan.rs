@@ -5,7 +5,7 @@ mod asks;
 
 use super::doctor::check::{Check, State};
 use super::doctor::checks;
-use super::experiment_file::{Require, assertions, own_data, programs, read, read_text, replays, workloads};
+use super::experiment_file::{Require, assertions, disks, own_data, programs, read, read_text, replays, workloads};
 use super::matrix;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
@@ -55,6 +55,7 @@ pub fn look(file: &Path, require: &Require, places: &Places) -> Result<(Experime
     require.of(&mut experiment)?;
     let workloads = workloads::read(file, &experiment)?;
     assertions::check(file, &text, &experiment, &workloads)?;
+    disks::check(file, &text, &experiment)?;
     let logs = replays::read(file, &experiment)?;
     let facts = host_facts(&experiment, places).of_logs(replays::seconds(&logs));
     let mut plan = experiment::plan(&experiment, &facts);

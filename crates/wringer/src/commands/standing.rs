@@ -29,7 +29,7 @@ pub struct Standing {
     #[arg(long)]
     pub dry_run: bool,
     /// Fail, and give everything back, when the measured value is out of its tolerance. Without this flag the value is printed beside the asked one, and only
-    /// less than half of it is a failure
+    /// less than half of it is a failure (of hidden RAM, more than twice, too)
     #[arg(long)]
     pub strict: bool,
     /// How to print the result

@@ -2,6 +2,7 @@
 //! Reads an experiment file for the commands that take one, and finds the files, programs and data that it names, before anything is made.
 
 pub mod assertions;
+pub mod disks;
 pub mod own_data;
 pub mod programs;
 pub mod replays;

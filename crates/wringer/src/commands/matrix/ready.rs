@@ -3,7 +3,7 @@
 
 use super::contents::Contents;
 use crate::commands::experiment_file::{
-    Require, assertions, own_data, programs, read_text, refused, replays, workloads,
+    Require, assertions, disks, own_data, programs, read_text, refused, replays, workloads,
 };
 use crate::commands::{command_line, disk, plan};
 use crate::exit::{Exit, Failure};
@@ -59,6 +59,7 @@ impl Ready {
             let experiment = &setting.experiment;
             let workloads = workloads::read(file, experiment)?;
             assertions::check(file, text, experiment, &workloads)?;
+            disks::check(file, text, experiment)?;
             let logs = replays::read(file, experiment)?;
             let facts = asked.facts(experiment).of_logs(replays::seconds(&logs));
             let mut plan = experiment::plan(experiment, &facts);

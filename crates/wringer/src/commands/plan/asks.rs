@@ -3,6 +3,7 @@
 //! only read. Questions that cannot be asked yet are named.
 
 use crate::commands::disk::flags;
+use capability::{Capability, any_words};
 use evidence::DiskMechanism;
 use experiment::{Arm, Experiment, HostFacts, Plan, Problem, ServerStart, disk_mechanism};
 use host::places::Places;
@@ -27,7 +28,12 @@ pub fn options(experiment: &Experiment, places: &Places, plan: &mut Plan) {
     one_data_directory(experiment, present.as_ref(), plan);
     let Some(installation) = present else {
         wrappings(experiment, None, places, plan);
-        let how = format!("`wringer sandbox fetch {flavour}` brings it");
+        let version = experiment.server.version.as_deref().map_or_else(String::new, |version| format!(" {version}"));
+        let how = if any_words(Capability::ServerPackage, flavour).is_empty() {
+            "`wringer sandbox unpack TARBALL` brings it".to_owned()
+        } else {
+            format!("`wringer sandbox fetch {flavour}{version}` brings it")
+        };
         plan.not_asked.push(format!("whether the server takes {names}: it is not on this machine yet; {how}"));
         return;
     };

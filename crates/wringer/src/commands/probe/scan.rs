@@ -46,6 +46,10 @@ pub fn main(args: &Args) -> Outcome {
         return Err(error.hint("name one file; `wringer probe cache` looks at whole folders"));
     }
     let target = Target::open(&args.file).map_err(refuse)?;
+    if target.size_bytes == 0 {
+        let error = Failure::message(Exit::Missing, format_args!("{} is empty", target.path.display()));
+        return Err(error.hint("name a file with data in it"));
+    }
     warn_of_holes(&target);
     let options = Options { rounds: args.rounds, block_bytes, evict: !args.no_evict };
     let bar = terminal::bar(target.size_bytes * u64::from(args.rounds), "reading");

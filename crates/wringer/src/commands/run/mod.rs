@@ -3,7 +3,7 @@
 
 mod output;
 
-use super::experiment_file::{Require, assertions, of_text, own_data, programs, read_text, replays, workloads};
+use super::experiment_file::{Require, assertions, disks, of_text, own_data, programs, read_text, replays, workloads};
 use super::load::DEFAULT_KEYS;
 use super::ram::ask_consent;
 use super::{command_line, disk, matrix, plan, verdicts};
@@ -190,6 +190,7 @@ impl Ready {
     pub fn look(file: &Path, text: String, experiment: &Experiment, asked: &RunArguments<'_>) -> Result<Self, Failure> {
         let workloads = workloads::read(file, experiment)?;
         assertions::check(file, &text, experiment, &workloads)?;
+        disks::check(file, &text, experiment)?;
         let places = Places::from_environment();
         let logs = replays::read(file, experiment)?;
         let facts = plan::host_facts(experiment, &places).of_logs(replays::seconds(&logs));

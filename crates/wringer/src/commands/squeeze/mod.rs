@@ -79,7 +79,7 @@ pub struct Args {
     #[arg(long)]
     no_probe: bool,
     /// Do not start the command when what was measured is out of tolerance. Without --strict, the summary says so, and only less than half
-    /// of what was asked is a failure
+    /// of what was asked is a failure (of hidden RAM, more than twice, too)
     #[arg(long, conflicts_with = "no_probe")]
     strict: bool,
     /// Print every change with its undo; change nothing, run nothing

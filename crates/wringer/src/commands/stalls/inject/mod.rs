@@ -69,6 +69,7 @@ pub fn main(args: &Args) -> Outcome {
     }
     let asked = args.asked.asked()?;
     if args.dry_run {
+        asked.causes().try_for_each(inject::check_cause).map_err(failure)?;
         show_plan(args, &asked);
         return Ok(());
     }
