@@ -2,8 +2,9 @@
 //! Measures a delay that is the same for each read: direct reads at depth 1, with the delay and without it, in turns.
 
 use crate::Error;
-use crate::imitation::Imitator;
+use crate::imitation::{Below, Imitator};
 use crate::looks::{LOOKS, Looked, Pace};
+use crate::probe::Task;
 use evidence::{Delay, DelayMode, Measured, Quantity};
 
 const TOLERANCE: f64 = 0.02;
@@ -16,13 +17,13 @@ const TOLERANCE_FLOOR_US: f64 = 15.0;
 /// The layer is gone, or the file cannot be read; a read does not come back.
 pub(crate) fn hold(layer: &mut dyn Imitator, delay: Delay, by_whom: &str) -> Result<Measured, Error> {
     let pace = Pace::of(delay.read_us as f64);
-    let (mut bare, mut got) = (Looked::default(), Looked::default());
+    let (mut bare, mut got) = (Reading::default(), Reading::default());
     for look in 0..LOOKS {
         layer.set(&Delay { read_us: 0, ..delay }.into())?;
-        bare.add(&layer.read(pace.bare())?.histogram);
+        bare.look(layer, pace.bare())?;
         if delay.read_us > 0 {
             layer.set(&delay.into())?;
-            got.add(&layer.read(pace.look(look))?.histogram);
+            got.look(layer, pace.look(look))?;
         }
     }
     layer.set(&delay.into())?;
@@ -30,23 +31,47 @@ pub(crate) fn hold(layer: &mut dyn Imitator, delay: Delay, by_whom: &str) -> Res
     Ok(Measured { mechanism: layer.mechanism().into(), ..measured })
 }
 
+/// The looks with the delay, or those without it.
+#[derive(Debug, Default)]
+struct Reading {
+    looked: Looked,
+    /// The same reads as the layer saw them.
+    below: Below,
+}
+
+impl Reading {
+    fn look(&mut self, layer: &mut dyn Imitator, task: Task) -> Result<(), Error> {
+        let before = layer.below()?.took;
+        self.looked.add(&layer.read(task)?.histogram);
+        let after = layer.below()?;
+        self.below.took.merge(&after.took.since(&before));
+        self.below.way_us = after.way_us;
+        Ok(())
+    }
+}
+
 /// Without an asked delay nothing can be missed: the bare latency is the result.
-fn compare(delay: Delay, bare: &Looked, got: &Looked, by_whom: &str) -> Measured {
-    let (asked, bare_us) = (delay.read_us as f64, bare.median_us());
+fn compare(delay: Delay, bare: &Reading, got: &Reading, by_whom: &str) -> Measured {
+    let (asked, bare_us) = (delay.read_us as f64, bare.looked.median_us());
     let promised = delay.read_us > 0;
-    let looked = if promised { got } else { bare };
+    let looked = if promised { &got.looked } else { &bare.looked };
     let median = looked.median_us();
+    let undelayed_us = undelayed_us(bare, got);
     let predicted = match delay.mode {
-        DelayMode::Add => asked + bare_us,
+        DelayMode::Add => asked + undelayed_us,
         DelayMode::Total => asked.max(bare_us),
     };
     let came_on = match delay.mode {
-        DelayMode::Add => (median - bare_us) / asked,
+        DelayMode::Add => (median - undelayed_us) / asked,
         DelayMode::Total => median / predicted,
     };
     let tolerance = (predicted * TOLERANCE).max(TOLERANCE_FLOOR_US);
     let beside = if promised {
-        format!("; {} in turns with them without the delay ({bare_us:.0} us)", bare.all.count())
+        format!(
+            "; {} in turns with them without the delay ({bare_us:.0} us){}",
+            bare.looked.all.count(),
+            below(bare, got)
+        )
     } else {
         String::new()
     };
@@ -66,10 +91,30 @@ fn compare(delay: Delay, bare: &Looked, got: &Looked, by_whom: &str) -> Measured
     }
 }
 
+/// What a read takes beside the delay: what the disk below took for the delayed reads, which is more than for reads one after the other when the
+/// disk takes longer after a rest; and what the reads without a delay took beyond the disk and the way that the layer subtracts from each delay.
+fn undelayed_us(bare: &Reading, got: &Reading) -> f64 {
+    let bare_us = bare.looked.median_us();
+    if bare.below.took.is_empty() || got.below.took.is_empty() {
+        return bare_us;
+    }
+    let beyond_us = bare_us - bare.below.took.median_us() - bare.below.way_us;
+    got.below.took.median_us() + beyond_us.max(0.0)
+}
+
+/// Names what the disk below took, where the layer knows it.
+fn below(bare: &Reading, got: &Reading) -> String {
+    if bare.below.took.is_empty() || got.below.took.is_empty() {
+        return String::new();
+    }
+    let [with, without] = [got, bare].map(|it| it.below.took.median_us());
+    format!("; of these times the disk below took {with:.0} us with the delay, and {without:.0} us without it")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::{Reads, Task};
+    use crate::probe::Reads;
     use diskmodel::Model;
     use evidence::LatencyHistogram;
 
@@ -87,8 +132,13 @@ mod tests {
         Delay { read_us, write_us: 0, sync_us: 0, mode, varies: false }
     }
 
+    /// Readings of which the layer saw nothing.
+    fn unseen(us: u64) -> Reading {
+        Reading { looked: looked(&[us]), ..Reading::default() }
+    }
+
     fn measured(mode: DelayMode, bare_us: u64, got_us: u64) -> Measured {
-        compare(delay(10_000, mode), &looked(&[bare_us]), &looked(&[got_us]), "by a test")
+        compare(delay(10_000, mode), &unseen(bare_us), &unseen(got_us), "by a test")
     }
 
     #[test]
@@ -111,6 +161,28 @@ mod tests {
             assert_eq!(measured.within_tolerance, Some(true), "{measured:?}");
             assert!((measured.came_on.unwrap() - 1.0).abs() < 0.02, "{measured:?}");
         }
+    }
+
+    /// A read takes 70 us of which 32 are the disk's; after a rest of 10 ms the disk takes 285.
+    #[test]
+    fn a_disk_that_takes_longer_after_a_rest_is_predicted_so() {
+        let reading = |us: u64, took_us: u64, way_us: f64| {
+            let took = looked(&[took_us]).all;
+            Reading { looked: looked(&[us]), below: Below { took, way_us } }
+        };
+        let predicted = |way_us: f64, got_us: u64| {
+            let bare = reading(70, 32, way_us);
+            compare(delay(10_000, DelayMode::Add), &bare, &reading(got_us, 285, way_us), "by a test")
+        };
+        let near = |measured: &Measured, us: f64| (measured.predicted.unwrap().value - us).abs() < 12.0;
+        // all of what is not the disk's is subtracted from the delay; nothing of it is
+        let (with_way, without) = (predicted(38.0, 10_290), predicted(0.0, 10_325));
+        assert!(near(&with_way, 10_285.0) && with_way.within_tolerance == Some(true), "{with_way:?}");
+        assert!(near(&without, 10_323.0) && without.within_tolerance == Some(true), "{without:?}");
+        assert!((with_way.came_on.unwrap() - 1.0).abs() < 0.01, "{with_way:?}");
+        assert!(with_way.witness.contains("285 us with the delay, and 32 us without it"), "{}", with_way.witness);
+        // a longer way than what was measured is subtracted once only
+        assert!(near(&predicted(60.0, 10_290), 10_285.0));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::Error;
 use crate::constant;
 use crate::directory::{SOCKET, socket_name};
 use crate::files_in_use::{refuse_open_by_others, refuse_open_files};
-use crate::imitation::{Imitator, hold};
+use crate::imitation::{Below, Imitator, hold};
 use crate::preloaded::{self, Preloaded};
 use crate::probe::{self, Probe, Reads, Task};
 use crate::way;
@@ -298,5 +298,9 @@ impl Imitator for SlowLayer {
             Some(probe) => probe.read(task),
             None => Err(Error::ProbeAnswer { answer: "no probe was started".into() }),
         }
+    }
+
+    fn below(&mut self) -> Result<Below, Error> {
+        Below::of(&mut self.client)
     }
 }

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::looks::{LOOKS, Looked, Pace, spread};
 use crate::probe::{self, Reads, Task};
 use diskmodel::{Class, ClosedLoop, Counts, Model, Of, closed_loop};
-use evidence::{DelayMode, DiskMechanism, Measured, Quantity, Unit};
+use evidence::{DelayMode, DiskMechanism, LatencyHistogram, Measured, Quantity, Unit};
 use slowfs::control::Client;
 use std::fs::File;
 use std::path::Path;
@@ -40,9 +40,33 @@ pub(crate) trait Imitator {
     /// Sets the model; credits and queues start anew.
     fn set(&mut self, model: &Model) -> Result<(), Error>;
     fn read(&mut self, task: Task) -> Result<Reads, Error>;
+    /// How long the files below took for all reads so far. Empty: it is not known.
+    ///
+    /// # Errors
+    /// The layer is gone.
+    fn below(&mut self) -> Result<Below, Error> {
+        Ok(Below::default())
+    }
     /// The mechanism's name in results.
     fn mechanism(&self) -> &'static str {
         DiskMechanism::Fuse.in_results()
+    }
+}
+
+/// What a layer itself has seen of the reads that passed through it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Below {
+    /// How long the files below took, without the delay.
+    pub(crate) took: LatencyHistogram,
+    /// What the layer subtracts from a short delay for the kernel's way to it and back; 0: nothing.
+    pub(crate) way_us: f64,
+}
+
+impl Below {
+    pub(crate) fn of(client: &mut Client) -> Result<Self, Error> {
+        let stats = client.stats()?;
+        let way = stats.way.and_then(|way| way.lengths.first().map(|shortest| shortest.taken_off_ns() as f64 / 1000.0));
+        Ok(Self { took: stats.read_latency.own, way_us: way.unwrap_or_default() })
     }
 }
 
@@ -60,6 +84,10 @@ impl Imitator for Probed<'_> {
 
     fn read(&mut self, task: Task) -> Result<Reads, Error> {
         probe::read(self.file, self.path, task)
+    }
+
+    fn below(&mut self) -> Result<Below, Error> {
+        Below::of(self.client)
     }
 }
 
@@ -305,7 +333,6 @@ fn cap(model: &Model) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evidence::LatencyHistogram;
 
     fn model(profile: &str) -> Model {
         let asked = diskmodel::DiskRequest { profile: profile.parse().ok(), ..Default::default() };
