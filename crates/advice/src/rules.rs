@@ -67,12 +67,16 @@ impl Case<'_> {
     }
 
     fn leave_backoff(&self) -> Option<Advice> {
-        let stalls = self.reading.rate("Innodb_buffer_pool_wait_free").unwrap_or(0.0);
-        let now = if stalls > 0.0 {
-            format!("queries failed {stalls:.0} tries for a page in each second: they sleep, and wake no other thread")
-        } else {
-            "no query failed to get a page between the readings; when one does, it sleeps, and wakes no other thread"
-                .to_owned()
+        let now = match self.reading.rate("Innodb_buffer_pool_wait_free") {
+            Some(stalls) if stalls > 0.0 => {
+                format!("queries failed {stalls:.0} tries for a page in each second: they sleep, and wake no other thread")
+            }
+            Some(_) => {
+                "no query failed to get a page between the readings; when one does, it sleeps, and wakes no other thread"
+                    .to_owned()
+            }
+            None => "the reading does not tell whether queries failed to get a page; one that does sleeps, and wakes no other thread"
+                .to_owned(),
         };
         let (is_certain, why) = match (self.has_manager(), self.row.backoff_wakes, self.tail.verdict) {
             (false, false, _) => (

@@ -46,12 +46,14 @@ enum Kind {
     PerSecond,
     Time,
     Ratio,
+    /// A part of a whole, from 0 to 1.
+    Share,
     Count,
 }
 
 /// All names but those of an article's figures.
 const KNOWN: [(&str, Source, Kind); 44] = [
-    ("memory.explained", Source::Memory, Kind::Ratio),
+    ("memory.explained", Source::Memory, Kind::Share),
     ("memory.unexplained", Source::Memory, Kind::Bytes),
     ("memory.total", Source::Memory, Kind::Bytes),
     ("memory.rss", Source::Memory, Kind::Bytes),
@@ -62,11 +64,11 @@ const KNOWN: [(&str, Source, Kind); 44] = [
     ("stalls.longest", Source::Stalls, Kind::Time),
     ("stalls.lost", Source::Stalls, Kind::Time),
     ("stalls.unexplained", Source::Stalls, Kind::Time),
-    ("stalls.share", Source::Stalls, Kind::Ratio),
+    ("stalls.share", Source::Stalls, Kind::Share),
     ("probe.scan.cold", Source::Probe, Kind::BytesPerSecond),
     ("probe.scan.warm", Source::Probe, Kind::BytesPerSecond),
-    ("probe.scan.cold.cached", Source::Probe, Kind::Ratio),
-    ("probe.scan.warm.cached", Source::Probe, Kind::Ratio),
+    ("probe.scan.cold.cached", Source::Probe, Kind::Share),
+    ("probe.scan.warm.cached", Source::Probe, Kind::Share),
     ("probe.read.direct.cold", Source::Probe, Kind::Time),
     ("probe.read.direct.warm", Source::Probe, Kind::Time),
     ("probe.read.cached.cold", Source::Probe, Kind::Time),
@@ -131,7 +133,7 @@ impl Recorded {
             Kind::Bytes => Unit::Bytes,
             Kind::BytesPerSecond | Kind::PerSecond => Unit::PerSecond,
             Kind::Time => Unit::Microseconds,
-            Kind::Ratio => Unit::Ratio,
+            Kind::Ratio | Kind::Share => Unit::Ratio,
             Kind::Count => Unit::Count,
         }
     }
@@ -142,9 +144,19 @@ impl Recorded {
         match self.kind {
             Kind::Bytes | Kind::BytesPerSecond => text.parse::<Bytes>().map(|bytes| bytes.0 as f64).map_err(told),
             Kind::Time => text.parse::<Span>().map(|span| span.as_ns() as f64 / 1e3).map_err(told),
+            Kind::Share => share(text),
             Kind::PerSecond | Kind::Ratio | Kind::Count => crate::number(text),
         }
     }
+}
+
+/// `0.95` or `95%`: a limit above 1 would hold always or never.
+fn share(text: &str) -> Result<f64, String> {
+    let value = match text.strip_suffix('%') {
+        Some(percent) => crate::number(percent.trim_end())? / 100.0,
+        None => crate::number(text)?,
+    };
+    if value > 1.0 { Err(format!("a share is from 0 to 1, and {text} is not: write 0.95, or 95%")) } else { Ok(value) }
 }
 
 /// All names, an account as `ACCOUNT`, the name of a load beside the load as `NAME`.

@@ -181,6 +181,7 @@ fn what_a_run_records_is_asserted_in_the_unit_of_its_figure() {
     let judge = |text: &str, value: f64| Assertion::of_run(text).unwrap().judge_recorded(Some(value));
     for (text, value, passed, measured) in [
         ("memory.explained>=0.9", 0.95, true, "0.950"),
+        ("memory.explained>=96%", 0.95, false, "0.950"),
         ("memory.rss < 64M", 67108863.0, true, "64.00 MiB"),
         ("memory.rss<64M", 67108864.0, false, "64 MiB"),
         ("stalls.longest>=60ms", 61000.0, true, "61.000 ms"),
@@ -215,7 +216,8 @@ fn a_name_that_names_nothing_is_refused_with_those_that_there_are() {
     assert!(refused("beside..refused=0").contains("is no figure"));
     assert!(refused("article>=1").contains("which figure of the article"));
     assert!(refused("memory.rss<fast").contains("fast"));
-    assert!(refused("memory.explained>90%").contains("is not a number"));
+    assert!(refused("memory.explained>x%").contains("is not a number"));
+    assert!(refused("stalls.share<5").contains("write 0.95, or 95%"));
     let load = "memory.rss<1G".parse::<Assertion>().unwrap_err().reason().to_owned();
     assert!(load.contains("assert it in an experiment's file"), "{load}");
 }

@@ -279,6 +279,7 @@ fn hindrances(a: &[Evidence], b: &[Evidence], arms: &[Pair], wanted: &Wanted) ->
             names(b)
         ));
     }
+    reasons.extend(measured_on_one_side(a, b, arms, wanted));
     for (run, arm) in a.iter().chain(b).flat_map(|run| run.arms.iter().map(move |arm| (run, arm))) {
         let is_compared = arms.iter().any(|(a, b)| [a, b].contains(&&arm.cell));
         if let Some(why) = arm.broke_off.as_ref().filter(|_| is_compared) {
@@ -286,6 +287,26 @@ fn hindrances(a: &[Evidence], b: &[Evidence], arms: &[Pair], wanted: &Wanted) ->
         }
     }
     reasons
+}
+
+/// Arms that both sides have, and that had a load on one side only: where no run of the other side got that far, nothing else tells of it.
+fn measured_on_one_side(a: &[Evidence], b: &[Evidence], arms: &[Pair], wanted: &Wanted) -> Vec<String> {
+    let all = |side: &[Evidence]| -> BTreeSet<String> {
+        side.iter().flat_map(|run| &run.arms).map(|arm| arm.cell.clone()).collect()
+    };
+    let (of_a, of_b, loaded_a, loaded_b) = (all(a), all(b), cells(a), cells(b));
+    let is_wanted = |cell: &&String| wanted.arm.as_ref().is_none_or(|wanted| wanted == *cell);
+    let is_compared = |cell: &String| arms.iter().any(|(a, b)| [a, b].contains(&cell));
+    let both = of_a.intersection(&of_b).filter(is_wanted).filter(|cell| !is_compared(cell));
+    both.filter(|cell| loaded_a.contains(cell) != loaded_b.contains(cell))
+        .map(|cell| {
+            let missing = if loaded_a.contains(cell) { b } else { a };
+            let turns = missing.iter().flat_map(|run| &run.arms).filter(|arm| arm.cell == *cell);
+            let why = turns.filter_map(|arm| arm.broke_off.as_deref()).next();
+            let why = why.map_or_else(String::new, |why| format!(": {why}"));
+            format!("arm {cell:?} was measured on one side only{why}")
+        })
+        .collect()
 }
 
 fn of_pair(a: &[Evidence], b: &[Evidence], pair: &Pair, paired: bool) -> ComparedArms {

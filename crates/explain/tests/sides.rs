@@ -91,7 +91,7 @@ fn another_version_comes_with_its_own_variables_and_not_with_other_settings() {
     one.conditions.server.variables.insert("sync_binlog".into(), "0".into());
     let forbidden = |across: &str| -> Vec<String> {
         let wanted = Wanted { across: vec![across.to_owned()], ..Wanted::default() };
-        let sides = compare(&[one.clone()], &[other.clone()], &wanted).unwrap();
+        let sides = compare(std::slice::from_ref(&one), std::slice::from_ref(&other), &wanted).unwrap();
         sides.differs.into_iter().filter(|it| !it.allowed).map(|it| it.key).collect()
     };
     assert_eq!(forbidden("server.version"), ["server.variables.sync_binlog"], "a setting is a setting");
@@ -129,6 +129,24 @@ fn a_condition_with_one_value_on_each_side_may_differ_and_two_values_on_one_side
     let both = [run("1", "a"), run("2", "b")].map(|run| conditions(&run));
     assert_eq!(differs(&both, &[], &Wanted::default()).len(), 1);
     assert_eq!(differs(&both[..1], &[], &Wanted::default()), Vec::new());
+}
+
+/// No run of one side got to the load of this arm: the others must not pass for all.
+#[test]
+fn an_arm_that_was_measured_on_one_side_only_hinders() {
+    let one = stored();
+    let mut other = one.clone();
+    other.run_id = "another".into();
+    for arm in other.arms.iter_mut().filter(|arm| arm.cell == "10 ms") {
+        (arm.load, arm.broke_off) = (None, Some("the server cannot start".into()));
+    }
+    let told = |arm: Option<&str>| {
+        let wanted = Wanted { arm: arm.map(str::to_owned), ..Wanted::default() };
+        compare(std::slice::from_ref(&one), std::slice::from_ref(&other), &wanted).unwrap().not_comparable
+    };
+    let expected = "arm \"10 ms\" was measured on one side only: the server cannot start";
+    assert!(told(None).contains(&expected.to_owned()), "{:?}", told(None));
+    assert!(told(Some("no delay")).iter().all(|it| !it.contains("one side only")), "{:?}", told(Some("no delay")));
 }
 
 #[test]

@@ -59,10 +59,15 @@ fn of_arm(context: &Context<'_>, view: &ArmView<'_>) -> Vec<Case> {
             CameTo::Broke("the arm has no figures: it did not get to the end of its load".into()),
         )];
     }
-    if view.arm.verdicts.is_empty() {
-        return vec![case("measured", CameTo::Passed)];
+    let mut cases: Vec<Case> =
+        view.arm.verdicts.iter().map(|verdict| case(&verdict.assertion, came_to(verdict))).collect();
+    // what it had measured until then may keep each assertion
+    match &view.arm.broke_off {
+        Some(why) => cases.push(case("measured", CameTo::Broke(why.clone()))),
+        None if cases.is_empty() => cases.push(case("measured", CameTo::Passed)),
+        None => {}
     }
-    view.arm.verdicts.iter().map(|verdict| case(&verdict.assertion, came_to(verdict))).collect()
+    cases
 }
 
 fn came_to(verdict: &Verdict) -> CameTo {

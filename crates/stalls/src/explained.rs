@@ -80,6 +80,15 @@ pub struct Victim {
     pub lost_query_us: u64,
 }
 
+impl Explained {
+    /// Whether no entry tells how long its statement took, so that nothing can be judged. A slow log to which nothing has been written yet has only what
+    /// the server writes at its start.
+    pub fn is_unread(&self) -> bool {
+        let Cost { entries, untimed_entries, no_statement, skipped_bytes, .. } = self.cost;
+        entries == untimed_entries && entries + no_statement + skipped_bytes > 0
+    }
+}
+
 impl Account {
     /// Counts a stall with all of its victims.
     pub fn add(&mut self, stall: &Stall) {

@@ -54,8 +54,13 @@ impl Limit {
             return Held::Shown;
         }
         let asked = self.ratio.max(1.0 / self.ratio);
+        // a ratio that the interval reaches may be the true one
+        let is_excluded = match self.verdict {
+            Verdict::Higher => figure.high.is_none_or(|high| high < self.ratio),
+            _ => figure.low.is_none_or(|low| low > self.ratio),
+        };
         match figure.detectable_ratio {
-            Some(detectable) if detectable <= asked => Held::NotShown,
+            Some(detectable) if detectable <= asked && is_excluded => Held::NotShown,
             _ => Held::Unseen,
         }
     }

@@ -70,7 +70,8 @@ fn a_stall_that_is_too_long_is_a_finding() {
     lab.run(["stalls", "explain", file, "--fail-on-stall", "300ms"])
         .expect_code(1)
         .expect_said(&["--fail-on-stall 300 ms"]);
-    lab.run(["stalls", "explain", file, "--fail-on-stall", "300ms", "--at-least", "400ms"]).expect_code(0);
+    lab.run(["stalls", "explain", file, "--fail-on-stall", "300ms", "--at-least", "400ms"]).expect_code(2);
+    lab.run(["stalls", "watch", "--pid", "1", "--fail-on-stall", "10ms"]).expect_code(2).expect_said(&["50 ms"]);
 }
 
 #[test]

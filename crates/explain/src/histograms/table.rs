@@ -91,13 +91,19 @@ fn broken(number: usize, why: String) -> Error {
     Error::Broken { at: format!("line {number}"), why }
 }
 
-/// The unit in the heading, which is the first line that holds no pair: `value_ms,count`. Microseconds when the heading has none.
+const UNITS: [(&[&str], f64); 4] = [
+    (&["ns", "nsec", "nanosecond", "nanoseconds"], 0.001),
+    (&["us", "\u{b5}s", "\u{3bc}s", "usec", "microsecond", "microseconds"], 1.0),
+    (&["ms", "msec", "millisecond", "milliseconds"], 1000.0),
+    (&["s", "sec", "second", "seconds"], 1e6),
+];
+
+/// The unit in the heading, which is the last line before the first pair: `value_ms,count`. Microseconds when the heading has none.
 fn unit(text: &str) -> f64 {
-    let heading = text.lines().filter(|line| !line.trim_start().starts_with('#')).find(|line| pair(line).is_none());
-    let words = heading.unwrap_or_default().to_ascii_lowercase();
-    let mut words = words.split(|c: char| !c.is_ascii_alphanumeric());
-    let known = [("ns", 0.001), ("us", 1.0), ("ms", 1000.0), ("s", 1e6), ("seconds", 1e6), ("milliseconds", 1000.0)];
-    words.find_map(|word| known.iter().find(|(name, _)| *name == word)).map_or(1.0, |(_, unit)| *unit)
+    let before = text.lines().take_while(|line| pair(line).is_none()).filter(|line| !line.trim().is_empty());
+    let words = before.last().unwrap_or_default().to_lowercase().replace("'s ", " ");
+    let mut words = words.split(|c: char| !c.is_alphanumeric());
+    words.find_map(|word| UNITS.iter().find(|(names, _)| names.contains(&word))).map_or(1.0, |(_, unit)| *unit)
 }
 
 fn sysbench_ratio() -> f64 {

@@ -82,9 +82,17 @@ fn what_leaves_the_unit_open_can_be_told_it() {
 
 #[test]
 fn tables_carry_their_unit_in_the_heading() {
-    for (text, us) in
-        [("value_ms,count\n1.5,3\n", 1500.0), ("latency us\tcount\n1500\t3\n", 1500.0), ("1500 3\n", 1500.0)]
-    {
+    for (text, us) in [
+        ("value_ms,count\n1.5,3\n", 1500.0),
+        ("latency us\tcount\n1500\t3\n", 1500.0),
+        ("1500 3\n", 1500.0),
+        ("value_\u{b5}s,count\n1500,3\n", 1500.0),
+        ("MySQL's response time (us),count\n1500,3\n", 1500.0),
+        ("latency_msec,count\n1.5,3\n", 1500.0),
+        ("made by hand, in s\n# latency_ms,count\n1.5,3\n", 1500.0),
+        ("nanoseconds count\n1500000 3\n", 1500.0),
+        ("sec;count\n0.0015;3\n", 1500.0),
+    ] {
         let found = read(text).unwrap();
         assert!((found[0].bins[0].mid_us() - us).abs() < 1.0, "{text}");
     }

@@ -32,7 +32,7 @@ use units::Span;
     wringer stalls explain wringer-demo -o json | jq '.arms[].account'\n  \
     zcat slow.log.1.gz | wringer stalls explain - --at-least 100ms\n\n\
     Exit codes: 1 with --fail-on-stall, if a stall is that long; 3 if the file is not such a log, or a \
-    recording without slow statements. What a log can show and what it \
+    recording without slow statements; with --fail-on-stall also if nothing could be judged. What a log can show and what it \
     cannot: docs/stalls-explain.md.")]
 pub struct Args {
     /// The log, `-` is standard input; or a recording, or the folder that holds it
@@ -53,11 +53,11 @@ pub struct Args {
     /// With the counter alone: by how much one sleep is longer than the server asked for [default: 60us, and a band from 50us to 200us]
     #[arg(long, value_name = "TIME", conflicts_with = "file")]
     sleep_overhead: Option<Span>,
-    /// The shortest stall that is looked for, 1ms or more
-    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = least)]
-    at_least: Span,
-    /// Exit code 1 if a stall takes this time or longer
-    #[arg(long, value_name = "TIME")]
+    /// The shortest stall that is looked for, 1ms or more [default: 20ms, or the time of --fail-on-stall where that is shorter]
+    #[arg(long, value_name = "TIME", value_parser = least)]
+    at_least: Option<Span>,
+    /// Exit code 1 if a stall takes this time or longer, 3 if the log does not tell how long statements took
+    #[arg(long, value_name = "TIME", value_parser = least)]
     fail_on_stall: Option<Span>,
     /// Show statements with their values; without it, they are shown as classes
     #[arg(long)]
@@ -78,7 +78,20 @@ fn least(text: &str) -> Result<Span, String> {
     Ok(span)
 }
 
+impl Args {
+    fn least_us(&self) -> u64 {
+        const DEFAULT_US: u64 = 20_000;
+        let us = |span: Span| span.as_ns() / 1000;
+        let shorter = self.fail_on_stall.map_or(DEFAULT_US, |limit| us(limit).min(DEFAULT_US));
+        self.at_least.map_or(shorter, us)
+    }
+}
+
 pub fn main(args: &Args) -> Outcome {
+    if let Some((least, limit)) = args.at_least.zip(args.fail_on_stall).filter(|(least, limit)| least.0 > limit.0) {
+        let message = format!("--at-least {least} hides stalls of --fail-on-stall {limit}");
+        return Err(Failure::message(Exit::Usage, message).hint("leave --at-least out, or make it the shorter one"));
+    }
     let server = args.server.as_ref().map(server).transpose()?;
     match &args.file {
         Some(file) if file.is_dir() || is_recording_file(file) => {
@@ -101,7 +114,12 @@ pub fn main(args: &Args) -> Outcome {
                 Output::Json => terminal::json(&explained),
                 Output::Text => terminal::data(show::text(&explained, args.top).trim_end()),
             }
-            verdict(args, explained.account.longest_us())
+            verdict(args, explained.account.longest_us())?;
+            if args.fail_on_stall.is_some() && explained.is_unread() {
+                let message = "--fail-on-stall: no entry of this log tells how long a statement took";
+                return Err(Failure::message(Exit::Missing, message));
+            }
+            Ok(())
         }
     }
 }
@@ -151,7 +169,7 @@ fn of_input(args: &Args, path: &Path, server: Option<Server>, mut input: impl Bu
         );
     }
     let algorithm = args.algorithm.map(capability::Algorithm::from);
-    let least_us = args.at_least.as_ns() / 1000;
+    let least_us = args.least_us();
     let (wait_free, with_values) = (args.wait_free, args.with_values);
     stalls::explain(&mut log, &Asked { least_us, server, algorithm, wait_free, with_values }).map_err(failed)
 }

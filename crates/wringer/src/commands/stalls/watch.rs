@@ -113,6 +113,7 @@ fn between(text: &str, low: Duration, high: Duration, words: &str) -> Result<Spa
 
 pub fn main(args: &Args) -> Outcome {
     let places = Places::from_environment();
+    refuse_unseen(args)?;
     let output = args.to.check(&places)?;
     let (mut attached, unasked) = args.connection.attach_or_process(args.pid, &places)?;
     let clock = RunClock::start();
@@ -145,6 +146,20 @@ pub fn main(args: &Args) -> Outcome {
             Err(Failure::message(Exit::Finding, message))
         }
         _ => Ok(()),
+    }
+}
+
+/// # Errors
+/// Exit code 2: stalls of the time of --fail-on-stall would not be seen.
+fn refuse_unseen(args: &Args) -> Outcome {
+    let options = Options::of_tier(args.min.map(|it| it.0), args.deep, args.probes);
+    let least = options.probes.map_or(options.least, |probed| probed.min(options.least));
+    match args.fail_on_stall.filter(|limit| limit.0 < least) {
+        None => Ok(()),
+        Some(limit) => {
+            let message = format!("--fail-on-stall {limit}: stalls shorter than {} are not reported", Span(least));
+            Err(Failure::message(Exit::Usage, message).hint("--min or --deep reports shorter ones"))
+        }
     }
 }
 

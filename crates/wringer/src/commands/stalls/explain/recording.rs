@@ -33,7 +33,7 @@ pub(super) struct OfArm {
 pub(super) fn explain(args: &Args, path: &Path, server: Option<Server>) -> Result<OfRecording, Failure> {
     let evidence = read(&recording_in(path), |_| false)?;
     let wanted = Wanted {
-        least_us: args.at_least.as_ns() / 1000,
+        least_us: args.least_us(),
         server,
         algorithm: args.algorithm.map(Algorithm::from),
         wait_free: args.wait_free,

@@ -4,7 +4,7 @@
 use crate::commands::chart::time;
 use crate::commands::connections::table::table;
 use crate::commands::stalls::lost::{by_cause, wait_free};
-use ::stalls::{ClassOf, Cost, Explained, OfCause, Stall};
+use ::stalls::{ClassOf, Explained, OfCause, Stall};
 use std::fmt::Write as _;
 
 /// The most characters of a statement on a line.
@@ -57,11 +57,8 @@ fn source(out: &mut String, explained: &Explained) {
 
 fn stalls_of(out: &mut String, explained: &Explained, top: usize) {
     if explained.stalls.is_empty() {
-        // a slow log to which nothing has been written yet has only what the server writes at its start
-        let Cost { entries, untimed_entries, no_statement, skipped_bytes, .. } = explained.cost;
-        let is_unread = entries == untimed_entries && entries + no_statement + skipped_bytes > 0;
         let nothing = "Nothing could be judged: no entry of this log tells how long a statement took.";
-        let _ = writeln!(out, "{}\n", if is_unread { nothing } else { "No stall." });
+        let _ = writeln!(out, "{}\n", if explained.is_unread() { nothing } else { "No stall." });
         return;
     }
     let mut shown: Vec<&Stall> = explained.stalls.iter().collect();
