@@ -31,7 +31,7 @@ pub use model::{
 };
 pub use moments::{At, is_same_value, sql_value};
 pub use plan::{HostFacts, LeftOut, Plan, Step, disk_mechanism, plan};
-pub use read::{problems_in, replaced_whole};
+pub use read::{is_name, problems_in, replaced_whole};
 pub use replayed::{Replay, Speed};
 pub use server_start::{HugePages, Malloc, PgBouncer, PoolMode, ServerStart, Thp};
 pub use squeezed::Squeezed;

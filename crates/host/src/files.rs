@@ -52,6 +52,14 @@ fn check_own_folder(path: &Path) -> Result<(), Error> {
     Err(Error::path("use folder", path, source))
 }
 
+/// Makes the folder with this mode where it is missing. A folder that is there keeps its mode: a user has named it, and may share it with others.
+///
+/// # Errors
+/// The errors of [`private_dir`].
+pub fn own_dir(path: &Path, mode: u32) -> Result<(), Error> {
+    if fs::symlink_metadata(path).is_ok() { check_own_folder(path) } else { private_dir(path, mode) }
+}
+
 /// Makes one new folder in an existing one; fails when the name is taken.
 #[allow(clippy::disallowed_methods)]
 pub fn new_private_dir(path: &Path) -> Result<(), Error> {
@@ -85,6 +93,23 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), Error>
         let _ = fs::remove_file(&new);
     }
     written.and_then(|()| sync_parent(path))
+}
+
+/// Writes to a file that a user named. An ordinary file is replaced as a whole, also where a link leads to it. A pipe, a terminal or a device takes the
+/// bytes, and stays what it is.
+///
+/// # Errors
+/// It cannot be written.
+#[allow(clippy::disallowed_methods)]
+pub fn write_named(path: &Path, content: &[u8], mode: u32) -> Result<(), Error> {
+    let failed = |source| Error::path("write", path, source);
+    match fs::metadata(path) {
+        Ok(there) if there.is_file() || there.is_dir() => {
+            write_atomic(&fs::canonicalize(path).map_err(failed)?, content, mode)
+        }
+        Ok(_) => OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(content)).map_err(failed),
+        Err(_) => write_atomic(path, content, mode),
+    }
 }
 
 #[allow(clippy::disallowed_methods)]
@@ -131,6 +156,12 @@ pub fn remove_dir(path: &Path) -> Result<(), Error> {
 #[allow(clippy::disallowed_methods)]
 pub fn create(path: &Path) -> std::io::Result<File> {
     File::create(path)
+}
+
+/// Opens a file that a user asked for, with the user's umask; it is made where it is missing, and keeps its content.
+#[allow(clippy::disallowed_methods)]
+pub fn open_for_writing(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).open(path)
 }
 
 /// Opens an existing file of Wringer's own, or a device node, to read and write. It makes no file and truncates none.
@@ -274,6 +305,40 @@ mod tests {
         assert_eq!(fs::read(&path).expect("reads"), b"two");
         assert_eq!(fs::metadata(&path).expect("is there").permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 1);
+    }
+
+    /// Root's `--to /dev/null` must not replace the host's device.
+    #[test]
+    fn what_a_user_names_stays_what_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [file, link, pipe] = ["file", "link", "pipe"].map(|name| folder.path().join(name));
+        fs::write(&file, "old").expect("writes");
+        std::os::unix::fs::symlink(&file, &link).expect("links");
+        write_named(&link, b"new", 0o644).expect("writes");
+        assert!(fs::symlink_metadata(&link).expect("is there").is_symlink());
+        assert_eq!(fs::read(&file).expect("reads"), b"new");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("makes");
+        let reader = {
+            let pipe = pipe.clone();
+            std::thread::spawn(move || fs::read(pipe))
+        };
+        write_named(&pipe, b"bytes", 0o644).expect("writes");
+        assert_eq!(reader.join().expect("ends").expect("reads"), b"bytes");
+        assert!(!fs::symlink_metadata(&pipe).expect("is there").is_file());
+        write_named(Path::new("/dev/null"), b"nothing", 0o600).expect("writes");
+        assert!(!fs::symlink_metadata("/dev/null").expect("is there").is_file());
+    }
+
+    #[test]
+    fn a_folder_that_a_user_shares_keeps_its_mode() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [shared, new] = ["shared", "new"].map(|name| folder.path().join(name));
+        fs::create_dir(&shared).expect("makes");
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("sets");
+        own_dir(&shared, 0o755).expect("is there");
+        own_dir(&new, 0o750).expect("is made");
+        let mode = |path: &Path| fs::metadata(path).expect("is there").permissions().mode() & 0o7777;
+        assert_eq!([&shared, &new].map(|path| mode(path)), [0o1777, 0o750]);
     }
 
     #[test]

@@ -109,6 +109,21 @@ impl Connection {
         self.link.transport.set_read_limit(limit).map_err(failed)
     }
 
+    /// Drops these tables of the schema in which new tables are made, those that are there. Without the schema's name, PostgreSQL would drop tables of the
+    /// same names in any schema of the search path.
+    ///
+    /// # Errors
+    /// [`Error::Server`] with the server's code and message; [`Error::Lost`].
+    pub fn drop_tables(&mut self, names: &[impl AsRef<str>]) -> Result<(), Error> {
+        let schema = match self.protocol {
+            Protocol::Mysql => Some(String::new()),
+            Protocol::Postgresql => self.query("SELECT quote_ident(current_schema()) || '.'")?.text(0, 0),
+        };
+        let Some(schema) = schema.filter(|_| !names.is_empty()) else { return Ok(()) };
+        let names: Vec<String> = names.iter().map(|name| format!("{schema}{}", name.as_ref())).collect();
+        self.execute(&format!("DROP TABLE IF EXISTS {}", names.join(", "))).map(drop)
+    }
+
     /// The rows of `sql`; for several statements the rows of all of them.
     ///
     /// # Errors

@@ -45,7 +45,8 @@ impl Recording {
     /// # Errors
     /// [`Error::Exists`]: a recording is never written over.
     pub fn create(path: &Path, start: &Start) -> Result<Self, Error> {
-        if path.exists() {
+        // also a link that leads nowhere: the recording would be made there
+        if path.symlink_metadata().is_ok() {
             return Err(Error::Exists { path: path.to_owned() });
         }
         let connection = open_new(path, start).map_err(Error::sqlite("create", path))?;

@@ -31,7 +31,7 @@ impl Store {
         if !has_sweep && !names.is_empty() {
             return Err(Error::NotEmpty { folder: folder.to_owned() });
         }
-        files::private_dir(folder, 0o755)?;
+        files::own_dir(folder, 0o755)?;
         let failed = |source| Error::Read { path: folder.to_owned(), source };
         let file = File::open(folder).map_err(failed)?;
         let lock = match file.try_lock() {

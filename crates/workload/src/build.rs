@@ -41,14 +41,12 @@ fn check(tables: &Tables, options: &Options) -> Result<(), Error> {
     })
 }
 
-/// The statements that make the tables of a workload that does not run on filled ones: those of `bulk_insert`, one table for each connection. They
-/// drop the tables first, so that keys begin at 1. Empty for all other workloads.
+/// The statements that make the tables of a workload that does not run on filled ones: those of `bulk_insert`, one table for each connection. Older
+/// tables of these names must be dropped first, so that keys begin at 1. Empty for all other workloads.
 pub fn setup(name: Name, tables: &Tables) -> Vec<String> {
-    let statements = |table: String| {
-        let columns = "id INTEGER NOT NULL, k INTEGER DEFAULT '0' NOT NULL, PRIMARY KEY (id)";
-        [format!("DROP TABLE IF EXISTS {table}"), format!("CREATE TABLE {table} ({columns})")]
-    };
-    setup_tables(name, tables).into_iter().flat_map(statements).collect()
+    let columns = "id INTEGER NOT NULL, k INTEGER DEFAULT '0' NOT NULL, PRIMARY KEY (id)";
+    let make = |table: String| format!("CREATE TABLE {table} ({columns})");
+    setup_tables(name, tables).into_iter().map(make).collect()
 }
 
 /// The tables that [`setup`] makes.

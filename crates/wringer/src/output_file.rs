@@ -14,7 +14,7 @@ use std::path::Path;
 /// Exit code 2: the file is one of those that were read, by whatever name. Else it cannot be written.
 pub fn write(file: &Path, content: &[u8], was_read: impl IntoIterator<Item = impl AsRef<Path>>) -> Outcome {
     refuse_input(file, was_read)?;
-    files::write_atomic(file, content, 0o644)?;
+    files::write_named(file, content, 0o644)?;
     terminal::say(format_args!("wrote {}", file.display()));
     Ok(())
 }

@@ -165,6 +165,7 @@ fn a_small_table_has_its_pages_too() {
 #[test]
 fn postgresql_has_the_rows_on_the_pages() {
     let server = Server::start(Flavour::Postgresql);
+    tables_of_another_schema_stay(&server);
     for rows in [1, 4, 16, 30] {
         let report =
             server.fill(&FillSpec { secondary: false, ..spec(1, Size::Bytes(24 << 20), Shape::RowsPerPage(rows)) });
@@ -238,6 +239,25 @@ fn keys_are_as_skewed_as_asked(server: &Server) {
     near(share_of(distribution::Kind::Zipfian, 1, 100), 0.300);
 }
 
+/// PostgreSQL looks for a name in all schemas of the search path; only tables of the first one are ours to drop.
+fn tables_of_another_schema_stay(server: &Server) {
+    let mut connection = server.connection();
+    for sql in ["CREATE TABLE public.sbtest1 (mine INTEGER)", "INSERT INTO public.sbtest1 VALUES (42)"] {
+        connection.execute(sql).unwrap();
+    }
+    let own = format!("CREATE SCHEMA \"{}\"", server.target.user);
+    connection.execute(&own).unwrap();
+    let tables = workload::Tables { connections: 1, ..workload::Tables::default() };
+    load::prepare::prepare(&server.target, workload::Name::BulkInsert, &tables).unwrap();
+    for _ in 0..2 {
+        Connection::open(&server.target).unwrap().drop_tables(&["sbtest1"]).unwrap();
+    }
+    assert_eq!(connection.query("SELECT mine FROM public.sbtest1").unwrap().parse(0, 0), Some(42));
+    for sql in ["DROP TABLE public.sbtest1".to_owned(), own.replace("CREATE", "DROP")] {
+        connection.execute(&sql).unwrap();
+    }
+}
+
 fn text_is_indexed(server: &Server) {
     let report = server.fill(&FillSpec { text_indexes: 2, ..spec(1, Size::Bytes(12 << 20), Shape::Sysbench) });
     near(report.got.used_bytes, 12 << 20, 0.05);
@@ -281,6 +301,7 @@ fn every_workload_runs(server: &Server) {
         }
         let tables = workload::Tables { tables: 2, table_size: 1000, connections: 2, ..workload::Tables::default() };
         let mut connection = server.connection();
+        connection.drop_tables(&workload::setup_tables(name, &tables)).unwrap();
         for sql in workload::setup(name, &tables) {
             connection.execute(&sql).unwrap();
         }

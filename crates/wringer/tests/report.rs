@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer report` and `wringer explain` on a recording made by hand.
-#![allow(clippy::unwrap_used)] // helpers of tests
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // helpers of tests
 
 #[path = "../../report/tests/common/mod.rs"]
 mod common;

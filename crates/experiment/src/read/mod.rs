@@ -109,6 +109,12 @@ fn schema(top: &Section<'_>) {
     top.integer("schema", SCHEMA..=SCHEMA);
 }
 
+/// Whether it can be the name of an experiment, which becomes the name of folders and files.
+pub fn is_name(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !text.is_empty() && text.len() <= 64 && !text.starts_with('.') && text.chars().all(fits)
+}
+
 fn name(top: &Section<'_>) -> Option<String> {
     let Some(name) = top.text("name") else {
         if top.node("name").is_none() {
@@ -116,8 +122,7 @@ fn name(top: &Section<'_>) -> Option<String> {
         }
         return None;
     };
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if name.value.is_empty() || name.value.len() > 64 || name.value.starts_with('.') || !name.value.chars().all(fits) {
+    if !is_name(&name.value) {
         let message = format!("name cannot be \"{}\": it becomes the name of folders", name.value);
         let node = top.node("name");
         top.wrong(node, &message, Some("use up to 64 letters, digits, '-', '_' and '.', not a '.' first".into()));

@@ -116,8 +116,7 @@ fn make_tables(plan: &FillPlan, connection: &mut Connection, made: &mut Vec<Stri
             continue;
         }
         if plan.spec.replace {
-            let sql = format!("DROP TABLE IF EXISTS {name}");
-            connection.execute(&sql).map_err(Error::server(format!("drop the old table {name}")))?;
+            connection.drop_tables(&[&name]).map_err(Error::server(format!("drop the old table {name}")))?;
         }
         connection.execute(&plan.create_table(table)).map_err(Error::server(format!("make the table {name}")))?;
         made.push(name);
@@ -178,9 +177,7 @@ pub(crate) fn without(made: &[String], target: &Target, error: Error) -> Error {
         return error;
     }
     // Over a new connection: the old one may be lost with the error, or in a failed transaction.
-    match open_again(target).and_then(|mut connection| {
-        made.iter().try_for_each(|name| connection.execute(&format!("DROP TABLE IF EXISTS {name}")).map(drop))
-    }) {
+    match open_again(target).and_then(|mut connection| connection.drop_tables(made)) {
         Ok(()) => error,
         Err(source) => Error::Left { tables: made.to_vec(), why: in_full(&source), error: Box::new(error) },
     }

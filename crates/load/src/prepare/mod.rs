@@ -19,12 +19,18 @@ pub fn prepare(target: &Target, name: Name, tables: &Tables) -> Result<(), Error
         return Ok(());
     }
     let mut connection = Connection::open(target)?;
-    for table in workload::setup_tables(name, tables) {
-        let columns = columns_of(&mut connection, &table)?;
+    let own = workload::setup_tables(name, tables);
+    for table in &own {
+        let columns = columns_of(&mut connection, table)?;
         if !columns.is_empty() && columns != ["id", "k"] {
-            return Err(Error::OtherTable { table, workload: name.as_str(), columns: columns.join(", ") });
+            return Err(Error::OtherTable {
+                table: table.clone(),
+                workload: name.as_str(),
+                columns: columns.join(", "),
+            });
         }
     }
+    connection.drop_tables(&own)?;
     statements.iter().try_for_each(|sql| connection.execute(sql).map(drop))
 }
 

@@ -140,8 +140,7 @@ impl Filler<'_> {
     }
 
     fn drop_tables(&mut self) -> Result<(), Error> {
-        let sql = format!("DROP TABLE IF EXISTS {}", TABLES.join(", "));
-        self.connection.execute(&sql).map(drop).map_err(Error::server("drop pgbench's tables"))
+        self.connection.drop_tables(&TABLES).map_err(Error::server("drop pgbench's tables"))
     }
 
     /// Adds the names of the tables that this fill made to `made`.

@@ -44,7 +44,7 @@ pub(super) fn fetch(request: &Request, places: &Places, progress: &mut dyn Progr
         let offered = newest_of_each_series(&offers).map(|offer| offer.version.to_string());
         return Err(not_offered(request, offered.collect()));
     };
-    if let Some(found) = cache::find(flavour, &offer.version, places)? {
+    if let Some(found) = cache::find(flavour, &offer.version, places) {
         return Ok(found);
     }
     progress.doing(&format!("fetch {flavour} {}", offer.version));

@@ -90,16 +90,12 @@ fn servers(places: &Places) -> PathBuf {
     places.cache.join("servers")
 }
 
-/// The server of this version from a package or an artifact, when it is in the cache and runs. A server whose libraries have been removed from the
-/// machine is removed: it is fetched anew.
-pub(super) fn find(flavour: Flavour, version: &Version, places: &Places) -> Result<Option<Installation>, Error> {
+/// The server of this version from a package or an artifact, when it is in the cache and runs. One that does not run, because libraries have been
+/// removed from the machine or because the machine is short of memory for a moment, stays until another one takes its place: sandboxes may use it.
+pub(super) fn find(flavour: Flavour, version: &Version, places: &Places) -> Option<Installation> {
     let folder = servers(places).join(format!("{flavour}-{version}"));
-    let Some(entry) = entries(places).into_iter().find(|entry| is_in(entry, &folder)) else { return Ok(None) };
-    let found = unpacked(flavour, &entry.tree, &entry.source);
-    if found.is_none() {
-        files::remove_tree(&folder)?;
-    }
-    Ok(found)
+    let entry = entries(places).into_iter().find(|entry| is_in(entry, &folder))?;
+    unpacked(flavour, &entry.tree, &entry.source)
 }
 
 fn is_in(entry: &Entry, folder: &Path) -> bool {

@@ -55,7 +55,7 @@ pub fn offers(flavour: Flavour, places: &Places, progress: &mut dyn Progress) ->
 pub fn fetch(request: &Request, places: &Places, progress: &mut dyn Progress) -> Result<Installation, Error> {
     let _lock = cache::lock(places)?;
     if let Some(wanted) = &request.version
-        && let Some(found) = cache::find(request.flavour, wanted, places)?
+        && let Some(found) = cache::find(request.flavour, wanted, places)
     {
         return Ok(found);
     }

@@ -145,7 +145,7 @@ fn fetch_with(
         offered.dedup();
         return Err(not_offered(request, offered));
     };
-    if let Some(found) = cache::find(offer.flavour, &offer.version, places)? {
+    if let Some(found) = cache::find(offer.flavour, &offer.version, places) {
         return Ok(found);
     }
     progress.doing(&format!("fetch {} {}", offer.flavour, offer.version));

@@ -83,7 +83,7 @@ pub fn main(args: Args) -> Outcome {
         Format::Junit => report::junit(&context),
     };
     match target {
-        Some(target) => output_file::write(&target, content.as_bytes(), args.load.iter().chain([&path])),
+        Some(target) => output_file::write(&target, content.as_bytes(), args.load.iter().chain(&files_of(&path))),
         None => {
             terminal::data(content.trim_end());
             Ok(())
@@ -105,6 +105,15 @@ fn join(evidence: &mut Evidence, file: &Path) -> Outcome {
 /// The recording: the path itself, or the recording in the folder at the path.
 pub fn recording_in(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(RECORDING) } else { path.to_owned() }
+}
+
+/// The files of a recording: beside its own one, those of SQLite with what was written last, when the writer was killed.
+pub fn files_of(recording: &Path) -> [PathBuf; 3] {
+    ["", "-wal", "-shm"].map(|ending| {
+        let mut name = recording.as_os_str().to_owned();
+        name.push(ending);
+        name.into()
+    })
 }
 
 /// Whether it is a file of SQLite, as a recording is. A pipe is not looked into, because its bytes can be read only once.

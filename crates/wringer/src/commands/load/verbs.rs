@@ -85,7 +85,7 @@ fn cleanup(name: Name, args: &Args, target: &Target) -> Outcome {
     };
     let mut connection = Connection::open(target).map_err(server_failure)?;
     for table in tables {
-        connection.execute(&format!("DROP TABLE IF EXISTS {table}")).map_err(server_failure)?;
+        connection.drop_tables(&[&table]).map_err(server_failure)?;
         terminal::data(format_args!("dropped {table}"));
     }
     Ok(())

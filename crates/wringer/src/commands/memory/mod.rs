@@ -24,7 +24,7 @@ use crate::{output_file, terminal};
 use ::bundle::{INVENTORY, MANIFEST};
 use attach::Attached;
 use clap::{Subcommand, ValueEnum};
-use host::files::write_atomic;
+use host::files::write_named;
 use host::places::Places;
 use ledger::{Inventory, Missing};
 use observe::memory::Options;
@@ -245,7 +245,7 @@ fn missing(text: &mut String, missing: &[Missing]) {
 /// Writes the file so that only its owner can read it: it names accounts and settings.
 fn keep(inventory: &Inventory, file: &Path) -> Outcome {
     let text = serde_json::to_vec(inventory).map_err(|error| Failure::new(Exit::Failed, error))?;
-    write_atomic(file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))
+    write_named(file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))
 }
 
 #[cfg(test)]

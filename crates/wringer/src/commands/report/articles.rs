@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer report --articles`: the page about the five articles, and the gallery of the reports that it leads to.
 
-use super::{html, read, recording_in};
+use super::{files_of, html, read, recording_in};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{input, output_file, terminal};
 use report::Reproduction;
@@ -32,7 +32,7 @@ pub(super) fn main(runs: &[impl AsRef<Path>], gallery: Option<&Path>, to: Option
         if run.extension().is_some_and(|ending| ending == "json") {
             told.extend(extract(run)?);
         } else {
-            told.push(one(run, gallery)?);
+            told.push(one(run, gallery, &told)?);
         }
     }
     told.sort_by(|one, other| (one.article, &one.name).cmp(&(other.article, &other.name)));
@@ -46,7 +46,9 @@ pub(super) fn main(runs: &[impl AsRef<Path>], gallery: Option<&Path>, to: Option
     let Extract { articles, .. } = serde_json::from_str(&stored)?;
     let page = report::articles(&articles, gallery.map(|gallery| seen_from(to, gallery)).as_deref());
     match to {
-        Some(to) => output_file::write(to, page.as_bytes(), runs.iter().map(|run| recording_in(run.as_ref()))),
+        Some(to) => {
+            output_file::write(to, page.as_bytes(), runs.iter().flat_map(|run| files_of(&recording_in(run.as_ref()))))
+        }
         None => {
             terminal::data(page.trim_end());
             Ok(())
@@ -55,7 +57,7 @@ pub(super) fn main(runs: &[impl AsRef<Path>], gallery: Option<&Path>, to: Option
 }
 
 /// The reproduction in one recording; its report is written into the gallery.
-fn one(run: &Path, gallery: Option<&Path>) -> Result<Reproduction, Failure> {
+fn one(run: &Path, gallery: Option<&Path>, earlier: &[Reproduction]) -> Result<Reproduction, Failure> {
     let evidence = read(&recording_in(run), report::needs)?;
     let explained = explain::explain(&evidence);
     let context = report::Context::new(&evidence, &explained);
@@ -64,8 +66,22 @@ fn one(run: &Path, gallery: Option<&Path>) -> Result<Reproduction, Failure> {
             .hint("runs of experiments/article-*.toml have; `article = N` in an experiment's file says which article it is about")
     })?;
     if let Some(gallery) = gallery {
+        // the recording may come from somebody else, and its name becomes that of a file
+        if !experiment::is_name(&told.name) {
+            let message = format!("the experiment in {} has the name {:?}", run.display(), told.name);
+            return Err(Failure::message(Exit::Missing, message).hint("it cannot become the name of a report"));
+        }
+        if earlier.iter().any(|it| it.name == told.name) {
+            let message =
+                format!("{} is a second run of {}: its report would replace the other one", run.display(), told.name);
+            return Err(Failure::message(Exit::Usage, message).hint("name one run of each experiment"));
+        }
         let page = html(&context)?;
-        output_file::write(&gallery.join(format!("{}.html", told.name)), page.as_bytes(), [recording_in(run)])?;
+        output_file::write(
+            &gallery.join(format!("{}.html", told.name)),
+            page.as_bytes(),
+            files_of(&recording_in(run)),
+        )?;
     }
     Ok(told)
 }

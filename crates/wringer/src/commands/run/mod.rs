@@ -291,7 +291,8 @@ pub fn show_report(output: &Output) -> Outcome {
 
 fn report_and_show(output: &Output, format: Option<Format>) -> Result<Vec<Arm>, Failure> {
     let path = output.path(RECORDING);
-    if !path.exists() {
+    // what is in a folder that was not prepared belongs to an earlier run
+    if !output.is_prepared() || !path.exists() {
         return Ok(Vec::new());
     }
     let evidence = Recording::read_for(&path, report::needs)?;

@@ -20,8 +20,11 @@ const OURS: [&str; 5] = [RECORDING, "recording.sqlite-wal", "recording.sqlite-sh
 #[derive(Debug)]
 pub struct Output {
     pub folder: PathBuf,
+    /// It may hold an earlier run's results.
+    force: bool,
     /// The folder, locked as long as a run writes into it.
     ours: OnceCell<File>,
+    prepared: OnceCell<()>,
 }
 
 impl Output {
@@ -31,21 +34,18 @@ impl Output {
     /// Exit code 3: it holds other files, it cannot be written, or another run writes into it now.
     pub fn check(asked: Option<&Path>, force: bool, places: &Places, run_id_like: &str) -> Result<Self, Failure> {
         let folder = asked.map_or_else(|| places.recordings.join(run_id_like), Path::to_owned);
-        let names = names_in(&folder);
-        let foreign = names.iter().any(|name| !OURS.contains(&name.as_str()));
-        if foreign || (!names.is_empty() && !force) {
-            let failure = Failure::message(Exit::Missing, format!("{} is not empty", folder.display()));
-            return Err(match foreign {
-                true => failure.hint("name another folder with --to"),
-                false => failure.hint("--force writes over the results of the earlier run"),
-            });
-        }
+        refuse_filled(&folder, force)?;
         refuse_unwritable(&folder)?;
-        let output = Self { folder, ours: OnceCell::new() };
+        let output = Self { folder, force, ours: OnceCell::new(), prepared: OnceCell::new() };
         if output.folder.exists() {
             output.lock()?;
         }
         Ok(output)
+    }
+
+    /// Whether the folder has the results of this run, or is about to: before that, it may have those of an earlier one.
+    pub fn is_prepared(&self) -> bool {
+        self.prepared.get().is_some()
     }
 
     /// Locks the folder: without the lock, a second run would remove the open files of the first run.
@@ -75,19 +75,36 @@ impl Output {
     /// The folder cannot be made or written, or another run has locked it first.
     pub fn prepare(&self) -> Result<(), Failure> {
         make_folder(&self.folder)?;
-        self.lock()?;
-        for name in OURS {
-            let path = self.folder.join(name);
-            if path.exists() {
-                files::remove_file(&path)?;
-            }
+        if self.ours.get().is_none() {
+            self.lock()?;
+            // the folder was made after the check, perhaps by another run, which has ended
+            refuse_filled(&self.folder, self.force)?;
         }
+        for name in OURS {
+            files::remove_file(&self.folder.join(name))?;
+        }
+        let _ = self.prepared.set(());
         Ok(())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
+}
+
+/// # Errors
+/// Exit code 3: it holds other files, or, without `force`, an earlier run's results.
+fn refuse_filled(folder: &Path, force: bool) -> Result<(), Failure> {
+    let names = names_in(folder);
+    let foreign = names.iter().any(|name| !OURS.contains(&name.as_str()));
+    if !foreign && (names.is_empty() || force) {
+        return Ok(());
+    }
+    let failure = Failure::message(Exit::Missing, format!("{} is not empty", folder.display()));
+    Err(match foreign {
+        true => failure.hint("name another folder with --to"),
+        false => failure.hint("--force writes over the results of the earlier run"),
+    })
 }
 
 /// The names in the folder, without our files that hold nothing: a run on a full disk leaves such a file, and must not be in the way of the next.
@@ -123,10 +140,10 @@ pub fn refuse_unwritable(folder: &Path) -> Result<(), Failure> {
 pub fn make_folder(folder: &Path) -> Result<(), Failure> {
     refuse_unwritable(folder)?;
     // where root may write, a file system may still take no folder, as /proc does
-    files::private_dir(folder, 0o755).map_err(|error| no_results_in(folder, &host::chain(&error)))
+    files::own_dir(folder, 0o755).map_err(|error| no_results_in(folder, &host::chain(&error)))
 }
 
-/// Whether the folder may become one of this user's results, as [`files::private_dir`] has it.
+/// Whether the folder may become one of this user's results, as [`files::own_dir`] has it.
 fn is_own(folder: &Path) -> bool {
     let user = rustix::process::geteuid();
     fs::symlink_metadata(folder).is_ok_and(|it| it.is_dir() && (user.is_root() || it.uid() == user.as_raw()))

@@ -110,10 +110,11 @@ pub fn main(args: &Args) -> Outcome {
     if !args.quiet {
         prepared.notes().iter().for_each(|note| terminal::say(format_args!("note: {note}")));
     }
-    let file = args.summary.as_deref().map(|path| create(path).map(|file| (path, file))).transpose()?;
+    let file = args.summary.as_deref().map(|path| open(path).map(|file| (path, file))).transpose()?;
     let summary = session::run(&prepared, args, places)?;
-    let write =
-        |(path, file): (&Path, File)| summary.write(file).err().map(|error| unwritten(&summary, path.display(), error));
+    let write = |(path, file): (&Path, File)| {
+        replace(&file, &summary).err().map(|error| unwritten(&summary, path.display(), error))
+    };
     let of_file = file.and_then(write);
     let shown = if args.quiet { Ok(()) } else { summary.show(args.output) };
     let of_stderr = shown.err().map(|error| unwritten(&summary, "the summary on standard error", error));
@@ -135,12 +136,20 @@ fn end(summary: &Summary, unwritten: Option<Failure>) -> Outcome {
     }
 }
 
-/// Opened before anything runs: an error after an hour would be too late.
-fn create(path: &Path) -> Result<File, Failure> {
-    host::files::create(path).map_err(|error| {
+/// Opened before anything runs: an error after an hour would be too late. An earlier summary stays until there is a new one.
+fn open(path: &Path) -> Result<File, Failure> {
+    host::files::open_for_writing(path).map_err(|error| {
         let error = anyhow::Error::from(error).context(format!("make {}", path.display()));
         Failure::new(Exit::Missing, error)
     })
+}
+
+/// A pipe or a terminal has no earlier summary.
+fn replace(file: &File, summary: &Summary) -> anyhow::Result<()> {
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    summary.write(file)
 }
 
 /// The mechanism by which a disk can be made slow here; if it is not a layer, also the reason.

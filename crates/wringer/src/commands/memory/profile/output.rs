@@ -21,7 +21,7 @@ pub(super) fn folder(asked: Option<&Path>, sandbox: &str, places: &Places) -> Re
         return Err(failure.hint("name another folder with --to"));
     }
     refuse_unwritable(&folder)?;
-    files::private_dir(&folder, 0o755).map_err(|error| Failure::new(Exit::Missing, error))?;
+    files::own_dir(&folder, 0o755).map_err(|error| Failure::new(Exit::Missing, error))?;
     Ok(folder)
 }
 

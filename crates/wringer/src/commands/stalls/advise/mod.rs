@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::input;
 use crate::terminal::{self, Output};
 use advice::{AdviceRequest, Advised, Reading};
-use host::files::write_atomic;
+use host::files::write_named;
 use live::Read;
 use std::path::{Path, PathBuf};
 use units::Span;
@@ -118,5 +118,5 @@ fn of_file(file: &Path) -> Result<Reading, Failure> {
 /// Writes the reading so that only its owner can read it, like all files with data of a server.
 fn save(reading: &Reading, file: &Path) -> Outcome {
     let text = serde_json::to_vec_pretty(reading).map_err(|error| Failure::new(Exit::Failed, error))?;
-    write_atomic(file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))
+    write_named(file, &text, 0o600).map_err(|error| Failure::new(Exit::Missing, error))
 }
