@@ -148,12 +148,14 @@ fn compute(follow: &Follow, of: &str, file: &mut Table, problems: &Problems) {
         return problems.add(&follow.at, message, Some(EXAMPLE.into()));
     }
     let value = base.value * follow.factor + plus;
-    if value <= 0.0 {
-        let message = format!("{} would be {value} where {of} is {}", follow.path, path::written(&node.value));
+    let written = Quantity { value, ..base }.written(&follow.path, file);
+    // also what is rounded to nothing
+    if value <= 0.0 || Quantity::of(&follow.path, &written).is_some_and(|it| it.value <= 0.0) {
+        let would_be = if value > 0.0 { path::written(&written) } else { value.to_string() };
+        let message = format!("{} would be {would_be} where {of} is {}", follow.path, path::written(&node.value));
         return problems.add(&follow.at, message, Some("take less away, or leave that value of the matrix out".into()));
     }
-    let value = Quantity { value, ..base }.written(&follow.path, file);
-    let node = Node { at: follow.at.clone(), value };
+    let node = Node { at: follow.at.clone(), value: written };
     if let Err(blocked) = path::set(file, &follow.path, &follow.key_at, node) {
         problems.add(&follow.key_at, format!("{} cannot be set: {blocked} is no table", follow.path), None);
     }

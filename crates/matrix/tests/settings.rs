@@ -309,6 +309,12 @@ fn keys_that_cannot_follow() {
         "600M",
         &["would be -"],
     );
+    // 536 bytes are no KiB
+    check_refused(
+        &with("\"server.options.sort_buffer_size\" = \"0.000001x server_ram\""),
+        "0.000001",
+        &["would be 0K"],
+    );
 }
 
 #[test]

@@ -107,6 +107,8 @@ pub(crate) fn safe(text: &str) -> String {
             '&' => safe.push_str("&amp;"),
             '\n' | '\r' => safe.push(' '),
             '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' => safe.extend(['\\', c]),
+            // a name from somebody else's recording could speak to a terminal
+            c if c.is_control() => safe.push(char::REPLACEMENT_CHARACTER),
             c => safe.push(c),
         }
     }

@@ -337,6 +337,8 @@ fn harmful_names_stay_words_in_xml_and_markdown() {
     let (xml, page) = (report::junit(&sample.context()), report::markdown(&sample.context()));
     assert!(!xml.contains("<script") && !xml.contains("<i>") && !xml.contains('\u{1}') && xml.contains("a|b"), "{xml}");
     assert!(!page.contains("<script") && !page.contains("<i>") && page.contains("a\\|b"), "{page}");
+    let text = report::text(&sample.context());
+    assert!(!page.contains('\u{1}') && !text.contains('\u{1}') && text.contains("a|b \u{fffd}"), "{text}");
 }
 
 /// What was measured is told in the verdict, and a table has each figure beside the article's.

@@ -14,7 +14,8 @@ pub(super) fn findings(arms: &[ArmSummary]) -> Vec<Finding> {
 }
 
 fn overload(arm: &ArmSummary) -> Option<Finding> {
-    let intended = arm.transactions + arm.skipped;
+    // a transaction that failed had started, too, and perhaps late
+    let intended = arm.transactions.max(arm.late) + arm.skipped;
     let behind = (arm.late + arm.skipped) as f64 / intended.max(1) as f64;
     if behind <= OVERLOAD {
         return None;

@@ -138,8 +138,9 @@ fn docker(seen: &HugeSeen) -> Lines {
 
 /// A container without such a limit has a limit of 0 there: the server starts, and dies by SIGBUS.
 fn kubernetes(pages: u64, page_bytes: u64) -> Lines {
-    let (name, bytes) = (if page_bytes >= 1 << 30 { "1Gi" } else { "2Mi" }, pages.saturating_mul(page_bytes));
-    let amount = format!("{}Mi", bytes >> 20);
+    // hugepages-2Mi, hugepages-512Mi: the node has one resource for each size of pages
+    let (name, bytes) = (format!("{}i", short(page_bytes)), pages.saturating_mul(page_bytes));
+    let amount = if page_bytes < 1 << 20 { format!("{}Ki", bytes >> 10) } else { format!("{}Mi", bytes >> 20) };
     let lines = vec![
         "resources:".into(),
         "  requests: { memory: ..., cpu: ... }".into(),
@@ -155,5 +156,18 @@ fn short(bytes: u64) -> String {
         bytes if bytes >= 1 << 30 => format!("{}G", bytes >> 30),
         bytes if bytes >= 1 << 20 => format!("{}M", bytes >> 20),
         bytes => format!("{}K", bytes >> 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_size_of_pages_is_a_resource_of_its_own() {
+        let limit = |pages, page_bytes| kubernetes(pages, page_bytes).lines[2].clone();
+        assert!(limit(4, 512 << 20).contains("hugepages-512Mi: 2048Mi"), "{}", limit(4, 512 << 20));
+        assert!(limit(2, 1 << 30).contains("hugepages-1Gi: 2048Mi"));
+        assert!(limit(32, 64 << 10).contains("hugepages-64Ki: 2048Ki"));
     }
 }

@@ -50,7 +50,9 @@ pub fn together_text(contexts: &[Context<'_>], together: &[Finding]) -> String {
 
 fn joined(parts: Vec<String>) -> String {
     let parts: Vec<_> = parts.iter().map(|part| part.trim_end()).filter(|part| !part.is_empty()).collect();
-    parts.join("\n\n") + "\n"
+    // a name from somebody else's recording could speak to the terminal
+    let speaks = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    parts.join("\n\n").replace(speaks, "\u{fffd}") + "\n"
 }
 
 fn title(context: &Context<'_>) -> String {
