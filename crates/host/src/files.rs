@@ -9,7 +9,7 @@ mod trust;
 pub use carried::carried_library;
 pub use copy::{Copied, copy, copy_opened, head};
 pub use remove::{Removed, remove_beginning, remove_manifested, remove_tree};
-pub use trust::{SafeFolder, open_safe, own_folder, safe_folder};
+pub use trust::{SafeFolder, check_usable, open_safe, own_folder, safe_folder};
 
 pub use crate::distrust::Distrust;
 pub use crate::user_names::user_name;

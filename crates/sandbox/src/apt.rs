@@ -92,7 +92,8 @@ impl Apt {
         for name in ["", "state/lists/partial", "cache/archives/partial"] {
             files::private_dir(&self.folder.join(name), 0o755)?;
         }
-        Ok(())
+        // its settings name programs that the client runs
+        Ok(files::check_usable(&self.folder)?)
     }
 
     /// Refreshes the lists when they are older than `most`; returns whether they were refreshed. A source of the machine that does not answer is no

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // the tests kill, and make a small file system
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -198,6 +199,32 @@ fn a_port_that_somebody_listens_on_is_named() {
     ran.expect_said(&[&format!("port {port} on 127.0.0.1 is in use"), "deploy with another --port"]);
     before.expect_unchanged();
     assert!(!lab.home().join("sandboxes/taken").exists());
+}
+
+#[test]
+fn root_runs_no_program_from_a_cache_of_somebody_else() {
+    if !testkit::is_root() {
+        testkit::skip!("needs root");
+    }
+    let lab = Lab::new(WRINGER);
+    let (cache, ran) = (lab.home().join("cache"), lab.home().join("it-ran"));
+    let tree = cache.join("servers/mariadb-10.11.99/tree/usr/sbin");
+    fs::create_dir_all(&tree).unwrap();
+    let source = r#"{"package": {"name": "mariadb-server-core", "version": "10.11.99", "suite": null}}"#;
+    let record =
+        format!(r#"{{"schema": 1, "flavour": "mariadb", "version": "10.11.99", "source": {source}, "packages": []}}"#);
+    fs::write(cache.join("servers/mariadb-10.11.99/fetched.json"), record).unwrap();
+    let program = tree.join("mariadbd");
+    fs::write(&program, format!("#!/bin/sh\ntouch {}\necho 'mariadbd  Ver 10.11.99-MariaDB'\n", ran.display()))
+        .unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let fetch = || Ran::of(lab.command(["sandbox", "fetch", "mariadb", "10.11.99"]).env("WRINGER_CACHE", &cache));
+    fetch();
+    assert!(ran.exists(), "root's own cache is used");
+    fs::remove_file(&ran).unwrap();
+    assert!(Command::new("chown").args(["-R", "65534"]).arg(&cache).status().unwrap().success());
+    fetch().expect_code(3).expect_said(&["belongs to"]);
+    assert!(!ran.exists(), "root ran another user's program");
 }
 
 #[test]

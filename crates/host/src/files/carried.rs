@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Libraries whose bytes the program carries, written to files that a dynamic linker can load.
 
-use super::{private_dir, write_atomic};
+use super::{check_usable, private_dir, write_atomic};
 use crate::Error;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 /// follows `name` in the file's name, so that each release has its own file.
 ///
 /// # Errors
-/// The file cannot be written.
+/// The file cannot be written. For root: another user may write in the folder.
 pub fn carried_library(folder: &Path, name: &str, library: &[u8]) -> Result<PathBuf, Error> {
+    check_usable(folder)?;
     let path = folder.join(format!("{name}-{:016x}.so", fingerprint(library)));
     if std::fs::read(&path).is_ok_and(|found| found == library) {
         return Ok(path);

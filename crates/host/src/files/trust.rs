@@ -47,6 +47,15 @@ pub fn safe_folder(path: &Path) -> Result<Option<SafeFolder>, Error> {
     walked.last(path).map(Some)
 }
 
+/// Whether programs, libraries and settings in this folder may be used: root uses none that another user can have put there. Any other user decides for
+/// herself.
+///
+/// # Errors
+/// The errors of [`safe_folder`], for root alone.
+pub fn check_usable(folder: &Path) -> Result<(), Error> {
+    if rustix::process::geteuid().is_root() { safe_folder(folder).map(drop) } else { Ok(()) }
+}
+
 /// As [`safe_folder`], but makes missing folders, the last one and those above it; the last one has exactly this mode then.
 ///
 /// # Errors

@@ -72,8 +72,11 @@ impl Fetched {
     }
 }
 
-/// The entries of the cache whose record can be read.
+/// The entries of the cache whose record can be read. Root sees none where another user may write: it would run that user's programs.
 pub(crate) fn entries(places: &Places) -> Vec<Entry> {
+    if files::check_usable(&servers(places)).is_err() {
+        return Vec::new();
+    }
     let folders = fs::read_dir(servers(places)).into_iter().flatten().flatten().map(|entry| entry.path());
     let visible = folders.filter(|path| path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.')));
     visible
@@ -152,6 +155,7 @@ fn sync(folder: &Path) -> Result<(), Error> {
 pub(super) fn lock(places: &Places) -> Result<fs::File, Error> {
     files::private_dir(&places.cache, 0o755)?;
     files::private_dir(&servers(places), 0o755)?;
+    files::check_usable(&servers(places))?;
     let path = servers(places).join(".lock");
     let lock = files::open_lock(&path)?;
     loop {

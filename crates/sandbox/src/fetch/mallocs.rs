@@ -27,7 +27,9 @@ struct Fetched {
 
 /// The library, if it was fetched earlier.
 pub(crate) fn fetched_malloc(kind: MallocKind, places: &Places) -> Option<PathBuf> {
-    let entries = fs::read_dir(places.cache.join(FOLDER)).into_iter().flatten().flatten();
+    let folder = places.cache.join(FOLDER);
+    files::check_usable(&folder).ok()?;
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     folders.sort();
     folders.iter().rev().find_map(|folder| read(kind, folder))

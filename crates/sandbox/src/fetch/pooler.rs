@@ -66,6 +66,9 @@ fn newest(folder: &Path) -> Option<PoolerProgram> {
 }
 
 fn entries(folder: &Path) -> Vec<PoolerProgram> {
+    if files::check_usable(folder).is_err() {
+        return Vec::new();
+    }
     let folders = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     folders.filter_map(|folder| read(&folder)).collect()
 }
