@@ -210,16 +210,20 @@ fn root_runs_no_program_from_a_cache_of_somebody_else() {
     let (cache, ran) = (lab.home().join("cache"), lab.home().join("it-ran"));
     let tree = cache.join("servers/mariadb-10.11.99/tree/usr/sbin");
     fs::create_dir_all(&tree).unwrap();
-    let source = r#"{"package": {"name": "mariadb-server-core", "version": "10.11.99", "suite": null}}"#;
+    let source = r#"{"kind": "package", "name": "mariadb-server-core", "version": "10.11.99"}"#;
     let record =
         format!(r#"{{"schema": 1, "flavour": "mariadb", "version": "10.11.99", "source": {source}, "packages": []}}"#);
     fs::write(cache.join("servers/mariadb-10.11.99/fetched.json"), record).unwrap();
+    // a server has its tables' statements beside it
+    let share = cache.join("servers/mariadb-10.11.99/tree/usr/share/mysql");
+    fs::create_dir_all(&share).unwrap();
+    fs::write(share.join("mariadb_system_tables.sql"), "").unwrap();
     let program = tree.join("mariadbd");
     fs::write(&program, format!("#!/bin/sh\ntouch {}\necho 'mariadbd  Ver 10.11.99-MariaDB'\n", ran.display()))
         .unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let fetch = || Ran::of(lab.command(["sandbox", "fetch", "mariadb", "10.11.99"]).env("WRINGER_CACHE", &cache));
-    fetch();
+    fetch().expect_code(0).expect_said(&["10.11.99"]);
     assert!(ran.exists(), "root's own cache is used");
     fs::remove_file(&ran).unwrap();
     assert!(Command::new("chown").args(["-R", "65534"]).arg(&cache).status().unwrap().success());
