@@ -17,8 +17,6 @@ pub struct Section<'a> {
     at: At,
     problems: &'a Problems,
     known: RefCell<Vec<&'static str>>,
-    /// Keys that another reader of the same file takes: they are suggested, and are unknown here.
-    elsewhere: RefCell<Vec<&'static str>>,
 }
 
 /// A value with its place, for checks that need the value and the place.
@@ -30,14 +28,7 @@ pub struct Placed<T> {
 
 impl<'a> Section<'a> {
     pub fn top(table: &'a Table, problems: &'a Problems) -> Self {
-        Self {
-            path: String::new(),
-            table: Some(table),
-            at: 0..0,
-            problems,
-            known: RefCell::default(),
-            elsewhere: RefCell::default(),
-        }
+        Self { path: String::new(), table: Some(table), at: 0..0, problems, known: RefCell::default() }
     }
 
     /// The table at `node`, which is an item of a list or the value of a free key; `None`, with a problem, if the value is no table.
@@ -46,14 +37,7 @@ impl<'a> Section<'a> {
             problems.add(&node.at, format!("{path} is {}, not a table", node.value.kind()), None);
             return None;
         };
-        Some(Self {
-            path,
-            table: Some(table),
-            at: node.at.clone(),
-            problems,
-            known: RefCell::default(),
-            elsewhere: RefCell::default(),
-        })
+        Some(Self { path, table: Some(table), at: node.at.clone(), problems, known: RefCell::default() })
     }
 
     /// The same as [`Self::at`], for an item of a list below this table.
@@ -78,19 +62,7 @@ impl<'a> Section<'a> {
             }
         };
         let at = node.map_or(self.at.clone(), |node| node.at.clone());
-        Section {
-            path: self.named(key),
-            table,
-            at,
-            problems: self.problems,
-            known: RefCell::default(),
-            elsewhere: RefCell::default(),
-        }
-    }
-
-    /// Suggests these keys for one that is unknown, too: another reader of the same file takes them.
-    pub fn suggest_also(&self, keys: &[&'static str]) {
-        self.elsewhere.borrow_mut().extend(keys);
+        Section { path: self.named(key), table, at, problems: self.problems, known: RefCell::default() }
     }
 
     pub fn node(&self, key: &'static str) -> Option<&'a Node> {
@@ -217,10 +189,15 @@ impl<'a> Section<'a> {
 
     /// Reports the keys that no getter has asked for.
     pub fn finish(self) {
+        self.finish_beside(&[]);
+    }
+
+    /// The same. `elsewhere` are keys that another reader of the same file takes: they are suggested, too, and are unknown here.
+    pub fn finish_beside(self, elsewhere: &[&'static str]) {
         let mut known = self.known.borrow().clone();
         known.sort_unstable();
         known.dedup();
-        let mut valid = [known.as_slice(), &self.elsewhere.borrow()].concat();
+        let mut valid = [known.as_slice(), elsewhere].concat();
         valid.sort_unstable();
         for (key, entry) in self.entries().filter(|(key, _)| !known.contains(&key.as_str())) {
             let place =

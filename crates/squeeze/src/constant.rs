@@ -95,20 +95,21 @@ fn compare(delay: Delay, bare: &Reading, got: &Reading, by_whom: &str) -> Measur
 /// disk takes longer after a rest; and what the reads without a delay took beyond the disk and the way that the layer subtracts from each delay.
 fn undelayed_us(bare: &Reading, got: &Reading) -> f64 {
     let bare_us = bare.looked.median_us();
-    if bare.below.took.is_empty() || got.below.took.is_empty() {
-        return bare_us;
-    }
-    let beyond_us = bare_us - bare.below.took.median_us() - bare.below.way_us;
-    got.below.took.median_us() + beyond_us.max(0.0)
+    let Some([with, without]) = took_us(bare, got) else { return bare_us };
+    with + (bare_us - without - bare.below.way_us).max(0.0)
 }
 
 /// Names what the disk below took, where the layer knows it.
 fn below(bare: &Reading, got: &Reading) -> String {
-    if bare.below.took.is_empty() || got.below.took.is_empty() {
-        return String::new();
-    }
-    let [with, without] = [got, bare].map(|it| it.below.took.median_us());
-    format!("; of these times the disk below took {with:.0} us with the delay, and {without:.0} us without it")
+    took_us(bare, got).map_or_else(String::new, |[with, without]| {
+        format!("; of these times the disk below took {with:.0} us with the delay, and {without:.0} us without it")
+    })
+}
+
+/// What the disk below took with the delay, and without it. `None`: the layer does not know it.
+fn took_us(bare: &Reading, got: &Reading) -> Option<[f64; 2]> {
+    let took = [&got.below.took, &bare.below.took];
+    took.iter().all(|it| !it.is_empty()).then(|| took.map(|it| it.median_us()))
 }
 
 #[cfg(test)]

@@ -82,8 +82,7 @@ fn read(table: &Table, problems: &Problems) -> Option<Experiment> {
     top.node("load");
     top.node("assert");
     // a file with this section is read by the crate `matrix`
-    top.suggest_also(&["matrix"]);
-    top.finish();
+    top.finish_beside(&["matrix"]);
     let places = places(table, problems);
     let question = question.unwrap_or_default();
     Some(Experiment {

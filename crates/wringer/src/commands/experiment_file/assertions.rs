@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checks the assertions of the arms before anything is made.
 
-use super::refused;
+use super::refuse_any;
 use super::workloads::MANY_ROWS;
 use crate::exit::Outcome;
 use assertion::{Recorded, Source};
@@ -37,9 +37,7 @@ pub fn check(file: &Path, text: &str, experiment: &Experiment, workloads: &Workl
             Some(Problem { line, column, message, suggestion: Some(hint) })
         }));
     }
-    problems.sort();
-    problems.dedup();
-    if problems.is_empty() { Ok(()) } else { Err(refused(file, text, &problems)) }
+    refuse_any(file, text, problems)
 }
 
 /// Why the run will not have this figure of the arm, and what to write.

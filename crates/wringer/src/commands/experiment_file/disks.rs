@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads the histograms that the disks of the arms name, before anything is made.
 
-use super::refused;
+use super::refuse_any;
 use crate::commands::disk::flags::read_bins;
 use crate::exit::Outcome;
 use experiment::{Experiment, Problem};
@@ -17,7 +17,5 @@ pub fn check(file: &Path, text: &str, experiment: &Experiment) -> Outcome {
             problems.push(Problem { line, column, message: error.message, suggestion: Some(error.hint) });
         }
     }
-    problems.sort();
-    problems.dedup();
-    if problems.is_empty() { Ok(()) } else { Err(refused(file, text, &problems)) }
+    refuse_any(file, text, problems)
 }

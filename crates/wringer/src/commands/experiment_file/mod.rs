@@ -69,6 +69,16 @@ pub fn read_text(file: &Path) -> Result<String, Failure> {
     })
 }
 
+/// Fails for a wrong experiment file, with every problem, each of them once.
+///
+/// # Errors
+/// Exit code 2: there is a problem.
+fn refuse_any(file: &Path, text: &str, mut problems: Vec<Problem>) -> Outcome {
+    problems.sort();
+    problems.dedup();
+    if problems.is_empty() { Ok(()) } else { Err(refused(file, text, &problems)) }
+}
+
 /// The failure for a wrong experiment file, with every problem.
 pub fn refused(file: &Path, text: &str, problems: &[Problem]) -> Failure {
     problems::refused(file, text, problems, "an experiment that can be run", "docs/experiment.md").into()

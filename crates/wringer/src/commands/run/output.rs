@@ -5,7 +5,7 @@ use crate::exit::{Exit, Failure};
 use host::files;
 use host::places::Places;
 use rustix::fs::Access;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub struct Output {
     force: bool,
     /// The folder, locked as long as a run writes into it.
     ours: OnceCell<File>,
-    prepared: OnceCell<()>,
+    is_prepared: Cell<bool>,
 }
 
 impl Output {
@@ -36,7 +36,7 @@ impl Output {
         let folder = asked.map_or_else(|| places.recordings.join(run_id_like), Path::to_owned);
         refuse_filled(&folder, force)?;
         refuse_unwritable(&folder)?;
-        let output = Self { folder, force, ours: OnceCell::new(), prepared: OnceCell::new() };
+        let output = Self { folder, force, ours: OnceCell::new(), is_prepared: Cell::new(false) };
         if output.folder.exists() {
             output.lock()?;
         }
@@ -45,7 +45,7 @@ impl Output {
 
     /// Whether the folder has the results of this run, or is about to: before that, it may have those of an earlier one.
     pub fn is_prepared(&self) -> bool {
-        self.prepared.get().is_some()
+        self.is_prepared.get()
     }
 
     /// Locks the folder: without the lock, a second run would remove the open files of the first run.
@@ -83,7 +83,7 @@ impl Output {
         for name in OURS {
             files::remove_file(&self.folder.join(name))?;
         }
-        let _ = self.prepared.set(());
+        self.is_prepared.set(true);
         Ok(())
     }
 
