@@ -3,7 +3,7 @@
 //!
 //! - [`piece`]: the piece at the beginning of a text that is complete.
 //! - [`Scanner`]: the pieces of a text that comes line by line; a literal or a comment may continue in the next line.
-//! - [`tokens`] and [`fingerprint`]: a statement's tokens, and its class, which is the text without its values. [`Classes`] makes the classes of many
+//! - [`tokens`] (and [`tokens_the_other_way`], where a setting of the server decides) and [`fingerprint`]: a statement's tokens, and its class, which is the text without its values. [`Classes`] makes the classes of many
 //!   statements.
 //!
 //! Not here: what a statement means.
@@ -13,7 +13,7 @@ mod scanner;
 mod token;
 
 pub use scanner::{Inside, Scanner, piece};
-pub use token::{Classes, Token, fingerprint, tokens};
+pub use token::{Classes, Token, fingerprint, tokens, tokens_the_other_way};
 
 /// The server whose rules of quoting apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

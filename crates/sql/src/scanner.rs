@@ -8,6 +8,14 @@ pub fn piece(rest: &[u8], dialect: Dialect) -> (Piece, usize) {
     Scanner::new(dialect).next(rest)
 }
 
+/// Whether a backslash in a text escapes. In the MySQL family it does, except with `sql_mode = NO_BACKSLASH_ESCAPES`; in PostgreSQL it does not, except
+/// with `standard_conforming_strings = off`. A statement's text does not tell the setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backslash {
+    AsByDefault,
+    TheOtherWay,
+}
+
 /// The piece that is still open between two runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inside {
@@ -31,12 +39,17 @@ pub enum Inside {
 #[derive(Debug, Clone)]
 pub struct Scanner {
     dialect: Dialect,
+    backslash: Backslash,
     inside: Inside,
 }
 
 impl Scanner {
     pub fn new(dialect: Dialect) -> Self {
-        Self { dialect, inside: Inside::Code }
+        Self { dialect, backslash: Backslash::AsByDefault, inside: Inside::Code }
+    }
+
+    pub(crate) fn with(dialect: Dialect, backslash: Backslash) -> Self {
+        Self { backslash, ..Self::new(dialect) }
     }
 
     pub fn inside(&self) -> &Inside {
@@ -78,8 +91,10 @@ impl Scanner {
                 self.inside = Inside::Comment { depth: 1, piece };
                 (piece, 2)
             }
-            [b'\'', ..] => self.open(b'\'', is_mysql, Piece::Text, 1),
-            [b'"', ..] => self.open(b'"', is_mysql, if is_mysql { Piece::Text } else { Piece::Name }, 1),
+            [b'\'', ..] => self.open(b'\'', self.escapes(), Piece::Text, 1),
+            [b'"', ..] => {
+                self.open(b'"', is_mysql && self.escapes(), if is_mysql { Piece::Text } else { Piece::Name }, 1)
+            }
             [b'`', ..] if !is_postgresql => self.open(b'`', false, Piece::Name, 1),
             [b'$', digit, ..] if !is_mysql && digit.is_ascii_digit() => {
                 (Piece::Parameter, 1 + length_of(&rest[1..], u8::is_ascii_digit))
@@ -95,11 +110,20 @@ impl Scanner {
             [byte, ..] if byte.is_ascii_digit() => (Piece::Number, number(rest)),
             // the letter before the quote and the quoted text are one literal
             [letter @ (b'e' | b'E' | b'x' | b'X' | b'b' | b'B' | b'n' | b'N'), b'\'', ..] => {
-                let escapes = is_mysql || (is_postgresql && letter.eq_ignore_ascii_case(&b'e'));
+                let escapes = self.escapes() || (is_postgresql && letter.eq_ignore_ascii_case(&b'e'));
                 self.open(b'\'', escapes, Piece::Text, 2)
             }
             [byte, ..] if is_word(byte) && byte != b'$' => (Piece::Word, length_of(rest, |it| is_word(*it))),
             _ => (Piece::Symbol, 1),
+        }
+    }
+
+    /// Whether a backslash escapes in a text without a letter before it.
+    fn escapes(&self) -> bool {
+        match (self.dialect, self.backslash) {
+            (Dialect::Mysql, it) => it == Backslash::AsByDefault,
+            (Dialect::Postgresql, it) => it == Backslash::TheOtherWay,
+            (Dialect::Either, _) => false,
         }
     }
 

@@ -2,7 +2,8 @@
 //! A statement's tokens: they suffice to name its class, and to tell whether it reads. Comments are left out.
 
 use crate::class_words::Words;
-use crate::{Dialect, Piece, piece};
+use crate::scanner::Backslash;
+use crate::{Dialect, Piece, Scanner, piece};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Token {
@@ -20,11 +21,21 @@ pub enum Token {
 }
 
 pub fn tokens(sql: &str, dialect: Dialect) -> Vec<Token> {
+    tokens_with(sql, dialect, Backslash::AsByDefault)
+}
+
+/// The tokens that a server finds whose setting for backslashes is not the default: `NO_BACKSLASH_ESCAPES`, or `standard_conforming_strings = off`.
+/// `None`: it finds the same ones.
+pub fn tokens_the_other_way(sql: &str, dialect: Dialect) -> Option<Vec<Token>> {
+    sql.contains('\\').then(|| tokens_with(sql, dialect, Backslash::TheOtherWay))
+}
+
+fn tokens_with(sql: &str, dialect: Dialect, backslash: Backslash) -> Vec<Token> {
     let bytes = sql.as_bytes();
     let mut found = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
-        let (piece, length) = piece(&bytes[at..], dialect);
+        let (piece, length) = Scanner::with(dialect, backslash).next(&bytes[at..]);
         let text = || sql.get(at..at + length).unwrap_or_default();
         found.extend(match piece {
             Piece::Space | Piece::LineComment | Piece::Comment => None,
@@ -126,6 +137,17 @@ mod tests {
         };
         assert_eq!(class("SELECT \"A b\", $x$it's$x$, E'\\'', $1 FROM t"), "select A b, ? from t");
         assert_eq!(class("SELECT '\\' , 1"), "select ?");
+    }
+
+    #[test]
+    fn a_setting_of_the_server_decides_where_a_text_ends() {
+        let other = |sql, dialect| tokens_the_other_way(sql, dialect).map(|tokens| fingerprint(&tokens));
+        let sql = r"SELECT 'a\' INTO OUTFILE '/tmp/x' -- '";
+        assert_eq!(class(sql), "select ? / tmp / ?");
+        assert_eq!(other(sql, Dialect::Mysql).as_deref(), Some("select ? into outfile ?"));
+        let sql = r"SELECT 'a\' || f(1) || '";
+        assert_eq!(other(sql, Dialect::Postgresql).as_deref(), Some("select ?"));
+        assert_eq!(other("SELECT 'it''s'", Dialect::Mysql), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::classify::{Class, classify};
 use crate::Protocol;
 use logs::Recorded;
-use sql::{fingerprint, tokens};
+use sql::{fingerprint, tokens, tokens_the_other_way};
 use std::collections::BTreeMap;
 
 /// A statement to be sent.
@@ -67,6 +67,14 @@ impl Plan {
     }
 }
 
+const BY_BACKSLASHES: &str = "may be more than a read, by how a server takes its backslashes";
+
+/// A statement is a read only if it is one by both rules for backslashes in texts: the log does not tell the server's setting.
+fn is_more_the_other_way(sql: &str, protocol: Protocol) -> bool {
+    let other = tokens_the_other_way(sql, protocol.dialect());
+    other.is_some_and(|tokens| matches!(classify(&tokens), Class::Not(_)))
+}
+
 /// `writes`: send everything; else only statements that provably read, or change only the session. `database`: the database of
 /// PostgreSQL's connections; statements for others are left out.
 pub fn plan(recorded: &Recorded, protocol: Protocol, writes: bool, database: Option<&str>) -> Plan {
@@ -83,6 +91,7 @@ pub fn plan(recorded: &Recorded, protocol: Protocol, writes: bool, database: Opt
                 _ if elsewhere => Some(format!("of database {}", statement.database.as_deref().unwrap_or_default())),
                 Class::Not("is empty") => Some("is empty".to_owned()),
                 Class::Not(reason) if !writes => Some(reason.to_owned()),
+                _ if !writes && is_more_the_other_way(&statement.sql, protocol) => Some(BY_BACKSLASHES.to_owned()),
                 _ => None,
             };
             if let Some(reason) = reason {
@@ -138,5 +147,16 @@ mod tests {
         let all = plan(&recorded, Protocol::Mysql, true, None);
         assert_eq!((all.statements(), all.most_at_once(), all.skipped.len()), (5, 2, 0));
         assert!((1_000_000..=3_000_000).contains(&all.length_us()), "{} us", all.length_us());
+    }
+
+    /// A server with `NO_BACKSLASH_ESCAPES` ends the text at the backslash, and writes a file.
+    #[test]
+    fn a_read_by_one_rule_for_backslashes_alone_is_not_sent() {
+        let log = "261121 22:49:33\t     3 Query\tSELECT 'a\\' INTO OUTFILE '/tmp/x' -- '\n\t\t     3 Query\tSELECT 'it\\'s'\n";
+        let (_, recorded) = read(log.as_bytes()).expect("reads").expect("is known");
+        let reads = plan(&recorded, Protocol::Mysql, false, None);
+        let skipped: Vec<&str> = reads.skipped.keys().map(String::as_str).collect();
+        assert_eq!(skipped, [BY_BACKSLASHES]);
+        assert_eq!(reads.statements(), 1, "{:?}", reads.counts);
     }
 }
