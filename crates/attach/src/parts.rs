@@ -112,7 +112,7 @@ impl Parts {
         }
     }
 
-    /// Fills the rest in as the servers' own clients do; `exists` tells whether a file is there. With no host, or with
+    /// Fills the rest in as the servers' own clients do; `exists` tells whether a server's socket is there. With no host, or with
     /// `localhost` and no port for MySQL, a socket in its usual place is taken.
     pub fn into_target(self, protocol: Protocol, login: &str, exists: impl Fn(&Path) -> bool) -> Target {
         let port = self.port.unwrap_or(protocol.default_port());

@@ -2,9 +2,11 @@
 //! Which server, where, and with which account: as far as the user has written it, and how the rest is completed.
 
 use crate::{Error, Parts, Surroundings, files};
+use host::files::{own_uid, user_name};
 use host::places::Places;
 use load::{Protocol, Target, Tls};
 use sandbox::Sandbox;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// What was asked for; a part that is `None` comes from the next source. The flags mean what they mean to sysbench and to the servers' own clients.
@@ -201,7 +203,7 @@ impl Wanted {
                 flags.or(files::service(service, around)?).or(environment)
             }
         };
-        Ok(parts.into_target(protocol, SBTEST, Path::exists))
+        Ok(parts.into_target(protocol, SBTEST, is_servers_socket))
     }
 
     /// The protocol. Where no flag tells it, the environment may: PGHOST alone means PostgreSQL, as it does for psql.
@@ -217,6 +219,18 @@ impl Wanted {
             None => Protocol::Mysql,
         }
     }
+}
+
+/// Whether a socket is there that may be a server's. In `/tmp` everybody can listen at the usual name, and would be told the account, and perhaps the
+/// password: there it belongs to root, to the caller, or to the user of a server's package.
+fn is_servers_socket(path: &Path) -> bool {
+    let Ok(found) = path.metadata() else { return false };
+    !path.starts_with("/tmp") || is_servers_user(found.uid())
+}
+
+fn is_servers_user(uid: u32) -> bool {
+    let packages = || user_name(uid).is_some_and(|name| ["mysql", "postgres"].contains(&name.as_str()));
+    uid == 0 || uid == own_uid() || packages()
 }
 
 fn said<const N: usize>(flags: [(bool, &'static str); N]) -> Vec<&'static str> {

@@ -5,11 +5,13 @@ mod carried;
 mod copy;
 mod remove;
 mod trust;
+mod whole;
 
 pub use carried::carried_library;
 pub use copy::{Copied, copy, copy_opened, head};
 pub use remove::{Removed, remove_beginning, remove_manifested, remove_tree};
-pub use trust::{SafeFolder, check_usable, open_safe, own_folder, safe_folder};
+pub use trust::{SafeFolder, check_usable, open_safe, own_folder, own_uid, safe_folder};
+pub use whole::{NewFile, write_atomic, write_named};
 
 pub use crate::distrust::Distrust;
 pub use crate::user_names::user_name;
@@ -17,7 +19,7 @@ pub use crate::user_names::user_name;
 use crate::Error;
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
@@ -81,52 +83,6 @@ pub fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
         .map_err(|source| Error::path("set the mode of", path, source))
 }
 
-/// Writes `content` to `path`, as a whole or not at all, and durably: a new file beside it, fdatasync, rename, fsync of the folder.
-#[allow(clippy::disallowed_methods)]
-pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), Error> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let new = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
-    let written = write_new(&new, content, mode)
-        .and_then(|()| fs::rename(&new, path))
-        .map_err(|source| Error::path("write", path, source));
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written.and_then(|()| sync_parent(path))
-}
-
-/// Writes to a file that a user named. An ordinary file is replaced as a whole, also where a link leads to it. A pipe, a terminal or a device takes the
-/// bytes, and stays what it is.
-///
-/// # Errors
-/// It cannot be written.
-#[allow(clippy::disallowed_methods)]
-pub fn write_named(path: &Path, content: &[u8], mode: u32) -> Result<(), Error> {
-    let failed = |source| Error::path("write", path, source);
-    match fs::metadata(path) {
-        Ok(there) if there.is_file() || there.is_dir() => {
-            write_atomic(&fs::canonicalize(path).map_err(failed)?, content, mode)
-        }
-        Ok(_) => OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(content)).map_err(failed),
-        Err(_) => write_atomic(path, content, mode),
-    }
-}
-
-#[allow(clippy::disallowed_methods)]
-fn write_new(path: &Path, content: &[u8], mode: u32) -> std::io::Result<()> {
-    let new = || OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-    let mut file = match new() {
-        // the file of an earlier process with our pid, which was killed; or a link that somebody has put there
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            fs::remove_file(path).and_then(|()| new())?
-        }
-        other => other?,
-    };
-    file.set_permissions(fs::Permissions::from_mode(mode))?;
-    file.write_all(content)?;
-    file.sync_data()
-}
-
 /// Renames within Wringer's own folders, replacing a file of the new name.
 #[allow(clippy::disallowed_methods)]
 pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
@@ -150,12 +106,6 @@ pub fn remove_dir(path: &Path) -> Result<(), Error> {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(Error::path("remove", path, source)),
         _ => Ok(()),
     }
-}
-
-/// Makes or empties an ordinary file that a user asked for, with the user's umask.
-#[allow(clippy::disallowed_methods)]
-pub fn create(path: &Path) -> std::io::Result<File> {
-    File::create(path)
 }
 
 /// Opens a file that a user asked for, with the user's umask; it is made where it is missing, and keeps its content.
@@ -289,44 +239,12 @@ pub fn sync_parent(path: &Path) -> Result<(), Error> {
 #[allow(clippy::disallowed_methods)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
 
     #[test]
     fn a_bare_name_lies_in_the_working_directory() {
         sync_parent(Path::new("name")).expect("the working directory is synced");
         sync_parent(Path::new("/name")).expect("the root is synced");
-    }
-
-    #[test]
-    fn atomic_write_leaves_one_file_with_the_mode() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("secret");
-        write_atomic(&path, b"one", 0o600).expect("writes");
-        write_atomic(&path, b"two", 0o600).expect("writes again");
-        assert_eq!(fs::read(&path).expect("reads"), b"two");
-        assert_eq!(fs::metadata(&path).expect("is there").permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 1);
-    }
-
-    /// Root's `--to /dev/null` must not replace the host's device.
-    #[test]
-    fn what_a_user_names_stays_what_it_is() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let [file, link, pipe] = ["file", "link", "pipe"].map(|name| folder.path().join(name));
-        fs::write(&file, "old").expect("writes");
-        std::os::unix::fs::symlink(&file, &link).expect("links");
-        write_named(&link, b"new", 0o644).expect("writes");
-        assert!(fs::symlink_metadata(&link).expect("is there").is_symlink());
-        assert_eq!(fs::read(&file).expect("reads"), b"new");
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("makes");
-        let reader = {
-            let pipe = pipe.clone();
-            std::thread::spawn(move || fs::read(pipe))
-        };
-        write_named(&pipe, b"bytes", 0o644).expect("writes");
-        assert_eq!(reader.join().expect("ends").expect("reads"), b"bytes");
-        assert!(!fs::symlink_metadata(&pipe).expect("is there").is_file());
-        write_named(Path::new("/dev/null"), b"nothing", 0o600).expect("writes");
-        assert!(!fs::symlink_metadata("/dev/null").expect("is there").is_file());
     }
 
     #[test]

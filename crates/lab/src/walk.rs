@@ -121,6 +121,7 @@ impl<'a> Walk<'a> {
             started: rfc3339(unix_seconds()),
             experiment: cell.text.clone(),
             files: cell.files.clone(),
+            is_private: false,
         };
         let recording = Recording::create(recording, &start)?;
         let notes = Notes { recording, clock, progress: hooks.progress };

@@ -7,7 +7,8 @@ use crate::snapshots::Stitched;
 use crate::{Error, asking};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use host::{files, interrupt, tool};
+use host::files::NewFile;
+use host::{interrupt, tool};
 use rustix::fs::{Mode, OFlags};
 use sandbox::{Sandbox, StartOptions};
 use std::fs::File;
@@ -111,12 +112,12 @@ impl Heaptrack {
         }
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let mut output = child.stdout.take().ok_or_else(|| failed("it has no output".into()))?;
-        let copied = files::create(path).and_then(|file| {
+        let copied = NewFile::create(path, 0o644).and_then(|file| {
             let (mut written, mut buffer) = (GzEncoder::new(file, Compression::fast()), vec![0; 256 << 10]);
             loop {
                 let read = output.read(&mut buffer)?;
                 if read == 0 {
-                    return written.finish()?.sync_data();
+                    return written.finish();
                 }
                 if interrupt::impatient() {
                     return Err(std::io::ErrorKind::Interrupted.into());
@@ -128,7 +129,10 @@ impl Heaptrack {
             let _ = child.kill();
         }
         let status = child.wait().map_err(|error| failed(error.to_string()))?;
-        copied.map_err(|error| failed(error.to_string()))?;
-        if status.success() { Ok(()) } else { Err(failed(status.to_string())) }
+        let file = copied.map_err(|error| failed(error.to_string()))?;
+        if !status.success() {
+            return Err(failed(status.to_string()));
+        }
+        file.keep().map_err(|error| failed(host::chain(&error)))
     }
 }

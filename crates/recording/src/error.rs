@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     #[error("{} exists already", path.display())]
     Exists { path: PathBuf },
+    #[error("create recording {}", path.display())]
+    Create { path: PathBuf, source: std::io::Error },
     #[error("{operation} recording {}", path.display())]
     Sqlite { operation: &'static str, path: PathBuf, source: rusqlite::Error },
     #[error("{operation} recording {}", path.display())]

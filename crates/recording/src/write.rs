@@ -9,6 +9,9 @@ use evidence::{
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde::Serialize;
 use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,6 +25,8 @@ pub struct Start {
     pub experiment: String,
     /// Files that the experiment names, such as a workload's: name and text.
     pub files: Vec<(String, String)>,
+    /// Only this user may read the file, whatever the umask allows.
+    pub is_private: bool,
 }
 
 /// A recording that is being written. Clones write to the same file.
@@ -45,11 +50,11 @@ impl Recording {
     /// # Errors
     /// [`Error::Exists`]: a recording is never written over.
     pub fn create(path: &Path, start: &Start) -> Result<Self, Error> {
-        // also a link that leads nowhere: the recording would be made there
-        if path.symlink_metadata().is_ok() {
-            return Err(Error::Exists { path: path.to_owned() });
-        }
-        let connection = open_new(path, start).map_err(Error::sqlite("create", path))?;
+        let made = make_empty(path, start.is_private).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
+            _ => Error::Create { path: path.to_owned(), source: error },
+        })?;
+        let connection = open_new(&made, start).map_err(Error::sqlite("create", path))?;
         let inner = Inner { connection: Some(connection), series: HashMap::new() };
         Ok(Self { path: Arc::new(path.to_owned()), inner: Arc::new(Mutex::new(inner)) })
     }
@@ -262,10 +267,20 @@ impl SampleSink for Recording {
     }
 }
 
+/// Makes the file, and nothing where a link is, also one that leads nowhere: the recording would be made there. Returns its path without links, which
+/// SQLite can be told to refuse.
+#[allow(clippy::disallowed_methods)]
+fn make_empty(path: &Path, is_private: bool) -> io::Result<PathBuf> {
+    let mode = if is_private { 0o600 } else { 0o644 };
+    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(folder.canonicalize()?.join(path.file_name().unwrap_or_default()))
+}
+
 /// `wal_autocheckpoint`: 64 MiB of 4 KiB pages; a run's samples stay below that, so that no checkpoint (which waits for the disk)
 /// happens while something is measured.
 fn open_new(path: &Path, start: &Start) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NOFOLLOW | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;

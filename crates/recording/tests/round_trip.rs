@@ -8,7 +8,13 @@ use std::path::Path;
 
 fn start() -> Start {
     let experiment = "[server]\nx = 'ä'\n".into();
-    Start { run_id: "w-1".into(), started: "2026-11-20T20:15:30Z".into(), experiment, files: Vec::new() }
+    Start {
+        run_id: "w-1".into(),
+        started: "2026-11-20T20:15:30Z".into(),
+        experiment,
+        files: Vec::new(),
+        is_private: false,
+    }
 }
 
 fn latencies(values: &[u64]) -> Latencies {
@@ -336,6 +342,29 @@ fn an_older_recording_without_snapshots_spans_and_turns_is_readable() {
     let turns: Vec<_> = evidence.arms.iter().map(|arm| (arm.cell.as_str(), arm.repeat)).collect();
     assert_eq!(turns, [("10 ms", 2), ("issue #", 1)]);
     assert!(evidence.arms.iter().all(|arm| arm.layer_reads.is_none()));
+}
+
+/// As root in a folder of another user: what a link leads to is not written, and a private recording is nobody else's, with its log.
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn a_recording_is_a_new_file_and_private_where_asked() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let folder = tempfile::tempdir().expect("a folder");
+    let [victim, link, real, path] = ["victim", "link", "real", "recording.sqlite"].map(|it| folder.path().join(it));
+    symlink(&victim, &link).expect("links");
+    assert!(matches!(Recording::create(&link, &start()), Err(Error::Exists { .. })));
+    assert!(!victim.exists(), "made behind a link");
+    std::fs::create_dir(&real).expect("makes");
+    symlink(&real, folder.path().join("folder")).expect("links");
+    Recording::create(&folder.path().join("folder/r"), &start())
+        .expect("a folder may be a link")
+        .finish(1)
+        .expect("ends");
+    assert!(real.join("r").exists());
+    let recording = Recording::create(&path, &Start { is_private: true, ..start() }).expect("creates");
+    let mode = |path: &Path| std::fs::metadata(path).expect("is there").permissions().mode() & 0o777;
+    assert_eq!([mode(&path), mode(&folder.path().join("recording.sqlite-wal"))], [0o600, 0o600]);
+    recording.finish(1).expect("finishes");
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn record(lab: &Lab, name: &str, thousandths: u64, change: impl Fn(&mut Evidence
 
 fn write(folder: &Path, evidence: Evidence) {
     let (run_id, started, experiment) = (evidence.run_id, evidence.started, evidence.experiment);
-    let start = Start { run_id, started, experiment, files: Vec::new() };
+    let start = Start { run_id, started, experiment, files: Vec::new(), is_private: false };
     let recording = Recording::create(&folder.join("recording.sqlite"), &start).unwrap();
     recording.conditions(&evidence.conditions).unwrap();
     (0..).zip(&evidence.arms).for_each(|(position, arm)| recording.arm(position, arm).unwrap());

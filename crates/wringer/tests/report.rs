@@ -22,6 +22,7 @@ fn recorded(lab: &Lab) -> PathBuf {
         started: evidence.started,
         experiment: evidence.experiment,
         files: Vec::new(),
+        is_private: false,
     };
     let recording = Recording::create(&path, &start).unwrap();
     recording.conditions(&evidence.conditions).unwrap();
@@ -43,6 +44,20 @@ fn a_folder_gets_its_page() {
     assert_eq!(ran.stdout, "", "the page is in its file");
     let page = std::fs::read_to_string(lab.home().join("report.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+}
+
+/// The user did not write the page's name: what a link there leads to is left alone, and the page is as private as the recording.
+#[test]
+fn the_page_beside_a_private_recording_is_private_and_follows_no_link() {
+    let lab = Lab::new(WRINGER);
+    let (path, victim, page) = (recorded(&lab), lab.home().join("victim"), lab.home().join("report.html"));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::write(&victim, "of somebody else").unwrap();
+    std::os::unix::fs::symlink(&victim, &page).unwrap();
+    lab.run(["report", lab.home().to_str().unwrap()]).expect_code(0);
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "of somebody else");
+    let found = std::fs::symlink_metadata(&page).unwrap();
+    assert!(found.is_file() && found.permissions().mode() & 0o777 == 0o600, "{found:?}");
 }
 
 #[test]

@@ -257,7 +257,7 @@ type Relabel<'a> = dyn Fn(&Span) -> Option<Span> + 'a;
 fn copy(seen: &Evidence, folder: &Path, span: impl Fn(&Span) -> Option<Span>) {
     std::fs::create_dir(folder).unwrap();
     let Evidence { run_id, started, experiment, elapsed_us, .. } = seen.clone();
-    let start = Start { run_id, started, experiment, files: Vec::new() };
+    let start = Start { run_id, started, experiment, files: Vec::new(), is_private: false };
     let recording = Recording::create(&folder.join("recording.sqlite"), &start).unwrap();
     recording.conditions(&seen.conditions).unwrap();
     (0..).zip(&seen.arms).for_each(|(position, arm)| recording.arm(position, arm).unwrap());

@@ -237,7 +237,8 @@ fn check_folder(folder: &OwnedFd, path: &Path) -> Result<Stat, Error> {
     }
 }
 
-fn own_uid() -> u32 {
+/// The user with whose rights the program acts.
+pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 

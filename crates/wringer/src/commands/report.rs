@@ -11,6 +11,7 @@ use evidence::{Evidence, Series};
 use recording::Recording;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -83,12 +84,21 @@ pub fn main(args: Args) -> Outcome {
         Format::Junit => report::junit(&context),
     };
     match target {
+        Some(target) if args.to.is_none() => replace_page(&target, content.as_bytes(), &path),
         Some(target) => output_file::write(&target, content.as_bytes(), args.load.iter().chain(&files_of(&path))),
         None => {
             terminal::data(content.trim_end());
             Ok(())
         }
     }
+}
+
+/// The page beside a recording: who may read the one may read the other. A link of that name, which the user did not write, is not followed.
+fn replace_page(page: &Path, content: &[u8], recording: &Path) -> Outcome {
+    let mode = recording.metadata().map_or(0o600, |it| it.permissions().mode() & 0o644);
+    host::files::write_atomic(page, content, mode)?;
+    terminal::say(format_args!("wrote {}", page.display()));
+    Ok(())
 }
 
 fn join(evidence: &mut Evidence, file: &Path) -> Outcome {

@@ -65,7 +65,7 @@ impl Bench for Runner<'_> {
         }
         let evidence = Recording::read_for(&path, report::needs)?;
         let explained = explain::explain(&evidence);
-        if let Err(failure) = write_files(due.folder, &report::Context::new(&evidence, &explained)) {
+        if let Err(failure) = write_files(due.folder, 0o644, &report::Context::new(&evidence, &explained)) {
             self.say(format!("note: no report of cell {}: {:#}", due.cell.id, failure.error));
         }
         Ok(Some(evidence))

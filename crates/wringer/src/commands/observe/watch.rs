@@ -2,7 +2,6 @@
 //! Records the observations, from the first reading to the last.
 
 use crate::commands::command_line;
-use crate::commands::load::without_passwords;
 use crate::commands::run::{Output, RECORDING};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
@@ -48,7 +47,8 @@ pub(super) fn record(
 ) -> Outcome {
     output.prepare()?;
     let clock = RunClock::start();
-    let start = Start { run_id: id, started: rfc3339_us(clock.started_unix_us()), ..Start::default() };
+    let start =
+        Start { run_id: id, started: rfc3339_us(clock.started_unix_us()), is_private: true, ..Start::default() };
     let recording = Recording::create(&output.path(RECORDING), &start)?;
     let notes = Notes { recording, clock, progress: &terminal::Shown };
     let watched = watch(attached, refused, pace, &notes, stop);
@@ -177,7 +177,7 @@ pub(in crate::commands) fn conditions(attached: &Attached, variables: BTreeMap<S
     Conditions {
         tool: Tool {
             version: env!("CARGO_PKG_VERSION").into(),
-            command: without_passwords(command_line().into_iter()),
+            command: command_line(),
             as_root: rustix::process::geteuid().is_root(),
         },
         host,

@@ -11,12 +11,12 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::{signals, terminal};
 use evidence::{Arm, ArmOutcome};
 use experiment::{Experiment, Load};
+use host::files::NewFile;
 use host::places::Places;
 use lab::{Cell, Ended, Found, Hooks, KeptFills, Missed, refuse_limits, refuse_ram};
 use output::RESULT;
-pub use output::{Output, RECORDING, REPORT, make_folder, refuse_unwritable};
+pub use output::{Output, RECORDING, REPORT, lock_folder, make_folder, refuse_unwritable};
 use recording::Recording;
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use std::sync::atomic::AtomicBool;
     the run records, NAME RELATION VALUE, such as memory.explained>=0.9, stalls.longest<60ms, probe.scan.warm>1G, \
     beside.shop.refused=0 or 'article VSZ over RSS>1'. `wringer doc experiment` has all names.\n\n\
     Exit codes: 0 done; 1 done, everything given back, and an assertion of the file failed; 2 the file is wrong; 3 something is missing or in \
-    the way; 4 failed, everything given back.\n\n\
+    the way; 4 failed, everything given back; 5 failed, and the host is not as it was: `wringer undo`; 130 interrupted, everything given back.\n\n\
     Ctrl-C ends the load and gives everything back; pressed again, it cuts waits, never the undo.")]
 pub struct Args {
     /// The experiment file; `-` reads standard input
@@ -298,7 +298,7 @@ fn report_and_show(output: &Output, format: Option<Format>) -> Result<Vec<Arm>, 
     let evidence = Recording::read_for(&path, report::needs)?;
     let explained = explain::explain(&evidence);
     let context = report::Context::new(&evidence, &explained);
-    let json = write_files(&output.folder, &context)?;
+    let json = write_files(&output.folder, output.mode(), &context)?;
     match format {
         Some(Format::Json) => terminal::json(&json),
         Some(Format::Text) => terminal::data(report::text(&context.within(terminal::columns())).trim_end()),
@@ -312,25 +312,24 @@ fn report_and_show(output: &Output, format: Option<Format>) -> Result<Vec<Arm>, 
     Ok(evidence.arms)
 }
 
-/// Writes `result.json`, whose content is returned, and `report.html`.
+/// Writes `result.json`, whose content is returned, and `report.html`. `mode`: what the user's umask leaves of it.
 ///
 /// # Errors
 /// One of them cannot be written.
-pub fn write_files(folder: &Path, context: &report::Context<'_>) -> Result<serde_json::Value, Failure> {
+pub fn write_files(folder: &Path, mode: u32, context: &report::Context<'_>) -> Result<serde_json::Value, Failure> {
     let json = report::json(context);
-    write(&folder.join(RESULT), |file| report::write_pretty(file, &json).map_err(Into::into))?;
-    write(&folder.join(REPORT), |file| report::write_html(context, file).map_err(Into::into))?;
+    write(&folder.join(RESULT), mode, |file| report::write_pretty(file, &json).map_err(Into::into))?;
+    write(&folder.join(REPORT), mode, |file| report::write_html(context, file).map_err(Into::into))?;
     Ok(json)
 }
 
-/// Makes a file of results; `fill` writes its content.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>) -> Outcome {
-    let failed = |error: anyhow::Error| Failure::new(Exit::Failed, error.context(format!("write {}", path.display())));
-    let file = host::files::create(path).map_err(|error| failed(error.into()))?;
-    let mut file = BufWriter::new(file);
-    fill(&mut file).map_err(failed)?;
-    std::io::Write::flush(&mut file).map_err(|error| failed(error.into()))
+/// Makes a file of results, as a whole or not at all; `fill` writes its content.
+fn write(path: &Path, mode: u32, fill: impl FnOnce(&mut BufWriter<NewFile>) -> anyhow::Result<()>) -> Outcome {
+    let write = || {
+        let mut file = BufWriter::new(NewFile::create(path, mode)?);
+        fill(&mut file)?;
+        Ok(file.into_inner().map_err(std::io::IntoInnerError::into_error)?.keep()?)
+    };
+    write()
+        .map_err(|error: anyhow::Error| Failure::new(Exit::Failed, error.context(format!("write {}", path.display()))))
 }

@@ -2,7 +2,7 @@
 //! The folder of a run's results: `recording.sqlite`, `result.json`, `report.html`.
 
 use crate::exit::{Exit, Failure};
-use host::files;
+use host::files::{self, NewFile};
 use host::places::Places;
 use rustix::fs::Access;
 use std::cell::{Cell, OnceCell};
@@ -25,6 +25,7 @@ pub struct Output {
     /// The folder, locked as long as a run writes into it.
     ours: OnceCell<File>,
     is_prepared: Cell<bool>,
+    is_private: bool,
 }
 
 impl Output {
@@ -36,11 +37,22 @@ impl Output {
         let folder = asked.map_or_else(|| places.recordings.join(run_id_like), Path::to_owned);
         refuse_filled(&folder, force)?;
         refuse_unwritable(&folder)?;
-        let output = Self { folder, force, ours: OnceCell::new(), is_prepared: Cell::new(false) };
+        let output = Self { folder, force, ours: OnceCell::new(), is_prepared: Cell::new(false), is_private: false };
         if output.folder.exists() {
             output.lock()?;
         }
         Ok(output)
+    }
+
+    /// Only this user may read the results: a server that is watched may be somebody else's, and what it was asked is nobody else's matter.
+    #[must_use]
+    pub fn private(self) -> Self {
+        Self { is_private: true, ..self }
+    }
+
+    /// The mode of the files of results, of which the user's umask may take away.
+    pub fn mode(&self) -> u32 {
+        if self.is_private { 0o600 } else { 0o644 }
     }
 
     /// Whether the folder has the results of this run, or is about to: before that, it may have those of an earlier one.
@@ -48,25 +60,12 @@ impl Output {
         self.is_prepared.get()
     }
 
-    /// Locks the folder: without the lock, a second run would remove the open files of the first run.
+    /// Without the lock, a second run would remove the open files of the first run.
     fn lock(&self) -> Result<(), Failure> {
-        if self.ours.get().is_some() {
-            return Ok(());
+        if self.ours.get().is_none() {
+            let _ = self.ours.set(lock_folder(&self.folder)?);
         }
-        let folder = File::open(&self.folder).map_err(|error| {
-            Failure::new(Exit::Missing, anyhow::Error::new(error).context(format!("open {}", self.folder.display())))
-        })?;
-        match folder.try_lock() {
-            // on a file system without locks, a second run is not noticed
-            Ok(()) | Err(fs::TryLockError::Error(_)) => {
-                let _ = self.ours.set(folder);
-                Ok(())
-            }
-            Err(fs::TryLockError::WouldBlock) => {
-                let message = format!("another run writes its results into {} now", self.folder.display());
-                Err(Failure::message(Exit::Missing, message).hint("wait for it, or name another folder with --to"))
-            }
-        }
+        Ok(())
     }
 
     /// Makes the folder, without an earlier run's results.
@@ -74,13 +73,13 @@ impl Output {
     /// # Errors
     /// The folder cannot be made or written, or another run has locked it first.
     pub fn prepare(&self) -> Result<(), Failure> {
-        make_folder(&self.folder)?;
+        make_folder(&self.folder, if self.is_private { 0o700 } else { 0o755 })?;
         if self.ours.get().is_none() {
             self.lock()?;
             // the folder was made after the check, perhaps by another run, which has ended
             refuse_filled(&self.folder, self.force)?;
         }
-        for name in OURS {
+        for name in all_names_in(&self.folder).iter().filter(|name| is_ours(name)) {
             files::remove_file(&self.folder.join(name))?;
         }
         self.is_prepared.set(true);
@@ -92,11 +91,29 @@ impl Output {
     }
 }
 
+/// Locks a folder of results as long as the returned file is open.
+///
+/// # Errors
+/// Exit code 3: another run has locked it.
+pub fn lock_folder(path: &Path) -> Result<File, Failure> {
+    let folder = File::open(path).map_err(|error| {
+        Failure::new(Exit::Missing, anyhow::Error::new(error).context(format!("open {}", path.display())))
+    })?;
+    match folder.try_lock() {
+        // on a file system without locks, a second run is not noticed
+        Ok(()) | Err(fs::TryLockError::Error(_)) => Ok(folder),
+        Err(fs::TryLockError::WouldBlock) => {
+            let message = format!("another run writes its results into {} now", path.display());
+            Err(Failure::message(Exit::Missing, message).hint("wait for it, or name another folder with --to"))
+        }
+    }
+}
+
 /// # Errors
 /// Exit code 3: it holds other files, or, without `force`, an earlier run's results.
 fn refuse_filled(folder: &Path, force: bool) -> Result<(), Failure> {
     let names = names_in(folder);
-    let foreign = names.iter().any(|name| !OURS.contains(&name.as_str()));
+    let foreign = names.iter().any(|name| !is_ours(name));
     if !foreign && (names.is_empty() || force) {
         return Ok(());
     }
@@ -107,14 +124,20 @@ fn refuse_filled(folder: &Path, force: bool) -> Result<(), Failure> {
     })
 }
 
+/// Also the half of a file of results that a killed run left.
+fn is_ours(name: &str) -> bool {
+    OURS.contains(&name) || OURS.iter().any(|ours| NewFile::is_beside(ours, name))
+}
+
 /// The names in the folder, without our files that hold nothing: a run on a full disk leaves such a file, and must not be in the way of the next.
 fn names_in(folder: &Path) -> Vec<String> {
-    let name = |entry: fs::DirEntry| {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let is_void = || entry.metadata().is_ok_and(|it| it.is_file() && it.len() == 0);
-        (!OURS.contains(&name.as_str()) || !is_void()).then_some(name)
-    };
-    fs::read_dir(folder).map(|entries| entries.flatten().filter_map(name).collect()).unwrap_or_default()
+    let is_void = |name: &str| folder.join(name).symlink_metadata().is_ok_and(|it| it.is_file() && it.len() == 0);
+    all_names_in(folder).into_iter().filter(|name| !is_ours(name) || !is_void(name)).collect()
+}
+
+fn all_names_in(folder: &Path) -> Vec<String> {
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    fs::read_dir(folder).map(|entries| entries.flatten().map(name).collect()).unwrap_or_default()
 }
 
 /// Checks that the folder, or the nearest existing folder above it, can be written. Call this before a server is fetched and a table filled.
@@ -133,14 +156,14 @@ pub fn refuse_unwritable(folder: &Path) -> Result<(), Failure> {
     Err(no_results_in(folder, &format!("{}: {why}", there.display())))
 }
 
-/// Makes a folder for results, where it is missing.
+/// Makes a folder for results with this mode, where it is missing.
 ///
 /// # Errors
 /// Exit code 3: it cannot be made or written.
-pub fn make_folder(folder: &Path) -> Result<(), Failure> {
+pub fn make_folder(folder: &Path, mode: u32) -> Result<(), Failure> {
     refuse_unwritable(folder)?;
     // where root may write, a file system may still take no folder, as /proc does
-    files::own_dir(folder, 0o755).map_err(|error| no_results_in(folder, &host::chain(&error)))
+    files::own_dir(folder, mode).map_err(|error| no_results_in(folder, &host::chain(&error)))
 }
 
 /// Whether the folder may become one of this user's results, as [`files::own_dir`] has it.
@@ -172,6 +195,16 @@ mod tests {
         write(RECORDING, "SQLite format 3");
         assert_eq!(check().expect_err("results are kept").exit, Exit::Missing);
         files::remove_file(&folder.join(RECORDING)).expect("removes");
+        write(RECORDING, "");
+        write(".result.json.4711.new", "{");
+        write(".report.html.4711.new", "");
+        assert!(check().is_err(), "what a killed run left may have its results");
+        write(".result.json.of mine.new", "{");
+        let forced = || Output::check(Some(&folder), true, &Places::below(home.path()), "a run");
+        assert!(forced().is_err(), "a file of the user's");
+        files::remove_file(&folder.join(".result.json.of mine.new")).expect("removes");
+        forced().expect("may be replaced").prepare().expect("prepares");
+        assert_eq!(fs::read_dir(&folder).expect("lists").count(), 0, "no half file is left");
         write("of the user", "");
         assert_eq!(check().expect_err("an empty file of the user's is kept, too").exit, Exit::Missing);
     }

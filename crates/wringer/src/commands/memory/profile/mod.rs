@@ -150,7 +150,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let tools: Tools = with.find().map_err(failure)?;
     tools.check_paths(&subject.folder(&places), &places.cache).map_err(failure)?;
     let debug_files = args.debug_files.as_deref().map(output::readable_folder).transpose()?;
-    let folder = output::folder(args.folder.as_deref(), subject.name(), &places)?;
+    let (folder, _locked) = output::folder(args.folder.as_deref(), subject.name(), &places)?;
     let settings = Settings {
         with,
         tools,

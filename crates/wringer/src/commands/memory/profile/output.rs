@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The folder of a profile.
 
-use crate::commands::run::refuse_unwritable;
+use crate::commands::run::{lock_folder, make_folder};
 use crate::exit::{Exit, Failure};
 use host::clock::unix_seconds;
-use host::files;
 use host::places::Places;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The folder for the profiles: it is made where it is missing, and must be empty.
+/// The folder for the profiles: it is made where it is missing, and must be empty. It is locked as long as the returned file is open.
 ///
 /// # Errors
-/// Exit code 3: it holds files, or cannot be written.
-pub(super) fn folder(asked: Option<&Path>, sandbox: &str, places: &Places) -> Result<PathBuf, Failure> {
+/// Exit code 3: it holds files, cannot be written, or another command writes into it.
+pub(super) fn folder(asked: Option<&Path>, sandbox: &str, places: &Places) -> Result<(PathBuf, File), Failure> {
     let own = || places.recordings.join(format!("profile-{sandbox}-{}-{:x}", unix_seconds(), std::process::id()));
     let folder = asked.map_or_else(own, Path::to_owned);
     let folder = std::path::absolute(&folder).unwrap_or(folder);
-    if std::fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_some()) {
+    refuse_filled(&folder)?;
+    make_folder(&folder, 0o755)?;
+    let lock = lock_folder(&folder)?;
+    // another command may have written into it until then, and have ended
+    refuse_filled(&folder)?;
+    Ok((folder, lock))
+}
+
+fn refuse_filled(folder: &Path) -> Result<(), Failure> {
+    if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
         let failure = Failure::message(Exit::Missing, format!("{} is not empty", folder.display()));
         return Err(failure.hint("name another folder with --to"));
     }
-    refuse_unwritable(&folder)?;
-    files::own_dir(&folder, 0o755).map_err(|error| Failure::new(Exit::Missing, error))?;
-    Ok(folder)
+    Ok(())
 }
 
 /// # Errors

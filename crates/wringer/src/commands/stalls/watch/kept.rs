@@ -48,7 +48,7 @@ impl To {
 /// It holds other files, or cannot be written.
 pub(in crate::commands::stalls) fn check(folder: &Path, force: bool, places: &Places) -> Result<Output, Failure> {
     let id = format!("stalls-{}-{:x}", unix_seconds(), std::process::id());
-    Output::check(Some(folder), force, places, &id)
+    Output::check(Some(folder), force, places, &id).map(Output::private)
 }
 
 /// A recording that is being written.
@@ -73,7 +73,8 @@ impl Kept {
     ) -> Result<Self, Failure> {
         output.prepare()?;
         let run_id = format!("stalls-{}-{:x}", unix_seconds(), std::process::id());
-        let start = Start { run_id, started: rfc3339_us(clock.started_unix_us()), ..Start::default() };
+        let start =
+            Start { run_id, started: rfc3339_us(clock.started_unix_us()), is_private: true, ..Start::default() };
         let recording = Recording::create(&output.path(RECORDING), &start)?;
         let notes = Notes { recording, clock, progress: &lab::Silent };
         let mut refused = Vec::new();
