@@ -32,7 +32,9 @@ pub use load::{
 pub use measured::{Looks, Measured, Quantity, Unit};
 pub use run::{Arm, ArmOutcome, Delay, DelayMode, ENDED_EARLY, Event, Evidence, Witness};
 pub use samples::{Point, SampleSink, Series, SinkError};
-pub use secret::{MASK, is_password_word, is_secret_name, secrets_masked};
+pub use secret::{
+    MASK, command_masked, is_never_shown, is_password_word, is_secret_name, secrets_masked, setting_masked,
+};
 pub use snapshots_and_spans::{
     CANARY, CANARY_MEANWHILE, Format, INVENTORY, LOGGED, PLANTED, PROBED_CALL, SERVER_COUNTED, SERVER_SAID,
     SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED, Snapshot, Span, THREAD_WAIT,

@@ -5,7 +5,7 @@
 
 use crate::{Collector, Error, Kind, Reader};
 use capability::{Capability, Flavour, Gauges, Version, gauges, words};
-use evidence::{MASK, Witness, secrets_masked};
+use evidence::{Witness, setting_masked};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -258,7 +258,8 @@ pub fn innodb_status(connection: &mut dyn Query, server: &ServerKind) -> Result<
     Ok(row.and_then(|row| row.into_iter().nth(2)).flatten())
 }
 
-/// The server's settings by name: `SHOW GLOBAL VARIABLES`, or `pg_settings`. They include paths. Passwords in them (`init_connect`, `primary_conninfo`) are masked.
+/// The server's settings by name: `SHOW GLOBAL VARIABLES`, or `pg_settings`. They include paths. Secrets, commands and
+/// statements in them (`primary_conninfo`, `archive_command`, `init_connect`) are masked.
 ///
 /// # Errors
 /// [`Error::Server`].
@@ -273,8 +274,7 @@ pub fn variables(connection: &mut dyn Query, flavour: Flavour) -> Result<BTreeMa
         .filter_map(|row| {
             let mut row = row.into_iter();
             let (name, value) = (row.next()??, row.next()?.unwrap_or_default());
-            let is_secret = name.contains("conninfo") && !value.is_empty();
-            let value = if is_secret { MASK.to_owned() } else { secrets_masked(&value) };
+            let value = setting_masked(&name, &value);
             Some((name, value))
         })
         .collect())
@@ -311,7 +311,7 @@ mod tests {
         let mut asked = |_: &str| -> Result<_, String> { Ok(rows.clone()) };
         let found = variables(&mut asked, Flavour::Postgresql).expect("it answers");
         let values: Vec<&str> = found.values().map(String::as_str).collect();
-        assert_eq!(values, ["SET PASSWORD = PASSWORD('***')", "3306", MASK]);
+        assert_eq!(values, ["***", "3306", "***"]);
     }
 
     #[test]

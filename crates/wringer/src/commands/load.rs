@@ -14,7 +14,6 @@ use evidence::Arrivals;
 use host::clock::RunClock;
 use lab::WorkloadFromFile;
 use load::engine::{Hooks, LoadSpec, PhaseEdge};
-pub(super) use runs::without_passwords;
 use runs::{Runs, When};
 use settings::SettingFlags;
 use std::sync::Arc;

@@ -45,7 +45,8 @@ pub mod status;
 pub mod undo;
 mod verdicts;
 
-/// The command line as typed, for a journal or a recording; bytes that are no text are replaced.
+/// The command line for a journal or a recording: as typed, without its secrets; bytes that are no text are replaced.
 pub fn command_line() -> Vec<String> {
-    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    evidence::command_masked(&words)
 }

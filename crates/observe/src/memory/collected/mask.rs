@@ -4,8 +4,8 @@
 
 mod harmless;
 
-use evidence::{MASK, is_password_word, secrets_masked};
-use harmless::{is_harmless, is_secret, is_word_of_option};
+use evidence::{MASK, is_never_shown, is_password_word, secrets_masked};
+use harmless::{is_harmless, is_word_of_option};
 
 /// The arguments, with a space between them.
 pub(super) fn arguments(command_line: &[u8]) -> String {
@@ -24,7 +24,7 @@ pub(super) fn arguments(command_line: &[u8]) -> String {
 /// `before`: the argument before this one.
 fn argument_masked(argument: &str, before: &str) -> String {
     let is_value = before.starts_with('-') && !before.contains('=');
-    if is_value && is_secret(before) {
+    if is_value && is_never_shown(before) {
         return MASK.to_owned();
     }
     if is_password_word(argument) {
@@ -48,7 +48,7 @@ fn named(argument: &str) -> Option<(&str, &str)> {
 }
 
 fn value_masked<'a>(name: &str, value: &'a str) -> &'a str {
-    let is_shown = !is_secret(name) && (is_harmless(value) || is_word_of_option(name, value));
+    let is_shown = !is_never_shown(name) && (is_harmless(value) || is_word_of_option(name, value));
     if value.is_empty() || is_shown { value } else { MASK }
 }
 

@@ -2,7 +2,7 @@
 //! The result of a replay, for people and as JSON.
 
 use super::{Args, Log};
-use crate::commands::load::without_passwords;
+use crate::commands::command_line;
 use evidence::{Clock, Latencies, Times, Verdict};
 use load::replay::{Pace, Plan, Replayed};
 use load::summary;
@@ -180,7 +180,7 @@ pub(super) fn json(
     let mut document = json!({
         "schema": 1,
         "tool": format!("wringer {}", env!("CARGO_PKG_VERSION")),
-        "command": without_passwords(std::env::args()),
+        "command": command_line(),
         "log": {
             "path": log.path,
             "format": log.format,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which values of options are no secrets: by their shape, or by the name of the option.
 
-use evidence::{MASK, is_secret_name};
+use evidence::{MASK, is_never_shown};
 
 /// Options with any word as their value: addresses, names of files, engines, accounts, character sets, ... With `_` for `-`.
 const WITH_WORDS: [&str; 61] = [
@@ -99,21 +99,12 @@ const WORDS: [&str; 27] = [
 ];
 const UNITS: &str = "kKmMgGtTBsuinhd%";
 
-/// Whether the value of this option is never shown: a secret, a command, or statements.
-pub(super) fn is_secret(name: &str) -> bool {
-    let plain = plain(name);
-    is_secret_name(name)
-        || plain.ends_with("command")
-        || plain.ends_with("init_connect")
-        || plain.ends_with("provider_options")
-}
-
 /// A size, a number, a version, an address of numbers, a path, `on` or `off`; several with `,`, `:` or `;` between them, each perhaps with a name: `a=on`.
 pub(super) fn is_harmless(value: &str) -> bool {
     value.split([',', ':', ';']).all(|part| {
         let (name, value) = part.rsplit_once('=').unwrap_or(("", part));
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_.-/%".contains(c);
-        name.chars().all(is_of_name) && !is_secret(name) && is_one_harmless(value)
+        name.chars().all(is_of_name) && !is_never_shown(name) && is_one_harmless(value)
     })
 }
 
