@@ -38,18 +38,41 @@ fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
+/// The text without control characters: names, statements and messages of a server may hold anything, and must not speak to the terminal.
+pub(crate) fn plain(text: impl Display) -> String {
+    text.to_string().replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}")
+}
+
 /// Prints data to stdout. A closed pipe is the reader's choice, not an error; any other failure ends the program with an exit code, in [`end`].
 pub fn data(text: impl Display) {
     SHOWN.store(true, Ordering::Relaxed);
-    note(writeln!(io::stdout().lock(), "{text}"));
+    note(writeln!(io::stdout().lock(), "{}", plain(text)));
 }
 
 /// Prints data as JSON, with numbers rounded to significant digits.
 pub fn json(value: &impl Serialize) {
     match report::pretty(value) {
-        Ok(text) => data(text),
+        Ok(text) => data(escaped(&text)),
         Err(error) => note(Err(error.into())),
     }
+}
+
+/// Prints a value as one line of JSON at once. `false`: the same as for [`line`].
+pub fn json_line(value: &impl Serialize) -> bool {
+    serde_json::to_string(value).is_ok_and(|text| line(escaped(&text)))
+}
+
+/// JSON with an escape for each control character that serde_json leaves as it is (U+007F to U+009F): they stand within texts only, and keep their value.
+fn escaped(json: &str) -> String {
+    if !json.contains(is_left_raw) {
+        return json.to_owned();
+    }
+    let escape = |c: char| if is_left_raw(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    json.chars().map(escape).collect()
+}
+
+fn is_left_raw(c: char) -> bool {
+    ('\u{7f}'..='\u{9f}').contains(&c)
 }
 
 /// Prints a value that does not have the number of its own schema as JSON, with `schema` as the first key.
@@ -103,6 +126,10 @@ impl<W: Write> Write for Watched<W> {
 
 /// Prints one line of data at once, because further lines follow later. `false`: nobody reads the output any more, or the line could not be written.
 pub fn line(text: impl Display) -> bool {
+    at_once(plain(text))
+}
+
+fn at_once(text: impl Display) -> bool {
     SHOWN.store(true, Ordering::Relaxed);
     let mut stdout = io::stdout().lock();
     let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
@@ -134,11 +161,12 @@ impl Screen {
     pub fn draw(&mut self, text: &str) -> bool {
         let size = rustix::termios::tcgetwinsize(io::stdout());
         let (rows, columns) = size.map_or((24, 80), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
-        let shown = fitting(text, rows, columns);
+        // a tab would be more than one column
+        let shown = fitting(&plain(text).replace('\t', " "), rows, columns);
         // moves to the first line of the picture before, and clears everything from there on
         let back = if self.drawn == 0 { String::new() } else { format!("\x1b[{}A\r\x1b[J", self.drawn) };
         self.drawn = shown.lines().count();
-        line(format_args!("{back}{}", shown.trim_end_matches('\n')))
+        at_once(format_args!("{back}{}", shown.trim_end_matches('\n')))
     }
 
     /// Keeps the picture: the next output is printed below it, and the next picture below that output.
@@ -221,7 +249,7 @@ pub fn say(text: impl Display) {
 
 /// Prints an error to stderr, also with `--quiet`.
 fn tell(text: impl Display) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", plain(text));
 }
 
 pub fn hint(text: impl Display) {
@@ -246,7 +274,8 @@ fn show_error(exit: Exit, message: &str, causes: &[String], hints: Vec<String>) 
         return;
     }
     let error = json!({"exit_code": exit as u8, "message": message, "because": causes, "hints": hints});
-    note(writeln!(io::stdout().lock(), "{:#}", json!({"schema": 1, "error": error})));
+    let text = format!("{:#}", json!({"schema": 1, "error": error}));
+    note(writeln!(io::stdout().lock(), "{}", escaped(&text)));
 }
 
 /// Whether the arguments contain `-o json`, even if they are wrong otherwise. Arguments after `--` belong to another program.
@@ -328,7 +357,19 @@ pub fn spinner(what: &str) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
-    use super::fitting;
+    use super::{escaped, fitting, plain};
+
+    #[test]
+    fn json_keeps_every_character_of_a_value() {
+        let text = escaped(&serde_json::to_string("a\x1b\u{9b}\u{7f}ä").unwrap());
+        assert_eq!(text, "\"a\\u001b\\u009b\\u007fä\"");
+        assert_eq!(serde_json::from_str::<String>(&plain(text)).unwrap(), "a\x1b\u{9b}\u{7f}ä");
+    }
+
+    #[test]
+    fn a_message_of_a_server_does_not_speak_to_the_terminal() {
+        assert_eq!(plain("a\x1b]0;x\x07\tb\r\nc\u{9b}"), "a\u{fffd}]0;x\u{fffd}\tb\u{fffd}\nc\u{fffd}");
+    }
 
     #[test]
     fn a_picture_is_no_larger_than_the_window() {

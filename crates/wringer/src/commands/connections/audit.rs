@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer connections audit`.
 
+use super::in_line;
 use super::looks::{Looked, Looks, no_server};
 use super::table::{number, table};
-use super::{in_line, printable};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{input, terminal};
 use connections::{AccountUse, Audit, Explained, PoolerUse};
@@ -54,7 +54,7 @@ pub(super) fn main(args: &Args) -> Outcome {
             let of_error = error.iter().map(explained).collect::<String>();
             let of_audit =
                 looked.iter().zip(&audit).map(|(looked, audit)| shown(looked, audit, args.all)).collect::<String>();
-            terminal::data(printable(&[of_error, of_audit].concat()));
+            terminal::data([of_error, of_audit].concat().trim_end());
         }
     }
     Ok(())

@@ -39,11 +39,6 @@ pub fn main(args: Args) -> Outcome {
     }
 }
 
-/// Names of accounts may hold anything; on a terminal only text is shown.
-fn printable(text: &str) -> String {
-    text.trim_end().replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
-}
-
 /// A name within a line.
 fn in_line(name: &str) -> String {
     name.replace(char::is_control, "\u{fffd}")

@@ -3,9 +3,9 @@
 
 use super::apply::{self, Done};
 use super::audit::{bytes, missing};
+use super::in_line;
 use super::looks::{Looked, Looks, no_server};
 use super::table::{number, table};
-use super::{in_line, printable};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use connections::{Claim, Plan, PlanRequest, Planned, Unplanned};
@@ -78,7 +78,7 @@ pub(super) fn main(args: &Args) -> Outcome {
             missing: &looked.seen.missing,
             applied: done.as_ref(),
         }),
-        terminal::Output::Text => terminal::data(printable(&text(&looked, &plan, done.as_ref()))),
+        terminal::Output::Text => terminal::data(text(&looked, &plan, done.as_ref()).trim_end()),
     }
     Ok(())
 }

@@ -2,7 +2,6 @@
 //! `wringer hugepages advise`: nothing is changed.
 
 use super::named::Named;
-use crate::commands::memory::printable;
 use crate::exit::Outcome;
 use crate::terminal::{self, Output};
 use ledger::huge_pages::{self, HugeAdvice, Lines, PageTables, PagesBySize};
@@ -31,7 +30,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let advice = huge_pages::advise(&read.seen);
     match args.output {
         Output::Json => terminal::document(&advice),
-        Output::Text => terminal::data(printable(&text(&read.of, &advice))),
+        Output::Text => terminal::data(text(&read.of, &advice).trim_end()),
     }
     Ok(())
 }

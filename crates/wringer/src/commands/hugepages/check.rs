@@ -3,7 +3,6 @@
 
 use super::advise::missing;
 use super::named::Named;
-use crate::commands::memory::printable;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal::{self, Output};
 use ledger::huge_pages::{self, HugeCheck};
@@ -14,7 +13,7 @@ use units::Bytes;
 #[command(
     after_help = "A setting says what the server was asked to do. Its mappings show what it got: huge pages are marked `ht` in /proc/PID/smaps.\n\n\
     Examples:\n  \
-      sudo wringer hugepages check --sandbox shop\n  \
+      wringer hugepages check --sandbox shop\n  \
       sudo wringer hugepages check --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me\n  \
       # by its process alone: say that the server should have huge pages\n  \
       sudo wringer hugepages check --pid \"$(pidof mariadbd)\" --wanted; [ $? = 1 ] && echo no huge pages\n\n\
@@ -41,7 +40,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let check = huge_pages::check(&read.seen, args.wanted.then_some(true));
     match args.output {
         Output::Json => terminal::document(&check),
-        Output::Text => terminal::data(printable(&text(&read.of, &check))),
+        Output::Text => terminal::data(text(&read.of, &check).trim_end()),
     }
     if check.is_good { Ok(()) } else { Err(Failure::message(Exit::Finding, why_not(&check))) }
 }

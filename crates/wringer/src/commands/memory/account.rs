@@ -3,7 +3,7 @@
 
 use super::recorded::{self, Recorded};
 use super::recording_time::Moment;
-use super::{Looked, Wanted, change, openmetrics, printable, tree, within};
+use super::{Looked, Wanted, change, openmetrics, tree, within};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
 use clap::ValueEnum;
@@ -19,7 +19,7 @@ use units::{Bytes, Span, counted};
     The account is computed from the last inventory that was taken at this time or before it. A clock time means its whole second, and a time after the start its whole \
     tenth of a second (from 100 s on, its second), as they are printed.\n\n\
     Examples:\n  \
-      sudo wringer memory account --sandbox shop\n  \
+      wringer memory account --sandbox shop\n  \
       # how a recording's memory changed in the first 10 minutes\n  \
       wringer memory account --from out --since first --at 10m\n\n\
     More: docs/memory.md, or `wringer doc memory`."
@@ -93,7 +93,7 @@ fn show(args: &Args, of: &str, server: &str, inventory: &Inventory) {
     let account = ledger::account(inventory);
     match args.looked.output {
         Format::Json => terminal::json(&account),
-        Format::Text => terminal::data(printable(&text(of, &account, args.all))),
+        Format::Text => terminal::data(text(of, &account, args.all).trim_end()),
         Format::Openmetrics => terminal::data(openmetrics::text(server, &account, inventory)),
     }
 }
@@ -108,7 +108,7 @@ fn changed(args: &Args, of: &str, before: &Inventory, after: &Inventory) -> Outc
         Format::Text => {
             let note = if is_another { "\nthe server was started anew between the two times" } else { "" };
             let text = format!("{of}{note}\n{}", change::text(&before, &after, &change, args.all));
-            terminal::data(printable(&text));
+            terminal::data(text.trim_end());
         }
         Format::Openmetrics => {
             let message = "a difference has no metrics: the collector computes it from two accounts";

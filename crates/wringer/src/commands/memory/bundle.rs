@@ -3,7 +3,7 @@
 
 use super::{Looked, Read};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::terminal;
+use crate::terminal::{self, plain};
 use bundle::{Files, INVENTORY};
 use host::files::{new_private_dir, private_dir, write_atomic};
 use ledger::{Assumed, Inventory};
@@ -19,7 +19,7 @@ use units::{Bytes, counted};
     after_help = "A bundle has no passwords, no values of statements and no page of the server's memory. It has the names of accounts, of files and of programs on the \
     host. Its README.txt says what each file is.\n\n\
     Examples:\n  \
-      sudo wringer memory bundle --sandbox shop --to shop.tar.gz\n  \
+      wringer memory bundle --sandbox shop --to shop.tar.gz\n  \
       # a folder instead of an archive\n  \
       sudo wringer memory bundle --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me --to shop\n  \
       # on another machine: the same answers from the bundle\n  \
@@ -115,7 +115,7 @@ fn write(to: &Path, files: &Files, at_unix_s: u64) -> Result<u64, Failure> {
 fn readme(read: &Read) -> String {
     format!(
         "What was read of the memory of\n  {}\n\n{README}\nMade by wringer {}.\n",
-        super::printable(&read.of),
+        plain(&read.of),
         env!("CARGO_PKG_VERSION")
     )
 }

@@ -42,7 +42,7 @@ use units::Bytes;
     # without an account on the server: only what the kernel knows\n  \
     sudo wringer memory account --pid \"$(pidof mariadbd)\"\n  \
     sudo wringer memory account --dsn postgresql://me@/postgres?socket=/run/postgresql/.s.PGSQL.5432 \\\n    -o json | jq .explained_share\n  \
-    sudo wringer memory record --sandbox shop --time 10m --to out\n  \
+    wringer memory record --sandbox shop --time 10m --to out\n  \
     sudo wringer memory oom --pid \"$(pidof mysqld)\"\n  \
     wringer memory worst-case --sandbox shop\n  \
     wringer memory profile shop --repeat 'SELECT 1'\n\n\
@@ -203,11 +203,6 @@ fn alive(attached: &Attached, inventory: &Inventory) -> Outcome {
         return Err(Failure::message(Exit::Failed, format!("{} ended while it was read", attached.describe())));
     }
     Ok(())
-}
-
-/// Names of processes and texts of a kept file may hold any bytes; on a terminal only text is shown.
-pub(super) fn printable(text: &str) -> String {
-    text.trim_end().replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
 }
 
 /// How far a figure may be off.

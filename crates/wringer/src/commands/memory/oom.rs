@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer memory oom`: which processes the kernel would kill, in which order.
 
-use super::{Looked, Wanted, printable};
+use super::{Looked, Wanted};
 use crate::exit::Outcome;
 use crate::terminal;
 use ledger::{Advice, Arena, Kill, Oom, Victim};
@@ -17,11 +17,11 @@ const SHOWN: usize = 10;
     memory for each point. Memory in huge pages does not count. `predicted` is computed here from that rule; `kernel says` is /proc/PID/oom_score. The realistic peak \
     is that of `memory worst-case`.\n\n\
     Examples:\n  \
-      sudo wringer memory oom --sandbox shop\n  \
+      wringer memory oom --sandbox shop\n  \
       # a server without an account for you: its process is enough\n  \
       sudo wringer memory oom --pid \"$(pidof mysqld)\"\n  \
       # the process that would die first on this host\n  \
-      sudo wringer memory oom --sandbox shop -o json | jq '.host.victims[0]'\n  \
+      wringer memory oom --sandbox shop -o json | jq '.host.victims[0]'\n  \
       # the same answer from a bundle of another machine\n  \
       wringer memory oom --from shop.tar.gz\n\n\
     More: docs/memory.md, or `wringer doc memory`."
@@ -36,7 +36,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let oom = ledger::oom(&read.inventory);
     match args.looked.output {
         terminal::Output::Json => terminal::json(&oom),
-        terminal::Output::Text => terminal::data(printable(&text(&read.of, &oom))),
+        terminal::Output::Text => terminal::data(text(&read.of, &oom).trim_end()),
     }
     Ok(())
 }

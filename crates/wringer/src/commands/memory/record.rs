@@ -14,7 +14,7 @@ use std::time::Duration;
     part or the CPU time is more than 1 % of the interval, the interval becomes longer, and the recording says so. Of many processes each inventory reads those with the most memory of their own, and \
     the others in turn; the first inventory may hold the server as long as `memory account` may.\n\n\
     Examples:\n  \
-      sudo wringer memory record --sandbox shop --time 10m --to out\n  \
+      wringer memory record --sandbox shop --time 10m --to out\n  \
       # record until Ctrl-C\n  \
       sudo wringer memory record --pid \"$(pidof mariadbd)\" --interval 1m --to out\n  \
       # show where the memory was after 5 minutes\n  \

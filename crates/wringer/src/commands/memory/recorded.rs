@@ -70,6 +70,7 @@ impl<'a> Recorded<'a> {
         let damaged = |why: String| {
             let at = self.time(after_us);
             Failure::message(Exit::Missing, format!("{}: the inventory of {at} is damaged: {why}", self.path.display()))
+                .hint("--at TIME names another inventory")
         };
         let snapshot = self.snapshots.at(after_us).map_err(|error| damaged(host::chain(&error)))?;
         let content = snapshot.map(|snapshot| snapshot.content).unwrap_or_default();

@@ -2,7 +2,7 @@
 //! `wringer memory watch`: the account again and again, until Ctrl-C or the server's end.
 
 use super::change::{changed, signed};
-use super::{account, printable, tree};
+use super::{account, tree};
 use crate::commands::connection::{Connection, whose};
 use crate::commands::observe::{check_inventories, seconds};
 use crate::exit::{Exit, Failure, Outcome};
@@ -21,14 +21,14 @@ use units::{Bytes, SignedBytes, Span};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "On a terminal the picture is drawn in place. Elsewhere each reading is one line: the time, the total, the part of it that no leaf explains, how both have \
-    changed since the first reading, and the leaves that changed most. A line says what was not read for it, but for the first one, or the other way round: leaves of such a source are \
-    not known then, and have not changed. With -o json each line is one account, as `memory account -o json` has it.\n\n\
+    changed since the first reading, and the leaves that changed most. Where a source could be read for only one of the two readings, the line says so and names the source: whether its leaves \
+    changed is not known. With -o json each line is one account, as `memory account -o json` has it.\n\n\
     A reading may cost at most 1 % of the interval: the time for which it holds the server and for which the server answers, and its own CPU time. Where it costs more, the server is \
     read less often, and a message says so.\n\n\
     Examples:\n  \
-      sudo wringer memory watch --sandbox shop\n  \
+      wringer memory watch --sandbox shop\n  \
       sudo wringer memory watch --pid \"$(pidof mariadbd)\" --interval 1m >> memory.log\n  \
-      sudo wringer memory watch --sandbox shop -o json | jq --unbuffered .unexplained_bytes\n\n\
+      wringer memory watch --sandbox shop -o json | jq --unbuffered .unexplained_bytes\n\n\
     Exit codes: 0 by Ctrl-C or SIGTERM, or when nobody reads the output any more; 2 usage; 3 no such process, or no connection; 4 the server's process ended."
 )]
 pub(super) struct Args {
@@ -126,9 +126,9 @@ impl View {
         let first = self.first.get_or_insert_with(|| account.clone());
         let change = difference(first, account);
         match (self.output, &mut self.screen) {
-            (terminal::Output::Json, _) => serde_json::to_string(account).is_ok_and(terminal::line),
-            (terminal::Output::Text, Some(screen)) => screen.draw(&printable(&picture(&self.of, account, &change))),
-            (terminal::Output::Text, None) => terminal::line(printable(&line(account, &change))),
+            (terminal::Output::Json, _) => terminal::json_line(account),
+            (terminal::Output::Text, Some(screen)) => screen.draw(&picture(&self.of, account, &change)),
+            (terminal::Output::Text, None) => terminal::line(line(account, &change)),
         }
     }
 

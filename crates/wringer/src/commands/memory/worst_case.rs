@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `wringer memory worst-case`: how much memory the server has now, how much it will probably have at its next peak, and how much its settings allow.
 
-use super::{Looked, Wanted, missing, printable};
+use super::{Looked, Wanted, missing};
 use crate::exit::Outcome;
 use crate::terminal;
 use ledger::{AccountClaim, Assumed, Line, StatementMark, Unbounded, WorstCase};
@@ -18,11 +18,11 @@ const SHOWN: usize = 10;
     that no setting limits is named, together with the way in which the bound counts it. The bound is no forecast: it shows how far each setting lets the \
     server grow.\n\n\
     Examples:\n  \
-      sudo wringer memory worst-case --sandbox shop\n  \
+      wringer memory worst-case --sandbox shop\n  \
       # the realistic peak with 500 connections\n  \
-      sudo wringer memory worst-case --sandbox shop --connections 500\n  \
+      wringer memory worst-case --sandbox shop --connections 500\n  \
       # the bound, when no statement has more than four sorts, joins and temporary tables\n  \
-      sudo wringer memory worst-case --sandbox shop --operations 4 -o json | jq .bound_bytes\n  \
+      wringer memory worst-case --sandbox shop --operations 4 -o json | jq .bound_bytes\n  \
       # the same answer from a bundle of another machine\n  \
       wringer memory worst-case --from shop.tar.gz\n\n\
     More: docs/memory.md, or `wringer doc memory`."
@@ -46,7 +46,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let worst = ledger::worst_case(&read.inventory, &assumed);
     match args.looked.output {
         terminal::Output::Json => terminal::json(&worst),
-        terminal::Output::Text => terminal::data(printable(&text(&read.of, &worst))),
+        terminal::Output::Text => terminal::data(text(&read.of, &worst).trim_end()),
     }
     Ok(())
 }

@@ -132,7 +132,7 @@ impl<'a> Session<'a> {
     fn print(&self, rows: &Rows) {
         match self.output {
             Output::Text => print_table(rows),
-            Output::Json => terminal::data(format_args!("{:#}", as_json(rows))),
+            Output::Json => terminal::json(&as_json(rows)),
         }
     }
 }

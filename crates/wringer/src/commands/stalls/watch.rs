@@ -267,7 +267,7 @@ fn told(output: Form, stall: &Stall) -> bool {
 }
 
 fn json(kind: &'static str, of: &impl Serialize) -> bool {
-    serde_json::to_string(&Line { kind, of }).is_ok_and(terminal::line)
+    terminal::json_line(&Line { kind, of })
 }
 
 /// `server`: its name in OpenMetrics.

@@ -43,9 +43,7 @@ pub(super) fn line(stall: &Stall) -> String {
     let seen = seen.map_or_else(String::new, |seen| format!(" ({seen})"));
     let (length, cause, words) = (time(stall.length_us as f64), stall.cause.name(), words(stall.cause));
     let still = if stall.goes_on { " [not over]" } else { "" };
-    printable(&format!(
-        "{began}  {length:>9}  {cause}{sure}: {who} waited {words}{seen}{holder}{lost}{statement}{still}"
-    ))
+    format!("{began}  {length:>9}  {cause}{sure}: {who} waited {words}{seen}{holder}{lost}{statement}{still}")
 }
 
 /// What the victims waited for, in plain words.
@@ -148,7 +146,7 @@ pub(super) fn summary(watched: &Watched) -> String {
             let _ = writeln!(out, "  would help: {remedy}");
         }
     }
-    printable(&out)
+    out
 }
 
 /// The time with milliseconds, in UTC.
@@ -167,9 +165,4 @@ fn shortened(statement: &str) -> String {
     } else {
         line
     }
-}
-
-/// Statements may hold anything; on a terminal only text is shown.
-fn printable(text: &str) -> String {
-    text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
 }
