@@ -88,6 +88,11 @@ pub fn plan(seen: &ServerReading, asked: &PlanRequest) -> Result<Plan, Unplanned
     let audit = audit(seen);
     let stored = seen.accounts.as_deref().ok_or(Unplanned::AccountsUnknown)?;
     let wishes = wishes(seen, asked)?;
+    let is_twice = |at: &usize| wishes[..*at].iter().any(|(account, _)| *account == wishes[*at].0);
+    if let Some(at) = (1..wishes.len()).find(is_twice) {
+        let why = "--limit names it twice: name each account once".to_owned();
+        return Err(Unplanned::Refused { account: wishes[at].0.to_string(), why });
+    }
     let mut plan = Plan {
         ordinary: audit.server.ordinary,
         accounts: Vec::new(),
@@ -194,8 +199,13 @@ fn derive(asked: &PlanRequest, used: &AccountUse, ordinary: u64) -> Decided {
     let need = times(used.peak, asked.headroom).max(asked.floor);
     let most = (part(ordinary, asked.share)).max(1);
     let limit = need.min(most).max(used.peak);
-    if let Some(now) = used.limit.filter(|now| (need.min(most)..=most).contains(now)) {
-        return Decided::Keep(format!("its limit of {now} lies between its need of {need} and its share of {most}"));
+    if let Some(now) = used.limit.filter(|now| (limit..=most.max(limit)).contains(now)) {
+        let why = match now {
+            _ if need <= now && now <= most => format!("between its need of {need} and its share of {most}"),
+            _ if now > most => format!("its peak, which is more than its share of {most}"),
+            _ => format!("at its share of {most}; its need is {need}"),
+        };
+        return Decided::Keep(format!("its limit of {now} is right: {why}"));
     }
     let head = asked.headroom;
     let why = match limit {

@@ -61,7 +61,7 @@ pub enum News<'a> {
 /// Runs a cell of the lab, with its recording in the attempt's folder.
 ///
 /// # Errors
-/// The errors of `begun`. Failures of the cell itself are in the outcome.
+/// The errors of `begun`; another run is in the way, and would be in the way of the next cell, too. Failures of the cell itself are in the outcome.
 pub fn run_cell(
     cell: &lab::Cell,
     places: &Places,
@@ -71,6 +71,7 @@ pub fn run_cell(
 ) -> Result<Outcome, Error> {
     let walk = match lab::begin(cell, places, hooks) {
         Ok(walk) => walk,
+        Err(lab::Error::Run(error)) if error.is_in_the_way() => return Err(error.into()),
         Err(error) => return Ok(Outcome::CannotStart(error)),
     };
     begun(walk.run())?;

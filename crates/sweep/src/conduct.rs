@@ -181,14 +181,20 @@ impl<'a> Sweep<'a> {
         let due = Due { setting, cell: &told, attempt: number, folder: &folder };
         let began = Instant::now();
         let (state, store) = (&mut self.state, &self.store);
-        let outcome = bench.run(&due, &mut |run| {
+        let outcome = match bench.run(&due, &mut |run| {
             if let Some(attempt) = state.cells[index].attempts.last_mut() {
                 attempt.run = Some(run.to_owned());
             }
             store.write(state)?;
             Ok(files::private_dir(&folder, 0o755)?)
-        })?;
-        let elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        }) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                self.not_run(index, host::chain(&error), micros(began));
+                return Err(error);
+            }
+        };
+        let elapsed_us = micros(began);
         let (seen, unread) = match bench.recorded(&due) {
             Ok(Some(evidence)) => (Some(Seen::of(&evidence)), None),
             Ok(None) => (None, None),
@@ -210,6 +216,16 @@ impl<'a> Sweep<'a> {
         self.store.write(&self.state)?;
         bench.tell(News::Ended { cell: &self.state.cells[index], remaining: self.state.remaining });
         Ok(is_over)
+    }
+
+    /// Ends an attempt that the sweep itself could not make: the cell is as it was before.
+    fn not_run(&mut self, index: usize, why: String, elapsed_us: u64) {
+        let cell = &mut self.state.cells[index];
+        cell.state = CellState::Pending;
+        if let Some(attempt) = cell.attempts.last_mut() {
+            attempt.why.push(why);
+            (attempt.end, attempt.elapsed_us, attempt.run) = (Some(AttemptEnd::Interrupted), elapsed_us, None);
+        }
     }
 
     /// Keeps the attempt's result, and decides whether it is the cell's result.
@@ -367,4 +383,8 @@ fn reasons(outcome: &Outcome) -> Vec<String> {
         Outcome::CannotStart(error) | Outcome::OutOfMemory(error) => vec![host::chain(error)],
         _ => Vec::new(),
     }
+}
+
+fn micros(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX)
 }

@@ -8,7 +8,7 @@ mod show;
 
 use super::examples::text;
 use super::experiment_file::{of_text, read};
-use super::matrix::{SERVER, failure, fetch_servers, open, run_cells};
+use super::matrix::{Contents, failure, fetch_servers, id_of, open, programs_of, run_cells};
 use super::ram::ask_consent;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
@@ -114,12 +114,10 @@ pub fn main(args: Args) -> Outcome {
     }
     let stop = signals::install()?;
     fetch_servers(&cells, &places)?;
-    let mut planned = Vec::new();
+    let (mut planned, mut contents) = (Vec::new(), Contents::new(&places));
     for (setting, cell) in matrix.settings.iter().zip(&cells) {
-        let build = sandbox::present(&cell.server, &places).map(|found| found.build()).transpose()?;
-        let build = build.map(|build| (SERVER.to_owned(), build));
-        let files: Vec<(String, String)> = cell.files.iter().cloned().chain(build).collect();
-        planned.push(Planned { id: setting.id_with(&files), values: setting.values.clone(), disk_bytes: 0 });
+        let named = contents.of(&file, &setting.experiment, &programs_of(cell))?;
+        planned.push(Planned { id: id_of(setting, cell, named), values: setting.values.clone(), disk_bytes: 0 });
     }
     let plan = sweep::Plan {
         name: matrix.name.clone(),
@@ -137,7 +135,25 @@ pub fn main(args: Args) -> Outcome {
     let mut sweep = open(&args.to, &plan, &places, args.in_turn.then_some(&*stop))?;
     let wish = Wish { longest_wait: args.wait.0, stop };
     let ended = run_cells(&mut sweep, (&plan, &cells), (&args.to, &places), &wish);
-    let found = Found::of(&args, &study, &sweep)?;
+    match (show(&args, &study, &sweep), &ended) {
+        (Ok(()), _) => {}
+        // what ended the cells comes first
+        (Err(failure), Err(_)) => terminal::say(format_args!("note: no result: {:#}", failure.error)),
+        (Err(failure), Ok(_)) => return Err(failure),
+    }
+    match ended.map_err(failure)? {
+        Ended::Whole => failed(&sweep),
+        Ended::Budget(which) => Err(Failure::message(Exit::Failed, which)),
+        Ended::Interrupted => {
+            let failure = Failure::message(Exit::Interrupted, "interrupted; everything is undone");
+            Err(failure.hint("the same command goes on from here"))
+        }
+    }
+}
+
+/// Prints what all cells together tell, and writes it into the folder.
+fn show(args: &Args, study: &Study, sweep: &Sweep<'_>) -> Outcome {
+    let found = Found::of(args, study, sweep);
     let told = found.json(sweep.state());
     match args.output {
         Output::Json => terminal::json(&told),
@@ -147,14 +163,7 @@ pub fn main(args: Args) -> Outcome {
     host::files::write_atomic(&result, format!("{told:#}\n").as_bytes(), 0o644)?;
     host::files::write_atomic(&report, &found.page(sweep.state())?, 0o644)?;
     terminal::say(format_args!("\nresult     {}\nreport     {}", result.display(), report.display()));
-    match ended.map_err(failure)? {
-        Ended::Whole => failed(&sweep),
-        Ended::Budget(which) => Err(Failure::message(Exit::Failed, which)),
-        Ended::Interrupted => {
-            let failure = Failure::message(Exit::Interrupted, "interrupted; everything is undone");
-            Err(failure.hint("the same command goes on from here"))
-        }
-    }
+    Ok(())
 }
 
 /// # Errors
@@ -245,14 +254,14 @@ struct Found {
 }
 
 impl Found {
-    fn of(args: &Args, study: &Study, sweep: &Sweep<'_>) -> Result<Self, Failure> {
-        let cells = cells::seen(&args.to, sweep.state())?;
+    fn of(args: &Args, study: &Study, sweep: &Sweep<'_>) -> Self {
+        let cells = cells::seen(&args.to, sweep.state());
         let base = study.mallocs.first().cloned().unwrap_or_default();
         let compared = comparisons(&cells, &base);
         let cpus = args.cpus.iter().max().copied().unwrap_or_else(cpus::of_host);
         let recommendation = recommend(&cells, &compared, &base, cpus);
         let set_by = lines(&recommendation, &base, &cells);
-        Ok(Self { base, cells, compared, recommendation, set_by })
+        Self { base, cells, compared, recommendation, set_by }
     }
 
     fn json(&self, state: &sweep::State) -> serde_json::Value {

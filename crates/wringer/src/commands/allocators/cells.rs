@@ -2,9 +2,10 @@
 //! The cells of a comparison of mallocs: makes the cells from the settings of a matrix, and the results from the recordings.
 
 use super::flags;
-use crate::commands::experiment_file::{own_data, workloads};
+use crate::commands::experiment_file::{own_data, programs, workloads};
 use crate::commands::{command_line, disk, plan};
 use crate::exit::{Exit, Failure};
+use crate::terminal;
 use ::allocators::Cell as Seen;
 use experiment::HostFacts;
 use host::places::Places;
@@ -31,6 +32,7 @@ pub(super) fn of(file: &Path, matrix: &Matrix, places: &Places) -> Result<Vec<Ce
         }
         let found = Found {
             workloads: workloads::read(file, experiment)?,
+            filler: programs::filler(file, experiment)?,
             origin: own_data::look(file, experiment)?,
             disk: experiment::disk_mechanism(experiment, facts),
             ..Found::default()
@@ -46,15 +48,19 @@ pub(super) fn of(file: &Path, matrix: &Matrix, places: &Places) -> Result<Vec<Ce
     Ok(cells)
 }
 
-/// The results that the finished cells have recorded.
-///
-/// # Errors
-/// A recording cannot be read.
-pub(super) fn seen(folder: &Path, state: &State) -> Result<Vec<Seen>, Failure> {
+/// The results that the finished cells have recorded. A recording that cannot be read is left out, with a note.
+pub(super) fn seen(folder: &Path, state: &State) -> Vec<Seen> {
     let mut seen = Vec::new();
     for cell in state.planned().filter(|cell| cell.state == CellState::Done) {
         let Some(recording) = &cell.recording else { continue };
-        let evidence = Recording::read_for(&folder.join(recording), |_| false)?;
+        let evidence = match Recording::read_for(&folder.join(recording), |_| false) {
+            Ok(evidence) => evidence,
+            // one recording that was removed does not make the others useless
+            Err(error) => {
+                terminal::say(format_args!("note: cell {} does not count: {}", cell.id, host::chain(&error)));
+                continue;
+            }
+        };
         let value = |key: &str| cell.settings.get(key).map(|text| text.trim_matches('"').to_owned());
         let (malloc, thp, cpus) = (value("server.malloc"), value("server.thp"), value("squeeze.cpuset"));
         let seen_cell = ::allocators::cell(
@@ -67,7 +73,7 @@ pub(super) fn seen(folder: &Path, state: &State) -> Result<Vec<Seen>, Failure> {
         let seen_cell = Seen { disturbed: cell.disturbed, ..seen_cell };
         seen.push(if evidence.arms.is_empty() { without_arms(seen_cell, cell) } else { seen_cell });
     }
-    Ok(seen)
+    seen
 }
 
 /// A server that never became ready has no arm: what became of its cell stands in the sweep alone.

@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// What stands for the build of the server, beside the names of files.
-pub(in crate::commands) const SERVER: &str = "program of the server";
+const SERVER: &str = "program of the server";
 
 /// The checksums of files, and of folders of data. Each file is read once, and each folder looked at once, however many settings name it.
-pub(super) struct Contents<'a> {
+pub(in crate::commands) struct Contents<'a> {
     places: &'a Places,
     sums: BTreeMap<PathBuf, String>,
     fills: BTreeMap<Vec<String>, Vec<PathBuf>>,
@@ -27,7 +27,7 @@ pub(super) struct Contents<'a> {
 }
 
 impl<'a> Contents<'a> {
-    pub(super) fn new(places: &'a Places) -> Self {
+    pub(in crate::commands) fn new(places: &'a Places) -> Self {
         Self { places, sums: BTreeMap::new(), fills: BTreeMap::new(), builds: BTreeMap::new(), unseen: BTreeSet::new() }
     }
 
@@ -36,7 +36,7 @@ impl<'a> Contents<'a> {
     ///
     /// # Errors
     /// Exit code 3: a file cannot be read.
-    pub(super) fn of(
+    pub(in crate::commands) fn of(
         &mut self,
         file: &Path,
         experiment: &Experiment,

@@ -13,7 +13,8 @@ mod status;
 mod unlike;
 
 pub(in crate::commands) use bench::run_cells;
-pub(in crate::commands) use contents::SERVER;
+pub(in crate::commands) use contents::Contents;
+pub(in crate::commands) use ready::{id_of, programs_of};
 pub(in crate::commands) use run::{fetch_servers, open};
 
 use super::experiment_file::Require;

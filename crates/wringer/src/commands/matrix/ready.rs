@@ -139,13 +139,13 @@ impl Ready {
 }
 
 /// `named`: what [`Contents`] has counted for it.
-fn id_of(setting: &Setting, cell: &Cell, named: Vec<(String, String)>) -> String {
+pub(in crate::commands) fn id_of(setting: &Setting, cell: &Cell, named: Vec<(String, String)>) -> String {
     let files: Vec<(String, String)> = cell.files.iter().cloned().chain(named).collect();
     setting.id_with(&files)
 }
 
 /// The programs and the data of a cell, as they were found.
-fn programs_of(cell: &Cell) -> Found {
+pub(in crate::commands) fn programs_of(cell: &Cell) -> Found {
     let of_phases = cell.phases.iter().filter_map(|phase| Some((phase.arm.clone(), phase.program.clone()?)));
     Found {
         programs: of_phases.collect(),

@@ -12,6 +12,7 @@ use crate::commands::sandbox::Watch;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal::{self, Output};
+use evidence::ArmOutcome;
 use host::places::Places;
 use lab::{Cell, KeptFills};
 use sandbox::Request;
@@ -70,7 +71,7 @@ pub(super) fn of_text(args: RunArgs, text: String) -> Outcome {
     if let Some(changed) = ready.changed(&args.file) {
         terminal::say(format_args!("note: {changed}"));
     }
-    end(ended.map_err(failure)?, state)
+    end(ended.map_err(failure)?, state, &ready)
 }
 
 /// Fetches the servers that this machine lacks: which build of a server runs is a part of a setting. `false`: it has all.
@@ -101,7 +102,7 @@ pub(in crate::commands) fn open<'a>(
     if folder.exists() {
         refuse_unwritable(folder)?
     } else {
-        make_folder(folder)?
+        make_folder(folder, 0o755)?
     }
     let mut is_told = false;
     loop {
@@ -113,18 +114,25 @@ pub(in crate::commands) fn open<'a>(
                 is_told = true;
                 std::thread::sleep(Duration::from_millis(500));
             }
+            (Err(Error::Run(::run::Error::Measured { .. })), Some(_)) => {
+                return Err(Failure::message(Exit::Interrupted, "interrupted while it waited; nothing was changed"));
+            }
             (opened, _) => return opened.map_err(failure),
         }
     }
 }
 
 /// The exit of the command: the worst that happened decides.
-fn end(ended: Ended, state: &State) -> Outcome {
+fn end(ended: Ended, state: &State, ready: &Ready) -> Outcome {
     let failed: Vec<String> = state
         .planned()
         .filter(|cell| cell.state == CellState::Failed)
         .map(|cell| format!("{}: {}", cell.label(&state.keys), cell.told.join("; ")))
         .collect();
+    let others = match ended {
+        Ended::Budget(_) => "with a larger budget the same command tries them again, and runs those that are left",
+        _ => "the same command tries them again; the others are done",
+    };
     match ended {
         Ended::Interrupted => {
             let failure = Failure::message(Exit::Interrupted, "interrupted; everything is undone");
@@ -138,14 +146,14 @@ fn end(ended: Ended, state: &State) -> Outcome {
     if !failed.is_empty() {
         let message =
             format!("{} could not be run\n  {}", units::counted(failed.len() as u64, "cell"), failed.join("\n  "));
-        return Err(
-            Failure::message(Exit::Failed, message).hint("the same command tries them again; the others are done")
-        );
+        return Err(Failure::message(Exit::Failed, message).hint(others));
     }
     let asserted: Vec<String> = state
         .planned()
         .flat_map(|cell| {
-            cell.failed_assertions.iter().map(|it| format!("{}, block {}: {it}", cell.label(&state.keys), cell.block))
+            let not_judged = not_judged(cell, ready);
+            let of_cell = |it: String| format!("{}, block {}: {it}", cell.label(&state.keys), cell.block);
+            cell.failed_assertions.iter().cloned().chain(not_judged).map(of_cell).collect::<Vec<_>>()
         })
         .collect();
     if asserted.is_empty() {
@@ -153,4 +161,26 @@ fn end(ended: Ended, state: &State) -> Outcome {
     }
     let count = units::counted(asserted.len() as u64, "assertion");
     Err(Failure::message(Exit::Finding, format!("{count} failed\n  {}", asserted.join("\n  "))))
+}
+
+/// The assertions of arms that were not measured: their server was killed, or did not start, or their squeeze did not come on. Nothing was promised for
+/// such an arm, so the promise is not kept.
+fn not_judged(cell: &sweep::Cell, ready: &Ready) -> Vec<String> {
+    let settings = ready.plan.settings.iter().zip(&ready.matrix.settings);
+    let Some((_, setting)) = settings.into_iter().find(|(planned, _)| planned.id == cell.setting) else {
+        return Vec::new();
+    };
+    if cell.state != CellState::Done {
+        return Vec::new();
+    }
+    let outcome = |arm: &str| cell.outcomes.get(arm).or_else(|| cell.outcomes.get(sweep::ALL_ARMS));
+    let of_arm = |arm: &experiment::Arm| {
+        let outcome = outcome(&arm.name).filter(|outcome| *outcome != ArmOutcome::Measured.name()).cloned();
+        let name = arm.name.clone();
+        let asserted = arm.assertions.iter().map(|asserted| asserted.assertion.to_string());
+        outcome.map(|outcome| {
+            asserted.map(|it| format!("{it} in arm \"{name}\": not measured ({outcome})")).collect::<Vec<_>>()
+        })
+    };
+    setting.experiment.arms.iter().filter_map(of_arm).flatten().collect()
 }
