@@ -172,8 +172,13 @@ impl Case<'_> {
 
     fn write_earlier(&self) -> Option<Advice> {
         let now = self.reading.number("innodb_io_capacity")?;
-        let value = format!("{:.0}", now * 2.0);
-        let statement = change(self.server, "innodb_io_capacity", &value)?;
+        // a higher value is cut off to this one, with a warning only
+        let most = self.reading.number("innodb_io_capacity_max").unwrap_or(f64::INFINITY);
+        let value = (now * 2.0).min(most);
+        if value <= now {
+            return None;
+        }
+        let statement = change(self.server, "innodb_io_capacity", &format!("{value:.0}"))?;
         Some(Advice {
             statement: Some(statement.statement),
             dynamic: Some(statement.is_dynamic),

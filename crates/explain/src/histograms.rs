@@ -120,8 +120,11 @@ impl Walk {
             Value::Object(map) if map.get("encoding").is_some() && map.get("data").is_some() => self.take(path, value),
             Value::Object(map) => {
                 let before = self.delay_us;
-                let delay = map.get("delay").and_then(|delay| delay.get("read_us")).and_then(Value::as_f64);
-                self.delay_us = delay.or(before);
+                let delay = map.get("delay").filter(|delay| delay.get("read_us").is_some());
+                // of a delay that varies, the time of a read is not known
+                let read_us =
+                    |delay: &Value| delay["read_us"].as_f64().filter(|_| delay["varies"] != Value::Bool(true));
+                self.delay_us = delay.map_or(before, read_us);
                 for (key, inner) in map {
                     self.visit(&if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, inner)?;
                 }

@@ -133,13 +133,13 @@ pub(crate) fn reads(arm: &Arm, phase: &Phase, humps: &Humps, conditions: &Condit
     }
 }
 
-/// Whether InnoDB opens its data files without `O_DIRECT`, by its settings.
+/// Whether InnoDB opens its data files without `O_DIRECT`, by its settings. MySQL 5.5 to 5.7 show their default, which is `fsync`, as an empty text.
 fn innodb_is_buffered(conditions: &Conditions) -> bool {
     let is = |variable: &str, values: &[&str]| {
         let set = conditions.server.variables.get(variable);
         set.is_some_and(|set| values.iter().any(|value| set.eq_ignore_ascii_case(value)))
     };
-    is("innodb_flush_method", &["fsync", "O_DSYNC", "littlesync", "nosync"])
+    is("innodb_flush_method", &["", "fsync", "O_DSYNC", "littlesync", "nosync"])
         || is("innodb_data_file_buffering", &["ON", "1"])
 }
 

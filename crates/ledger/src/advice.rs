@@ -11,7 +11,8 @@ pub(crate) fn of(inventory: &Inventory, host: &Arena) -> Vec<Advice> {
         Some(Flavour::Postgresql) => of_postgresql(inventory),
         _ => of_one_process(inventory, host),
     };
-    let some = [swap(inventory), overcommit(inventory), huge(inventory), group(inventory)];
+    let some =
+        [swap(inventory), overcommit(inventory), huge(inventory), group(inventory), order(inventory), panic(inventory)];
     some.into_iter().flatten().chain(adjustments).collect()
 }
 
@@ -42,6 +43,19 @@ fn overcommit(inventory: &Inventory) -> Option<Advice> {
     is_postgresql.then(|| {
         advice("overcommit", "vm.overcommit_memory", Some(now), "2, with a fitting vm.overcommit_ratio", why.into())
     })
+}
+
+fn order(inventory: &Inventory) -> Option<Advice> {
+    let now = setting(inventory, "vm/oom_kill_allocating_task").filter(|it| it != "0")?;
+    let why = "the kernel kills the process that asks for memory when the host has none left, whichever it is: the order of the victims does not hold";
+    Some(advice("order_of_victims", "vm.oom_kill_allocating_task", Some(now), "0", why.into()))
+}
+
+fn panic(inventory: &Inventory) -> Option<Advice> {
+    let now = setting(inventory, "vm/panic_on_oom").filter(|it| it != "0")?;
+    let also = if now == "2" { ", or a cgroup has used up its limit" } else { "" };
+    let why = format!("nobody is killed: the kernel stops the whole host when memory runs out{also}");
+    Some(advice("panic", "vm.panic_on_oom", Some(now), "0, unless another machine takes over", why))
 }
 
 fn huge(inventory: &Inventory) -> Option<Advice> {
@@ -136,6 +150,17 @@ mod tests {
         };
         assert_eq!(about(&inventory), ["oom_score_adj the postmaster's children"]);
         inventory.processes[1] = process(0);
+        assert_eq!(about(&inventory), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_host_that_does_not_kill_the_largest_process() {
+        let settings = [("vm/oom_kill_allocating_task", "1\n"), ("vm/panic_on_oom", "2\n")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let mut inventory = Inventory { host: HostSeen { settings, ..HostSeen::default() }, ..Inventory::default() };
+        let told = ["order_of_victims vm.oom_kill_allocating_task", "panic vm.panic_on_oom"];
+        assert_eq!(about(&inventory), told);
+        inventory.host.settings.values_mut().for_each(|value| *value = "0\n".into());
         assert_eq!(about(&inventory), Vec::<String>::new());
     }
 

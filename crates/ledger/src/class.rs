@@ -258,8 +258,7 @@ fn by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'_>) {
     pool_by_size(mappings, classes, figures);
     for (mapping, class) in mappings.iter().zip(classes) {
         if *class == Class::Anonymous {
-            *class =
-                cache_of_size(length(mapping), may_be_left_out_of_dumps(mapping), false, figures).unwrap_or(*class);
+            *class = cache_of_size(length(mapping), may_be_left_out_of_dumps(mapping), None, figures).unwrap_or(*class);
         }
     }
 }
@@ -278,7 +277,8 @@ fn pool_by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'
         return pool_as_counted(mappings, classes, figures);
     }
     let Some((chunk, count)) = chunks(figures) else { return };
-    let in_huge_pages = mappings.iter().filter(|it| is_hugetlb(it) && is_huge_chunk(length(it), figures)).count();
+    let is_in_huge_pages = |it: &&Mapping| is_hugetlb(it) && is_huge_chunk(length(it), it.kernel_page_bytes, figures);
+    let in_huge_pages = mappings.iter().filter(is_in_huge_pages).count();
     let mut left = count.saturating_sub(in_huge_pages as u64);
     let mut candidates: Vec<usize> = (0..mappings.len())
         .filter(|index| classes[*index] == Class::Anonymous && length(&mappings[*index]) >= chunk)
@@ -299,7 +299,7 @@ fn pool_by_size(mappings: &[Mapping], classes: &mut [Class], figures: &Figures<'
             continue;
         }
         let count = length(&mappings[index]) / chunk;
-        if count <= left && length(&mappings[index]) <= largest_of(count * chunk, figures) {
+        if count <= left && length(&mappings[index]) <= largest_of(count * chunk, 2 * MIB, figures) {
             classes[index] = Class::BufferPool;
             is_out_of_dumps |= has_flag(&mappings[index], "dd");
             left -= count;
@@ -336,12 +336,18 @@ fn instances(pool: u64, figures: &Figures<'_>) -> u64 {
     asked.unwrap_or(1).max(1)
 }
 
-/// Whether a mapping in huge pages is one chunk with its descriptors, rounded up: each has a mapping of its own there, which the kernel never merges.
-pub(crate) fn is_huge_chunk(mapped: u64, figures: &Figures<'_>) -> bool {
+/// The size of huge pages to which a length was rounded up, where the kernel's figure may be missing.
+pub(crate) fn huge_page(kernel_page_bytes: u64) -> u64 {
+    kernel_page_bytes.max(2 * MIB)
+}
+
+/// Whether a mapping in huge pages is one chunk with its descriptors, rounded up to whole pages: each has a mapping of its own there, which the kernel never merges.
+pub(crate) fn is_huge_chunk(mapped: u64, page_bytes: u64, figures: &Figures<'_>) -> bool {
+    let page_bytes = huge_page(page_bytes);
     if let Some(pool) = figures.pool_size().filter(|_| is_pool_aligned(figures)) {
-        return mapped >= pool && mapped < pool + 2 * MIB;
+        return mapped >= pool && mapped < pool.saturating_add(page_bytes);
     }
-    chunks(figures).is_some_and(|(chunk, _)| mapped >= chunk && mapped <= largest_of(chunk, figures))
+    chunks(figures).is_some_and(|(chunk, _)| mapped >= chunk && mapped <= largest_of(chunk, page_bytes, figures))
 }
 
 /// A MariaDB with this variable allocates the pool in one piece, with its descriptors inside, at an address that 8 MiB divides (`buf_pool_t::create`).
@@ -349,21 +355,24 @@ pub(crate) fn is_pool_aligned(figures: &Figures<'_>) -> bool {
     figures.flavour == Some(Flavour::Mariadb) && figures.size("innodb_buffer_pool_size_max").is_some()
 }
 
-/// With descriptors, of which a page has less than 1 KiB (392 bytes in MySQL 5.7, 369 in 9.7).
-fn largest_of(pool: u64, figures: &Figures<'_>) -> u64 {
-    pool.saturating_add(pool / figures.page_size() * 1024).saturating_add(2 * MIB)
+/// With descriptors, of which a page has less than 1 KiB (392 bytes in MySQL 5.7, 369 in 9.7), and rounded up.
+fn largest_of(pool: u64, rounding: u64, figures: &Figures<'_>) -> u64 {
+    pool.saturating_add(pool / figures.page_size() * 1024).saturating_add(rounding)
 }
 
-/// By the exact size that the server asks for. MariaDB before 10.5 asks malloc, which adds its own head and rounds up to pages; in huge pages the size is
-/// rounded up to 2 MiB. A rule for sizes near it would also match other memory: blocks of MEMORY tables, which the kernel merges, can have any size.
-pub(crate) fn cache_of_size(length: u64, is_dont_dump: bool, is_huge: bool, figures: &Figures<'_>) -> Option<Class> {
+/// By the exact size that the server asks for. MariaDB before 10.5 asks malloc, which adds its own head and rounds up to pages; in huge pages, of
+/// `huge_page` bytes, the size is rounded up to whole ones. A rule for sizes near it would also match other memory: blocks of MEMORY tables, which the kernel merges, can have any size.
+pub(crate) fn cache_of_size(
+    length: u64,
+    is_dont_dump: bool,
+    huge_page: Option<u64>,
+    figures: &Figures<'_>,
+) -> Option<Class> {
     if figures.flavour != Some(Flavour::Mariadb) {
         return None;
     }
-    let is_of = |wanted: u64| {
-        let most = if is_huge { 2 * MIB } else { HEAD_AND_ROUNDING };
-        length >= wanted && length < wanted + most
-    };
+    let is_of =
+        |wanted: u64| length >= wanted && length < wanted.saturating_add(huge_page.unwrap_or(HEAD_AND_ROUNDING));
     let log = figures.size("innodb_log_buffer_size");
     let is_one_or_two = |log: u64| [log, 2 * log].iter().any(|size| length >= *size && length <= size + MIB);
     if is_dont_dump && log.is_some_and(is_one_or_two) {

@@ -23,6 +23,8 @@ pub(crate) struct HugeSegment {
     /// How much more it may be, because each process only tells the pages that it has touched itself.
     pub(crate) apart: u64,
     pub(crate) is_shared: bool,
+    /// The size of its pages, to which its length is rounded up.
+    page_bytes: u64,
     /// What tells more than the processes' own figures.
     source: Option<&'static str>,
 }
@@ -31,22 +33,28 @@ type File = (String, u64);
 
 pub(crate) fn segments(inventory: &Inventory) -> Vec<HugeSegment> {
     let mut shared: BTreeMap<File, Vec<(u64, u64)>> = BTreeMap::new();
-    let mut segments = Vec::new();
+    let (mut segments, mut page_sizes) = (Vec::new(), BTreeMap::new());
     for process in &inventory.processes {
         let mut own: BTreeMap<File, (u64, u64)> = BTreeMap::new();
         for mapping in process.mappings.iter().flatten().filter(|it| class::is_hugetlb(it)) {
             let (touched, length) =
                 (sane(mapping.private_hugetlb) + sane(mapping.shared_hugetlb), sane(class::length(mapping)));
+            let page_bytes = mapping.kernel_page_bytes;
             if mapping.permissions.ends_with('s') && mapping.inode != 0 {
-                let sum = own.entry((mapping.device.clone(), mapping.inode)).or_default();
+                let file = (mapping.device.clone(), mapping.inode);
+                page_sizes.insert(file.clone(), page_bytes);
+                let sum = own.entry(file).or_default();
                 *sum = (sum.0 + touched, sum.1 + length);
             } else {
-                segments.push(HugeSegment { resident: touched, mapped: length, ..HugeSegment::default() });
+                segments.push(HugeSegment { resident: touched, mapped: length, page_bytes, ..HugeSegment::default() });
             }
         }
         own.into_iter().for_each(|(file, sums)| shared.entry(file).or_default().push(sums));
     }
-    segments.extend(shared.into_iter().map(|(file, sums)| segment(&sums, seen_of(inventory, &file))));
+    segments.extend(shared.into_iter().map(|(file, sums)| HugeSegment {
+        page_bytes: page_sizes.get(&file).copied().unwrap_or(0),
+        ..segment(&sums, seen_of(inventory, &file))
+    }));
     segments.extend(by_status(inventory, &segments));
     by_pool(inventory, &mut segments);
     segments
@@ -64,13 +72,14 @@ fn segment(sums: &[(u64, u64)], seen: Option<&SegmentSeen>) -> HugeSegment {
     let resident = largest.max(union);
     let blocks = seen.and_then(|it| it.blocks).filter(|bytes| (resident..=mapped).contains(bytes));
     if let Some(resident) = blocks {
-        return HugeSegment { resident, mapped, apart: 0, is_shared: true, source: Some(BY_BLOCKS) };
+        return HugeSegment { resident, mapped, is_shared: true, source: Some(BY_BLOCKS), ..HugeSegment::default() };
     }
     let all: u64 = sums.iter().map(|(touched, _)| *touched).fold(0, u64::saturating_add);
     // with the union, what is left are the pages of processes that have ended, of which nothing tells how many they are
     let most = if seen.is_some() { mapped } else { all.min(mapped) };
     let source = seen.map(|_| BY_PROCESSES);
-    HugeSegment { resident, mapped, apart: most.saturating_sub(resident), is_shared: true, source }
+    let apart = most.saturating_sub(resident);
+    HugeSegment { resident, mapped, apart, is_shared: true, source, ..HugeSegment::default() }
 }
 
 /// Where no mapping was read: the largest `HugetlbPages` of a process, because forked ones share them.
@@ -80,7 +89,8 @@ fn by_status(inventory: &Inventory, seen: &[HugeSegment]) -> Option<HugeSegment>
     let is_shared = inventory.processes.len() > 1;
     // of forked ones, it may be all that is in use
     let mapped = pool_in_use(inventory).filter(|_| is_shared).map_or(largest, |in_use| in_use.max(largest));
-    let one = HugeSegment { resident: largest, mapped, apart: mapped - largest, is_shared, source: None };
+    let apart = mapped - largest;
+    let one = HugeSegment { resident: largest, mapped, apart, is_shared, ..HugeSegment::default() };
     (seen.is_empty() && largest > 0).then_some(one)
 }
 
@@ -182,17 +192,20 @@ pub(crate) fn leaves(inventory: &Inventory, figures: &Figures<'_>) -> Vec<&'stat
 /// The class of one mapping in huge pages.
 pub(crate) fn class_of_mapping(mapping: &Mapping, figures: &Figures<'_>) -> Class {
     let (mapped, is_shared) = (class::length(mapping), mapping.permissions.ends_with('s'));
-    class_of(&HugeSegment { resident: mapped, mapped, is_shared, ..HugeSegment::default() }, figures)
+    let page_bytes = mapping.kernel_page_bytes;
+    class_of(&HugeSegment { resident: mapped, mapped, is_shared, page_bytes, ..HugeSegment::default() }, figures)
 }
 
 /// The class by the mapping's size; [`Class::HugePages`] where the size tells none.
 fn class_of(segment: &HugeSegment, figures: &Figures<'_>) -> Class {
+    let is_chunk = || class::is_huge_chunk(segment.mapped, segment.page_bytes, figures);
     match figures.flavour {
         Some(Flavour::Postgresql) if segment.is_shared => Class::MainShared,
-        Some(Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) if class::is_huge_chunk(segment.mapped, figures) => {
-            Class::BufferPool
+        Some(Flavour::Mariadb | Flavour::Mysql | Flavour::Percona) if is_chunk() => Class::BufferPool,
+        _ => {
+            let page_bytes = class::huge_page(segment.page_bytes);
+            class::cache_of_size(segment.mapped, true, Some(page_bytes), figures).unwrap_or(Class::HugePages)
         }
-        _ => class::cache_of_size(segment.mapped, true, true, figures).unwrap_or(Class::HugePages),
     }
 }
 
@@ -273,6 +286,33 @@ mod tests {
             account.leaves.iter().filter(|leaf| leaf.path.starts_with("huge_pages/data_cache/buffer_pool")).collect();
         assert_eq!(pool.iter().map(|leaf| leaf.resident_bytes).sum::<u64>(), 800 * MIB);
         assert!(pool.iter().all(|leaf| leaf.allocated_bytes <= Some(1024 * MIB)), "{pool:?}");
+    }
+
+    /// A length is rounded up to whole pages, of whatever size.
+    #[test]
+    fn a_pool_in_pages_of_a_gibibyte() {
+        let mapping = Mapping {
+            end: 2048 * MIB,
+            inode: 7,
+            permissions: "rw-s".into(),
+            path: "/SYSV00000000 (deleted)".into(),
+            shared_hugetlb: 2048 * MIB,
+            kernel_page_bytes: 1024 * MIB,
+            ..Mapping::default()
+        };
+        let figure = |name: &str, mib: u64| (name.to_owned(), (mib * MIB).to_string());
+        let variables = [figure("innodb_buffer_pool_size", 1536), figure("innodb_buffer_pool_chunk_size", 1536)].into();
+        let inventory = Inventory {
+            flavour: Some(Flavour::Mysql),
+            processes: vec![ProcessSeen { mappings: Some(vec![mapping]), ..ProcessSeen::default() }],
+            server: Some(ServerSeen { variables, ..ServerSeen::default() }),
+            ..Inventory::default()
+        };
+        let leaves = crate::account(&inventory).leaves;
+        let other: Vec<_> = leaves.iter().filter(|it| it.path == "huge_pages/other" && it.resident_bytes > 0).collect();
+        assert!(other.is_empty(), "{other:?}");
+        let pool = leaves.iter().filter(|leaf| leaf.path.starts_with("huge_pages/data_cache/buffer_pool"));
+        assert_eq!(pool.map(|leaf| leaf.resident_bytes).sum::<u64>(), 2048 * MIB);
     }
 
     /// As measured with PostgreSQL 15: the process with the most has 48 MiB, all that live have 84, and with those that have ended they have 96.

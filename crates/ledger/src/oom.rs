@@ -157,7 +157,7 @@ fn host_headroom(host: &HostSeen) -> (Option<i64>, String) {
 /// processes, and those of groups below it, are killed.
 fn in_cgroup(cgroup: &CgroupSeen, inventory: &Inventory, host_pages: u64) -> Option<Arena> {
     let limit = sane(cgroup.limit?);
-    let swap = field(&inventory.host, "SwapTotal");
+    let swap = if may_swap(cgroup, &inventory.host) { field(&inventory.host, "SwapTotal") } else { 0 };
     let total_bytes = limit + cgroup.swap_limit.map_or(swap, |most| swap.min(sane(most)));
     let candidates: Vec<&Candidate> =
         inventory.host.candidates.iter().filter(|it| is_inside(&it.cgroup, &cgroup.path)).collect();
@@ -179,11 +179,20 @@ fn cgroup_headroom(cgroup: &CgroupSeen, limit: u64, host: &HostSeen) -> (Option<
     (headroom, source)
 }
 
+/// With `vm.swappiness` = 0 the kernel never swaps for the sake of a cgroup's limit, only when the whole host runs out (get_scan_count in mm/vmscan.c,
+/// mem_cgroup_get_max in mm/memcontrol.c). Version 1 has a value of its own for each group, which is not read.
+fn may_swap(cgroup: &CgroupSeen, host: &HostSeen) -> bool {
+    cgroup.version == 1 || host.settings.get("vm/swappiness").is_none_or(|value| value.trim() != "0")
+}
+
 /// The swap that the group may still fill, and how it is known. Version 1 limits memory and swap together: where the swap in use is more than the limit
 /// grants beside the memory, the rest cannot be used as memory either, and the figure is below zero.
 fn cgroup_swap(cgroup: &CgroupSeen, host: &HostSeen) -> (i64, String) {
     let free = signed(field(host, "SwapFree"));
     let is_first = cgroup.version == 1;
+    if !may_swap(cgroup, host) {
+        return (0, "none, because vm.swappiness is 0".into());
+    }
     match (cgroup.swap_limit, cgroup.swap_current) {
         (None, _) => (free, "SwapFree, because the group has no limit of swap".into()),
         (Some(limit), Some(current)) => {
@@ -231,6 +240,13 @@ mod tests {
         };
         // an adjustment of 20 weighs 2 % of all that the group may use
         assert_eq!([first(None), first(Some(0)), first(Some(1 << 20))], [(8448, 31), (256, 30), (257, 30)]);
+        // of version 2
+        inventory.host.settings.insert("vm/swappiness".into(), "0\n".into());
+        inventory.host.meminfo.insert("SwapFree".into(), 8 << 30);
+        let (path, limit, current) = ("/db/pg".into(), Some(256 << 20), Some(200 << 20));
+        inventory.cgroup = Some(CgroupSeen { path, version: 2, limit, current, ..CgroupSeen::default() });
+        let arena = oom(&inventory).cgroup.expect("a limit");
+        assert_eq!((arena.total_bytes >> 20, arena.headroom_bytes), (256, Some(56 << 20)), "{}", arena.headroom_source);
     }
 
     /// The topmost group below the one that has run out of memory is killed whole; a group above that is not.

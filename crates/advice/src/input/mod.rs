@@ -25,6 +25,13 @@ pub fn read(text: &str) -> Result<Reading, Problem> {
     if reading.readings.len() < 2 {
         return Err(Problem::at(end, "one reading of the status: two are needed, some seconds apart"));
     }
+    let ups: Vec<f64> = reading.readings.iter().filter_map(|it| it.status.get("Uptime").copied()).collect();
+    if ups.windows(2).any(|two| matches!(two, [before, after] if after < before)) {
+        return Err(Problem::at(
+            end,
+            "the server was started anew between the readings (`Uptime` fell), and its counters began at 0: take new readings",
+        ));
+    }
     let times: Vec<f64> = reading.readings.iter().map(|it| it.at_seconds).collect();
     let is_ascending = times.windows(2).all(|two| matches!(two, [before, after] if before < after));
     if !is_ascending || times.iter().any(|it| !it.is_finite()) {

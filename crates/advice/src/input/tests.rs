@@ -47,6 +47,7 @@ fn what_is_no_reading_names_the_line_and_what_was_expected() {
         (format!("{VARIABLES}{FIRST}"), 9, "two are needed"),
         (format!("{VARIABLES}{FIRST}Variable_name\tValue\nInnodb_buffer_pool_wait_free\t3"), 11, "without `Uptime`"),
         (format!("{VARIABLES}{FIRST}{FIRST}"), 13, "no time lies between"),
+        (format!("{VARIABLES}{SECOND}{FIRST}"), 12, "started anew"),
         ("+---+\n| Variable_name | Value |\n".to_owned(), 1, "mysql --batch"),
         ("{\"variables\": {},\n \"readings\": 3}".to_owned(), 2, "expected is what"),
         ("{\"variables\": {}".to_owned(), 1, "EOF"),

@@ -122,7 +122,7 @@ pub struct LoadOverload {
     pub late: u64,
     /// Transactions that never started.
     pub skipped: u64,
-    /// Response time minus service time.
+    /// From the intended start to the start; for those that had not started at the end, until then.
     pub mean_wait_us: Option<f64>,
     pub transactions_per_second: Option<f64>,
 }

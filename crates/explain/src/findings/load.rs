@@ -2,27 +2,30 @@
 //! `load.overload`: the server could not keep up with the rate. `load.errors`: statements failed.
 
 use super::figures::{LoadErrors, LoadOverload};
+use super::stalls::waited_us;
 use super::{Finding, FindingEvidence, doubt, percent, time};
 use crate::summary::ArmSummary;
+use evidence::{Evidence, LoadResult};
 use units::counted;
 
 /// A smaller share of late starts is caused by the scheduler, not by the server.
 const OVERLOAD: f64 = 0.01;
 
-pub(super) fn findings(arms: &[ArmSummary]) -> Vec<Finding> {
-    arms.iter().flat_map(|arm| [overload(arm), errors(arm)]).flatten().collect()
+pub(super) fn findings(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding> {
+    let load = |arm: &ArmSummary| evidence.arms.iter().find(|it| it.name == arm.name)?.load.as_ref();
+    arms.iter().flat_map(|arm| [overload(arm, load(arm)), errors(arm)]).flatten().collect()
 }
 
-fn overload(arm: &ArmSummary) -> Option<Finding> {
+fn overload(arm: &ArmSummary, load: Option<&LoadResult>) -> Option<Finding> {
     // a transaction that failed had started, too, and perhaps late
     let intended = arm.transactions.max(arm.late) + arm.skipped;
     let behind = (arm.late + arm.skipped) as f64 / intended.max(1) as f64;
     if behind <= OVERLOAD {
         return None;
     }
-    let wait = arm.response.zip(arm.service).map(|(response, service)| response.mean_us - service.mean_us);
-    let waited = wait
-        .map_or_else(String::new, |us| format!("; on average a transaction waited {} for its turn", time(us.max(0.0))));
+    let wait = load.and_then(mean_wait_us);
+    let waited =
+        wait.map_or_else(String::new, |us| format!("; on average a transaction waited {} for its turn", time(us)));
     Some(Finding {
         arm: Some(arm.name.clone()),
         statement: format!(
@@ -43,6 +46,13 @@ fn overload(arm: &ArmSummary) -> Option<Finding> {
             Some("compare client CPU with the elapsed time, or use fewer connections"),
         )],
     })
+}
+
+/// For all transactions that were due, of which those that never started waited until the end.
+fn mean_wait_us(load: &LoadResult) -> Option<f64> {
+    let phase = &load.measured;
+    let due = phase.transaction.response.count() + phase.unended.as_ref().map_or(0, |it| it.response.count());
+    (due > 0).then(|| waited_us(phase) / due as f64)
 }
 
 fn errors(arm: &ArmSummary) -> Option<Finding> {

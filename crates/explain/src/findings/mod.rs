@@ -43,7 +43,7 @@ pub(crate) fn all(
     findings.extend(limits::findings(evidence, arms));
     findings.extend(latency_modes::finding(arms));
     findings.extend(squeeze::findings(evidence));
-    findings.extend(load::findings(arms));
+    findings.extend(load::findings(evidence, arms));
     findings.extend(busy::finding(evidence, arms));
     findings.extend(observed::joined(evidence));
     findings.extend(observed::findings(evidence));

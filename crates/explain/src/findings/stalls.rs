@@ -111,14 +111,19 @@ fn wait_to_start_us(arrivals: Arrivals, phase: &Phase) -> Option<u64> {
     if phase.late == 0 && phase.skipped == 0 {
         return Some(0);
     }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
+    let waited_us = waited_us(phase) as u64;
+    Some(waited_us)
+}
+
+/// Of all transactions together, whose times begin at their intended starts; of those that had not started at the end, until then.
+pub(super) fn waited_us(phase: &Phase) -> f64 {
     let sum_us = |it: &LatencyHistogram| it.mean_ns() * it.count() as f64 / 1000.0;
     let waited_us: f64 = std::iter::once(&phase.transaction)
         .chain(&phase.unended)
         .map(|it| sum_us(&it.response) - sum_us(&it.service))
         .sum();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
-    let waited_us = waited_us.max(0.0) as u64;
-    Some(waited_us)
+    waited_us.max(0.0)
 }
 
 fn doubts(arm: &ArmStalls) -> Vec<Doubt> {

@@ -65,8 +65,10 @@ pub(super) fn seen(seen: &HugeSeen) -> Vec<Part> {
 
 /// The anonymous files of huge pages that the pool lies in, where the server maps more than the pool to align it.
 fn files_of_pool<'a>(mappings: impl Iterator<Item = &'a Mapping>, figures: &Figures<'_>) -> Vec<u64> {
-    let is_pool =
-        |it: &&Mapping| class::is_hugetlb(it) && it.inode != 0 && class::is_huge_chunk(class::length(it), figures);
+    let is_pool = |it: &&Mapping| {
+        let is_chunk = || class::is_huge_chunk(class::length(it), it.kernel_page_bytes, figures);
+        class::is_hugetlb(it) && it.inode != 0 && is_chunk()
+    };
     if class::is_pool_aligned(figures) { mappings.filter(is_pool).map(|it| it.inode).collect() } else { Vec::new() }
 }
 

@@ -89,7 +89,8 @@ impl Size {
         let bytes = match self {
             Self::Bytes(bytes) => bytes,
             Self::Of(name) => settings.number(name)?,
-            Self::Least(one, other) => settings.number(one)?.min(settings.number(other)?),
+            // a server that lacks the second one has no such limit
+            Self::Least(one, other) => settings.number(one)?.min(settings.number(other).unwrap_or(u64::MAX)),
             Self::Work => work(settings)?,
         };
         (bytes > 0).then_some(bytes)

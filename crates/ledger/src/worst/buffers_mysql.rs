@@ -45,7 +45,15 @@ pub(crate) const ROWS: &[Buffer] = &[
     always("binlog cache without transaction", "binlog_stmt_cache_size", ONE, "one each session; beyond it a file")
         .only("log_bin", "ON"),
     query("sort", BOTH, "sort_buffer_size", EACH, "one for each sort at once; measured on MariaDB 10.11, MySQL 9.7"),
-    query("join", BOTH, "join_buffer_size", EACH, "one for each table joined; measured on MariaDB 10.11, MySQL 9.7"),
+    query("join", &[Mysql], "join_buffer_size", EACH, "one for each table joined; measured on MySQL 9.7"),
+    Buffer::new(
+        "join",
+        &[Mariadb],
+        When::Query,
+        Size::Least("join_buffer_size", "join_buffer_space_limit"),
+        EACH,
+        "one for each table joined, and all of one join together are shrunk to join_buffer_space_limit: JOIN_CACHE::alloc_buffer, sql/sql_join_cache.cc",
+    ),
     // each temporary table by itself
     Buffer::new(
         "temporary tables",

@@ -77,13 +77,15 @@ fn candidates() -> Vec<Candidate> {
 fn candidate(pid: u32) -> Option<Candidate> {
     let status = ledger::mapping::sizes(&lossy(&format!("/proc/{pid}/status"))?);
     let of = |name: &str| status.get(name).copied().unwrap_or(0);
-    status.contains_key("VmRSS").then_some(())?;
+    let all = *status.get("VmRSS")?;
+    // Linux before 4.5 does not tell them apart
+    let rss = if status.contains_key("RssAnon") { of("RssAnon") + of("RssFile") + of("RssShmem") } else { all };
     Some(Candidate {
         pid,
         command: comm(pid),
-        rss: of("RssAnon") + of("RssFile") + of("RssShmem"),
+        rss,
         swap: of("VmSwap"),
-        page_tables: of("VmPTE"),
+        page_tables: of("VmPTE") + of("VmPMD"),
         oom_score: number(pid, "oom_score"),
         oom_score_adj: number(pid, "oom_score_adj")?,
         cgroup: memory_cgroup(pid).unwrap_or_default(),
