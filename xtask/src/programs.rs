@@ -138,6 +138,7 @@ const WITH_SERVERS: [&[&str]; 5] = [
         "allocators",
         "damaged",
         "durability_of_a_liar",
+        "heap_input",
         "matrix",
         "own_data",
         "replay",

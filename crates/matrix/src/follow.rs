@@ -15,7 +15,21 @@ pub(crate) struct Follow {
     factor: f64,
     /// The key that is followed, as it is written: the last part of its path is enough where no other key has the same last part.
     of: String,
-    plus: Option<Quantity>,
+    plus: Option<Plus>,
+}
+
+/// What is added or taken away. It is read as the key that is followed is, because `1m` is a minute for a time and a mebibyte for a size.
+#[derive(Debug, Clone)]
+struct Plus {
+    is_taken_away: bool,
+    amount: Value,
+}
+
+impl Plus {
+    fn of(&self, path: &str) -> Option<Quantity> {
+        let amount = Quantity::of(path, &self.amount)?;
+        Some(Quantity { value: if self.is_taken_away { -amount.value } else { amount.value }, ..amount })
+    }
 }
 
 const EXAMPLE: &str = "write it as \"0.7x server_ram\": a factor, and the key that it follows; \"0.7x server_ram - 64M\" \
@@ -48,7 +62,7 @@ fn collect(path: &str, key_at: &At, node: &Node, problems: &Problems, found: &mu
 }
 
 /// `0.7x server_ram - 64M`.
-fn parse(text: &str) -> Option<(f64, String, Option<Quantity>)> {
+fn parse(text: &str) -> Option<(f64, String, Option<Plus>)> {
     let (factor, rest) = text.trim().split_once(['x', '*'])?;
     let factor: f64 = factor.trim().parse().ok().filter(|factor: &f64| factor.is_finite() && *factor > 0.0)?;
     let mut words = rest.split_whitespace();
@@ -56,8 +70,9 @@ fn parse(text: &str) -> Option<(f64, String, Option<Quantity>)> {
     let plus = match (words.next(), words.next(), words.next()) {
         (None, ..) => None,
         (Some(sign @ ("+" | "-")), Some(amount), None) => {
-            let amount = Quantity::of("", &Value::Text(amount.to_owned()))?;
-            Some(Quantity { value: if sign == "-" { -amount.value } else { amount.value }, ..amount })
+            let amount = Value::Text(amount.to_owned());
+            Quantity::of("", &amount)?;
+            Some(Plus { is_taken_away: sign == "-", amount })
         }
         _ => return None,
     };
@@ -140,14 +155,13 @@ fn compute(follow: &Follow, of: &str, file: &mut Table, problems: &Problems) {
         let hint = Some("give it a value that can be computed with, or leave this key out of [matrix.follow]".into());
         return problems.add(&follow.at, message, hint);
     };
-    let plus = follow.plus.map_or(0.0, |plus| plus.value);
-    let fits =
-        follow.plus.is_none_or(|plus| plus.kind == base.kind || (plus.kind, base.kind) == (Kind::Whole, Kind::Number));
+    let plus = follow.plus.as_ref().and_then(|plus| plus.of(of));
+    let fits = plus.is_none_or(|plus| plus.kind == base.kind || (plus.kind, base.kind) == (Kind::Whole, Kind::Number));
     if !fits {
         let message = format!("{} adds something of another kind to {of}", follow.path);
         return problems.add(&follow.at, message, Some(EXAMPLE.into()));
     }
-    let value = base.value * follow.factor + plus;
+    let value = base.value * follow.factor + plus.map_or(0.0, |plus| plus.value);
     let written = Quantity { value, ..base }.written(&follow.path, file);
     // also what is rounded to nothing
     if value <= 0.0 || Quantity::of(&follow.path, &written).is_some_and(|it| it.value <= 0.0) {

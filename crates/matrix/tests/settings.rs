@@ -140,6 +140,9 @@ fn times_and_numbers_follow_too() {
         \"load.warmup\" = \"0.1x load.time\"\n\"load.rate\" = \"2.5x threads\"\n[matrix.pair]\n\"load.arrivals\" = [\"poisson\"]\n");
     assert_eq!(values(&matrix, "load.warmup"), ["300ms", "300ms"]);
     assert_eq!(values(&matrix, "load.rate"), ["5", "8"]);
+    let matrix = of("[matrix.cross]\n\"load.time\" = [\"3s\"]\n[matrix.follow]\n\
+        \"load.warmup\" = \"0.1x load.time + 1m\"\n");
+    assert_eq!(values(&matrix, "load.warmup"), ["60300ms"], "a minute, not a mebibyte");
 }
 
 #[test]

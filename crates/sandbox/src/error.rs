@@ -260,7 +260,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NameTaken { name } => Some(format!("choose another with --name, or `wringer sandbox delete {name}`")),
-            Self::NoSandbox { .. } => Some("`wringer sandbox list` shows those that are there".into()),
+            Self::NoSandbox { .. } => Some("`wringer sandbox list` shows those of this user; root and other users have their own".into()),
             Self::HalfDeployed { name } => Some(format!("`wringer sandbox delete {name}` clears it away")),
             Self::IsReplica { of, .. } => {
                 Some(format!("`wringer sandbox delete {of}` deletes the primary and its replicas"))

@@ -191,6 +191,7 @@ struct Format {
 
 #[derive(Debug, clap::Args)]
 struct Use {
+    /// The sandbox; `wringer sandbox list` has the names
     name: String,
     /// One or several statements; without one, a script from standard input, or from a terminal the server's own client (mariadb, mysql,
     /// psql). Scripts are taken apart as those clients do it: DELIMITER, functions with semicolons in them, COPY's data, \connect
@@ -233,6 +234,7 @@ struct Status {
 
 #[derive(Debug, clap::Args)]
 struct Log {
+    /// The sandbox; `wringer sandbox list` has the names
     name: String,
     /// How many lines from the end of the log
     #[arg(short = 'n', long, default_value_t = 40)]
@@ -244,6 +246,7 @@ struct Log {
 
 #[derive(Debug, clap::Args)]
 struct Export {
+    /// The sandbox; `wringer sandbox list` has the names
     name: String,
     /// The form: shell variables, an option file, a password file, or a connection string for `wringer load --dsn`
     #[arg(value_enum, default_value_t = ExportAs::Env)]
@@ -264,7 +267,7 @@ enum ExportAs {
 
 #[derive(Debug, clap::Args)]
 struct Delete {
-    /// A primary is deleted with its replicas
+    /// The sandboxes; a primary is deleted with its replicas
     #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "NAME")]
     names: Vec<String>,
     /// All sandboxes, except those that a `wringer run` has made for itself

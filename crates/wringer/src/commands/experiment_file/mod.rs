@@ -17,8 +17,8 @@ use std::path::Path;
 /// The squeezes that a run must not leave out: a flag of `run`, `plan` and `doctor`.
 #[derive(Debug, clap::Args)]
 pub struct Require {
-    /// Do not start where this squeeze would be left out for want of rights: ram, server_ram (may be given several times; in the file:
-    /// squeeze.required = true)
+    /// Exit code 3 if this user may not make this squeeze: ram, server_ram. Without this flag a run leaves the squeeze out. May be given several times;
+    /// in the file: squeeze.required = true
     #[arg(long = "require", value_name = "SQUEEZE")]
     squeezes: Vec<Squeezed>,
 }

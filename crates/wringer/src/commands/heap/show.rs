@@ -27,7 +27,7 @@ use std::path::PathBuf;
     wringer heap show massif.out.4711 -o ms_print --threshold 0.5 --x 100 --y 30\n\n\
     Exit codes: 0 done, and each assertion holds; 1 an assertion does not hold; 3 the file is not a profile, or it cannot be told whether an assertion \
     holds: the profile hides too much or is a sample; or it has one moment, and so no growth; or it is damaged, so that its end is not known; or the \
-    function holds nothing itself, and calls those that do.")]
+    function holds nothing itself, and only calls functions that do.")]
 pub struct Args {
     /// The profile; several files of one moment each (gperftools, jemalloc) make one profile
     #[arg(value_name = "FILE", required = true)]
@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, default_value_t = 20, value_name = "N")]
     top: usize,
     /// An assertion: growth<1M for the growth of every function, FUNCTION<4M for the bytes of one function at the end. A
-    /// function that only calls those that hold memory is none of them: its assertion cannot be told
+    /// function that holds nothing itself, and only calls functions that do, cannot be judged: name one that `heap show` prints
     #[arg(long = "assert", value_name = "ASSERTION")]
     assertions: Vec<Assertion>,
     #[command(flatten)]
@@ -107,7 +107,8 @@ fn print_folded(args: &Args, sources: &[Source]) -> Outcome {
 
 fn print_as_valgrind(args: &Args, sources: &[Source]) -> Outcome {
     let [source] = sources else {
-        return Err(Failure::message(Exit::Usage, "-o ms_print prints one file, as ms_print does"));
+        return Err(Failure::message(Exit::Usage, "-o ms_print prints one file, as ms_print does")
+            .hint("name one FILE, or leave out `-o ms_print`"));
     };
     let format = heap::Format::read(source.open()?);
     if let Some(other) = format.filter(|it| *it != heap::Format::Massif) {

@@ -30,12 +30,13 @@ pub(super) use watch::{OfArm, Pace, conditions, told};
       wringer observe --dsn mysql://me@127.0.0.1/ --pid \"$(pidof mariadbd)\" --interval 250ms --time 60\n  \
       wringer observe --pid \"$(head -1 /var/lib/postgresql/15/main/postmaster.pid)\" --time 60\n  \
       # record the parts of the server's memory, too, every 10 s\n  \
-      sudo wringer observe --sandbox shop --memory --time 10m --to out\n  \
+      wringer observe --sandbox shop --memory --time 10m --to out\n  \
       # record the stalls of the server's threads, too\n  \
-      sudo wringer observe --sandbox shop --stalls --time 10m --to out\n  \
+      wringer observe --sandbox shop --stalls --time 10m --to out\n  \
       wringer observe --time 60 -o json | jq '.findings[0].statement'\n  \
       wringer report out -o text\n\n\
-    Without --time until Ctrl-C; with --pid alone no account is needed, with neither the host alone is looked at.\n\
+    Without --time it runs until Ctrl-C. With --pid and no connection it records the process and the host, and needs no account on the server; without both it records only \
+    the host.\n\
     No root is needed; what the kernel does not show to this user is told once and left out. As the server's own user, or as root, all is seen.\n\n\
     Exit codes: 0 done, also by Ctrl-C or SIGTERM; 2 usage; 3 no such process, no connection, or the folder is in the way; 4 the server's process \
     ended meanwhile, or the recording could not be written: what was seen until then is in it.")]
@@ -144,7 +145,7 @@ pub(super) fn record(
     to: &To,
 ) -> Outcome {
     let id = format!("observe-{}-{:x}", unix_seconds(), std::process::id());
-    let output = Output::check(to.folder.as_deref(), to.force, places, &id)?;
+    let output = Output::check(to.folder.as_deref(), to.force, places, &id)?.private();
     let (attached, refused) = attach()?;
     let needs_process = [(pace.stalls.is_some(), "stalls"), (pace.memory.is_some(), "memory")];
     if let (None, Some((_, what))) = (attached.pid(), needs_process.iter().find(|(is_wanted, _)| *is_wanted)) {

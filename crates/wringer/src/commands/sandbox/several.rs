@@ -8,7 +8,7 @@ use sandbox::{Member, Sandbox};
 
 #[derive(Debug, Clone, clap::Args)]
 pub struct Which {
-    /// A primary's name stands for its replicas, too
+    /// Names of sandboxes (`wringer sandbox list` has them); the name of a primary also means its replicas
     #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "NAME")]
     pub names: Vec<String>,
     /// All sandboxes, except those that a `wringer run` has made for itself

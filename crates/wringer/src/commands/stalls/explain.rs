@@ -29,7 +29,8 @@ use units::Span;
     wringer stalls explain slow.log\n  \
     wringer stalls explain slow.log --server percona@8.0.29 --algorithm backoff --wait-free 479 \\\n    -o json | jq .account\n  \
     wringer stalls explain --server percona@8.0.29 --algorithm backoff --wait-free 479 --victims 5\n  \
-    wringer stalls explain wringer-demo -o json | jq '.arms[].account'\n  \
+    # a recording of an experiment with load.slow_statements or observe.stalls\n  \
+    wringer stalls explain out -o json | jq '.arms[].account'\n  \
     zcat slow.log.1.gz | wringer stalls explain - --at-least 100ms\n\n\
     Exit codes: 1 with --fail-on-stall, if a stall is that long; 3 if the file is not such a log, or a \
     recording without slow statements; with --fail-on-stall also if nothing could be judged. What a log can show and what it \
@@ -117,7 +118,9 @@ pub fn main(args: &Args) -> Outcome {
             verdict(args, explained.account.longest_us())?;
             if args.fail_on_stall.is_some() && explained.is_unread() {
                 let message = "--fail-on-stall: no entry of this log tells how long a statement took";
-                return Err(Failure::message(Exit::Missing, message));
+                let hint =
+                    "MySQL, MariaDB: the slow log with long_query_time=0; PostgreSQL: log_min_duration_statement=0";
+                return Err(Failure::message(Exit::Missing, message).hint(hint));
             }
             Ok(())
         }

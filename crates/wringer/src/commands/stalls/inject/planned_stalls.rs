@@ -111,7 +111,9 @@ impl Flags {
     /// Usage: a plan that does not fit into its time, or a single stall with two lengths.
     pub(super) fn asked(&self) -> Result<PlannedStalls, Failure> {
         let usage = |message: String| Failure::message(Exit::Usage, message);
-        let Lengths { shortest_us, longest_us } = self.length.ok_or_else(|| usage("--length is missing".to_owned()))?;
+        let Lengths { shortest_us, longest_us } = self.length.ok_or_else(|| {
+            usage("--length is missing".to_owned()).hint("--length 400ms; with --plan random, --length 20ms..2s")
+        })?;
         let rows = self.row.map_or(Rows::First(self.rows), Rows::Key);
         if let Some(cause) = self.cause {
             if shortest_us != longest_us {
