@@ -206,11 +206,17 @@ fn is_better(it: &Comparison) -> Option<bool> {
 }
 
 fn said(it: &Comparison) -> String {
-    let ratio = it.compared.ratio.unwrap_or(f64::NAN);
-    let (low, high) = (it.compared.low.unwrap_or(ratio), it.compared.high.unwrap_or(ratio));
     let place: Vec<&str> = it.thp.as_deref().into_iter().chain(it.cpus.as_deref()).collect();
     let place = if place.is_empty() { String::new() } else { format!(" ({})", place.join(", ")) };
-    format!("{} is {ratio:.2} times that of {} ({low:.2} to {high:.2}){place}", it.figure, it.base)
+    let compared = &it.compared;
+    match (compared.ratio, compared.low.zip(compared.high)) {
+        (Some(ratio), Some((low, high))) => {
+            format!("{} is {ratio:.2} times that of {} ({low:.2} to {high:.2}){place}", it.figure, it.base)
+        }
+        (Some(ratio), None) => format!("{} is {ratio:.2} times that of {}{place}", it.figure, it.base),
+        // one of the two was 0: the difference was judged
+        (None, _) => format!("{} differs from that of {}{place}", it.figure, it.base),
+    }
 }
 
 /// RSS at the end of the rest, of a malloc and of the first malloc. Of each setting that both have: the mean over the cells that count; then the mean

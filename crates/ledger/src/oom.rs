@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which processes the kernel's OOM killer would kill, in which order, and why: `oom_badness` of mm/oom_kill.c and `proc_oom_score` of fs/proc/base.c, as
-//! they are from Linux 5.9 on. All resident memory counts, with shared pages in full (Rss, not Pss). Huge pages do not count.
+//! they are from Linux 5.9 on; the scores also as they were before. All resident memory counts, with shared pages in full (Rss, not Pss). Huge pages do not count.
 
 use crate::danger::{Arena, Oom, Victim};
 use crate::share::{sane, signed};
@@ -23,6 +23,19 @@ pub fn oom_score(badness: Option<i64>, total_pages: u64) -> i64 {
     let total = signed(sane(total_pages)).max(1);
     // the kernel's division truncates towards zero, as this one does
     badness.map_or(0, |badness| ((1000 + badness.saturating_mul(1000) / total) * 2 / 3).max(0))
+}
+
+/// The same before Linux 5.9: a thousandth of the memory is 1, and nobody who can be killed has less badness than a page.
+fn oom_score_before_5_9(badness: Option<i64>, total_pages: u64) -> i64 {
+    let total = signed(sane(total_pages)).max(1);
+    badness.map_or(0, |badness| badness.max(1).saturating_mul(1000) / total)
+}
+
+/// Which of the two a kernel has is not told by its version, because distributions change old ones: from 5.9 on a process without an adjustment has 666 or more.
+fn is_before_5_9(candidates: &[Candidate]) -> bool {
+    let plain = candidates.iter().filter(|it| it.oom_score_adj == 0 && it.pid != 1 && has_memory(it));
+    let scores: Vec<i64> = plain.filter_map(|it| it.oom_score).collect();
+    scores.iter().filter(|score| **score < 600).count() * 2 > scores.len()
 }
 
 /// Predicts for all candidates of the inventory.
@@ -103,9 +116,10 @@ fn victims(
 ) -> Vec<Victim> {
     let page = page_bytes(inventory);
     let groups = inventory.cgroup.as_ref().map_or(&[][..], |cgroup| &cgroup.oom_groups);
+    let is_old = is_before_5_9(&inventory.host.candidates);
     let of_one = |it: &&Candidate| Victim {
         killed_with: killed_whole(groups, &it.cgroup, domain).map(str::to_owned),
-        ..victim(it, arena_pages, host_pages, page)
+        ..victim(it, [arena_pages, host_pages], page, is_old)
     };
     let mut victims: Vec<Victim> = candidates.iter().map(of_one).collect();
     // of processes with the same badness, the kernel takes the last in its list, which is in the order of their start: mostly the one with the largest pid
@@ -118,15 +132,18 @@ fn victims(
     victims
 }
 
-fn victim(candidate: &Candidate, arena_pages: u64, host_pages: u64, page: u64) -> Victim {
+/// `is_old`: by the rules before Linux 5.9.
+fn victim(candidate: &Candidate, [arena_pages, host_pages]: [u64; 2], page: u64, is_old: bool) -> Victim {
+    let predicted = if is_old { oom_score_before_5_9 } else { oom_score };
+    let pages = badness(candidate, arena_pages, page);
     Victim {
         pid: candidate.pid,
         command: candidate.command.clone(),
         is_server: false,
-        oom_score_predicted: oom_score(badness(candidate, host_pages, page), host_pages),
+        oom_score_predicted: predicted(badness(candidate, host_pages, page), host_pages),
         oom_score: candidate.oom_score,
         oom_score_adj: candidate.oom_score_adj,
-        badness_pages: badness(candidate, arena_pages, page),
+        badness_pages: pages.map(|pages| if is_old { pages.max(1) } else { pages }),
         rss_bytes: candidate.rss,
         swap_bytes: candidate.swap,
         page_tables_bytes: candidate.page_tables,
@@ -283,6 +300,17 @@ mod tests {
         assert_eq!(score(&candidate(9, 4 * KIB, 4 * KIB, 1000)), 1332);
         assert_eq!(score(&candidate(9, 448_320 * KIB, 996 * KIB, -1000)), 0);
         assert_eq!(score(&candidate(2, 0, 0, 0)), 0, "a thread of the kernel");
+    }
+
+    /// A kernel that scores 448 MB of 24.7 GB with 18; processes that are spared are all alike there.
+    #[test]
+    fn scores_of_an_older_kernel() {
+        let of = |pid, rss, adj, score| Candidate { oom_score: Some(score), ..candidate(pid, rss, 0, adj) };
+        let some = vec![of(9, 449_316 * KIB, 0, 18), of(10, 4 * KIB, 0, 0), of(11, 900_000 * KIB, -900, 0)];
+        let victims = oom(&inventory(some)).host.victims;
+        let told: Vec<_> = victims.iter().map(|it| (it.pid, it.oom_score_predicted, it.badness_pages)).collect();
+        assert_eq!(told, [(9, 18, Some(112_329)), (11, 0, Some(1)), (10, 0, Some(1))]);
+        assert_eq!(victims[1].tied_with, [10]);
     }
 
     #[test]

@@ -143,6 +143,7 @@ fn times_and_numbers_follow_too() {
     let matrix = of("[matrix.cross]\n\"load.time\" = [\"3s\"]\n[matrix.follow]\n\
         \"load.warmup\" = \"0.1x load.time + 1m\"\n");
     assert_eq!(values(&matrix, "load.warmup"), ["60300ms"], "a minute, not a mebibyte");
+    check_refused("[matrix.cross]\n\"server.options.x\" = [1.0, inf]\n", "inf", &["not finite"]);
 }
 
 #[test]

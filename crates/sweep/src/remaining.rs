@@ -6,6 +6,7 @@
 //! has none, from all done cells.
 
 use crate::state::{Attempt, AttemptEnd, Cell, CellState, Remaining, State};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// `None`: nothing is done yet, or nothing is left.
 pub(crate) fn of(state: &State) -> Option<Remaining> {
@@ -14,7 +15,8 @@ pub(crate) fn of(state: &State) -> Option<Remaining> {
     if left.is_empty() {
         return None;
     }
-    let us = left.iter().map(|cell| one(state, cell)).sum::<Option<f64>>()?;
+    let learnt = Learnt::of(state);
+    let us = left.iter().map(|cell| learnt.one(cell)).sum::<Option<f64>>()?;
     #[allow(clippy::cast_possible_truncation)] // some hours
     let us = us.max(0.0) as u64;
     Some(Remaining { cells: left.len(), us })
@@ -22,25 +24,48 @@ pub(crate) fn of(state: &State) -> Option<Remaining> {
 
 /// How long one more cell takes. `None`: nobody knows yet.
 pub(crate) fn one(state: &State, cell: &Cell) -> Option<f64> {
-    let ended: Vec<(&Cell, &Attempt)> =
-        state.planned().flat_map(|cell| cell.attempts.iter().map(move |it| (cell, it))).collect();
-    let counted: Vec<(&Cell, &Attempt)> = ended.iter().copied().filter(|(_, attempt)| has_a_result(attempt)).collect();
-    let own = counted.iter().filter(|(other, _)| other.setting == cell.setting).map(|(_, attempt)| work(attempt));
-    let work = mean(own).or_else(|| mean(counted.iter().map(|(_, attempt)| work(attempt))))?;
-    let data =
-        |cloned: bool| mean(counted.iter().filter(|(_, it)| it.cloned == cloned).map(|(_, it)| it.data_us as f64));
-    let data = data(true).or_else(|| data(false)).unwrap_or_default();
-    let waited = mean(ended.iter().map(|(_, it)| it.waited_us as f64)).unwrap_or_default();
-    Some((work + data + waited) * attempts(cell, &counted))
+    Learnt::of(state).one(cell)
 }
 
-/// How many attempts with a result the cell is expected to need still: after its first one it runs once more, and no further time.
-fn attempts(cell: &Cell, counted: &[(&Cell, &Attempt)]) -> f64 {
-    if cell.finished() > 0 {
-        return 1.0;
+/// What the ended attempts tell, in microseconds. It is computed once for all cells that are left: a sweep may have ten thousand.
+struct Learnt<'a> {
+    work_of_setting: BTreeMap<&'a str, f64>,
+    /// `None`: no attempt has a result.
+    work: Option<f64>,
+    data: f64,
+    waited: f64,
+    /// With a result, for each cell that has one.
+    attempts: f64,
+}
+
+impl<'a> Learnt<'a> {
+    fn of(state: &'a State) -> Self {
+        let ended = || state.planned().flat_map(|cell| cell.attempts.iter().map(move |it| (cell, it)));
+        let counted: Vec<(&Cell, &Attempt)> = ended().filter(|(_, attempt)| has_a_result(attempt)).collect();
+        let mut of_setting: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for (cell, attempt) in &counted {
+            of_setting.entry(&cell.setting).or_default().push(work(attempt));
+        }
+        let work_of_setting =
+            of_setting.into_iter().filter_map(|(setting, works)| Some((setting, mean(works.into_iter())?)));
+        let data =
+            |cloned: bool| mean(counted.iter().filter(|(_, it)| it.cloned == cloned).map(|(_, it)| it.data_us as f64));
+        let cells = counted.iter().map(|(cell, _)| &cell.id).collect::<BTreeSet<_>>().len();
+        Self {
+            work_of_setting: work_of_setting.collect(),
+            work: mean(counted.iter().map(|(_, attempt)| work(attempt))),
+            data: data(true).or_else(|| data(false)).unwrap_or_default(),
+            waited: mean(ended().map(|(_, it)| it.waited_us as f64)).unwrap_or_default(),
+            attempts: (counted.len() as f64 / cells.max(1) as f64).clamp(1.0, 2.0),
+        }
     }
-    let cells = counted.iter().map(|(cell, _)| &cell.id).collect::<std::collections::BTreeSet<_>>().len();
-    (counted.len() as f64 / cells.max(1) as f64).clamp(1.0, 2.0)
+
+    fn one(&self, cell: &Cell) -> Option<f64> {
+        let work = self.work_of_setting.get(cell.setting.as_str()).copied().or(self.work)?;
+        // after its first attempt with a result a cell runs once more, and no further time
+        let attempts = if cell.finished() > 0 { 1.0 } else { self.attempts };
+        Some((work + self.data + self.waited) * attempts)
+    }
 }
 
 fn has_a_result(attempt: &Attempt) -> bool {

@@ -18,6 +18,10 @@ pub(super) fn value(section: &Section<'_>, key: &str, entry: &Entry) -> Option<S
     let value = match &entry.node.value {
         Value::Bool(true) => "ON".to_owned(),
         Value::Bool(false) => "OFF".to_owned(),
+        Value::Float(number) if !number.is_finite() => {
+            section.wrong(Some(&entry.node), &format!("{key} is not finite"), Some("write a number".into()));
+            return None;
+        }
         Value::Text(_) | Value::Integer(_) | Value::Float(_) => entry.node.value.written(),
         other => {
             let message = format!("{key} is {}", other.kind());

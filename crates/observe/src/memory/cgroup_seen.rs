@@ -28,13 +28,18 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
     let levels = upwards.map(|above| (used(above), number(&above.join(limit))));
     let tightest = tightest(levels);
     let oom_groups = oom_groups(&folder, &root, Path::new(&path));
+    // the server may not swap where a group of its own forbids it, wherever the limit of memory is
+    let own_swap = least_swap(&folder, &root);
+    let killed_whole =
+        folder.ancestors().take_while(|above| above.starts_with(&root)).filter(|above| is_killed_whole(above));
+    let killed_whole = killed_whole.last().map(Path::to_path_buf);
     // usage and processes are read from the group that has the least left, because all its processes use that up
     let up = tightest.map_or(0, |(_, up)| up);
     let folder = folder.ancestors().nth(up).unwrap_or(&folder).to_path_buf();
     let (limit, current) = (tightest.map(|(limit, _)| limit), number(&folder.join(usage)));
     let (swap_limit, swap_current) = match version {
         1 => swap_beside_memory(&folder, limit, current),
-        _ => least_swap(&folder, &root),
+        _ => own_swap,
     };
     let path = Path::new(&path).ancestors().nth(up).map_or_else(|| path.clone(), |path| path.display().to_string());
     Some(CgroupSeen {
@@ -47,14 +52,14 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
         stat: stat(&folder),
         oom_group: number(&folder.join("memory.oom.group")).map(|value| value != 0),
         oom_groups,
-        strangers: strangers(&folder, server),
+        strangers: strangers(killed_whole.as_ref().unwrap_or(&folder), server),
     })
 }
 
 /// The cgroups that the kernel kills whole, from `folder` up to `root`; `path`: the kernel's name of the first.
 fn oom_groups(folder: &Path, root: &Path, path: &Path) -> Vec<String> {
     let upwards = folder.ancestors().take_while(|above| above.starts_with(root)).zip(path.ancestors());
-    let whole = upwards.filter(|(above, _)| number(&above.join("memory.oom.group")) == Some(1));
+    let whole = upwards.filter(|(above, _)| is_killed_whole(above));
     whole.map(|(_, path)| path.display().to_string()).collect()
 }
 
@@ -142,10 +147,18 @@ fn stat_in(text: &str) -> BTreeMap<String, u64> {
     text.lines().filter_map(pair).collect()
 }
 
+fn is_killed_whole(group: &Path) -> bool {
+    number(&group.join("memory.oom.group")) == Some(1)
+}
+
+/// The processes of the group that are not the server's. In version 2 they mostly lie in groups below it.
 fn strangers(folder: &Path, server: &[u32]) -> u32 {
     let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     let pids = text.lines().filter_map(|line| line.trim().parse::<u32>().ok());
-    u32::try_from(pids.filter(|pid| !server.contains(pid)).count()).unwrap_or(u32::MAX)
+    let own = u32::try_from(pids.filter(|pid| !server.contains(pid)).count()).unwrap_or(u32::MAX);
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let below = entries.filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()));
+    below.fold(own, |sum, entry| sum.saturating_add(strangers(&entry.path(), server)))
 }
 
 #[cfg(test)]
@@ -153,6 +166,17 @@ fn strangers(folder: &Path, server: &[u32]) -> u32 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn processes_of_groups_below_are_strangers_too() {
+        let root = tempfile::tempdir().unwrap();
+        for (group, pids) in [("", ""), ("mysql", "7\n8\n"), ("exporter", "9\n"), ("exporter/sub", "10\n")] {
+            fs::create_dir_all(root.path().join(group)).unwrap();
+            fs::write(root.path().join(group).join("cgroup.procs"), pids).unwrap();
+        }
+        assert_eq!(strangers(root.path(), &[7, 8]), 2);
+        assert_eq!(strangers(&root.path().join("mysql"), &[7, 8]), 0);
+    }
 
     /// The server's own group, one between, and the one with the limit: only those with a 1 count.
     #[test]

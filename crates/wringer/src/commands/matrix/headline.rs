@@ -7,8 +7,9 @@ use verdict::{THROUGHPUT, Verdict};
 
 /// `None`: nothing was measured yet.
 pub(super) fn headline(state: &State) -> Option<String> {
+    let arm = most_measured(state)?;
     let measured: Vec<(&Setting, &Value)> =
-        state.settings.iter().filter_map(|setting| Some((setting, throughput(setting)?))).collect();
+        state.settings.iter().filter_map(|setting| Some((setting, throughput(setting, arm)?))).collect();
     let (best, rate) = *measured.iter().max_by(|(_, one), (_, other)| one.typical.total_cmp(&other.typical))?;
     let others: Vec<&Setting> =
         measured.iter().map(|(setting, _)| *setting).filter(|setting| setting.id != best.id).collect();
@@ -68,8 +69,21 @@ pub(super) fn headline(state: &State) -> Option<String> {
     })
 }
 
-fn throughput(setting: &Setting) -> Option<&Value> {
-    setting.figures.iter().find(|figure| figure.name == THROUGHPUT)
+fn throughput<'a>(setting: &'a Setting, arm: &str) -> Option<&'a Value> {
+    setting.figures.iter().find(|figure| figure.name == THROUGHPUT && figure.arm == arm)
+}
+
+/// Of several arms, the one that most settings have measured, and of these the first: the figures of different arms say nothing about each other.
+fn most_measured(state: &State) -> Option<&str> {
+    let mut arms: Vec<(&str, usize)> = Vec::new();
+    for figure in state.settings.iter().flat_map(|setting| &setting.figures).filter(|it| it.name == THROUGHPUT) {
+        match arms.iter_mut().find(|(arm, _)| *arm == figure.arm) {
+            Some((_, count)) => *count += 1,
+            None => arms.push((&figure.arm, 1)),
+        }
+    }
+    let more = |most: (_, usize), it: (_, usize)| if it.1 > most.1 { it } else { most };
+    arms.into_iter().reduce(more).map(|(arm, _)| arm)
 }
 
 /// What is shown of the transactions of the best setting against another one.
@@ -183,6 +197,19 @@ mod tests {
         assert_eq!(said(&rates, &[(0, 1, None)]), format!("{most} {text} any of the 2 other settings."));
         // the means of a few cells may be in another order than what is shown
         assert!(said(&rates, &[(0, 1, Some(Lower)), shown[1]]).starts_with("No difference shown between k=1"));
+    }
+
+    /// The first arm ran out of memory in the first setting: its other arm is no match for the first arm of the second.
+    #[test]
+    fn figures_of_different_arms_are_not_held_against_each_other() {
+        let mut state = state(&[500.0, 500.0], &[(0, 1, Some(Verdict::Higher))]);
+        state.comparisons[0].arm = "fast".into();
+        let [first, second] = &mut state.settings[..] else { panic!("two settings") };
+        let fast = |rate, of: &Setting| sweep::Value { arm: "fast".into(), typical: rate, ..of.figures[0].clone() };
+        first.figures = vec![fast(900.0, first)];
+        second.figures.push(fast(1000.0, second));
+        let text = "k=1 has the most transactions: 1000 tps, arm fast; every other setting is shown to have fewer.";
+        assert_eq!(headline(&state).unwrap(), text);
     }
 
     #[test]

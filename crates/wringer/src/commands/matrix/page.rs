@@ -7,7 +7,7 @@ use super::unlike;
 use crate::commands::run::REPORT;
 use crate::exit::Outcome;
 use report::{SweepCell, SweepFigure, SweepSetting, SweepVerdict, SweepView};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use sweep::{Cell, CellState, Comparison, Setting, State};
 use verdict::{Compared, THROUGHPUT};
@@ -130,6 +130,7 @@ fn sentences(state: &State) -> Vec<String> {
     let left = state.remaining.map(|left| format!("; about {} left", time(left.us))).unwrap_or_default();
     told.push(format!("{done} of {all} cells are done{left}."));
     let (Some(first), keys) = (state.settings.first(), &state.keys) else { return told };
+    let arms: BTreeSet<&str> = state.comparisons.iter().map(|one| one.arm.as_str()).collect();
     for one in state.comparisons.iter().filter(|one| one.a == first.id) {
         let shown = one.figures.iter().find(|figure| figure.name == THROUGHPUT && figure.is_shown());
         let other = state.settings.iter().find(|setting| setting.id == one.b);
@@ -137,12 +138,13 @@ fn sentences(state: &State) -> Vec<String> {
             && let (Some(ratio), Some(low), Some(high)) = (figure.ratio, figure.low, figure.high)
         {
             told.push(format!(
-                "{} has {} times the throughput of {} (between {} and {}).",
+                "{} has {} times the throughput of {} (between {} and {}{}).",
                 other.label(keys),
                 report::ratio(ratio),
                 first.label(keys),
                 report::ratio(low),
-                report::ratio(high)
+                report::ratio(high),
+                if arms.len() > 1 { format!("; arm {}", one.arm) } else { String::new() }
             ));
         }
     }
