@@ -247,6 +247,10 @@ fn with_values(sql: &str, detail: &str) -> Result<String, String> {
     let list = ["parameters: ", "Parameters: "].iter().find_map(|mark| detail.strip_prefix(mark));
     let Some(list) = list else { return Ok(sql.to_owned()) };
     let values = values_of(list).ok_or("parameters that are not understood")?;
+    // `appendStringInfoStringQuoted` puts the dots before the quote (`log_parameter_max_length`)
+    if values.iter().any(|value| value.ends_with("...'")) {
+        return Err("a parameter that ends with dots, as one that the server cut (log_parameter_max_length)".to_owned());
+    }
     let mut out = String::with_capacity(sql.len() + list.len());
     let mut rest = sql;
     while !rest.is_empty() {
@@ -264,7 +268,7 @@ fn with_values(sql: &str, detail: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// The values in order, each as SQL text. A value that was cut (`log_parameter_max_length`) ends with dots after its quote.
+/// The values in order, each as SQL text.
 fn values_of(list: &str) -> Option<Vec<String>> {
     let mut values = Vec::new();
     let mut rest = list;

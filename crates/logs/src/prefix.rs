@@ -64,7 +64,8 @@ fn session_in<'a>(prefix: &'a str, behind: &'a str) -> Option<&'a str> {
     let begin = |word: &'a str| word.split(['-', ':']).next().filter(|word| is_number(word));
     let mut in_brackets = prefix.split('[').skip(1).filter_map(|rest| Some(rest.split_once(']')?.0));
     // what follows it in brackets of its own is something else: `[%p-%l] [%e]`
-    let first = in_brackets.find(|word| begin(word).is_some());
+    let is_time = |word: &str| Moment::of_iso(word).is_some();
+    let first = in_brackets.find(|word| begin(word).is_some() && !is_time(word));
     first
         .filter(|word| is_number(word))
         .or_else(|| named(prefix))
@@ -116,6 +117,12 @@ mod tests {
     fn a_line_has_a_time_before_its_severity() {
         assert!(is_stderr("user=a 2026-11-21 22:51:56 UTC LOG:  x") && !is_stderr("LOG:  x"));
         assert_eq!(stderr_line("2026-11-21 22:51:56 UTC [1] ERROR:  a:  b").map(|it| it.2), Some("a:  b"));
+    }
+
+    #[test]
+    fn a_time_in_brackets_is_no_process() {
+        assert_eq!(session("[2026-11-21 22:51:56.123 UTC] [1234] ").as_deref(), Some("1234"));
+        assert_eq!(session("[2026-11-21 22:51:56 UTC] [1234-5] ").as_deref(), Some("1234"));
     }
 
     #[test]

@@ -227,6 +227,9 @@ fn what_cannot_be_replayed_is_refused() {
     lab.run(["replay", notes.to_str().unwrap()])
         .expect_code(3)
         .expect_said(&["is no log that is known here", "log_line_prefix"]);
+    let packed = lab.home().join("slow.log.gz");
+    std::fs::write(&packed, [0x1f, 0x8b, 8, 0, 0, 0, 0, 0]).unwrap();
+    lab.run(["replay", packed.to_str().unwrap(), "--dry-run"]).expect_code(3).expect_said(&["is packed", "zcat "]);
     lab.run(["replay", "missing.log"]).expect_code(3).expect_said(&["missing.log"]);
     let log = lab.write("general.log", "261121 22:49:33\t     3 Query\tDELETE FROM t\n");
     let log = log.to_str().unwrap();

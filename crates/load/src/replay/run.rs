@@ -215,7 +215,8 @@ impl Shared<'_> {
     }
 
     fn session(&self, works: &[Work]) {
-        let Some(mut connection) = self.connect(Duration::ZERO) else { return self.leave(works) };
+        // a server that is started anew meanwhile costs the session a moment, not all its statements
+        let Some(mut connection) = self.connect(PATIENCE) else { return self.leave(works) };
         let now = self.open.fetch_add(1, Ordering::Relaxed) + 1;
         self.most.fetch_max(now, Ordering::Relaxed);
         let mut database = self.target.database.clone();
