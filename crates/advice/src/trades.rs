@@ -17,7 +17,7 @@ const SLEEP_OVERHEAD_NS: u64 = 60_000;
 /// The depths: half of the depth now, the depth now, twice and four times as much, as far as the pool has room for them.
 fn depths(pool: &Pool) -> Vec<u64> {
     let Some(most) = pool.most_free_pages() else { return Vec::new() };
-    let wanted = [pool.depth / 2, pool.depth, pool.depth * 2, pool.depth * 4];
+    let wanted = [pool.depth / 2, pool.depth, pool.depth.saturating_mul(2), pool.depth.saturating_mul(4)];
     wanted.into_iter().filter(|depth| (u64::from(SCAN_DEPTH_MIN)..=most).contains(depth)).collect()
 }
 

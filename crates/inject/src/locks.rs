@@ -64,6 +64,25 @@ impl Words {
     }
 }
 
+/// How long the session waits for a lock, and nothing that ends it before: the server's own timeouts of sessions, transactions and statements would free the
+/// lock, or end the witness.
+fn for_patience(protocol: Protocol, patience_s: u64, idle_s: u64) -> Vec<String> {
+    match protocol {
+        // a comment with a version is run by servers from that version on, `M!` by MariaDB alone; MariaDB leaves out those of 5.7
+        Protocol::Mysql => vec![format!(
+            "SET SESSION lock_wait_timeout = {patience_s}, innodb_lock_wait_timeout = {patience_s}, wait_timeout = {idle_s} \
+             /*M!100101 , max_statement_time = 0 */ /*M!100300 , idle_transaction_timeout = 0, idle_write_transaction_timeout = 0 */ \
+             /*!50708 , max_execution_time = 0 */"
+        )],
+        Protocol::Postgresql => vec![
+            format!("SET lock_timeout = '{patience_s}s'"),
+            "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('statement_timeout', \
+             'idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')"
+                .to_owned(),
+        ],
+    }
+}
+
 impl Lock {
     pub(crate) fn rows(target: &Target, table: &Table, rows: Rows, length: Duration) -> Result<Self, Error> {
         Self::ready(target, Words::of_rows(table, rows)?, length)
@@ -76,12 +95,9 @@ impl Lock {
     fn ready(target: &Target, words: Words, length: Duration) -> Result<Self, Error> {
         let open = |patience_s: u64| -> Result<Numbered, Error> {
             let mut opened = Numbered::open(target)?;
-            opened.connection.execute(&match target.protocol {
-                Protocol::Mysql => {
-                    format!("SET SESSION lock_wait_timeout = {patience_s}, innodb_lock_wait_timeout = {patience_s}")
-                }
-                Protocol::Postgresql => format!("SET lock_timeout = '{patience_s}s'"),
-            })?;
+            for sql in for_patience(target.protocol, patience_s, length.as_secs() + PATIENCE_S) {
+                opened.connection.execute(&sql)?;
+            }
             Ok(opened)
         };
         Ok(Self { holder: open(PATIENCE_S)?, prober: open(length.as_secs() + PATIENCE_S)?, words })
@@ -121,6 +137,9 @@ impl Lock {
         let waited = prober.join().ok().flatten();
         let bite = Bite { started_us, length_us, bit: None, witness: None, held_by, why: None };
         if let Err(error) = released {
+            // the witness knows how long it was held
+            let length_us = waited.and_then(Result::ok).map_or(length_us, |(_, waited_us)| waited_us.min(length_us));
+            let bite = Bite { length_us, bit: Some(false), ..bite };
             return Ok(Some(Bite { why: Some(format!("the lock was lost: {}", host::chain(&error))), ..bite }));
         }
         Ok(Some(match waited {

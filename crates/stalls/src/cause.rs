@@ -189,8 +189,9 @@ fn lock(burst: &Burst, server: Option<&Server>, said: String) -> Verdict {
     let writing = waited(&|kind| matches!(kind, Kind::Write | Kind::LockingRead));
     let tells_apart = burst.victims.iter().all(|victim| victim.candidate.figures.row_lock_us.is_some());
     let is_mariadbs = burst.victims.iter().all(|victim| victim.candidate.figures.is_mariadbs);
-    let has_rows = server.is_some_and(Server::counts_row_locks);
-    let (cause, confidence, why) = if is_mariadbs && !has_rows {
+    // without a head, the log does not tell whether this MariaDB counts them
+    let has_none_of_rows = is_mariadbs && server.is_some_and(|it| !it.counts_row_locks());
+    let (cause, confidence, why) = if has_none_of_rows {
         (Cause::MetadataLock, 0.85, "MariaDB's Lock_time has no waits for locks of rows, from 10.6 on")
     } else if tells_apart {
         (Cause::MetadataLock, 0.85, "none of that was for locks of rows")

@@ -72,6 +72,9 @@ fn says(kind: &str, event: &str) -> Says {
         "IPC" if event.starts_with("Checkpoint") => Says::Checkpoint,
         "IPC" if is_for_workers(event) => Says::AskedToWait,
         "IPC" if event == "BufferIo" || event == "BufferIO" => Says::DiskRead,
+        // these two wait for another process; the others sleep for as long as they were told
+        "Timeout" if event == "SpinDelay" => Says::Mutex,
+        "Timeout" if event == "RegisterSyncRequest" => Says::Checkpoint,
         "Timeout" => Says::AskedToWait,
         "Client" => Says::Idle,
         "Activity" => Says::Background,

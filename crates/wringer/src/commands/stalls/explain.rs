@@ -149,8 +149,7 @@ fn server(asked: &Request) -> Result<Server, Failure> {
 
 fn of_log(args: &Args, path: &Path, server: Option<Server>) -> Result<Explained, Failure> {
     if args.wait_free.is_some() && server.as_ref().is_some_and(|it| it.flavour == Flavour::Postgresql) {
-        let message = "--wait-free is a counter of InnoDB: PostgreSQL does not have it";
-        return Err(Failure::message(Exit::Usage, message).hint("leave --wait-free out"));
+        return Err(no_counter());
     }
     if path == Path::new("-") {
         return of_input(args, path, server, std::io::stdin().lock());
@@ -211,6 +210,11 @@ fn unreadable(path: &Path, error: std::io::Error) -> Failure {
     Failure::new(Exit::Missing, input::named(error, path))
 }
 
+fn no_counter() -> Failure {
+    let message = "--wait-free is a counter of InnoDB: PostgreSQL does not have it";
+    Failure::message(Exit::Usage, message).hint("leave --wait-free out")
+}
+
 fn of_counter(args: &Args, server: Option<Server>) -> Result<Explained, Failure> {
     let usage = |message: &str| Failure::message(Exit::Usage, message).hint("see `wringer stalls explain --help`");
     let server =
@@ -218,7 +222,10 @@ fn of_counter(args: &Args, server: Option<Server>) -> Result<Explained, Failure>
     let victims =
         args.victims.ok_or_else(|| usage("the counter alone needs --victims: it does not say how many stalled"))?;
     let wait_free = args.wait_free.ok_or_else(|| usage("without a log, --wait-free is needed"))?;
-    if capability::free_list(server.flavour, &server.version).is_none() && server.flavour != Flavour::Postgresql {
+    if server.flavour == Flavour::Postgresql {
+        return Err(no_counter());
+    }
+    if capability::free_list(server.flavour, &server.version).is_none() {
         let message = format!("nobody has looked at what {server} does about an empty free list");
         return Err(usage(&message));
     }

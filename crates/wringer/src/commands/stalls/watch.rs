@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal;
 use ::stalls::Stall;
-use ::stalls::watch::{Missing, Watched};
+use ::stalls::watch::{LEAST_SAMPLES, Missing, Watched};
 use attach::Attached;
 use clap::ValueEnum;
 use host::clock::RunClock;
@@ -31,7 +31,7 @@ use units::Span;
     wringer stalls watch --sandbox shop --for 30s\n  \
     sudo wringer stalls watch --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me \\\n    --fail-on-stall 200ms\n  \
     sudo wringer stalls watch --sandbox shop --for 30s --probes\n  \
-    wringer stalls watch --sandbox shop -o json \\\n    | jq --unbuffered 'select(.kind == \"stall\") | [.cause, .length_us]'\n  \
+    wringer stalls watch --sandbox shop -o json \\\n    | jq --unbuffered 'select(.kind == \"stall\" or .kind == \"not_over\") | [.cause, .length_us]'\n  \
     wringer stalls watch --sandbox shop --for 1m -o openmetrics > stalls.prom\n  \
     wringer stalls watch --sandbox shop --for 10m --to out && wringer stalls explain out\n  \
     wringer stalls watch --sandbox shop --for 1m --canary\n\n\
@@ -126,7 +126,7 @@ pub fn main(args: &Args) -> Outcome {
         clock: Some(clock),
         ..Options::of_tier(args.min.map(|it| it.0), args.deep, args.probes)
     };
-    let least = options.least;
+    let least = least_seen(&options);
     let label = args.connection.label(args.pid)?;
     let watcher = attached.stalls(&options).map_err(refused)?.ok_or_else(|| whose("stalls"))?;
     let stop = signals::install()?;
@@ -153,14 +153,22 @@ pub fn main(args: &Args) -> Outcome {
 /// Exit code 2: stalls of the time of --fail-on-stall would not be seen.
 fn refuse_unseen(args: &Args) -> Outcome {
     let options = Options::of_tier(args.min.map(|it| it.0), args.deep, args.probes);
-    let least = options.probes.map_or(options.least, |probed| probed.min(options.least));
+    let options = Options { interval: args.interval.map(|it| it.0), ..options };
+    // the probes see stalls of one cause alone, whatever the interval
+    let least = options.probes.map_or(least_seen(&options), |probed| probed.min(least_seen(&options)));
     match args.fail_on_stall.filter(|limit| limit.0 < least) {
         None => Ok(()),
         Some(limit) => {
             let message = format!("--fail-on-stall {limit}: stalls shorter than {} are not reported", Span(least));
-            Err(Failure::message(Exit::Usage, message).hint("--min or --deep reports shorter ones"))
+            Err(Failure::message(Exit::Usage, message)
+                .hint("--min, --deep or a shorter --interval reports shorter ones"))
         }
     }
+}
+
+/// The shortest stall that is reported: it must last for several looks.
+fn least_seen(options: &Options) -> Duration {
+    options.interval.map_or(options.least, |interval| options.least.max(interval * LEAST_SAMPLES))
 }
 
 pub(super) fn refused(error: observe::Error) -> Failure {
