@@ -59,6 +59,8 @@ pub enum Error {
     Manifest { path: PathBuf, why: String },
     #[error("port {port} on 127.0.0.1 is in use by another program")]
     PortInUse { port: u16 },
+    #[error("this user may not listen on port {port}")]
+    PortOfRoot { port: u16 },
     #[error("no free port between {from} and {to} on 127.0.0.1")]
     NoPort { from: u16, to: u16 },
     #[error("the server of sandbox '{name}' is gone: there is no {}", program.display())]
@@ -197,6 +199,7 @@ impl Error {
             | Self::NoPooler { .. }
             | Self::Manifest { .. }
             | Self::PortInUse { .. }
+            | Self::PortOfRoot { .. }
             | Self::NoPort { .. }
             | Self::ProgramGone { .. }
             | Self::Running { .. }
@@ -268,6 +271,9 @@ impl Error {
             Self::NoPooler { .. } => Some("install the package pgbouncer by this system's own means, and deploy anew".into()),
             Self::PoolerFlavour { .. } => {
                 Some("MariaDB and MySQL limit connections themselves: docs/sandbox.md, \"Limits of connections\"".into())
+            }
+            Self::PortOfRoot { .. } => {
+                Some("/proc/sys/net/ipv4/ip_unprivileged_port_start is the first port that everybody may use: take one from there on".into())
             }
             Self::PortInUse { .. } => Some("deploy with another --port, or end the program that holds it".into()),
             Self::Running { name, .. } => Some(format!("`wringer sandbox stop {name}` stops it")),

@@ -15,7 +15,7 @@ use host::files;
 use std::os::unix::fs::MetadataExt as _;
 
 /// Beginnings of option names. Source: MySQL's and MariaDB's manuals, InnoDB and server system variables.
-const MYSQL_FAMILY: [&str; 42] = [
+const MYSQL_FAMILY: [&str; 48] = [
     // files, pages and rows of InnoDB
     "innodb_page_size",
     "innodb_data_",
@@ -57,6 +57,13 @@ const MYSQL_FAMILY: [&str; 42] = [
     "character_set",
     "collation",
     "sql_mode",
+    "old_mode",
+    "explicit_defaults_for_timestamp",
+    // keys that a table gets by itself
+    "sql_generate_invisible",
+    "auto_increment_",
+    "storage_engine",
+    "rocksdb_",
     // logs in the data directory
     "log_bin",
     "binlog_",
@@ -65,7 +72,7 @@ const MYSQL_FAMILY: [&str; 42] = [
 ];
 
 /// The same for PostgreSQL. Source: its manual, chapter Server Configuration. All options of initdb count in any case.
-const POSTGRESQL: [&str; 16] = [
+const POSTGRESQL: [&str; 21] = [
     "wal_",
     "min_wal_size",
     "max_wal_size",
@@ -82,6 +89,12 @@ const POSTGRESQL: [&str; 16] = [
     "lc_",
     "data_checksums",
     "log_directory",
+    // how a dump or a program that fills is understood
+    "search_path",
+    "timezone",
+    "datestyle",
+    "intervalstyle",
+    "gin_pending_list_limit",
 ];
 
 /// Names at the top of a stopped server's data directory that are not kept: its identity among replicas, and the files of a running server.

@@ -61,8 +61,13 @@ fn hash(folder: &Path) -> u64 {
 }
 
 /// # Errors
-/// [`Error::PortInUse`]: a program listens there, or another server is being started with this port.
+/// [`Error::PortInUse`]: a program listens there, or another server is being started with this port. [`Error::PortOfRoot`].
 pub(crate) fn require(port: u16) -> Result<Reserved, Error> {
+    if let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        && error.kind() == std::io::ErrorKind::PermissionDenied
+    {
+        return Err(Error::PortOfRoot { port });
+    }
     let deadline = Instant::now() + LOOK_LIMIT;
     loop {
         match reservation(port) {

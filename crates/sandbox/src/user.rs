@@ -43,6 +43,10 @@ impl ServerUser {
     /// [`Error::Unreachable`] names the first folder that stops this user.
     pub fn check_reach(&self, path: &Path) -> Result<(), Error> {
         let real = path.canonicalize().map_err(|source| Error::path("look at", path, source))?;
+        // a server that runs as its caller has the caller's groups as well: the caller has just passed through
+        if self.identity().is_none() {
+            return Ok(());
+        }
         let mut folders: Vec<PathBuf> = real.ancestors().skip(1).map(Path::to_owned).collect();
         folders.reverse();
         for folder in folders {

@@ -31,8 +31,10 @@ pub(crate) fn prepare(sandbox: &Sandbox, origin: &Origin, progress: &mut dyn Pro
         imported.changes = copy::copy(sandbox, origin, progress)?;
         live_server::require_stopped(origin)?;
         imported.settings = settings::of(sandbox, origin)?;
-        imported.changes.extend(settings::describe(&imported.settings));
+    } else if origin.flavour != Flavour::Postgresql {
+        imported.settings = settings::of_dump()?;
     }
+    imported.changes.extend(settings::describe(&imported.settings));
     Ok(imported)
 }
 
@@ -132,7 +134,8 @@ fn databases(sandbox: &Sandbox) -> Result<Vec<String>, Error> {
     Ok((0..rows.len()).filter_map(|row| rows.text(row, 0)).collect())
 }
 
-/// Makes the account in PostgreSQL's single-user mode, which asks for no password; each statement is one line.
+/// Makes the account in PostgreSQL's single-user mode, which asks for no password; each statement is one line. `template0`: from `template1` no database can be
+/// made where the data came from a host with another version of the C library's or ICU's collations.
 fn single_user(sandbox: &Sandbox, password: &str) -> Result<(), Error> {
     let installation = &sandbox.manifest.installation;
     let mut command = installation.command(&installation.program);
@@ -141,7 +144,7 @@ fn single_user(sandbox: &Sandbox, password: &str) -> Result<(), Error> {
     let sql = format!(
         "DO $w$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{USER}') THEN CREATE ROLE {USER}; END IF; \
          ALTER ROLE {USER} SUPERUSER LOGIN CONNECTION LIMIT -1 VALID UNTIL 'infinity' PASSWORD '{password}'; END $w$\n\
-         CREATE DATABASE sbtest\n"
+         CREATE DATABASE sbtest TEMPLATE template0\n"
     );
     run_as_server_user(sandbox, command, "making the sandbox's account", sql.as_bytes())
 }

@@ -30,6 +30,10 @@ pub(super) fn look(path: &Path) -> Result<Origin, Error> {
     if head.starts_with(PG_ARCHIVE) {
         return Ok(found(Kind::Archive, Flavour::Postgresql, None, "its first bytes are PGDMP"));
     }
+    if let Some((name, program)) = packed_otherwise(&head) {
+        let hint = format!("unpack it first: {program} {}", path.display());
+        return Err(refusal(path, format!("it is packed by {name}, which is not unpacked here"), &hint));
+    }
     let packing = match () {
         () if head.starts_with(GZIP) => Packing::Gzip,
         () if head.starts_with(ZSTD) => Packing::Zstd,
@@ -52,6 +56,17 @@ pub(super) fn look(path: &Path) -> Result<Origin, Error> {
             Err(refusal(path, why, hint))
         }
     }
+}
+
+/// The other usual ways to pack a file, by its first bytes, and the program that unpacks it.
+fn packed_otherwise(head: &[u8]) -> Option<(&'static str, &'static str)> {
+    let ways: [(&[u8], _, _); 4] = [
+        (b"\xfd7zXZ\0", "xz", "unxz"),
+        (b"BZh", "bzip2", "bunzip2"),
+        (b"\x04\x22\x4d\x18", "lz4", "unlz4"),
+        (b"PK\x03\x04", "zip", "unzip"),
+    ];
+    ways.into_iter().find(|(magic, ..)| head.starts_with(magic)).map(|(_, name, program)| (name, program))
 }
 
 /// The server whose dump has this line at its head. mysqldump: `-- MySQL dump 10.13  Distrib 8.0.36, for Linux`, then `-- Server version 8.0.36`;
@@ -222,6 +237,11 @@ impl Loader<'_> {
     }
 
     fn statement(&mut self, line: u64, sql: &[u8]) -> Result<(), Error> {
+        if sql.get(..OWN_ROLE.len()).is_some_and(|head| head.eq_ignore_ascii_case(OWN_ROLE)) {
+            // with the password of another sandbox we could not connect again
+            self.loaded.passed_over.push(format!("line {line}: {}", excerpt(sql)));
+            return Ok(());
+        }
         let mut last = None;
         // each try has one more role than the one before
         for _ in 0..16 {
@@ -271,8 +291,11 @@ impl Loader<'_> {
     }
 }
 
+/// What pg_dumpall writes of a sandbox's own account.
+const OWN_ROLE: &[u8] = b"ALTER ROLE WRINGER ";
+
 /// Whether an error is ignored: of statements that set the original's replication position (1227 and 3546 of MySQL, 1231 and 1193 of MariaDB),
-/// because a sandbox does not use that position; and of a role that exists already (42710).
+/// because a sandbox does not use that position; and of a role (42710), the schema `public` (42P06) or the database `sbtest` (42P04) that is there already.
 fn is_unneeded(code: Option<&str>, sql: &[u8]) -> bool {
     let head = String::from_utf8_lossy(&sql[..sql.len().min(200)]).to_ascii_uppercase();
     match code {
@@ -280,6 +303,9 @@ fn is_unneeded(code: Option<&str>, sql: &[u8]) -> bool {
             ["GTID_PURGED", "SQL_LOG_BIN", "GTID_SLAVE_POS"].iter().any(|word| head.contains(word))
         }
         Some("42710") => head.starts_with("CREATE ROLE"),
+        // pg_dump -n public, and a dump of a server with a database of our name
+        Some("42P06") => head.starts_with("CREATE SCHEMA PUBLIC"),
+        Some("42P04") => head.starts_with("CREATE DATABASE SBTEST"),
         _ => false,
     }
 }
@@ -328,6 +354,10 @@ mod tests {
         assert!(is_unneeded(Some("1193"), b"SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ 'x:1-5'"));
         assert!(!is_unneeded(Some("1193"), b"SET GLOBAL no_such = 1"));
         assert!(is_unneeded(Some("42710"), b"CREATE ROLE wringer"));
+        assert!(
+            is_unneeded(Some("42P06"), b"CREATE SCHEMA public") && !is_unneeded(Some("42P06"), b"CREATE SCHEMA crm")
+        );
+        assert!(is_unneeded(Some("42P04"), b"CREATE DATABASE sbtest WITH TEMPLATE = template0"));
         assert!(!is_unneeded(Some("1064"), b"SET @@GLOBAL.GTID_PURGED=''") && !is_unneeded(None, b""));
         let error = load::Error::Server { code: "42704".into(), message: "role \"a b\" does not exist".into() };
         assert_eq!(missing_role(&error).as_deref(), Some("a b"));

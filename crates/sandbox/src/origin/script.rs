@@ -25,6 +25,7 @@ pub struct Script<R> {
     pub line: u64,
     /// The dump has the comment by which mysqldump, mariadb-dump and pg_dump mark its end.
     pub(crate) is_complete: bool,
+    is_of_cluster: bool,
     delimiter: Vec<u8>,
     rest: Vec<u8>,
 }
@@ -32,6 +33,8 @@ pub struct Script<R> {
 /// The last words of a dump.
 const LAST_WORDS: [&[u8]; 3] =
     [b"-- Dump completed", b"-- PostgreSQL database dump complete", b"-- PostgreSQL database cluster dump complete"];
+/// The first words of pg_dumpall's.
+const CLUSTER: &[u8] = b"-- PostgreSQL database cluster dump";
 
 /// The state of one statement that is being read.
 struct Progress {
@@ -107,7 +110,15 @@ impl Progress {
 impl<R: BufRead> Script<R> {
     pub fn new(input: R, flavour: Flavour) -> Self {
         let is_postgresql = flavour == Flavour::Postgresql;
-        Self { input, is_postgresql, line: 0, is_complete: false, delimiter: b";".to_vec(), rest: Vec::new() }
+        Self {
+            input,
+            is_postgresql,
+            line: 0,
+            is_complete: false,
+            is_of_cluster: false,
+            delimiter: b";".to_vec(),
+            rest: Vec::new(),
+        }
     }
 
     /// The next piece and the line on which it begins; `None` at the end.
@@ -164,7 +175,12 @@ impl<R: BufRead> Script<R> {
         let mut line = Vec::new();
         let count = self.input.read_until(b'\n', &mut line)?;
         self.line += u64::from(count > 0);
-        self.is_complete |= line.starts_with(b"--") && LAST_WORDS.iter().any(|words| line.starts_with(words));
+        if line.starts_with(CLUSTER) {
+            self.is_of_cluster = true;
+        }
+        // each database of a cluster's dump ends with the words of a dump of one database
+        let words = if self.is_of_cluster { &LAST_WORDS[LAST_WORDS.len() - 1..] } else { &LAST_WORDS[..] };
+        self.is_complete |= words.iter().any(|words| line.starts_with(words));
         Ok((count > 0).then_some(line))
     }
 
@@ -347,6 +363,16 @@ mod tests {
             let mut script = Script::new(text.as_bytes(), flavour);
             assert_eq!(script.next_piece().expect_err("is cut").kind(), io::ErrorKind::UnexpectedEof, "{text}");
         }
+        let is_complete = |text: &str| {
+            let mut script = Script::new(text.as_bytes(), Flavour::Postgresql);
+            while script.next_piece().expect("reads").is_some() {}
+            script.is_complete
+        };
+        let of_all =
+            "-- PostgreSQL database cluster dump\nSELECT 1;\n-- PostgreSQL database dump complete\nSELECT 2;\n";
+        assert!(!is_complete(of_all), "the first database alone is complete");
+        assert!(is_complete(&format!("{of_all}-- PostgreSQL database cluster dump complete\n")));
+        assert!(is_complete("SELECT 1;\n-- PostgreSQL database dump complete\n"));
         let mut script = Script::new("COPY t FROM stdin;\n1\n".as_bytes(), Flavour::Postgresql);
         assert!(matches!(script.next_piece().expect("reads"), Some((1, Piece::Copy(_)))));
         assert!(script.copy_line().expect("reads").is_some() && script.copy_line().is_err());

@@ -36,6 +36,11 @@ pub(super) fn of(sandbox: &Sandbox, origin: &Origin) -> Result<Vec<ServerOption>
     words.iter().map(|word| word.parse()).collect()
 }
 
+/// Events of a dump would run in the sandbox, and some delete old rows.
+pub(super) fn of_dump() -> Result<Vec<ServerOption>, Error> {
+    Ok(vec!["event_scheduler=off".parse()?])
+}
+
 fn innodb(data: &Path, flavour: Flavour) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(bytes) = page_bytes(&data.join("ibdata1")).filter(|bytes| *bytes != PAGE_BYTES) {

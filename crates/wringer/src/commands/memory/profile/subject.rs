@@ -135,6 +135,12 @@ impl OfFile {
                 "profile a sandbox with `--time`, and start that program meanwhile; or name another arm with --arm",
             ));
         }
+        let is_replayed = experiment.arms.get(arm).is_some_and(|it| it.load.replay.is_some());
+        let elsewhere = [("load.replay", is_replayed), ("fill.command", !experiment.fill.command.is_empty())];
+        if let Some((key, _)) = elsewhere.into_iter().find(|(_, is_set)| *is_set) {
+            return Err(Failure::message(Exit::Usage, format!("a profile does not run {key}"))
+                .hint("make a sandbox with these data, and profile it with `--time` while the load runs"));
+        }
         let origin = own_data::look(file, &experiment)?;
         let name = format!("profile-{}-{:x}", unix_seconds(), std::process::id());
         Ok(Self { experiment, arm, workloads, origin, name })
