@@ -83,17 +83,31 @@ fn switch<'a>(path: &Path, value: &'a str) -> Option<(&'a str, bool)> {
     value.strip_prefix('+').map(|name| (name, true)).or_else(|| value.strip_prefix('-').map(|name| (name, false)))
 }
 
-/// A cgroup beside the file in which somebody has set a limit of this controller: without the controller the limit would be lost.
+/// A cgroup beside the file in which somebody has set a limit of this controller, or that hands it down to its own groups: without the controller the limit
+/// would be lost.
 fn limited_below(control: &Path, controller: &str) -> Option<String> {
     // each file with its value when nobody has set it
     let unset: &[(&str, &str)] = match controller {
-        "cpu" => &[("cpu.max", "max 100000"), ("cpu.weight", "100")],
+        "cpu" => &[("cpu.max", "max 100000"), ("cpu.weight", "100"), ("cpu.idle", "0"), ("cpu.max.burst", "0")],
         "cpuset" => &[("cpuset.cpus", ""), ("cpuset.mems", "")],
-        _ => &[("memory.max", "max"), ("memory.high", "max"), ("memory.swap.max", "max")],
+        _ => &[
+            ("memory.max", "max"),
+            ("memory.high", "max"),
+            ("memory.low", "0"),
+            ("memory.min", "0"),
+            ("memory.oom.group", "0"),
+            ("memory.swap.max", "max"),
+            ("memory.swap.high", "max"),
+        ],
     };
     let limited = |folder: &Path| {
         let is_set = |(file, unset): &(&str, &str)| read_value(&folder.join(file)).is_ok_and(|value| value != *unset);
-        unset.iter().any(is_set)
+        // the kernel refuses to take a controller away from those who hand it down
+        let hands_down = || {
+            let control = read_value(&folder.join("cgroup.subtree_control"));
+            control.is_ok_and(|names| names.split_whitespace().any(|name| name == controller))
+        };
+        unset.iter().any(is_set) || hands_down()
     };
     let entries = fs::read_dir(control.parent()?).into_iter().flatten().flatten();
     let found = entries.map(|entry| entry.path()).find(|folder| folder.is_dir() && limited(folder));
@@ -209,6 +223,11 @@ mod tests {
         reads("cpu");
         fs::write(other.join("cpu.max"), "50000 100000\n").expect("writes");
         assert!(matches!(restore(), Restored::Foreign(found) if found.contains("other uses it")));
+        reads("cpuset");
+        let restore = || restore_value(&permit, &path, "-cpuset", &["+cpuset"]).expect("restores");
+        fs::write(other.join("cgroup.subtree_control"), "cpuset memory\n").expect("writes");
+        let is_used = matches!(restore(), Restored::Foreign(found) if found.contains("other uses it"));
+        assert!(is_used, "the kernel would answer EBUSY");
     }
 
     #[test]

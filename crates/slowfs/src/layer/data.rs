@@ -56,17 +56,40 @@ impl Layer {
         Ok(count)
     }
 
-    pub(super) fn write_file(&self, handle: FileHandle, offset: u64, data: &[u8], flags: i32, reply: ReplyWrite) {
+    /// `is_cached`: the kernel writes pages of its cache, and looks at the error alone, never at how much was written (fuse_writepage_end in fs/fuse/file.c).
+    pub(super) fn write_file(
+        &self,
+        (handle, offset): (FileHandle, u64),
+        data: &[u8],
+        (flags, is_cached): (i32, bool),
+        reply: ReplyWrite,
+    ) {
         let work = self.engine.arrive(Class::Write, place(handle, offset, data.len() as u64));
         // The kernel repeats the flags of the open file, and adds RWF_DSYNC as O_DSYNC; O_SYNC holds the same bit.
         let durable = OFlags::from_bits_retain(flags.cast_unsigned()).contains(OFlags::DSYNC);
-        match self.store(handle, offset, data, durable) {
+        let stored = match is_cached {
+            true => self.store_whole(handle, offset, data, durable),
+            false => self.store(handle, offset, data, durable),
+        };
+        match stored {
             Ok(count) => self.engine.answer(work, move || reply.written(count)),
             Err(error) => {
                 self.engine.counters.failed();
                 reply.error(errno(error));
             }
         }
+    }
+
+    /// Writes all, or fails with the reason why the rest was not written.
+    fn store_whole(&self, handle: FileHandle, offset: u64, data: &[u8], durable: bool) -> Result<u32> {
+        let mut done = 0;
+        while done < data.len() {
+            match self.store(handle, offset + done as u64, &data[done..], durable)? {
+                0 => return Err(rustix::io::Errno::IO),
+                count => done += count as usize,
+            }
+        }
+        Ok(u32::try_from(done).unwrap_or(u32::MAX))
     }
 
     fn store(&self, handle: FileHandle, offset: u64, data: &[u8], durable: bool) -> Result<u32> {

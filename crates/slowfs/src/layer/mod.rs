@@ -341,7 +341,8 @@ impl Filesystem for Layer {
         {
             return reply.error(self.refusal(error));
         }
-        self.write_file(handle, offset, data, flags.0, reply);
+        let is_cached = how.contains(WriteFlags::FUSE_WRITE_CACHE);
+        self.write_file((handle, offset), data, (flags.0, is_cached), reply);
     }
 
     /// The kernel writes dirty pages back at close by itself, and the backing file system has no work at close.
