@@ -24,8 +24,13 @@ const HARMLESS: [&str; 5] = ["key_buffer", "key_cache", "foreign_key", "rotate_k
 
 /// Whether the value of an option or variable with this name is a secret. `-` and `_` are the same.
 pub fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace('-', "_");
+    let name = plain(name);
     !HARMLESS.iter().any(|word| name.contains(word)) && SECRET.iter().any(|word| name.contains(word))
+}
+
+/// In small letters, and with `_` for `-`.
+fn plain(name: &str) -> String {
+    name.to_ascii_lowercase().replace('-', "_")
 }
 
 /// Names of settings that end so have a command or statements as their value, in which a password can stand in any way.
@@ -35,7 +40,7 @@ const HARMLESS_VALUES: [&str; 9] = ["", "on", "off", "yes", "no", "default", "no
 
 /// Whether the value of an option or setting is never shown: a secret, a command, or statements.
 pub fn is_never_shown(name: &str) -> bool {
-    let plain = name.to_ascii_lowercase().replace('-', "_");
+    let plain = plain(name);
     is_secret_name(name) || FREE_TEXT.iter().any(|end| plain.ends_with(end))
 }
 
@@ -49,7 +54,7 @@ pub fn setting_masked(name: &str, value: &str) -> String {
 fn is_harmless_value(name: &str, value: &str) -> bool {
     let is_path = value.starts_with('/') && !value.contains(char::is_whitespace);
     let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-    let plain = name.to_ascii_lowercase().replace('-', "_");
+    let plain = plain(name);
     let is_secret_itself = || SECRET.iter().any(|word| *word != "_key" && plain.ends_with(word));
     HARMLESS_VALUES.contains(&value.to_ascii_lowercase().as_str()) || is_path || (is_number && !is_secret_itself())
 }

@@ -184,13 +184,10 @@ fn open_posix(name: &str) -> Result<Option<(File, Stat)>, Error> {
 #[allow(clippy::disallowed_methods, clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::files::own_uid;
     use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::MetadataExt as _;
     use std::time::Duration;
-
-    fn own_uid() -> u32 {
-        rustix::process::geteuid().as_raw()
-    }
 
     /// Waits, because a child that another test has forked shares the attached or mapped memory of this process for a moment.
     fn await_children(is_over: impl Fn() -> bool) {

@@ -9,6 +9,7 @@
 use crate::Error;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -63,24 +64,29 @@ fn hash(folder: &Path) -> u64 {
 /// # Errors
 /// [`Error::PortInUse`]: a program listens there, or another server is being started with this port. [`Error::PortOfRoot`].
 pub(crate) fn require(port: u16) -> Result<Reserved, Error> {
-    if let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-        && error.kind() == std::io::ErrorKind::PermissionDenied
-    {
-        return Err(Error::PortOfRoot { port });
-    }
     let deadline = Instant::now() + LOOK_LIMIT;
     loop {
         match reservation(port) {
-            Some(name) if is_free(port) => return Ok(Reserved { port, _name: name }),
+            Some(name) => {
+                return match bind(port) {
+                    Ok(_) => Ok(Reserved { port, _name: name }),
+                    Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Error::PortOfRoot { port }),
+                    Err(_) => Err(Error::PortInUse { port }),
+                };
+            }
             // The port is not tested by a bind: the server for which it is reserved may be about to bind it.
             None if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(10)),
-            _ => return Err(Error::PortInUse { port }),
+            None => return Err(Error::PortInUse { port }),
         }
     }
 }
 
 pub(crate) fn is_free(port: u16) -> bool {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+    bind(port).is_ok()
+}
+
+fn bind(port: u16) -> std::io::Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
 }
 
 #[cfg(test)]
