@@ -117,6 +117,7 @@ const WITH_SERVERS: [&[&str]; 5] = [
         "load_pgbench",
         "modes_and_plan",
         "mysql",
+        "outside",
         "pgbouncer",
         "read_ahead",
         "same_as_plain",

@@ -29,7 +29,7 @@ const RENEW_EVERY: Duration = Duration::from_secs(1);
 
 struct Keeper {
     map: Map,
-    /// The model last set; it stays here when all delays are removed.
+    /// The model last set. Without a delay once all delays were removed: a client that held a model until then must not bring one back.
     model: Mutex<Model>,
 }
 
@@ -71,19 +71,29 @@ pub fn run(map: Map, control: &Path) -> Result<(), Error> {
         spawn("lifeline", move || {
             // A signal interrupts poll(2); it is not the end of the lifeline.
             while poll(&mut [PollFd::new(&lifeline, PollFlags::IN)], None).is_err() {}
-            watching.map.neutralise();
+            watching.neutralise();
         })?;
     }
     report_ready::<Options>(&());
     for signal in signals.forever() {
         if [SIGUSR1, SIGTERM].contains(&signal) {
-            keeper.map.neutralise();
+            keeper.neutralise();
         }
         if signal == SIGTERM {
             break;
         }
     }
     Ok(())
+}
+
+impl Keeper {
+    fn neutralise(&self) {
+        // At once; and again, for a client that set a model at the same moment.
+        self.map.neutralise();
+        let mut current = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = Model::none(current.delay().mode);
+        self.map.neutralise();
+    }
 }
 
 impl Controlled for Keeper {

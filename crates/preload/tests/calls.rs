@@ -192,6 +192,28 @@ fn a_smaller_delay_and_a_neutralised_layer_end_waits() {
     }
 }
 
+/// A client that held a model when all delays were removed brings none back when it lets go.
+#[test]
+fn a_model_that_was_held_does_not_come_back_into_a_neutralised_layer() {
+    let mut slow = Slow::new();
+    let held = Delay { read_us: 3_600_000_000, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false };
+    let mut holder = Client::connect(&slow.home.path().join("socket")).unwrap();
+    holder.hold(&held.into()).unwrap();
+    assert_eq!(slow.client.get().unwrap(), held);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&slow.keeper), rustix::process::Signal::USR1)
+        .unwrap();
+    let patience = Instant::now() + Duration::from_secs(60);
+    while slow.client.get().unwrap().read_us != 0 {
+        assert!(Instant::now() < patience, "the model stays");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    holder.let_go().unwrap();
+    let none = slow.client.get().unwrap();
+    assert_eq!((none.read_us, none.write_us, none.sync_us), (0, 0, 0));
+    let (counted, ..) = slow.run("pread-evicted");
+    assert_eq!(counted, [0, 0, 0], "nothing is delayed, nothing is counted");
+}
+
 /// The lease lasts ten seconds.
 #[test]
 fn when_the_layers_process_is_killed_the_waits_end_by_themselves() {

@@ -58,15 +58,17 @@ impl Open {
         Ok(done)
     }
 
-    /// Writes all of `data`, which must be page-aligned to be written directly. `durable`: returns when the data is on the device.
-    pub(crate) fn write(&self, inode: &Inode, data: &[u8], offset: u64, durable: bool) -> Result<usize> {
-        let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+    /// Writes all of `data`, which must be page-aligned to be written directly. `DSYNC`: returns when the data is on the device. `APPEND`: at the end that
+    /// the file has then, wherever `offset` is.
+    pub(crate) fn write(&self, inode: &Inode, data: &[u8], offset: u64, mut how: ReadWriteFlags) -> Result<usize> {
         let mut done = 0;
         while done < data.len() {
             let (at, rest) = (offset + done as u64, &data[done..]);
-            let direct = self.direct(inode, at, rest.len());
-            match pwritev2(direct.unwrap_or(self.file()), &[IoSlice::new(rest)], at, flags) {
+            let direct = self.direct(inode, at, rest.len()).filter(|_| !how.contains(ReadWriteFlags::APPEND));
+            match pwritev2(direct.unwrap_or(self.file()), &[IoSlice::new(rest)], at, how) {
                 Err(Errno::INTR) => {}
+                // Linux before 4.16 does not know it.
+                Err(Errno::OPNOTSUPP) if how.contains(ReadWriteFlags::APPEND) => how.remove(ReadWriteFlags::APPEND),
                 Err(Errno::INVAL) if direct.is_some() => self.be_stricter(at, rest.len()),
                 Err(error) if done == 0 => return Err(error),
                 Ok(0) | Err(_) => break,

@@ -4,6 +4,7 @@
 //! A descriptor keeps its inode alive, so a file that is renamed or unlinked while open stays the same file, and an inode number is never
 //! used again while the kernel still holds the old one.
 
+use crate::layer::outside::Watched;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::{Errno, Result};
@@ -19,8 +20,8 @@ const FOREIGN: u64 = 1 << 63;
 #[derive(Debug)]
 pub(crate) struct Inode {
     path: OwnedFd,
-    #[cfg_attr(not(feature = "failpoints"), allow(dead_code))]
     pub(crate) number: u64,
+    pub(crate) watched: Watched,
 }
 
 #[derive(Debug)]
@@ -48,7 +49,7 @@ impl Table {
     pub(crate) fn new(root: OwnedFd) -> Result<Self> {
         let stat = fstat(&root)?;
         let identity = (stat.st_dev, stat.st_ino);
-        let inode = Arc::new(Inode { path: root, number: ROOT });
+        let inode = Arc::new(Inode::new(root, ROOT));
         let known = Known {
             inodes: HashMap::from([(ROOT, Entry { inode, identity, lookups: 1 })]),
             numbers: HashMap::from([(identity, ROOT)]),
@@ -84,7 +85,7 @@ impl Table {
             known.foreign += 1;
             known.foreign
         };
-        let inode = Arc::new(Inode { path, number });
+        let inode = Arc::new(Inode::new(path, number));
         known.numbers.insert(identity, number);
         known.inodes.insert(number, Entry { inode, identity, lookups: 1 });
         number
@@ -105,7 +106,11 @@ impl Table {
 impl Inode {
     /// A file that is in no table.
     pub(crate) fn of(path: OwnedFd) -> Self {
-        Self { path, number: 0 }
+        Self::new(path, 0)
+    }
+
+    fn new(path: OwnedFd, number: u64) -> Self {
+        Self { path, number, watched: Watched::default() }
     }
 
     pub(crate) fn stat(&self) -> Result<Stat> {

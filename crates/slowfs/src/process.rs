@@ -15,7 +15,7 @@
 use crate::Error;
 use crate::control;
 use crate::engine::Engine;
-use crate::layer::{Layer, Settings};
+use crate::layer::{Layer, Settings, outside};
 use crate::way::Way;
 use crate::way::client::Looker;
 use evidence::{Delay, DelayMode};
@@ -146,13 +146,16 @@ fn start(
     ended: signal_hook::iterator::Handle,
 ) -> Result<(), Error> {
     let Options { writeback_cache, direct, threads, .. } = *options;
-    let layer = Layer::new(root, engine.clone(), Settings { writeback_cache, direct, threads }, way_looker)
+    let (stale, old_pages) = outside::stale();
+    let layer = Layer::new(root, engine.clone(), Settings { writeback_cache, direct, threads }, stale, way_looker)
         .map_err(|errno| directory_error(options, errno.into()))?;
     let mut config = Config::default();
     config.n_threads = Some(options.threads.max(1));
     config.clone_fd = true;
     let session =
         Session::from_fd(layer, device, SessionACL::All, config).map_err(serve_error("shake hands with the kernel"))?;
+    let kernel = session.notifier();
+    spawn("old pages", move || outside::drop_pages(&old_pages, &kernel))?;
     spawn("session", move || {
         // The session has ended, for whatever reason: the process has nothing left to do.
         let _ = session.run();

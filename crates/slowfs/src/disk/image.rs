@@ -14,6 +14,7 @@ use fuser::{
     ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
+use rustix::io::ReadWriteFlags;
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -164,7 +165,8 @@ impl Filesystem for Image {
         }
         let mut buffer = self.buffers.take(data.len());
         buffer.bytes_mut(data.len()).copy_from_slice(data);
-        let written = self.backing.open.write(&self.backing.inode, buffer.bytes(data.len()), offset, false);
+        let written =
+            self.backing.open.write(&self.backing.inode, buffer.bytes(data.len()), offset, ReadWriteFlags::empty());
         self.buffers.give_back(buffer);
         match written {
             Ok(count) => {

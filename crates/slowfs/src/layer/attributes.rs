@@ -39,7 +39,7 @@ impl Layer {
             drop_set_ids(&inode, gid)?;
         }
         if let Some(size) = changes.size {
-            self.truncate(&inode, handle, size)?;
+            self.change(&inode, || self.truncate(&inode, handle, size))?;
             #[cfg(feature = "failpoints")]
             if let Some(lost) = &self.lost {
                 lost.truncate(number, size);
@@ -47,7 +47,7 @@ impl Layer {
         }
         if changes.accessed.is_some() || changes.modified.is_some() {
             let times = Timestamps { last_access: time(changes.accessed), last_modification: time(changes.modified) };
-            utimensat(inode.as_ref(), "", &times, AtFlags::EMPTY_PATH)?;
+            self.change(&inode, || utimensat(inode.as_ref(), "", &times, AtFlags::EMPTY_PATH))?;
         }
         inode.stat()
     }

@@ -10,7 +10,7 @@ use diskmodel::Class;
 use fuser::{FileHandle, ReplyData, ReplyEmpty, ReplyWrite};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, fdatasync, fsync, seek};
-use rustix::io::Result;
+use rustix::io::{ReadWriteFlags, Result};
 use std::sync::PoisonError;
 
 impl Layer {
@@ -27,8 +27,8 @@ impl Layer {
         Ok(self.keep(Opened::File(inode, self.backing(file, access))))
     }
 
-    /// With the write-back cache the kernel reads the rest of a page before it writes it, so a writer must be able to read. `O_APPEND` never
-    /// reaches the backing file: the kernel says where each write goes. `O_DIRECT` and `O_DSYNC` come with each request.
+    /// With the write-back cache the kernel reads the rest of a page before it writes it, so a writer must be able to read. `O_APPEND`, `O_DIRECT` and
+    /// `O_DSYNC` come with each request.
     pub(super) fn access_mode(&self, asked: OFlags) -> OFlags {
         match asked & OFlags::RWMODE {
             OFlags::WRONLY if self.settings.writeback_cache => OFlags::RDWR,
@@ -66,10 +66,14 @@ impl Layer {
     ) {
         let work = self.engine.arrive(Class::Write, place(handle, offset, data.len() as u64));
         // The kernel repeats the flags of the open file, and adds RWF_DSYNC as O_DSYNC; O_SYNC holds the same bit.
-        let durable = OFlags::from_bits_retain(flags.cast_unsigned()).contains(OFlags::DSYNC);
+        let flags = OFlags::from_bits_retain(flags.cast_unsigned());
+        let mut how = ReadWriteFlags::empty();
+        how.set(ReadWriteFlags::DSYNC, flags.contains(OFlags::DSYNC));
+        // The kernel's idea of the file's end may be old where others write to the file, too. A page of the cache has its place.
+        how.set(ReadWriteFlags::APPEND, flags.contains(OFlags::APPEND) && !is_cached && !self.settings.writeback_cache);
         let stored = match is_cached {
-            true => self.store_whole(handle, offset, data, durable),
-            false => self.store(handle, offset, data, durable),
+            true => self.store_whole(handle, offset, data, how),
+            false => self.store(handle, offset, data, how),
         };
         match stored {
             Ok(count) => self.engine.answer(work, move || reply.written(count)),
@@ -81,10 +85,10 @@ impl Layer {
     }
 
     /// Writes all, or fails with the reason why the rest was not written.
-    fn store_whole(&self, handle: FileHandle, offset: u64, data: &[u8], durable: bool) -> Result<u32> {
+    fn store_whole(&self, handle: FileHandle, offset: u64, data: &[u8], how: ReadWriteFlags) -> Result<u32> {
         let mut done = 0;
         while done < data.len() {
-            match self.store(handle, offset + done as u64, &data[done..], durable)? {
+            match self.store(handle, offset + done as u64, &data[done..], how)? {
                 0 => return Err(rustix::io::Errno::IO),
                 count => done += count as usize,
             }
@@ -92,7 +96,7 @@ impl Layer {
         Ok(u32::try_from(done).unwrap_or(u32::MAX))
     }
 
-    fn store(&self, handle: FileHandle, offset: u64, data: &[u8], durable: bool) -> Result<u32> {
+    fn store(&self, handle: FileHandle, offset: u64, data: &[u8], how: ReadWriteFlags) -> Result<u32> {
         let opened = self.opened(handle)?;
         let Opened::File(inode, open) = opened.as_ref() else { return Err(rustix::io::Errno::ISDIR) };
         #[cfg(feature = "failpoints")]
@@ -102,7 +106,7 @@ impl Layer {
         }
         let mut buffer = self.buffers.take(data.len());
         buffer.bytes_mut(data.len()).copy_from_slice(data);
-        let written = open.write(inode, buffer.bytes(data.len()), offset, durable);
+        let written = self.change(inode, || open.write(inode, buffer.bytes(data.len()), offset, how));
         self.buffers.give_back(buffer);
         Ok(u32::try_from(written?).unwrap_or(u32::MAX))
     }
@@ -132,8 +136,9 @@ impl Layer {
 
     pub(super) fn allocate(&self, handle: FileHandle, offset: u64, length: u64, mode: i32) -> Result<()> {
         let opened = self.opened(handle)?;
-        let Opened::File(_, open) = opened.as_ref() else { return Err(rustix::io::Errno::ISDIR) };
-        fallocate(open.file(), FallocateFlags::from_bits_retain(mode.cast_unsigned()), offset, length)
+        let Opened::File(inode, open) = opened.as_ref() else { return Err(rustix::io::Errno::ISDIR) };
+        let flags = FallocateFlags::from_bits_retain(mode.cast_unsigned());
+        self.change(inode, || fallocate(open.file(), flags, offset, length))
     }
 
     pub(super) fn find_data(&self, handle: FileHandle, offset: i64, whence: i32) -> Result<i64> {

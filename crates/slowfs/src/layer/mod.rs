@@ -5,6 +5,7 @@ mod attributes;
 mod data;
 mod extended;
 mod names;
+pub(crate) mod outside;
 mod owner;
 
 use crate::buffer::Pool;
@@ -28,6 +29,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -35,7 +37,7 @@ use std::time::{Duration, SystemTime};
 const MAX_WRITE_BYTES: u32 = 1024 * 1024;
 /// The kernel's default of 12 would throttle asynchronous I/O. With this value nothing waits for a slot at depth 256.
 const MAX_BACKGROUND: u16 = 512;
-/// How long the kernel may keep names and attributes. `LONG` is for a private mount: nobody changes the files in another way.
+/// How long the kernel may keep names and attributes. `LONG` is for a run's own files: nobody changes them in another way.
 const LONG: Duration = Duration::from_secs(86_400);
 const SHORT: Duration = Duration::from_secs(1);
 
@@ -47,6 +49,7 @@ pub(crate) struct Layer {
     buffers: Arc<Pool>,
     looker: Looker,
     settings: Settings,
+    stale: Sender<outside::Stale>,
     /// The process that measures the way to this layer; 0: none.
     way_looker: u32,
     #[cfg(feature = "failpoints")]
@@ -69,7 +72,13 @@ enum Opened {
 }
 
 impl Layer {
-    pub(crate) fn new(root: OwnedFd, engine: Arc<Engine>, settings: Settings, way_looker: u32) -> Result<Self> {
+    pub(crate) fn new(
+        root: OwnedFd,
+        engine: Arc<Engine>,
+        settings: Settings,
+        stale: Sender<outside::Stale>,
+        way_looker: u32,
+    ) -> Result<Self> {
         Ok(Self {
             engine,
             inodes: Table::new(root)?,
@@ -78,6 +87,7 @@ impl Layer {
             buffers: Arc::default(),
             looker: Looker::new(settings.threads),
             settings,
+            stale,
             way_looker,
             #[cfg(feature = "failpoints")]
             lost: crate::broken_sync::Lost::when_asked(),
@@ -132,7 +142,20 @@ impl Layer {
 
     fn reply_entry(&self, result: Result<(u64, Stat)>, reply: ReplyEntry) {
         match result {
-            Ok(found) => reply.entry(&self.lifetime(), &self.found(found), Generation(0)),
+            Ok(found) => {
+                let (lifetime, attributes) = (self.lifetime(), self.found(found));
+                self.after_a_look(found.0, move || reply.entry(&lifetime, &attributes, Generation(0)));
+            }
+            Err(error) => reply.error(self.refusal(error)),
+        }
+    }
+
+    fn reply_attributes(&self, number: u64, result: Result<Stat>, reply: ReplyAttr) {
+        match result {
+            Ok(stat) => {
+                let (lifetime, attributes) = (self.lifetime(), self.attributes(number, &stat));
+                self.after_a_look(number, move || reply.attr(&lifetime, &attributes));
+            }
             Err(error) => reply.error(self.refusal(error)),
         }
     }
@@ -164,7 +187,8 @@ impl Filesystem for Layer {
         }
         wanted.push(match self.settings.writeback_cache {
             true => InitFlags::FUSE_WRITEBACK_CACHE,
-            false => InitFlags::FUSE_AUTO_INVAL_DATA,
+            // The layer itself says which pages are old.
+            false => InitFlags::FUSE_EXPLICIT_INVAL_DATA,
         });
         // A kernel without one of these flags works, too, but more slowly.
         wanted.into_iter().for_each(|flag| {
@@ -191,10 +215,7 @@ impl Filesystem for Layer {
         if number.0 == way::INODE {
             return reply.attr(&way::ATTRIBUTES_LAST, &way::attributes());
         }
-        match self.inodes.get(number.0).and_then(|inode| inode.stat()) {
-            Ok(stat) => reply.attr(&self.lifetime(), &self.attributes(number.0, &stat)),
-            Err(error) => reply.error(self.refusal(error)),
-        }
+        self.reply_attributes(number.0, self.inodes.get(number.0).and_then(|inode| inode.stat()), reply);
     }
 
     fn setattr(
@@ -217,10 +238,7 @@ impl Filesystem for Layer {
     ) {
         let drops_set_ids = (size.is_some() && caller.uid() != 0).then(|| caller.gid());
         let changes = Changes { mode, uid, gid, size, drops_set_ids, accessed, modified };
-        match self.change_attributes(number.0, handle, changes) {
-            Ok(stat) => reply.attr(&self.lifetime(), &self.attributes(number.0, &stat)),
-            Err(error) => reply.error(self.refusal(error)),
-        }
+        self.reply_attributes(number.0, self.change_attributes(number.0, handle, changes), reply);
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
@@ -300,7 +318,9 @@ impl Filesystem for Layer {
             return reply.opened(FileHandle(way::HANDLE), FopenFlags::FOPEN_KEEP_CACHE);
         }
         match self.open_file(number.0, flags.0) {
-            Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
+            Ok(handle) => {
+                self.after_a_look(number.0, move || reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE));
+            }
             Err(error) => reply.error(self.refusal(error)),
         }
     }
