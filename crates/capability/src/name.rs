@@ -123,6 +123,8 @@ pub enum Capability {
     BeyondAccountLimit,
     /// Rights by which an account is let in when all connections for ordinary accounts are taken.
     ConnectionReserve,
+    /// The table with the roles that are active from an account's login on.
+    DefaultRoles,
 
     // ---- tables
     /// The clause, or the word, with which a secondary index is made while other sessions write to its table.

@@ -52,6 +52,8 @@ pub struct ServerUse {
 pub struct Reserve {
     /// Connections inside of `max_connections`.
     pub inside: u64,
+    /// Those of `inside` that superusers alone get: `superuser_reserved_connections` of PostgreSQL.
+    pub of_superusers: u64,
     /// Connections above `max_connections`.
     pub beside: u64,
     pub for_whom: &'static str,
@@ -140,17 +142,18 @@ fn reserve(seen: &ServerReading) -> Reserve {
                 Flavour::Mariadb => "SUPER, CONNECTION ADMIN",
                 _ => "SUPER, CONNECTION_ADMIN",
             };
-            Reserve { inside: 0, beside: 1, for_whom, second_port: port, second_port_limit }
+            Reserve { inside: 0, of_superusers: 0, beside: 1, for_whom, second_port: port, second_port_limit }
         }
         Protocol::Postgresql => {
             let of = |name| count(seen, name).unwrap_or(0);
-            let inside = of("superuser_reserved_connections") + of("reserved_connections");
+            let of_superusers = of("superuser_reserved_connections");
+            let inside = of_superusers + of("reserved_connections");
             let for_whom = if setting(seen, "reserved_connections").is_some_and(|it| it > 0) {
                 "superusers, and members of pg_use_reserved_connections"
             } else {
                 "superusers"
             };
-            Reserve { inside, beside: 0, for_whom, second_port: None, second_port_limit: None }
+            Reserve { inside, of_superusers, beside: 0, for_whom, second_port: None, second_port_limit: None }
         }
     }
 }

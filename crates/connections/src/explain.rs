@@ -42,6 +42,10 @@ fn hits(limit: &Limit, audit: &Audit) -> Vec<Hit> {
         Limit::ServerWithoutReserve => {
             hit("max_connections without the reserve", server.ordinary, server.in_use, server.peak)
         }
+        Limit::ServerWithoutSuperusers => {
+            let value = server.limit.map(|limit| limit.saturating_sub(server.reserve.of_superusers));
+            hit("max_connections without superuser_reserved_connections", value, server.in_use, server.peak)
+        }
         Limit::AccountDefault { user } => {
             let mut all = hit("max_user_connections", server.account_default, None, None);
             all.extend(accounts(audit, user.as_deref(), |it| it.limit.is_none()));

@@ -21,6 +21,8 @@ pub enum Limit {
     Server,
     /// `max_connections` without the reserve.
     ServerWithoutReserve,
+    /// `max_connections` without the connections of superusers: those of `reserved_connections` are taken, too.
+    ServerWithoutSuperusers,
     /// `max_user_connections`, the variable.
     AccountDefault { user: Option<String> },
     /// An account's own limit.
@@ -31,7 +33,7 @@ pub enum Limit {
     PoolerClients,
     /// `default_pool_size`, `max_db_connections`, `max_user_connections` of pgBouncer: no connection to the server was free in time.
     PoolerServers,
-    /// Not a limit of connections at one time.
+    /// A limit whose value is not read here.
     Other { what: String },
 }
 
@@ -45,15 +47,17 @@ pub fn refusal(text: &str) -> Option<Refusal> {
 type Read = fn(&str) -> Refusal;
 
 /// In lower case; the first that is found counts.
-const WORDS: [(&str, Read); 12] = [
+const WORDS: [(&str, Read); 14] = [
     ("more than 'max_user_connections' active connections", account_default),
     ("has exceeded the", resource),
     ("too many connections for role", |text| of_role(quoted(text, "role ", '"'))),
     ("too many connections for database", |text| of_database(quoted(text, "database ", '"'))),
-    ("connection slots are reserved", |_| without_reserve()),
+    ("connection slots are reserved", without_reserve),
     ("sorry, too many clients already", |_| postgresql_server()),
     ("requested standby connections exceeds max_wal_senders", |_| wal_senders()),
     ("no more connections allowed", |_| pooler_clients()),
+    ("max_db_client_connections", |_| pooler_limit("max_db_client_connections")),
+    ("max_user_client_connections", |_| pooler_limit("max_user_client_connections")),
     ("client connections exceeded", |_| pooler_clients()),
     ("max_client_conn", |_| pooler_clients()),
     ("query_wait_timeout", |_| pooler_servers()),
@@ -142,9 +146,13 @@ fn of_database(database: Option<String>) -> Refusal {
     Refusal { code: "53300", means, limits: vec![Limit::Database { database }] }
 }
 
-fn without_reserve() -> Refusal {
+/// `... for roles with the SUPERUSER attribute`, `... for roles with privileges of the "pg_use_reserved_connections" role` (InitPostgres of
+/// utils/init/postinit.c, PostgreSQL 16); before 16 there are those of superusers alone.
+fn without_reserve(text: &str) -> Refusal {
     let means = "what is left of max_connections is reserved, and the role may not use the reserve";
-    Refusal { code: "53300", means, limits: vec![Limit::ServerWithoutReserve] }
+    let is_of_superusers = text.to_ascii_lowercase().contains("superuser");
+    let limit = if is_of_superusers { Limit::ServerWithoutSuperusers } else { Limit::ServerWithoutReserve };
+    Refusal { code: "53300", means, limits: vec![limit] }
 }
 
 fn postgresql_server() -> Refusal {
@@ -172,6 +180,13 @@ fn any_of_postgresql() -> Refusal {
 fn pooler_clients() -> Refusal {
     let means = "pgBouncer has as many clients as it lets in; the server was not asked";
     Refusal { code: "pgbouncer", means, limits: vec![Limit::PoolerClients] }
+}
+
+/// A limit of clients of one database, or of one user (pgBouncer 1.24 and later).
+fn pooler_limit(limit: &str) -> Refusal {
+    let means =
+        "pgBouncer has as many clients of this database, or of this user, as it lets in; the server was not asked";
+    Refusal { code: "pgbouncer", means, limits: vec![Limit::Other { what: limit.to_owned() }] }
 }
 
 fn pooler_servers() -> Refusal {
@@ -209,7 +224,13 @@ mod tests {
             "FATAL:  remaining connection slots are reserved for non-replication superuser connections",
             "remaining connection slots are reserved for roles with the SUPERUSER attribute",
         ] {
-            assert_eq!(limits(text), [Limit::ServerWithoutReserve], "{text}");
+            assert_eq!(limits(text), [Limit::ServerWithoutSuperusers], "{text}");
+        }
+        let text = "remaining connection slots are reserved for roles with privileges of the \"pg_use_reserved_connections\" role";
+        assert_eq!(limits(text), [Limit::ServerWithoutReserve]);
+        for limit in ["max_db_client_connections", "max_user_client_connections"] {
+            let text = format!("FATAL: client connections exceeded ({limit})");
+            assert_eq!(limits(&text), [Limit::Other { what: limit.into() }]);
         }
         assert_eq!(limits("FATAL: sorry, too many clients already"), [Limit::Server]);
         assert_eq!(limits("ERROR: no more connections allowed (max_client_conn)"), [Limit::PoolerClients]);

@@ -2,7 +2,7 @@
 //! The relation of an account to the limits: the limit that holds for it, its right to exceed the limit, and whether it is the server's own account.
 
 use crate::{Account, AccountSeen, AccountUse, ServerReading};
-use capability::{Capability, Protocol, words};
+use capability::{Capability, Flavour, Protocol, words};
 
 /// Accounts that a server makes for itself.
 const OF_THE_SERVER: [&str; 5] = ["mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys", "PUBLIC"];
@@ -26,9 +26,13 @@ pub(crate) fn own_limit(seen: &ServerReading, limit: i64) -> Option<u64> {
     (value > 0 || seen.flavour.protocol() == Protocol::Postgresql).then_some(value)
 }
 
-/// The limit of every account without a limit of its own: `max_user_connections`. `None`: no limit.
+/// The limit of every account without a limit of its own: `max_user_connections`. `None`: no limit. MariaDB lets in nobody but administrators when it is
+/// below zero.
 pub(crate) fn default_limit(seen: &ServerReading) -> Option<u64> {
-    count(seen, "max_user_connections").filter(|limit| *limit > 0)
+    match setting(seen, "max_user_connections")? {
+        below if below < 0 => (seen.flavour == Flavour::Mariadb).then_some(0),
+        limit => u64::try_from(limit).ok().filter(|limit| *limit > 0),
+    }
 }
 
 /// The right of the account by which it may exceed its own limit, if it has one.
@@ -61,7 +65,9 @@ pub(crate) fn holding(seen: &ServerReading, account: &AccountSeen) -> Option<u64
     if exempting_right(seen, account).is_some() {
         return None;
     }
-    own_limit(seen, account.limit).or_else(|| default_limit(seen))
+    // check_for_max_user_connections of sql/sql_connect.cc, MariaDB 10.11: the variable is not for its administrators
+    let is_above_default = seen.flavour == Flavour::Mariadb && reserve_right(seen, account).is_some();
+    own_limit(seen, account.limit).or_else(|| default_limit(seen).filter(|_| !is_above_default))
 }
 
 pub(crate) fn is_the_servers(account: &Account) -> bool {

@@ -51,6 +51,20 @@ fn limit_and_why(plan: &Plan, account: &str) -> (Option<u64>, String) {
     (found.limit, found.why.clone())
 }
 
+/// MariaDB's variable is not for its administrators, and shuts out all others when it is below zero.
+#[test]
+fn the_default_limit_of_mariadb_leaves_out_administrators() {
+    let limits = |flavour, default: &str| {
+        let settings = [("max_connections", "100"), ("max_user_connections", default)];
+        let mut seen = mysql(&settings, &[("app", 0, ""), ("boss", 0, "SUPER"), ("own", 7, "SUPER")], &[]);
+        (seen.flavour, seen.version) = (flavour, "10.11.19".parse().unwrap());
+        audit(&seen).accounts.iter().map(|it| it.limit_that_holds).collect::<Vec<_>>()
+    };
+    assert_eq!(limits(Flavour::Mariadb, "40"), [Some(40), None, Some(7)]);
+    assert_eq!(limits(Flavour::Mariadb, "-1"), [Some(0), None, Some(7)]);
+    assert_eq!(limits(Flavour::Mysql, "40"), [Some(40), Some(40), Some(7)]);
+}
+
 #[test]
 fn peaks_are_of_one_look_and_now_is_the_last() {
     let seen = mysql(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The last kill of the OOM killer, by the kernel's log: `oom_kill_process` and `dump_oom_summary` of mm/oom_kill.c. Any text is accepted; other
+//! The last kill of the OOM killer, by the kernel's log: `oom_kill_process` and `dump_oom_summary` of mm/oom_kill.c, `mem_cgroup_print_oom_group` of mm/memcontrol.c. Any text is accepted; other
 //! lines are skipped.
 
 use crate::KernelLine;
@@ -19,6 +19,9 @@ pub struct Kill {
     pub cgroup: Option<String>,
     /// The process whose request for memory led to the kill.
     pub invoked_by: Option<String>,
+    /// The cgroup whose processes were all killed with it, because of its `memory.oom.group`.
+    #[serde(default)]
+    pub killed_whole: Option<String>,
     pub anon_rss_bytes: Option<u64>,
     pub file_rss_bytes: Option<u64>,
     pub shmem_rss_bytes: Option<u64>,
@@ -29,16 +32,32 @@ pub struct Kill {
 const KILLED: &str = "Killed process ";
 const SUMMARY: &str = "oom-kill:";
 const INVOKED: &str = " invoked oom-killer:";
+const WHOLE: [&str; 2] = ["Tasks in ", " are going to be killed due to memory.oom.group set"];
 
 /// Whether a line of the kernel's log is one that [`last_kill`] reads.
 pub fn is_of_a_kill(text: &str) -> bool {
-    text.contains(KILLED) || text.starts_with(SUMMARY) || text.contains(INVOKED)
+    text.contains(KILLED) || text.starts_with(SUMMARY) || text.contains(INVOKED) || whole(text).is_some()
 }
 
-/// `lines`: in the order of the log. `None`: there is no kill in it.
+/// Whether a line is of one more process of a cgroup that is killed whole. Such a kill has a line for each process: of hundreds, the first one matters.
+pub fn is_of_a_member(lines_before: &[KernelLine], line: &KernelLine) -> bool {
+    let is_killed = |line: &KernelLine| line.text.contains(KILLED);
+    let before = lines_before.iter().rev().find(|line| !is_killed(line));
+    is_killed(line) && before.is_some_and(|line| whole(&line.text).is_some())
+}
+
+/// `lines`: in the order of the log. `None`: there is no kill in it. Of a cgroup that was killed whole: the process that the kernel chose.
 pub fn last_kill(lines: &[KernelLine]) -> Option<Kill> {
-    let at = lines.iter().rposition(|line| killed(line).is_some())?;
+    let last = lines.iter().rposition(|line| killed(line).is_some() || whole(&line.text).is_some())?;
+    let is_other = |line: &KernelLine| killed(line).is_none();
+    // after this line come the other processes of the cgroup
+    let of_group = lines.get(..=last)?.iter().rposition(is_other).filter(|at| whole(&lines[*at].text).is_some());
+    let at = match of_group.and_then(|at| at.checked_sub(1)).filter(|chosen| killed(&lines[*chosen]).is_some()) {
+        Some(chosen) => chosen,
+        None => lines.iter().rposition(|line| killed(line).is_some())?,
+    };
     let mut kill = killed(lines.get(at)?)?;
+    kill.killed_whole = of_group.and_then(|at| whole(&lines[at].text)).map(str::to_owned);
     // the lines that belong to a kill stand between the kill before it and the kill itself
     let before = lines.get(..at).unwrap_or_default();
     let since = before.iter().rposition(|line| killed(line).is_some()).map_or(0, |before| before + 1);
@@ -71,6 +90,10 @@ fn killed(line: &KernelLine) -> Option<Kill> {
         oom_score_adj: after(figures, "oom_score_adj:").and_then(|text| text.trim().parse().ok()),
         ..Kill::default()
     })
+}
+
+fn whole(text: &str) -> Option<&str> {
+    text.strip_prefix(WHOLE[0])?.strip_suffix(WHOLE[1])
 }
 
 fn after<'a>(text: &'a str, name: &str) -> Option<&'a str> {
@@ -119,6 +142,7 @@ mod tests {
             ran_out: Some("cgroup".into()),
             cgroup: Some("/db/pg".into()),
             invoked_by: Some("dd".into()),
+            killed_whole: None,
             anon_rss_bytes: Some(65280 << 10),
             file_rss_bytes: Some(1608 << 10),
             shmem_rss_bytes: Some(4 << 10),
@@ -130,6 +154,35 @@ mod tests {
         assert_eq!((older.pid, older.command.as_str(), older.anon_rss_bytes), (7, "mysqld", Some(5 << 10)));
         assert_eq!((older.cgroup, older.page_tables_bytes), (None, None), "nothing of the one before");
         assert_eq!(last_kill(&lines(&LOG[..3])), None);
+    }
+
+    /// `memory.oom.group`: the process that the kernel chose comes first, then a line for each process of the cgroup.
+    #[test]
+    fn of_a_cgroup_that_was_killed_whole_the_process_that_was_chosen() {
+        let whole = "Tasks in /db/pg/1 are going to be killed due to memory.oom.group set";
+        let member = |pid: u32| {
+            format!(
+                "Memory cgroup out of memory: Killed process {pid} (postgres) total-vm:9kB, anon-rss:5kB, file-rss:0kB, shmem-rss:0kB"
+            )
+        };
+        let members: Vec<String> = (1..90).map(member).collect();
+        let mut log = lines(&LOG);
+        log.extend(lines(&[whole]));
+        let before_members = log.len();
+        log.extend(lines(&members.iter().map(String::as_str).collect::<Vec<_>>()));
+        let kill = last_kill(&log).expect("a kill");
+        assert_eq!(
+            (kill.pid, kill.killed_whole.as_deref(), kill.cgroup.as_deref()),
+            (26540, Some("/db/pg/1"), Some("/db/pg"))
+        );
+        assert!(is_of_a_member(&log[..before_members], &log[before_members]));
+        assert!(is_of_a_member(&log[..before_members + 5], &log[before_members + 5]));
+        assert!(!is_of_a_member(&log[..before_members - 2], &log[before_members - 2]), "the one that was chosen");
+        // the next kill is of one process again
+        log.extend(lines(&LOG));
+        let next = last_kill(&log).expect("a kill");
+        assert_eq!((next.pid, next.killed_whole), (26540, None));
+        assert!(!is_of_a_member(&log[..log.len() - 1], &log[log.len() - 1]));
     }
 
     #[test]

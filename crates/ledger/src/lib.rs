@@ -58,7 +58,7 @@ pub use earlier::shared;
 pub use entries::{Account, Basis, Beside, Leaf, ProcessAccount, ProcessLeaf, Unexplained, UnnamedMapping};
 pub use estimate::{Estimates, RoleEstimate, is_enough};
 pub use inventory::*;
-pub use kernel_log::{Kill, is_of_a_kill, last_kill};
+pub use kernel_log::{Kill, is_of_a_kill, is_of_a_member, last_kill};
 pub use kind::{Kind, kind};
 pub use leaf::{event_leaf, rows, rows_for};
 pub use marks::{AccountMark, Marks, Raised, StatementMark};

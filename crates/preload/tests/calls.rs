@@ -197,7 +197,7 @@ fn a_smaller_delay_and_a_neutralised_layer_end_waits() {
 fn a_model_that_was_held_does_not_come_back_into_a_neutralised_layer() {
     let mut slow = Slow::new();
     let held = Delay { read_us: 3_600_000_000, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false };
-    let mut holder = Client::connect(&slow.home.path().join("socket")).unwrap();
+    let mut holder = Client::connect(slow.home.path().join("socket")).unwrap();
     holder.hold(&held.into()).unwrap();
     assert_eq!(slow.client.get().unwrap(), held);
     rustix::process::kill_process(rustix::process::Pid::from_child(&slow.keeper), rustix::process::Signal::USR1)

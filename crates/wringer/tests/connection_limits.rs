@@ -101,7 +101,7 @@ fn of<'a>(found: &'a Value, account: &str) -> &'a Value {
 
 const STORED_BY_MARIADB: &str =
     "SELECT User, max_user_connections FROM mysql.user WHERE User NOT IN ('wringer', 'mariadb.sys') ORDER BY User";
-const STORED_BY_MYSQL: &str = "SELECT User, max_user_connections FROM mysql.user WHERE User NOT LIKE 'mysql.%' AND User NOT IN ('wringer', 'root') ORDER BY User";
+const STORED_BY_MYSQL: &str = "SELECT User, max_user_connections FROM mysql.user WHERE User NOT LIKE 'mysql.%' AND User NOT IN ('wringer', 'root', 'boss', 'dba', 'chief') ORDER BY User";
 const STORED_BY_POSTGRESQL: &str =
     "SELECT rolname, rolconnlimit FROM pg_roles WHERE rolcanlogin AND NOT rolsuper ORDER BY rolname";
 
@@ -216,15 +216,24 @@ fn mysql_applies_a_plan_and_restores_what_was_before() {
     server.sql(&[
         "CREATE USER app@'%' IDENTIFIED BY 'app'",
         "CREATE USER leaks@'%' IDENTIFIED BY 'app' WITH MAX_USER_CONNECTIONS 11 MAX_QUERIES_PER_HOUR 1000000",
+        // an administrator by a role of a role
+        "CREATE ROLE dba, chief",
+        "GRANT CONNECTION_ADMIN ON *.* TO dba",
+        "GRANT dba TO chief",
+        "CREATE USER boss@'%' IDENTIFIED BY 'app'",
+        "GRANT chief TO boss@'%'",
+        "SET DEFAULT ROLE chief TO boss@'%'",
         &format!("CREATE USER {hostile} IDENTIFIED BY 'app'"),
     ]);
-    let held = [server.open("app", 2), server.open("leaks", 4), server.open(HOSTILE, 1)];
+    let held = [server.open("app", 2), server.open("leaks", 4), server.open(HOSTILE, 1), server.open("boss", 1)];
     let former = server.stored(STORED_BY_MYSQL);
     let file = server.lab.home().join("restore.sql");
     let words = ["--floor", "2", "--limit", "leaks=5", "--apply", "--restore-file", file.to_str().unwrap()];
     let plan = read(&server.plan(&words).expect_code(0));
     let bytes = of(&plan, "app@%")["session_bytes_max"].as_u64().unwrap();
     assert_eq!(of(&plan, "app@%")["claim_bytes"], json!(bytes * 3), "{plan:#}");
+    assert_eq!(of(&plan, "boss@%")["limit"], Value::Null, "{plan:#}");
+    assert_eq!(of(&server.audit(&[]), "boss@%")["reserve_by"], "CONNECTION_ADMIN");
     let limits =
         [("app", "3"), ("leaks", "5"), (HOSTILE, "2")].map(|(user, limit)| (user.to_owned(), limit.to_owned()));
     assert_eq!(server.stored(STORED_BY_MYSQL), limits, "{plan:#}");

@@ -55,7 +55,7 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
     // there is no "try": where there are no huge pages, the server always goes on without them
     HugePages [] .. [] => ["on=large_pages=on", "try=large_pages=on", "off=large_pages=off"];
     LargePageUsers [] .. [] => ["pool"];
-    LargePageSegments [] .. [9] => ["shmget"], "MySQL 8.0 manual, Enabling Large Page Support; seen in 9.7.4: mmap";
+    LargePageSegments [] .. [8, 0, 27] => ["shmget"], "MySQL 8.0 manual, Enabling Large Page Support; mmap since large_page_alloc-linux.h, 8.0.27; seen in 9.7.4";
     PoolResize [5, 7, 5] .. [] => ["innodb_buffer_pool_size"], "MySQL 5.7.5 release notes, WL#6117; refused by 5.6.24";
     DedicatedServer [8, 0, 3] .. [] => ["innodb_dedicated_server"], "MySQL 8.0.3 release notes";
     MemoryInstruments [5, 7, 2] .. [] => ["performance_schema: memory/%"], "MySQL 5.7.2 release notes, WL#3249; absent in 5.6.24";
@@ -75,7 +75,10 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
         "MySQL 5.7.6 release notes: ALTER USER takes resource limits; GRANT refuses them since 8.0.11, seen in 9.7.4";
     AccountLimit [] .. [5, 7, 6] => ["GRANT USAGE ON *.* TO {account} WITH MAX_USER_CONNECTIONS {limit}"],
         "MySQL 5.6 manual, GRANT Syntax";
-    ConnectionReserve [] .. [] => ["SUPER", "CONNECTION_ADMIN"];
+    ConnectionReserve [8, 0, 14] .. [] => ["SUPER", "CONNECTION_ADMIN", "SERVICE_CONNECTION_ADMIN"],
+        "MySQL 8.0.14 release notes, WL#12138; check_restrictions_for_com_connect_command in sql_connect.cc, 8.0.28";
+    ConnectionReserve [] .. [8, 0, 14] => ["SUPER", "CONNECTION_ADMIN"], "MySQL 8.0.14 release notes, WL#12138";
+    DefaultRoles [8] .. [] => ["mysql.default_roles"], "MySQL 8.0 manual, Using Roles";
 
     OnlineIndex [5, 6] .. [] => ["ALGORITHM=INPLACE, LOCK=NONE"], "MySQL 5.6 manual, Online DDL Operations; seen in 5.6.24";
     RedoLogResize [8, 0, 30] .. [] => ["innodb_redo_log_capacity"], "MySQL 8.0.30 release notes";

@@ -19,6 +19,8 @@ pub struct HugeAdvice {
     pub page_bytes: u64,
     /// `None`: see `missing`.
     pub pages_needed: Option<u64>,
+    /// Pages of this size that the server has now. It gives them back at its end, so they count towards those that a new start needs.
+    pub pages_in_use: u64,
     pub need: Option<Need>,
     pub parts: Vec<Part>,
     /// The count by the usual recipe, the peak of the first process's whole address space (VmPeak / page size); it is too high.
@@ -41,6 +43,13 @@ pub struct PagesBySize {
     pub pool: Pool,
 }
 
+impl HugeAdvice {
+    /// How many pages have to be free beside those that the server has.
+    pub fn pages_to_add(&self) -> Option<u64> {
+        Some(self.pages_needed?.saturating_sub(self.pages_in_use))
+    }
+}
+
 /// The huge pages that the server needs, and the cost of its page tables without them.
 pub fn advise(seen: &HugeSeen) -> HugeAdvice {
     let (page_bytes, need) = (need::page_bytes(seen), need::need(seen));
@@ -57,12 +66,13 @@ pub fn advise(seen: &HugeSeen) -> HugeAdvice {
     HugeAdvice {
         page_bytes,
         pages_needed,
+        pages_in_use: own,
         parts: need.as_ref().map(|need| need.parts.clone()).unwrap_or_default(),
         pages_by_vmpeak: by_vmpeak(seen, page_bytes),
         sizes: seen.pools.iter().map(by_size).collect(),
         page_tables: page_tables::page_tables(seen, need.as_ref(), page_bytes),
         limits: limits::verdicts(seen, &wanted, own > 0),
-        lines: pages_needed.map_or_else(Vec::new, |pages| lines::lines(seen, pages, claimed.saturating_sub(own))),
+        lines: pages_needed.map_or_else(Vec::new, |pages| lines::lines(seen, pages, own, claimed.saturating_sub(own))),
         notes: notes(seen),
         missing: missing(seen, need.is_none()),
         need,
@@ -229,5 +239,28 @@ mod tests {
             (vec!["hugepagesz=2M hugepages=285".to_owned()], vec!["huge_pages=on".to_owned()])
         );
         assert!(of("kubernetes")[2].contains("hugepages-2Mi: 558Mi"), "{:?}", of("kubernetes"));
+    }
+
+    /// The server has its pages already: the pool need not grow by them a second time.
+    #[test]
+    fn pages_that_the_server_has_are_not_asked_for_again() {
+        let now = |segment: Mapping| {
+            let mut seen =
+                seen(Flavour::Postgresql, "15.18", &[("shared_memory_size_in_huge_pages", "279")], vec![segment]);
+            (seen.pools[0].total, seen.pools[0].free) = (400, 121);
+            seen.pools[0].reserved = 0;
+            let advice = advise(&seen);
+            let line = advice.lines.iter().find(|it| it.about == "now").map(|it| it.lines.clone());
+            (advice.pages_in_use, advice.pages_to_add(), line)
+        };
+        let huge = Mapping {
+            kernel_page_bytes: 2 * MIB,
+            flags: "ht".into(),
+            ..mapping(1 << 40, 558 * MIB, "rw-s", "/anon_hugepage (deleted)")
+        };
+        assert_eq!(now(huge), (279, Some(0), None));
+        let ordinary = mapping(1 << 40, 571_088 << 10, "rw-s", "/dev/zero (deleted)");
+        let line = Some(vec!["sudo wringer hugepages apply --pages 279".to_owned()]);
+        assert_eq!(now(ordinary), (0, Some(279), line));
     }
 }

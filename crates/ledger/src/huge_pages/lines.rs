@@ -28,18 +28,16 @@ impl Lines {
     }
 }
 
-/// `others`: pages of the pool that others than this server use.
-pub(super) fn lines(seen: &HugeSeen, pages: u64, others: u64) -> Vec<Lines> {
+/// `pages`: what the server needs, of which it has `own`. `others`: pages of the pool that others than this server use.
+pub(super) fn lines(seen: &HugeSeen, pages: u64, own: u64, others: u64) -> Vec<Lines> {
     let page_bytes = need::page_bytes(seen);
     let is_default = page_bytes == parts::default_page(seen);
     let total = pages.saturating_add(others);
     let mut all = Vec::new();
     if is_default {
-        all.push(Lines::new(
-            "now",
-            "a command, until it is released",
-            vec![format!("sudo wringer hugepages apply --pages {pages}")],
-        ));
+        let more = pages.saturating_sub(own);
+        let apply = || format!("sudo wringer hugepages apply --pages {more}");
+        all.extend((more > 0).then(|| Lines::new("now", "a command, until it is released", vec![apply()])));
         all.push(sysctl(seen, total, others));
     }
     all.extend(nodes(seen, total, page_bytes));

@@ -9,6 +9,7 @@ mod memory;
 mod mysql;
 mod pooler;
 mod postgresql;
+mod roles;
 
 pub use memory::backends;
 pub use pooler::Pooler;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! MySQL, MariaDB, Percona Server.
 
-use super::Lost;
 use super::asking::{Asking, Row, number, pairs, text};
+use super::{Lost, roles};
 use crate::server::{CLIENT_THREADS, without_port};
 use capability::{Capability, Flavour, words};
 use connections::{Account, AccountSeen, Look, ServerReading, Sessions};
 use std::collections::BTreeMap;
 
 const PROCESS: Option<&str> = Some("GRANT PROCESS ON *.* TO the account that asks");
-const SELECT: Option<&str> = Some("GRANT SELECT ON mysql.* TO the account that asks");
+pub(super) const SELECT: Option<&str> = Some("GRANT SELECT ON mysql.* TO the account that asks");
 
-const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('admin_address', 'admin_port', 'extra_max_connections', \
-                         'extra_port', 'max_connections', 'max_user_connections', 'performance_schema')";
+const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('activate_all_roles_on_login', 'admin_address', 'admin_port', \
+                         'extra_max_connections', 'extra_port', 'mandatory_roles', 'max_connections', 'max_user_connections', 'performance_schema')";
 const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Aborted_connects', 'Connection_errors_max_connections', \
                       'Max_used_connections', 'Max_used_connections_time')";
 const CONNECTED: &str = "SHOW GLOBAL STATUS WHERE Variable_name = 'Threads_connected'";
@@ -52,7 +52,8 @@ pub(super) fn begin(asking: &mut Asking<'_>, seen: &mut ServerReading) -> Result
     seen.own = asking.rows("the account that asks", "SELECT CURRENT_USER()", None)?.first().and_then(own);
     let statements: &[&str] = if seen.flavour == Flavour::Mariadb { &ACCOUNTS_OF_MARIADB } else { &ACCOUNTS_OF_MYSQL };
     let Some(rows) = asking.first("accounts and their limits", statements, SELECT)? else { return Ok(()) };
-    let rights = rights(asking, seen)?;
+    let mut rights = rights(asking, seen)?;
+    roles::add(asking, seen, &mut rights)?;
     seen.accounts = Some(rows.iter().map(|row| account(row, &rights)).collect());
     Ok(())
 }

@@ -69,6 +69,7 @@ fn pools(rows: &Rows, databases: &Rows, users: &Rows) -> Vec<PoolSeen> {
     let pool = |row| {
         let (database, user) = (text(row, "database"), text(row, "user"));
         let of_database = |column: &str| named(databases, &database, column);
+        let of_user = |column: &str| named(users, &user, column);
         PoolSeen {
             clients_active: number(row, "cl_active"),
             clients_waiting: number(row, "cl_waiting"),
@@ -76,11 +77,14 @@ fn pools(rows: &Rows, databases: &Rows, users: &Rows) -> Vec<PoolSeen> {
                 .iter()
                 .map(|name| number(row, name))
                 .sum(),
-            pool_size: of_database("pool_size"),
+            // a user's own size comes before that of the database (pgBouncer's config.md)
+            pool_size: of_user("pool_size").or_else(|| of_database("pool_size")),
             max_connections: of_database("max_connections"),
             // older versions call it reserve_pool
-            reserve: of_database("reserve_pool_size").or_else(|| of_database("reserve_pool")),
-            max_user_connections: named(users, &user, "max_user_connections"),
+            reserve: of_user("reserve_pool_size")
+                .or_else(|| of_database("reserve_pool_size"))
+                .or_else(|| of_database("reserve_pool")),
+            max_user_connections: of_user("max_user_connections"),
             database,
             user,
         }
@@ -92,7 +96,8 @@ fn pools(rows: &Rows, databases: &Rows, users: &Rows) -> Vec<PoolSeen> {
 fn named(rows: &Rows, name: &str, value: &str) -> Option<u64> {
     let (names, values) = (column(rows, "name")?, column(rows, value)?);
     let row = (0..rows.len()).find(|row| rows.text(*row, names).as_deref() == Some(name))?;
-    rows.parse(row, values)
+    // SHOW USERS writes numbers with spaces before them, and nothing where none is set
+    rows.text(row, values)?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -134,6 +139,12 @@ mod tests {
         assert_eq!((pools[0].servers, pools[0].pool_size, pools[0].max_connections), (4, Some(8), Some(6)));
         assert_eq!((pools[0].clients_waiting, pools[1].pool_size), (6, None));
         assert_eq!((pools[0].reserve, pools[1].reserve, pools[1].max_user_connections), (Some(2), None, Some(7)));
+        let own = Rows {
+            columns: words("name pool_size reserve_pool_size"),
+            rows: vec![vec![Some(b"app".to_vec()), Some(b"      200".to_vec()), Some(Vec::new())]],
+        };
+        let of_own = of(&databases, &own);
+        assert_eq!((of_own[0].pool_size, of_own[0].reserve), (Some(200), Some(2)), "of the user, of the database");
         let newer = Rows { columns: words("name reserve_pool_size"), rows: vec![row("sbtest 3")] };
         assert_eq!((of(&newer, &of_older)[0].reserve, of(&newer, &of_older)[0].max_user_connections), (Some(3), None));
     }

@@ -15,7 +15,8 @@ const NO_LIMIT: u64 = 1 << 62;
 pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<CgroupSeen> {
     let path = memory_cgroup(pid)?;
     let entries = mounts().ok()?;
-    let Some((folder, root, version)) = entries.iter().rev().find_map(|mount| folder(mount, Path::new(&path))) else {
+    let found = entries.iter().rev().find_map(|mount| folder(mount, Path::new(&path)));
+    let Some(Charged { folder, root, version, path }) = found else {
         reading.missing("memory cgroup", format!("{path} is outside of what is mounted here"), None);
         return None;
     };
@@ -27,7 +28,7 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
     let used = |above: &Path| Some(number(&above.join(usage))?.saturating_sub(page_cache(&stat(above))));
     let levels = upwards.map(|above| (used(above), number(&above.join(limit))));
     let tightest = tightest(levels);
-    let oom_groups = oom_groups(&folder, &root, Path::new(&path));
+    let oom_groups = oom_groups(&folder, &root, &path);
     // the server may not swap where a group of its own forbids it, wherever the limit of memory is
     let own_swap = least_swap(&folder, &root);
     let killed_whole =
@@ -41,9 +42,9 @@ pub(super) fn read(pid: u32, server: &[u32], reading: &mut Reading) -> Option<Cg
         1 => swap_beside_memory(&folder, limit, current),
         _ => own_swap,
     };
-    let path = Path::new(&path).ancestors().nth(up).map_or_else(|| path.clone(), |path| path.display().to_string());
+    let path = path.ancestors().nth(up).unwrap_or(&path);
     Some(CgroupSeen {
-        path,
+        path: path.display().to_string(),
         version,
         current,
         limit,
@@ -99,7 +100,7 @@ fn tightest(levels: impl Iterator<Item = (Option<u64>, Option<u64>)>) -> Option<
 /// The folder of a process's memory cgroup, if it is visible here.
 pub(super) fn folder_of(pid: u32) -> Option<PathBuf> {
     let path = memory_cgroup(pid)?;
-    mounts().ok()?.iter().rev().find_map(|mount| folder(mount, Path::new(&path))).map(|(folder, _, _)| folder)
+    mounts().ok()?.iter().rev().find_map(|mount| folder(mount, Path::new(&path))).map(|found| found.folder)
 }
 
 /// The kernel's name of the cgroup: of version 1, otherwise of version 2.
@@ -118,8 +119,19 @@ fn path_in(groups: &str) -> Option<String> {
     path(&|names| names.split(',').any(|name| name == "memory")).or_else(|| path(&str::is_empty))
 }
 
-/// The folder of a cgroup, the topmost visible folder, and the version. A mount shows a part of its hierarchy, from its root down.
-fn folder(mount: &MountEntry, path: &Path) -> Option<(PathBuf, PathBuf, u8)> {
+/// The cgroup to which a process's memory is charged.
+struct Charged {
+    folder: PathBuf,
+    /// The topmost visible folder.
+    root: PathBuf,
+    version: u8,
+    /// The kernel's name of the cgroup.
+    path: PathBuf,
+}
+
+/// A mount shows a part of its hierarchy, from its root down. In version 2 a cgroup may be without the controller (`cgroup.subtree_control` of the one
+/// above it); then the nearest cgroup above that has it is charged.
+fn folder(mount: &MountEntry, path: &Path) -> Option<Charged> {
     let version = match mount.fstype.as_str() {
         "cgroup" if mount.options.split(',').any(|option| option == "memory") => 1,
         "cgroup2" => 2,
@@ -127,8 +139,14 @@ fn folder(mount: &MountEntry, path: &Path) -> Option<(PathBuf, PathBuf, u8)> {
     };
     let inside = path.strip_prefix(&mount.root).ok()?;
     let is_below = inside.components().all(|part| matches!(part, Component::Normal(_)));
-    let folder = mount.target.join(inside);
-    (is_below && folder.join("memory.stat").is_file()).then(|| (folder, mount.target.clone(), version))
+    let (own, root) = (mount.target.join(inside), mount.target.clone());
+    let is_charged = |(up, above): &(usize, &Path)| {
+        above.join("memory.stat").is_file() && (*up == 0 || version == 2 && above.join("memory.current").is_file())
+    };
+    let is_visible = is_below && own.is_dir();
+    let upwards = own.ancestors().take_while(|above| above.starts_with(&root)).enumerate();
+    let (up, folder) = is_visible.then_some(upwards)?.find(is_charged)?;
+    Some(Charged { folder: folder.to_path_buf(), root, version, path: path.ancestors().nth(up)?.to_path_buf() })
 }
 
 fn number(file: &Path) -> Option<u64> {
@@ -214,7 +232,7 @@ mod tests {
             let seen = tempfile::tempdir().unwrap();
             fs::write(seen.path().join("memory.stat"), "").unwrap();
             let mount = MountEntry { root: root.into(), target: seen.path().into(), fstype: "cgroup2".into(), ..MountEntry::default() };
-            if let Some((folder, ..)) = folder(&mount, Path::new(&path)) {
+            if let Some(Charged { folder, .. }) = folder(&mount, Path::new(&path)) {
                 prop_assert!(folder.starts_with(seen.path()) && !folder.components().any(|it| it == Component::ParentDir));
             }
         }
@@ -250,9 +268,18 @@ mod tests {
             fstype: "cgroup2".into(),
             ..MountEntry::default()
         };
-        let (found, root, version) = folder(&mount, Path::new("/docker/x/db")).unwrap();
+        let of = |path: &str| folder(&mount, Path::new(path));
+        let Charged { folder: found, root, version, path } = of("/docker/x/db").unwrap();
         assert_eq!((root.as_path(), version, stat(&found)["file"], strangers(&found, &[2])), (seen.path(), 2, 8, 2));
-        assert!(folder(&mount, Path::new("/elsewhere")).is_none());
+        assert_eq!(path, Path::new("/docker/x/db"));
+        assert!(of("/elsewhere").is_none());
+        // a service whose own cgroup is without the controller: the slice above it is charged
+        fs::create_dir_all(seen.path().join("db/slice/service")).unwrap();
+        assert!(of("/docker/x/db/slice/service").is_none(), "not even the one above tells its memory");
+        fs::write(seen.path().join("db/memory.current"), "7\n").unwrap();
+        let above = of("/docker/x/db/slice/service").unwrap();
+        assert_eq!((above.folder, above.path.as_path()), (found, Path::new("/docker/x/db")));
+        assert!(of("/docker/x/db/gone").is_none());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::reading::Reading;
 use host::clock;
-use ledger::{KernelLine, is_of_a_kill};
+use ledger::{KernelLine, is_of_a_kill, is_of_a_member};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Each read returns one record of the kernel, of at most this many bytes.
 const RECORD: usize = 8192;
-/// The number of last lines that are kept: a kill has three that matter.
+/// The number of last lines that are kept: a kill has four that matter.
 const KEPT: usize = 32;
 /// At most this many records are read, so that reading ends even if the log grows at the same time.
 const MOST_RECORDS: u32 = 1 << 20;
@@ -55,7 +55,10 @@ fn lines(log: &mut File) -> io::Result<Vec<KernelLine>> {
             Err(error) => return Err(error),
         };
         let text = String::from_utf8_lossy(record.get(..read).unwrap_or_default());
-        kept.extend(line(&text, booted_us).filter(|line| is_of_a_kill(&line.text)));
+        let Some(line) = line(&text, booted_us).filter(|line| is_of_a_kill(&line.text)) else { continue };
+        if !is_of_a_member(kept.make_contiguous(), &line) {
+            kept.push_back(line);
+        }
         if kept.len() > KEPT {
             kept.pop_front();
         }

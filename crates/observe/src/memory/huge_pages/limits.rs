@@ -32,11 +32,11 @@ fn of_mount(mount: &MountEntry, groups: &str) -> Option<Vec<HugeLimit>> {
     let inside = Path::new(path).strip_prefix(&mount.root).ok()?;
     inside.components().all(|part| matches!(part, Component::Normal(_))).then_some(())?;
     let folder = mount.target.join(inside);
-    let levels = folder.ancestors().take_while(|above| above.starts_with(&mount.target)).enumerate();
+    let levels = || folder.ancestors().take_while(|above| above.starts_with(&mount.target)).enumerate();
     let named = |up: usize| Path::new(path).ancestors().nth(up).unwrap_or(Path::new("/")).to_path_buf();
-    let found: Vec<HugeLimit> = levels.flat_map(|(up, folder)| of_folder(folder, &named(up), names)).collect();
-    // when both hierarchies are mounted, only one of them has the controller
-    let is_here = controller == "hugetlb" || !sizes(&folder).is_empty();
+    let found: Vec<HugeLimit> = levels().flat_map(|(up, folder)| of_folder(folder, &named(up), names)).collect();
+    // When both hierarchies are mounted, only one of them has the controller. In version 2 a cgroup may be without it: those above it limit it all the same.
+    let is_here = controller == "hugetlb" || levels().any(|(_, level)| !sizes(level).is_empty());
     is_here.then(|| found.into_iter().filter(has_limit).collect())
 }
 
@@ -150,6 +150,10 @@ mod tests {
         assert!(limits[0].reservation_file.ends_with("db/pg/hugetlb.2MB.rsvd.max"), "{limits:?}");
         let of = |it: &HugeLimit| (it.page_bytes, it.limit_bytes, it.reservation_limit_bytes);
         assert_eq!(limits.iter().map(of).collect::<Vec<_>>(), [(2 << 20, Some(0), Some(4 << 20))]);
+        let above = [("hugetlb.2MB.max", "max\n"), ("db/hugetlb.2MB.max", "0\n")];
+        let (_root, mount) = hierarchy("cgroup2", "rw", &above);
+        let limits = of_mount(&mount, "0::/db/pg\n").unwrap();
+        assert_eq!(limits.iter().map(|it| (it.path.as_str(), it.limit_bytes)).collect::<Vec<_>>(), [("/db", Some(0))]);
         let (_empty, without) = hierarchy("cgroup2", "rw", &[]);
         assert!(of_mount(&without, "0::/db/pg\n").is_none(), "the controller is in the other hierarchy");
     }

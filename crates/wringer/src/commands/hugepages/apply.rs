@@ -89,7 +89,7 @@ pub(super) fn main(args: Args) -> Outcome {
     Ok(())
 }
 
-/// The number of pages that `advise` recommends.
+/// The number of pages that `advise` recommends, less those that the server has.
 fn needed(named: &Named) -> Result<u64, Failure> {
     let read = named.read()?;
     let advice = huge_pages::advise(&read.seen);
@@ -102,10 +102,14 @@ fn needed(named: &Named) -> Result<u64, Failure> {
         );
         return Err(Failure::message(Exit::Missing, message).hint("`wringer hugepages advise` prints the line"));
     }
-    advice.pages_needed.ok_or_else(|| {
+    let pages = advice.pages_to_add().ok_or_else(|| {
         Failure::message(Exit::Missing, format!("{}: how many huge pages it needs cannot be told", read.of))
             .hint("`wringer hugepages advise` says what would help; or --pages N")
-    })
+    })?;
+    if let (has @ 1.., Some(needed)) = (advice.pages_in_use, advice.pages_needed) {
+        terminal::say(format_args!("{}: it needs {}, and has {has} of them", read.of, counted(needed, "huge page")));
+    }
+    Ok(pages)
 }
 
 fn dry_run(planned: &ServerPages, output: Output) {
@@ -123,8 +127,11 @@ fn dry_run(planned: &ServerPages, output: Output) {
 
 fn nothing(planned: &ServerPages, output: Output) {
     if output == Output::Json {
-        let value = json!({ "schema": 1, "run": null, "asked_pages": planned.pages, "granted_pages": 0,
-            "unclaimed_pages": planned.unclaimed, "pool_pages": planned.plan.before.huge_total_pages });
+        let before = &planned.plan.before;
+        let value = json!({ "schema": 1, "run": null, "page_bytes": before.huge_page_bytes, "asked_pages": planned.pages,
+            "granted_pages": 0, "unclaimed_pages": planned.unclaimed, "pool_pages": before.huge_total_pages,
+            "available_before_bytes": before.available_bytes, "available_after_bytes": before.available_bytes,
+            "elapsed_us": 0, "nodes": [], "shortage": null });
         return terminal::json(&value);
     }
     terminal::data(format_args!(

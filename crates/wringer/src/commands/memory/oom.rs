@@ -75,6 +75,9 @@ fn last_kill(text: &mut String, kill: Option<&Kill>) {
         parts.into_iter().filter_map(|(name, bytes)| Some(format!("{name} {}", Bytes(bytes?)))).collect::<Vec<_>>();
     let adjusted = kill.oom_score_adj.map_or_else(String::new, |adj| format!("; oom_score_adj {adj}"));
     let _ = writeln!(text, "  it had {}{adjusted}", parts.join(", "));
+    if let Some(group) = &kill.killed_whole {
+        let _ = writeln!(text, "  with it all processes of the cgroup {group} were killed (memory.oom.group)");
+    }
 }
 
 fn arena(text: &mut String, place: &str, arena: &Arena) {
