@@ -4,6 +4,7 @@
 //! The use of a limit is: for the disk, the share of the time in which a request waited for it, as the slow layer counts it; for CPU, the share that
 //! was used; for reads and syncs, the share of the time that was spent in them. Nothing is taken from the experiment file.
 
+use crate::findings::kept_up;
 use crate::reads::Reference;
 use crate::series::{Series, server_cpu_us_between};
 use crate::summary::ArmSummary;
@@ -85,8 +86,6 @@ const WAITED_FOR_CPU: f64 = 0.1;
 const MOST: f64 = 0.5;
 /// With fewer reads a query, the pool is not the limit.
 const FEW_READS: f64 = 0.02;
-/// With a larger share of late starts, the load is behind its rate.
-const BEHIND: f64 = 0.01;
 
 impl Use {
     /// Whether this limit alone holds the load back.
@@ -130,14 +129,13 @@ pub(crate) fn of(evidence: &Evidence, arm: &Arm, summary: &ArmSummary) -> Option
     let load = arm.load.as_ref().filter(|load| load.measured.elapsed_us > 0 && load.measured.transactions > 0)?;
     let seen = Seen { evidence, arm, phase: &load.measured, summary };
     let mut limits = Limits { limited_by: None, uses: seen.uses(), ..seen.figures() };
-    limits.limited_by = binding(&limits).or_else(|| {
-        let behind = (summary.late + summary.skipped) as f64 / (summary.transactions + summary.skipped).max(1) as f64;
-        match load.arrivals {
-            _ if limits.share(LimitedBy::HostCpu).is_none() => None,
-            Arrivals::Closed => Some(LimitedBy::Connections),
-            _ => (behind <= BEHIND).then_some(LimitedBy::Rate),
-        }
-    });
+    let is_known = limits.share(LimitedBy::HostCpu).is_some();
+    limits.limited_by = match load.arrivals {
+        Arrivals::Closed => binding(&limits).or(is_known.then_some(LimitedBy::Connections)),
+        // what it used to the full did not keep it from the rate
+        _ if is_known && kept_up(load, summary) => Some(LimitedBy::Rate),
+        _ => binding(&limits),
+    };
     Some(limits)
 }
 

@@ -38,7 +38,7 @@ fn the_same_run_twice_differs_in_nothing() {
         compared.statement.starts_with("Between \"no delay, run 2\" and \"no delay, run 1\" no difference is shown")
     );
     assert!(conditions.statement.contains("under the same conditions"), "{}", conditions.statement);
-    assert_eq!((doubts(&together), together.runs.len()), (vec!["compare.repeats"], 2));
+    assert_eq!((doubts(&together), together.runs.len()), (vec!["compare.broke_off", "compare.repeats"], 2));
     assert_eq!(together.runs[0], explain::explain(&both));
 }
 
@@ -68,7 +68,7 @@ fn what_else_differs_is_named_and_doubted() {
     variables.insert("port".into(), "1".into());
     let first = stored();
     let together = explain_together(&[&first, &other]);
-    assert_eq!(doubts(&together), ["runs.conditions", "compare.repeats"]);
+    assert_eq!(doubts(&together), ["runs.conditions", "compare.broke_off", "compare.repeats"]);
     let different = &figures(&together.findings[1])["different"];
     assert_eq!(different[0]["what"], "host.kernel");
     assert_eq!(different[0]["values"][1], "6.12.1");

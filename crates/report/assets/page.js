@@ -152,6 +152,7 @@ function over_time(figure, unit, columns) {
   const box = figure.querySelector(".plots");
   box.replaceChildren();
   const arms = ARMS.filter((arm) => arm.timeline && arm.timeline.t.length);
+  if (!arms.length) return;
   const slots = arms.map((arm) => arm.timeline.slot_s);
   const slot = Math.max(...slots);
   // a program of somebody else's tells other figures of its slots than ours

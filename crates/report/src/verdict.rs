@@ -14,7 +14,7 @@ pub(crate) fn sentences(context: &Context<'_>) -> Vec<String> {
         if rank(context, finding) >= LIMITS {
             sentences.extend(asserted.take());
         }
-        sentences.extend(each(finding));
+        sentences.extend(each(context, finding));
     }
     sentences.extend(asserted);
     sentences
@@ -56,14 +56,25 @@ fn cell<'c>(context: &'c Context<'_>, finding: &'c Finding) -> &'c str {
 }
 
 /// A comparison has one sentence for each arm. For an article's figures, those that were measured stand before those that hold on any machine.
-fn each(finding: &Finding) -> Vec<String> {
+fn each(context: &Context<'_>, finding: &Finding) -> Vec<String> {
     match &finding.evidence {
         FindingEvidence::ArmsCompare(compared) => compared.arms.iter().map(|arm| arm.statement.clone()).collect(),
         FindingEvidence::ArticleFigures(found) if !found.told.is_empty() => {
             let rest = finding.statement.strip_prefix(&found.told).unwrap_or(&finding.statement);
             vec![found.told.clone(), rest.trim_start().to_owned()]
         }
-        _ => vec![finding.statement.clone()],
+        _ => vec![of_its_arm(context, finding)],
+    }
+}
+
+/// The statement, with the arm that it is about where it does not name it and there are others.
+fn of_its_arm(context: &Context<'_>, finding: &Finding) -> String {
+    let statement = &finding.statement;
+    match &finding.arm {
+        Some(arm) if context.arms.len() > 1 && !statement.contains(arm.as_str()) => {
+            format!("In \"{arm}\": {statement}")
+        }
+        _ => statement.clone(),
     }
 }
 

@@ -40,6 +40,11 @@ impl Limit {
         &self.name
     }
 
+    /// The limit as a ratio above 1: 1.25 for `<0.8x`.
+    pub fn times(&self) -> f64 {
+        self.ratio.max(1.0 / self.ratio)
+    }
+
     pub fn check(&self, judged: &Judged) -> Held {
         judged.figure(&self.name).map_or(Held::CannotTell, |figure| self.of(figure))
     }
@@ -53,7 +58,7 @@ impl Limit {
         if verdict == self.verdict && is_beyond {
             return Held::Shown;
         }
-        let asked = self.ratio.max(1.0 / self.ratio);
+        let asked = self.times();
         // a ratio that the interval reaches may be the true one
         let is_excluded = match self.verdict {
             Verdict::Higher => figure.high.is_none_or(|high| high < self.ratio),

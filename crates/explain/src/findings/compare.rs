@@ -165,8 +165,9 @@ pub(super) fn compare(base: &Side, side: &Side, interval: Option<Interval>) -> O
         rate: side.rate,
         ratio,
         interval,
-        p50_ratio: of(|percentiles| percentiles.p50_us),
-        p99_ratio: of(|percentiles| percentiles.p99_us),
+        // a ratio to a lower bound is none
+        p50_ratio: of(|percentiles| percentiles.p50_us).filter(|_| !base.at_least[0]),
+        p99_ratio: of(|percentiles| percentiles.p99_us).filter(|_| !base.at_least[1]),
         p50_us: own(|percentiles| percentiles.p50_us),
         p99_us: own(|percentiles| percentiles.p99_us),
         at_least: side.at_least,
@@ -183,15 +184,18 @@ fn sentence(base: &Side, one: &Comparison) -> String {
         let why = format!("{more} transactions a second, where chance alone makes up to {margin}");
         return format!("Between \"{arm}\" and \"{first}\" no difference is shown: {why}.");
     }
-    let took = |how_many: &str, own: Option<f64>, ratio: Option<f64>, at_least: bool| match own
-        .filter(|us| *us > 0.0)
-        .zip(ratio)
-    {
-        Some((us, _)) if at_least => {
+    let took = |how_many: &str, own: Option<f64>, ratio: Option<f64>, at_least: bool| match (
+        own.filter(|us| *us > 0.0),
+        ratio,
+    ) {
+        (Some(us), _) if at_least => {
             format!("; {how_many} take up to {} or more, because some had not ended", time(us))
         }
-        Some((us, ratio)) => format!("; {how_many} take up to {}, {}", time(us), as_long(ratio, us)),
-        None => String::new(),
+        (Some(us), Some(ratio)) => format!("; {how_many} take up to {}, {}", time(us), as_long(ratio, us)),
+        (Some(us), None) if base.response.is_some() => {
+            format!("; {how_many} take up to {} (there some had not ended)", time(us))
+        }
+        _ => String::new(),
     };
     format!(
         "\"{arm}\" does {} transactions a second, {} \"{first}\" ({}){}{}{}.",

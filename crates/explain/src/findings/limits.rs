@@ -69,11 +69,11 @@ fn statement(arm: &str, by: LimitedBy, limits: &Limits, summary: &ArmSummary, co
             "\"{arm}\" is limited by commits: in {share} of the time the disk was writing what was committed to its medium (sync)."
         ),
         LimitedBy::Connections => format!(
-            "Nothing was used up in \"{arm}\": {} for one answer after another; with more of them (load.threads) it would do more.",
+            "Nothing that was looked at was used up in \"{arm}\": {} for one answer after another. Whether more of them (load.threads) would do more was not tried.",
             waits(connections)
         ),
         LimitedBy::Rate => format!(
-            "\"{arm}\" did all that was asked of it, {:.0} transactions a second: nothing held it back.",
+            "\"{arm}\" did all that was asked of it, {:.0} transactions a second: its rate was its limit.",
             summary.transactions_per_second.unwrap_or_default()
         ),
     }

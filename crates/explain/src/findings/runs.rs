@@ -51,11 +51,11 @@ fn compared(runs: &[&Evidence], different: &BTreeMap<String, Vec<Value>>) -> Opt
             runs: runs.iter().map(|run| run.run_id.clone()).collect(),
             cells: figures,
         }),
-        doubts: doubts(different),
+        doubts: doubts(runs, different),
     })
 }
 
-fn doubts(different: &BTreeMap<String, Vec<Value>>) -> Vec<Doubt> {
+fn doubts(runs: &[&Evidence], different: &BTreeMap<String, Vec<Value>>) -> Vec<Doubt> {
     let text = || format!("the runs differ in more than what was measured: {}", names(different));
     let others = (!different.is_empty()).then(|| {
         doubt(
@@ -66,7 +66,16 @@ fn doubts(different: &BTreeMap<String, Vec<Value>>) -> Vec<Doubt> {
     });
     let text = "each run is one repeat of its cells: the interval says what varied while they ran, and nothing of what another run would give";
     let hint = "a verdict needs three runs of each side: wringer compare --a A1 A2 A3 --b B1 B2 B3";
-    others.into_iter().chain([doubt("compare.repeats", text, Some(hint))]).collect()
+    let broken = (1..).zip(runs).flat_map(|(run, evidence)| {
+        let broken = evidence.arms.iter().filter(|arm| arm.broke_off.is_some() && arm.load.is_some());
+        broken.map(move |arm| format!("\"{}\" of run {run}", arm.name))
+    });
+    let broken: Vec<String> = broken.collect();
+    let broken = (!broken.is_empty()).then(|| {
+        let text = format!("{} broke off: its figures are of the time until then", broken.join(", "));
+        doubt("compare.broke_off", text, Some("run again what broke off, before the runs are compared"))
+    });
+    others.into_iter().chain(broken).chain([doubt("compare.repeats", text, Some(hint))]).collect()
 }
 
 fn in_conditions(different: &BTreeMap<String, Vec<Value>>) -> Finding {

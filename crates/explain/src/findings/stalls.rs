@@ -70,7 +70,9 @@ fn account(evidence: &Evidence, arm: &ArmStalls) -> Option<Finding> {
     if account.lost_query_us == 0 {
         return None;
     }
-    let load = evidence.arms.iter().find(|it| it.name == arm.arm)?.load.as_ref();
+    // another program tells neither when its transactions were due, nor always how many connections it had
+    let load_arm = evidence.arms.iter().find(|it| it.name == arm.arm)?;
+    let load = load_arm.load.as_ref().filter(|load| load_arm.driven.is_none() && load.connections > 0);
     let all_us = load.map(|load| f64::from(load.connections) * load.measured.elapsed_us as f64);
     let share = all_us.map(|all_us| account.lost_query_us as f64 / all_us.max(1.0));
     let of_all = share.map_or_else(String::new, |share| format!(", {} of what its connections had", percent(share)));

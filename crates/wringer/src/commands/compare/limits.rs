@@ -49,7 +49,7 @@ fn of_arms(limit: &Limit, one: &ComparedArms) -> Checked {
     let (what, hint) = match held {
         Held::Shown => ("it is shown.".to_owned(), None),
         Held::NotShown => ("it is not shown, and would have been.".to_owned(), None),
-        Held::Unseen => (unseen(figure.and_then(|figure| figure.detectable_ratio)), None),
+        Held::Unseen => (unseen(limit, figure), None),
         Held::CannotTell => match figure {
             Some(figure) => {
                 let why = figure.told.first().map(|why| format!(": {why}")).unwrap_or_default();
@@ -66,9 +66,18 @@ fn of_arms(limit: &Limit, one: &ComparedArms) -> Checked {
     Checked { limit: limit.to_string(), arm: Some(one.a.clone()), held, statement, hint }
 }
 
-/// What a limit that is not shown leaves open. `detectable`: the least ratio that would have been shown.
-fn unseen(detectable: Option<f64>) -> String {
-    match detectable {
+/// What a limit that is not shown leaves open.
+fn unseen(limit: &Limit, figure: Option<&Compared>) -> String {
+    match figure.and_then(|figure| figure.detectable_ratio) {
+        Some(detectable) if detectable <= limit.times() => {
+            let number = |bound: Option<f64>| bound.map_or_else(|| "an unknown ratio".to_owned(), |it| format!("{it:.2}"));
+            let (low, high) = figure.map_or((None, None), |figure| (figure.low, figure.high));
+            format!(
+                "it is not shown. But the true ratio lies between {} and {}, so it may be beyond the limit: more repeats would tell.",
+                number(low),
+                number(high)
+            )
+        }
         Some(ratio) if ratio > 10.0 => {
             "it is not shown. But these repeats lie so far apart that they show hardly any difference: more repeats, or longer ones, \
              would tell."
