@@ -14,7 +14,7 @@ use host::files;
 use host::permit::Permit;
 use host::places::Places;
 use host::process::{ChildSpec, Identity, Marks, Order, Orphans, Process, Spawned, StopRequest, spawn};
-use journal::{Begun, Journal, Kind, Namespaces, OomVictim, Role, RunId, Step, StepId, failpoint};
+use journal::{Begun, Journal, Kind, Namespaces, OomVictim, Outcome, Role, RunId, Step, StepId, failpoint};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
@@ -162,7 +162,8 @@ impl Run {
     }
 
     /// Makes one change: its intent is on the disk before `apply` gets the permit, and its result is recorded afterwards. When `apply` fails, the
-    /// step stays open, and the release undoes what the failed change has left.
+    /// step stays open, and the release undoes what the failed change has left. A conflict is no such failure: nothing was changed, and what somebody else
+    /// has set must stay.
     ///
     /// # Errors
     /// The error of `apply`; or the journal cannot be written, and then nothing was changed.
@@ -174,7 +175,13 @@ impl Run {
         self.check_watchdog()?;
         let (id, permit) = self.journal.intent_with(step.clone(), self.oom_victim)?;
         second_record::write(&self.places, &self.id, id, &step, None)?;
-        let result = apply(&permit)?;
+        let result = apply(&permit).inspect_err(|error| {
+            if matches!(error, host::Error::Conflict { .. }) {
+                let _ = self.journal.undo(id);
+                self.journal.undone(id, Outcome::Nothing);
+                second_record::forget_step(&self.folder.path, &self.id, id);
+            }
+        })?;
         let observed = observe(&step);
         // a failure does no harm: the second record stays true without `observed`
         let _ = second_record::write(&self.places, &self.id, id, &step, observed.as_deref());

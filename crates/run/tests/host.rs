@@ -357,6 +357,21 @@ fn a_conflict_that_a_live_controller_finds_reaches_undo() {
     home.await_clean("the other steps");
 }
 
+/// Somebody has set the very value that the run wants, after the run had looked: the change was refused, so there is nothing of the run's to undo.
+#[test]
+fn a_change_that_was_refused_is_not_undone() {
+    let home = Home::new();
+    fs::write(home.value(), "after\n").unwrap();
+    let ran = home.command("run").output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(!ran.status.success() && said.contains("Conflict"), "{said}");
+    let report = home.undo();
+    assert!(report.is_whole() && report.conflicts.is_empty(), "{report:?}");
+    assert_eq!(fs::read_to_string(home.value()).unwrap(), "after\n");
+    fs::write(home.value(), "before\n").unwrap();
+    home.await_clean("the run has ended");
+}
+
 #[test]
 fn a_supervisor_stands_and_releases() {
     let home = Home::new();

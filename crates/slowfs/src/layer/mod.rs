@@ -149,16 +149,6 @@ impl Layer {
             Err(error) => reply.error(self.refusal(error)),
         }
     }
-
-    fn reply_attributes(&self, number: u64, result: Result<Stat>, reply: ReplyAttr) {
-        match result {
-            Ok(stat) => {
-                let (lifetime, attributes) = (self.lifetime(), self.attributes(number, &stat));
-                self.after_a_look(number, move || reply.attr(&lifetime, &attributes));
-            }
-            Err(error) => reply.error(self.refusal(error)),
-        }
-    }
 }
 
 fn reply_empty(result: Result<()>, reply: ReplyEmpty) {
@@ -215,7 +205,13 @@ impl Filesystem for Layer {
         if number.0 == way::INODE {
             return reply.attr(&way::ATTRIBUTES_LAST, &way::attributes());
         }
-        self.reply_attributes(number.0, self.inodes.get(number.0).and_then(|inode| inode.stat()), reply);
+        match self.inodes.get(number.0).and_then(|inode| inode.stat()) {
+            Ok(stat) => {
+                let (lifetime, attributes) = (self.lifetime(), self.attributes(number.0, &stat));
+                self.after_a_look(number.0, move || reply.attr(&lifetime, &attributes));
+            }
+            Err(error) => reply.error(self.refusal(error)),
+        }
     }
 
     fn setattr(
@@ -238,7 +234,12 @@ impl Filesystem for Layer {
     ) {
         let drops_set_ids = (size.is_some() && caller.uid() != 0).then(|| caller.gid());
         let changes = Changes { mode, uid, gid, size, drops_set_ids, accessed, modified };
-        self.reply_attributes(number.0, self.change_attributes(number.0, handle, changes), reply);
+        // Never after a look: while a file is cut, the kernel holds back the writes of its pages, and dropping the pages waits for these writes
+        // (fuse_set_nowrite in fs/fuse/dir.c).
+        match self.change_attributes(number.0, handle, changes) {
+            Ok(stat) => reply.attr(&self.lifetime(), &self.attributes(number.0, &stat)),
+            Err(error) => reply.error(self.refusal(error)),
+        }
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
