@@ -83,7 +83,7 @@ impl Reproduction {
 const HEAD: &str = "# The five articles, measured again
 
 Wringer began with five articles on servers under pressure. Each has experiments in `experiments/` that measure its figures again, each with one command. This page has what each article printed beside
-what these runs measured. It is made from their recordings by `wringer report --articles FOLDER...`, and so you make it of your own machine:
+what these runs measured. It is made from their recordings by `wringer report --articles FOLDER...`. These commands make the same page for your own machine:
 
     for name in 1-less-ram 2-slow-disk 3-memory 4-annex-3 4-annex-5 5-connections 5-connections-mysql 5-connections-postgresql 5-huge-pages; do
       wringer run experiments/article-$name.toml --to out/$name

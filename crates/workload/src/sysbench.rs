@@ -51,11 +51,11 @@ settings! {
     non_index_updates: u64 = 1, STATEMENTS, WRITES, true;
     delete_inserts: u64 = 1, STATEMENTS, WRITES, true;
     // the arms of an experiment share their tables: each arm would hand out the same keys
-    auto_inc: bool = true, ON_OFF, [OltpInsert], false, "off: oltp_insert gives its keys itself";
+    auto_inc: bool = true, ON_OFF, [OltpInsert], false, "off: oltp_insert sends the keys of its rows; on: the server chooses them";
     random_points: u64 = 10, PARAMETERS, [SelectRandomPoints], true, "Values in the IN list of select_random_points";
     number_of_ranges: u64 = 10, PAIRS_OF_PARAMETERS, [SelectRandomRanges], true, "Ranges in a statement of select_random_ranges";
     delta: u64 = 5, 0..=MOST_ROWS, [SelectRandomRanges], true, "Width of each of those ranges";
-    ids_times_rows: u64 = 1, 1..=1000, IDS, true, "Draw ids from 1 to so many times the rows of a table: 2, and half of them do not exist";
+    ids_times_rows: u64 = 1, 1..=1000, IDS, true, "Draw ids from 1 to this number times the rows of a table; with 2, half of the drawn ids do not exist";
     // no experiment has bulk_insert
     bulk_rows: u64 = 500, PAIRS_OF_PARAMETERS, [BulkInsert], false, "Rows in a statement of bulk_insert";
 }

@@ -80,7 +80,7 @@ enum Command {
     Fill(Box<commands::fill::Args>),
     /// Drive a server with an OLTP load
     Load(Box<commands::load::Args>),
-    /// Send the statements of a server's log to another one, and measure it
+    /// Send the statements of a server's log to another server, and measure its answers
     Replay(Box<commands::replay::Args>),
     /// Watch a server that runs, from its own host, while other programs send it load; changes nothing
     Observe(Box<commands::observe::Args>),

@@ -52,7 +52,7 @@ pub struct Args {
     /// CPUs of the server, whole cores first; the load gets the others [default: both share all]
     #[arg(long, value_delimiter = ',')]
     cpus: Vec<u32>,
-    /// Transparent huge pages of the server. As root always and madvise are set for the whole host, cell by cell, and put back
+    /// Transparent huge pages of the server. `always` and `madvise` are settings of the whole host: as root, Wringer sets them before each cell, and puts the old setting back after it
     #[arg(long, value_delimiter = ',', value_parser = ["always", "madvise", "never"])]
     thp: Vec<String>,
     /// How often each cell is run; below 3 there is no verdict, and 3 show only differences of twice and more

@@ -18,8 +18,8 @@ use verdict::Limit;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A repeat is one run of its own: a fresh server on fresh data. Below three runs of each side there is no verdict.\n\
-    All intervals of a comparison hold together with a confidence of 95 %. Conditions that differ between the runs are listed first. A difference that\n\
-    --across does not allow makes the runs not comparable. `wringer doc compare` says how a verdict is made.\n\n\
+    All intervals of a comparison hold together with a confidence of 95 %. Conditions that differ between the runs are listed first.\n\
+    A difference that --across does not allow makes the runs not comparable. `wringer doc compare` says how a verdict is made.\n\n\
     Examples:\n  \
       # list how the conditions of two runs differ; two runs give no verdict\n  \
       wringer compare before after\n  \
@@ -28,8 +28,8 @@ use verdict::Limit;
       wringer compare --a old-* --b new-* --paired --across server.version --fail-if 'p99>1.05x'\n  \
       # compare two settings of a matrix, paired within blocks\n  \
       wringer compare --sweep out --a threads=1 --b threads=8\n\n\
-    Exit codes: 0 compared, and no --fail-if is shown; without --fail-if also when there is no verdict (not comparable, too few repeats); \
-    1 a --fail-if is shown; 2 wrong usage, or a --fail-if names no figure; 3 there is no verdict for a --fail-if, or a recording is missing or is something else; \
+    Exit codes: 0 compared, and no --fail-if was reached; without --fail-if also when there is no verdict (not comparable, too few repeats); \
+    1 a --fail-if was reached: the difference is shown, and it is beyond the limit; 2 wrong usage, or a --fail-if names no figure; 3 there is no verdict for a --fail-if, or a recording is missing or is something else; \
     4 a recording cannot be read."
 )]
 pub struct Args {

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 #[command(
     after_help = "A recording holds measurements and no conclusions. This version draws the conclusions anew, also from an old recording.\n\n\
     Examples:\n  \
-      wringer explain wringer-demo\n  \
-      wringer explain wringer-demo -o json | jq '.findings[] | select(.id == \"latency.modes\").evidence'\n  \
+      wringer explain out\n  \
+      wringer explain out -o json | jq '.findings[] | select(.id == \"latency.modes\").evidence'\n  \
       # compare the runs, arm by arm, and say how their conditions differ\n  \
       wringer explain before after"
 )]

@@ -35,7 +35,7 @@ pub struct Args {
     /// Size of all tables together with their indexes, such as 192M or 2G
     #[arg(long, value_name = "SIZE", group = "amount")]
     size: Option<Bytes>,
-    /// The same in multiples of the server's buffer pool (shared buffers): 1.5 is half as much again
+    /// Size of all tables together, as a multiple of the server's buffer pool (PostgreSQL: shared_buffers): with 1.5 the tables are one and a half times as large as the pool
     #[arg(long, alias = "times_pool", value_name = "TIMES", group = "amount", value_parser = times)]
     times_pool: Option<f64>,
     /// pgbench's tables at this scale instead, as `pgbench -i` makes them: 100000 accounts for each unit

@@ -20,7 +20,7 @@ use units::Span;
     many reads each hump stands for. It sees the histogram and the delay, nothing else, and says when it cannot tell.\n\n\
     Examples:\n  \
       sysbench oltp_point_select --histogram ... run | wringer modes -\n  \
-      wringer modes fixtures/modes/point-select-10ms.csv --delay 10ms\n  \
+      wringer modes run.txt --delay 10ms\n  \
       wringer modes run1.json run2.json run3.json -o csv > all.csv\n\n\
     How to read the answer: docs/modes.md."
 )]
@@ -47,7 +47,7 @@ pub struct Args {
 enum Output {
     Text,
     Json,
-    /// A line a bin, for a spreadsheet or a plot: bounds, count, how many values lie below its upper bound, and the hump that it is of
+    /// One line for each bin, for a spreadsheet or a plot: its bounds, its count, the share of all values up to its upper bound, and its hump
     Csv,
 }
 

@@ -20,7 +20,7 @@ use units::{Bytes, Span};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Reads the file, looks at this host, and changes nothing. Seconds and sizes are estimates.\n\n\
     Examples:\n  \
-      wringer plan experiments/one-read-or-two.toml\n  \
+      wringer examples one-read-or-two | wringer plan -\n  \
       wringer plan my.toml -o json | jq '.steps[] | select(.change)'\n\n\
     Exit codes: 0 it would start; 2 the file is wrong (every problem is listed with its line); 3 something on this host is \
     in the way. The file's keys are in docs/experiment.md.")]

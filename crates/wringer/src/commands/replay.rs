@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use units::Span;
 
-/// Send the statements of a server's log to another one, and measure it
+/// Send the statements of a server's log to another server, and measure its answers
 ///
 /// Wringer recognises the log by its content: the slow or general log of MySQL or MariaDB; PostgreSQL's log on stderr (log_line_prefix with time and process:
 /// %m, %p), csvlog or jsonlog. For each connection of the log Wringer opens one connection, and statements begin at their recorded moments. Without --writes,
@@ -33,7 +33,7 @@ use units::Span;
     WRINGER_DSN=\"$(wringer sandbox export shop dsn)\" wringer replay slow.log --speed 2\n  \
     wringer replay slow.log --dsn mysql://me@db.example/shop --assert 'p99<20ms' --assert errors=0\n  \
     wringer replay postgresql.log --pgsql-host=/run/postgresql --pgsql-db=shop --speed max -o json\n\n\
-    A log that has all statements: SET GLOBAL slow_query_log=1, long_query_time=0; or general_log=1. PostgreSQL: log_min_duration_statement=0, \
+    A log that has all statements: SET GLOBAL slow_query_log=1, long_query_time=0, which holds for connections that are opened after it; or general_log=1. PostgreSQL: log_min_duration_statement=0, \
     log_connections=on, log_line_prefix='%m [%p] '. A log that has only slow statements makes a replay of only these.")]
 pub struct Args {
     /// The log; `-` is standard input

@@ -18,16 +18,16 @@ use std::path::{Path, PathBuf};
 #[command(
     after_help = "Findings are computed from the recording, so an old one is explained as this build explains it.\n\n\
     Examples:\n  \
-      # write wringer-demo/report.html\n  \
-      wringer report wringer-demo\n  \
-      wringer report wringer-demo/recording.sqlite -o text\n  \
+      # write out/report.html\n  \
+      wringer report out\n  \
+      wringer report out/recording.sqlite -o text\n  \
       # write assertions as test cases, for a CI server\n  \
       wringer report out -o junit > junit.xml\n  \
       # show what was observed here together with the load that another host sent\n  \
       wringer report out --load load.json\n  \
       # compare the runs of experiments/article-*.toml with the articles\n  \
       wringer report --articles out/* --to articles.md\n  \
-      wringer report wringer-demo -o json \\\n    | jq '.arms[] | {name, p99: .load.measured.transaction.response.p99_us}'"
+      wringer report out -o json \\\n    | jq '.arms[] | {name, p99: .load.measured.transaction.response.p99_us}'"
 )]
 pub struct Args {
     /// The recording, or the folder that holds it

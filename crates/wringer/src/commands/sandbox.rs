@@ -217,9 +217,9 @@ struct Start {
     /// Stop it again after this time [default: it stays until `wringer sandbox stop`]
     #[arg(long = "for", value_name = "SPAN", value_parser = super::standing::lasting)]
     lasts: Option<Span>,
-    #[command(flatten, next_help_heading = "Started in or with, until the server stops (docs/sandbox.md)")]
+    #[command(flatten, next_help_heading = "How the server is started, for this start only (docs/sandbox.md)")]
     wrappers: wrappers::Wrappers,
-    #[command(flatten, next_help_heading = "Less than the machine has, until the server stops (docs/squeeze.md)")]
+    #[command(flatten, next_help_heading = "Limits of the server, until it stops (docs/squeeze.md)")]
     limits: super::limits::Limits,
 }
 

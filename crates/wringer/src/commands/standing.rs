@@ -28,8 +28,8 @@ pub struct Standing {
     /// Print every change with its undo, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Fail, and give everything back, when the measured value is out of its tolerance. Without this flag the value is printed beside the asked one, and only
-    /// less than half of it is a failure (of hidden RAM, more than twice, too)
+    /// Fail, and give everything back, when the measured value is out of its tolerance. Without this flag, both values are printed, and the command fails only
+    /// when the measured value is less than half of the value that was asked for (with hidden RAM: also when it is more than twice as much)
     #[arg(long)]
     pub strict: bool,
     /// How to print the result

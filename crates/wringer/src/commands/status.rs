@@ -25,8 +25,8 @@ use units::Bytes;
     lost      its journal is gone or cannot be read, and the host shows what it has changed:\n            \
     `wringer undo` puts that back\n  \
     foreign   a run of another user, whose `wringer undo` ends it, whoever its server runs as\n\n\
-    What bears the mark of a run of another WRINGER_HOME, or of another user, is named, too.\n\
-    What watchdogs did within the last day is told, too: which runs they ended, and why.")]
+    The list also names mounts, devices, cgroups and processes that belong to runs of another WRINGER_HOME or of another user.\n\
+    It also says which runs a watchdog has ended within the last day, and why.")]
 pub struct Args {
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]

@@ -15,7 +15,7 @@ use clap::Subcommand;
 #[command(after_help = "Examples:\n  \
     wringer connections audit --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me --for 5m\n  \
     wringer connections audit --pgsql-host=/run/postgresql --pgsql-user=me --pgsql-db=postgres \\\n    -o json | jq .overbooking\n  \
-    wringer connections audit --sandbox shop --error 'ERROR 1226 (42000): User 'app' has exceeded ...'\n  \
+    wringer connections audit --sandbox shop --error 1226\n  \
     wringer connections plan --sandbox shop --for 5m --limit batch@%=10\n  \
     wringer connections plan --sandbox shop --for 5m --apply\n\n\
     `audit` and `plan` without --apply change nothing. What each limit counts: docs/connections.md, or `wringer doc connections`.")]

@@ -47,9 +47,10 @@ use units::counted;
     # given again: change the delay at once, whether the device is mounted or not\n  \
     sudo wringer disk delay /srv/image --profile gp3\n  \
     sudo umount /mnt && sudo wringer disk release /srv/image\n\
-    An image gets a loop device over a FUSE file, which knows all words; so does a device, unless the kernel's device-mapper can do it: \
-    whole milliseconds, rounded up to the kernel's ticks, no distributions (/dev/mapper/wringer-...). Take a disk for a whole file system, or \
-    where a server must not see FUSE. docs/disk.md\n\n\
+    An image gets a loop device over a FUSE file: it can do every delay, distribution, limit and profile. A block device gets the kernel's \
+    device-mapper where that is enough (whole milliseconds, rounded up to the kernel's ticks, no distributions; the new device is \
+    /dev/mapper/wringer-...), else a loop device, too. Use an image or a device instead of a directory when a whole file system shall be slow, \
+    or when the server must not see FUSE. docs/disk.md\n\n\
     For a throw-away server, an experiment's `squeeze.disk` needs no root and touches nobody else.")]
 pub struct Args {
     #[command(subcommand)]

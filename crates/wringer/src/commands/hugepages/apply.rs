@@ -16,14 +16,14 @@ use units::{Bytes, Span, counted};
 #[command(after_help = "Examples:\n  \
     # make sure that 279 pages are free for the server that starts next\n  \
     sudo wringer hugepages apply --pages 279\n  \
-    # make as many pages free as `advise` says\n  \
-    sudo wringer hugepages apply --sandbox shop\n  \
+    # make as many pages free as `advise` says for a server\n  \
+    sudo wringer hugepages apply --mysql-socket=/run/mysqld/mysqld.sock\n  \
     # print the change and its undo; change nothing\n  \
     sudo wringer hugepages apply --pages 279 --dry-run\n\n\
     Pages of the pool that nobody uses count: the pool grows by the number that is missing. The kernel grants huge pages where it finds RAM in one piece: memory \
     is compacted, with --drop-caches the page cache is dropped, and the kernel is asked again until --deadline. The host keeps 1 GiB or 5 % of its RAM. The pool \
     stays larger until `wringer hugepages release` or `wringer undo`; pages that a server uses at that time are free when it ends. `apply` is refused while \
-    `wringer ram hide` is in force.")]
+    `wringer ram hide` is in force. `sudo` does not see your own sandboxes: give the number of pages, or deploy the sandbox with sudo.")]
 pub(super) struct Args {
     /// Pages of the default size that must be free [default: as many as the named server needs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]

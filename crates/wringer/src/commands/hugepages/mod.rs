@@ -14,10 +14,10 @@ use clap::Subcommand;
 #[command(after_help = "From nothing to a server in huge pages:\n  \
     # print how many huge pages it needs, and what its page tables cost without them\n  \
     wringer hugepages advise --sandbox shop\n  \
-    # print the change and its undo; change nothing\n  \
-    sudo wringer hugepages apply --sandbox shop --dry-run\n  \
-    # make the pool larger by as many pages, until the release\n  \
-    sudo wringer hugepages apply --sandbox shop\n  \
+    # print the change and its undo; change nothing. 279 stands for the number that `advise` has printed\n  \
+    sudo wringer hugepages apply --pages 279 --dry-run\n  \
+    # make the pool larger by as many pages as are missing, until the release\n  \
+    sudo wringer hugepages apply --pages 279\n  \
     # your own server instead: set huge_pages = on or large_pages = ON, and restart it\n  \
     wringer sandbox start shop --huge-pages on\n  \
     # exit code 1 when the server should have huge pages and has none\n  \

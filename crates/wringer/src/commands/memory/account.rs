@@ -16,8 +16,8 @@ use units::{Bytes, Span, counted};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A TIME is a time after the recording's start (90, 5m, 1h), a clock time in UTC (14:05, 14:05:30, 2026-11-20T14:05:30Z), `first` or `last`. \
-    The account is computed from the last inventory that was taken at this time or before it. A clock time means its whole second, and a time after the start its whole \
-    tenth of a second (from 100 s on, its second), as they are printed.\n\n\
+    The account is computed from the last inventory that was taken at this time or before it. Times are as exact as they are printed: `14:05:30` includes everything until \
+    the end of that second, `5.0` everything until the end of that tenth of a second; from 100 s on, a time includes its whole second.\n\n\
     Examples:\n  \
       wringer memory account --sandbox shop\n  \
       # how a recording's memory changed in the first 10 minutes\n  \

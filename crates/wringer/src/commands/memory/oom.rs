@@ -13,8 +13,8 @@ const SHOWN: usize = 10;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The kernel compares resident memory (shared pages in full, not Pss), swap and page tables, and adds oom_score_adj, a thousandth of all \
-    memory for each point. Memory in huge pages does not count. `predicted` is computed here from that rule; `kernel says` is /proc/PID/oom_score. The realistic peak \
+    after_help = "The kernel compares resident memory (shared pages in full, not Pss), swap and page tables, and adds, for each point of \
+    oom_score_adj, a thousandth of RAM and swap together (in a memory cgroup: of its limit). Memory in huge pages does not count. `predicted` is computed here from that rule; `kernel says` is /proc/PID/oom_score. The realistic peak \
     is that of `memory worst-case`.\n\n\
     Examples:\n  \
       wringer memory oom --sandbox shop\n  \

@@ -37,14 +37,14 @@ pub(super) use watch::{OfArm, Pace, conditions, told};
       wringer report out -o text\n\n\
     Without --time it runs until Ctrl-C. With --pid and no connection it records the process and the host, and needs no account on the server; without both it records only \
     the host.\n\
-    No root is needed; what the kernel does not show to this user is told once and left out. As the server's own user, or as root, all is seen.\n\n\
+    No root is needed: what this user may not read is named once, and left out. Root, and the user that the server runs as, can read everything.\n\n\
     Exit codes: 0 done, also by Ctrl-C or SIGTERM; 2 usage; 3 no such process, no connection, or the folder is in the way; 4 the server's process \
     ended meanwhile, or the recording could not be written: what was seen until then is in it.")]
 pub struct Args {
     /// The server's process [default: the one that listens at the socket, or the sandbox's]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
-    /// From one reading to the next, 10ms at least. A reader that costs more than 1 % of it is read less often, or from a cheaper source
+    /// Time from one reading to the next, 10ms at least. A source whose reading takes more than 1 % of this time is read less often, or is replaced by a cheaper source
     #[arg(long, default_value = "1s", value_parser = seconds, value_name = "TIME")]
     interval: Duration,
     /// Record what the server's memory is made of, too: one inventory every --memory-interval. `wringer memory account --from` computes from it

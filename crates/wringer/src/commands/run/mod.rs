@@ -25,9 +25,10 @@ use std::sync::atomic::AtomicBool;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Leaves recording.sqlite (raw), result.json and report.html in the folder it prints.\n\n\
     Examples:\n  \
+      wringer examples one-read-or-two > my.toml\n  \
       # print what it would do, and how each change is undone\n  \
-      wringer plan experiments/one-read-or-two.toml\n  \
-      wringer run experiments/one-read-or-two.toml --to out\n  \
+      wringer plan my.toml\n  \
+      wringer run my.toml --to out\n  \
       # add the result to the summary of a CI job\n  \
       wringer run my.toml -o markdown >> \"$GITHUB_STEP_SUMMARY\"\n  \
       wringer run my.toml -o json | jq '.findings[] | select(.id == \"latency.modes\")'\n\n\

@@ -28,7 +28,8 @@ use units::Bytes;
     # does this report still finish on the small machine?\n  \
     sudo wringer squeeze --ram 4G --cpus 2 --swap off -- ./nightly-report.sh\n  \
     sudo wringer squeeze --ram 1G --disk /srv/copy=gp3 -- mariadbd --user=mysql --datadir=/srv/copy\n  \
-    wringer squeeze --disk .=read=10ms,sync=5ms -- sysbench fileio --file-test-mode=rndrd run\n  \
+    sysbench fileio --file-total-size=1G prepare\n  \
+    wringer squeeze --disk .=read=10ms,sync=5ms -- sysbench fileio --file-total-size=1G \\\n    --file-test-mode=rndrd --file-extra-flags=direct run\n  \
     wringer squeeze --cpuset 0 -- make\n  \
     # leave the whole host 8 GiB of RAM while the command runs\n  \
     sudo wringer squeeze --leave-ram 8G -- ./benchmark.sh\n\n\

@@ -30,6 +30,7 @@ use units::Span;
 #[command(after_help = "Examples:\n  \
     wringer stalls watch --sandbox shop --for 30s\n  \
     sudo wringer stalls watch --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me \\\n    --fail-on-stall 200ms\n  \
+    # a sandbox that was deployed with sudo\n  \
     sudo wringer stalls watch --sandbox shop --for 30s --probes\n  \
     wringer stalls watch --sandbox shop -o json \\\n    | jq --unbuffered 'select(.kind == \"stall\" or .kind == \"not_over\") | [.cause, .length_us]'\n  \
     wringer stalls watch --sandbox shop --for 1m -o openmetrics > stalls.prom\n  \

@@ -24,7 +24,8 @@ use units::Span;
     wringer stalls advise --sandbox shop\n  \
     wringer stalls advise --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me \\\n    --time 30s --save shop.json\n  \
     wringer stalls advise --from shop.json -o json | jq '.advice[].statement'\n  \
-    mysql --batch -e 'SHOW GLOBAL VARIABLES; SHOW GLOBAL STATUS; SELECT SLEEP(10); SHOW GLOBAL STATUS' \\\n    | wringer stalls advise --from -\n\n\
+    mysql --batch -e 'SHOW GLOBAL VARIABLES; SHOW GLOBAL STATUS; SELECT SLEEP(10);\n    SHOW GLOBAL STATUS' > reading.txt\n  \
+    wringer stalls advise --from reading.txt\n\n\
     Each advice has its price, its source, and how well it is known: measured on a server of that version, simulated, or assumed, because Wringer's authors had no \
     server of that version.\n\n\
     Exit codes: 0 done, also where the advice is not applicable; 2 no server is named; 3 no connection, no such file, or the file is not a reading; 4 the server ended.\n\n\
