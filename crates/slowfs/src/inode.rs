@@ -4,7 +4,7 @@
 //! A descriptor keeps its inode alive, so a file that is renamed or unlinked while open stays the same file, and an inode number is never
 //! used again while the kernel still holds the old one.
 
-use crate::layer::outside::Watched;
+use crate::watched::Watched;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::{Errno, Result};

@@ -39,6 +39,7 @@ mod overshoot;
 mod reply;
 mod rule;
 mod waiting;
+mod watched;
 pub mod way;
 
 pub use error::Error;

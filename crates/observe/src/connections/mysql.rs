@@ -9,7 +9,7 @@ use connections::{Account, AccountSeen, Look, ServerReading, Sessions};
 use std::collections::BTreeMap;
 
 const PROCESS: Option<&str> = Some("GRANT PROCESS ON *.* TO the account that asks");
-pub(super) const SELECT: Option<&str> = Some("GRANT SELECT ON mysql.* TO the account that asks");
+const SELECT: Option<&str> = Some("GRANT SELECT ON mysql.* TO the account that asks");
 
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('activate_all_roles_on_login', 'admin_address', 'admin_port', \
                          'extra_max_connections', 'extra_port', 'mandatory_roles', 'max_connections', 'max_user_connections', 'performance_schema')";
@@ -53,7 +53,7 @@ pub(super) fn begin(asking: &mut Asking<'_>, seen: &mut ServerReading) -> Result
     let statements: &[&str] = if seen.flavour == Flavour::Mariadb { &ACCOUNTS_OF_MARIADB } else { &ACCOUNTS_OF_MYSQL };
     let Some(rows) = asking.first("accounts and their limits", statements, SELECT)? else { return Ok(()) };
     let mut rights = rights(asking, seen)?;
-    roles::add(asking, seen, &mut rights)?;
+    roles::add(asking, seen, &mut rights, SELECT)?;
     seen.accounts = Some(rows.iter().map(|row| account(row, &rights)).collect());
     Ok(())
 }

@@ -2,24 +2,29 @@
 //! Rights that an account has by its roles from the moment of its login (MySQL 8.0 and later): those of its default roles, of all its roles with
 //! `activate_all_roles_on_login`, and of the roles that these were granted. `USER_PRIVILEGES` tells only what was granted to a name itself.
 
+use super::Lost;
 use super::asking::{Asking, Row, text};
-use super::{Lost, mysql};
 use capability::{Capability, words};
 use connections::ServerReading;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rights by grantee, as [`mysql::begin`] reads them.
+/// Rights by grantee.
 type Rights = BTreeMap<String, Vec<String>>;
 
 const DEFAULT_ROLES: &str = "SELECT USER, HOST, DEFAULT_ROLE_USER, DEFAULT_ROLE_HOST FROM mysql.default_roles";
 const GRANTED_ROLES: &str = "SELECT TO_USER, TO_HOST, FROM_USER, FROM_HOST FROM mysql.role_edges";
 
-/// Adds the rights of roles to those of each account. A server without roles is not asked.
-pub(super) fn add(asking: &mut Asking<'_>, seen: &ServerReading, rights: &mut Rights) -> Result<(), Lost> {
+/// Adds the rights of roles to those of each account. A server without roles is not asked. `remedy`: the statement by which the account may ask.
+pub(super) fn add(
+    asking: &mut Asking<'_>,
+    seen: &ServerReading,
+    rights: &mut Rights,
+    remedy: Option<&str>,
+) -> Result<(), Lost> {
     if words(Capability::DefaultRoles, seen.flavour, &seen.version).is_empty() {
         return Ok(());
     }
-    let mut read = |sql| asking.rows("rights of accounts by their roles", sql, mysql::SELECT);
+    let mut read = |sql| asking.rows("rights of accounts by their roles", sql, remedy);
     let (default, granted) = (pairs(&read(DEFAULT_ROLES)?), pairs(&read(GRANTED_ROLES)?));
     let is_on = |name: &str| seen.variables.get(name).is_some_and(|value| ["ON", "1"].contains(&value.as_str()));
     let all_at_login = is_on("activate_all_roles_on_login");
