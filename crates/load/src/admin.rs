@@ -95,6 +95,10 @@ impl Connection {
         self.link.transport.peer_process()
     }
 
+    pub(crate) fn socket(&self) -> std::os::fd::BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(&self.link.transport)
+    }
+
     /// Whether the server's last error was one after which it closes the connection.
     pub(crate) fn is_hung_up(&self) -> bool {
         self.hung_up

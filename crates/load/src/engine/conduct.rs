@@ -206,10 +206,11 @@ impl<'env> Band<'env> {
         let last_ns = parts.iter().map(|part| part.last_reply_ns).max().unwrap_or(plan.start_ns);
         let cut_ns = parts.iter().map(|part| part.closed_ns).max().unwrap_or(last_ns).min(plan.end_ns);
         // Time without replies counts, also when the server never answers again: silence must not make the server look faster. When the server is
-        // lost, the error tells the length of the silence.
+        // lost, the error tells the length of the silence. In an open loop the time after the last due transaction belongs to its rate.
         let is_silent = parts.iter().any(|part| part.totals.errors.contains_key(&Fault::NoReply.to_string()))
             || shared.alive.load(Ordering::Relaxed) == 0;
-        let last_ns = if is_silent && !lost { last_ns.max(cut_ns) } else { last_ns };
+        let counts_silence = is_silent || plan.schedule.is_some();
+        let last_ns = if counts_silence && !lost { last_ns.max(cut_ns) } else { last_ns };
         let at = |ns| self.clock.at(shared.origin + Duration::from_nanos(ns));
         let started_us = at(plan.start_ns);
         let mut phase = Phase { started_us, elapsed_us: (last_ns - plan.start_ns).div_ceil(1000), ..Phase::default() };

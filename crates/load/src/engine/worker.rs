@@ -26,6 +26,7 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 const LOOK_UP_SOON: Duration = Duration::from_millis(2);
 /// The pause between two checks of an overloaded open loop's backlog.
 const BACKLOG_EVERY_NS: u64 = 1_000_000;
+const WANTS_DATA: &str = "the statement wants data of the client (COPY FROM STDIN, LOAD DATA LOCAL): there is none";
 /// The key of the waker in the poller.
 const WAKER: usize = usize::MAX;
 
@@ -93,12 +94,6 @@ impl<'scope, 'env> Worker<'scope, 'env> {
         hand_over(&mut self.clients, self.shared);
         measured
     }
-}
-
-/// An error and its causes, on one line.
-fn chain(error: &Error) -> String {
-    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn system(operation: &'static str, source: io::Error) -> Error {
@@ -341,15 +336,20 @@ impl PhaseLoop<'_, '_, '_> {
             let worker = &mut *self.worker;
             match worker.clients[key].receive(worker.shared, &mut worker.scratch) {
                 Ok((event, more)) => {
-                    if let Some(Event::Done(reply)) = event {
-                        self.now_ns = worker.shared.now_ns();
-                        self.answered(key, reply);
+                    match event {
+                        Some(Event::Done(reply)) => {
+                            self.now_ns = worker.shared.now_ns();
+                            self.answered(key, reply);
+                        }
+                        // The server would wait for the data for ever.
+                        Some(Event::CopyIn) => return self.broken(key, Fault::Lost, WANTS_DATA),
+                        _ => {}
                     }
                     if !more {
                         return;
                     }
                 }
-                Err(error) => return self.hung_up(key, &chain(&error)),
+                Err(error) => return self.hung_up(key, &host::chain(&error)),
             }
         }
     }

@@ -9,6 +9,7 @@ mod classify;
 mod count;
 mod plan;
 mod run;
+mod sessions;
 
 pub use plan::{Plan, plan};
 pub use run::{Options, Pace, Replayed, run};

@@ -4,6 +4,7 @@
 
 use super::count::{Counted, Done, nanos};
 use super::plan::{Plan, Work};
+use super::sessions::{OpenSessions, Session};
 use crate::Error;
 use crate::admin::Connection;
 use crate::engine::Usage;
@@ -50,6 +51,8 @@ const LEAD: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A lost connection is made again for this long, with pauses of [`LOOK_EVERY`]: a server that starts again needs some seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// When the replay should end, statements that were sent have this long to be answered.
+const DRAIN: Duration = Duration::from_secs(5);
 /// The stack of a session's thread, which only reads and counts.
 const STACK_BYTES: usize = 512 << 10;
 
@@ -61,6 +64,9 @@ struct Shared<'a> {
     start: Instant,
     open: AtomicUsize,
     most: AtomicUsize,
+    /// Statements that were sent when the replay should have ended get no answer any more.
+    is_cut: AtomicBool,
+    sessions: OpenSessions,
     counted: Mutex<Counted>,
 }
 
@@ -78,12 +84,20 @@ pub fn run(plan: &Plan, target: &Target, options: Options, stop: &AtomicBool) ->
         start: Instant::now() + LEAD,
         open: AtomicUsize::new(0),
         most: AtomicUsize::new(0),
+        is_cut: AtomicBool::new(false),
+        sessions: OpenSessions::default(),
         counted: Mutex::new(Counted::new(plan.classes.len(), options.timeline)),
     };
-    match options.pace {
-        Pace::Max => at_most(&shared)?,
-        Pace::Times(_) => as_recorded(&shared)?,
-    }
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| shared.cut_when_stopped(&over));
+        let sent = match options.pace {
+            Pace::Max => at_most(&shared),
+            Pace::Times(_) => as_recorded(&shared),
+        };
+        over.store(true, Ordering::Relaxed);
+        sent
+    })?;
     let elapsed = Instant::now().saturating_duration_since(shared.start);
     let (started, connections) = (shared.start, u32::try_from(shared.most.load(Ordering::Relaxed)).unwrap_or(u32::MAX));
     let mut counted = shared.counted.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -185,6 +199,21 @@ impl Shared<'_> {
         }
     }
 
+    /// Waits for the end of the replay. Once it should stop, answers are waited for no longer than [`DRAIN`].
+    fn cut_when_stopped(&self, over: &AtomicBool) {
+        let mut stopped = None;
+        while !over.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK_EVERY);
+            if stopped.is_none() && self.stop.load(Ordering::Relaxed) {
+                stopped = Some(Instant::now());
+            }
+            if stopped.is_some_and(|since| since.elapsed() > DRAIN) {
+                self.is_cut.store(true, Ordering::Relaxed);
+                self.sessions.shut();
+            }
+        }
+    }
+
     fn count(&self, count: impl FnOnce(&mut Counted)) {
         count(&mut self.counted.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -195,14 +224,14 @@ impl Shared<'_> {
     }
 
     /// Tries for as long as `patience`; then all failed attempts together count as one error.
-    fn connect(&self, patience: Duration) -> Option<Connection> {
+    fn connect(&self, patience: Duration) -> Option<Session<'_>> {
         let until = Instant::now() + patience;
         loop {
             let began = Instant::now();
             match open(self.target, self.options) {
                 Ok(connection) => {
                     self.count(|counted| counted.connected(nanos(began.elapsed())));
-                    return Some(connection);
+                    return Some(self.sessions.hold(connection));
                 }
                 Err(error) if Instant::now() >= until => {
                     self.error(error.code().unwrap_or("no connection"));
@@ -235,9 +264,10 @@ impl Shared<'_> {
                 Sent::Answered => continue,
                 // The server's own error is counted already.
                 Sent::HungUp => {}
+                Sent::Lost if self.is_cut.load(Ordering::Relaxed) => self.error("no reply"),
                 Sent::Lost => self.error("connection lost"),
             }
-            if rest.is_empty() {
+            if rest.is_empty() || self.stop.load(Ordering::Relaxed) {
                 break;
             }
             match self.connect(PATIENCE) {

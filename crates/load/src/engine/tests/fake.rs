@@ -27,6 +27,8 @@ pub(super) enum Answer {
     LastRow(&'static [u8; 5]),
     /// Sends nothing more on this connection.
     Silence,
+    /// Wants data of the client (COPY ... FROM STDIN), and sends nothing more.
+    WantsData,
 }
 
 /// The clock of a server whose time is scripted, and the time that each execution takes.
@@ -214,6 +216,12 @@ fn serve(mut stream: UnixStream, shared: &Shared, connection: usize) -> Option<(
                             return stream.shutdown(std::net::Shutdown::Both).ok();
                         }
                         Answer::Silence => return stream.read(&mut [0]).ok().map(|_| ()),
+                        Answer::WantsData => {
+                            let mut asks = Vec::new();
+                            message(b'G', &[0, 0, 0], &mut asks);
+                            stream.write_all(&asks).ok()?;
+                            return stream.read(&mut [0]).ok().map(|_| ());
+                        }
                     }
                 }
                 b'Q' => {

@@ -52,6 +52,16 @@ fn a_server_that_says_nothing_leaves_the_kernels_words() {
     assert!(measured.error_messages["connection lost"].contains("running a statement"), "{measured:?}");
 }
 
+/// The server waits for data, and the load for an answer: neither would come.
+#[test]
+fn a_statement_that_wants_data_ends_its_connection_and_not_the_load() {
+    let fake = Fake::new(Duration::ZERO, |number| if number == 20 { Answer::WantsData } else { Answer::Row });
+    let spec = LoadSpec { events: Some(100), time: None, ..Point::spec() };
+    let measured = drive(&spec, &fake, || {}).unwrap().measured;
+    assert_eq!((measured.transactions, measured.reconnects), (99, 1));
+    assert!(measured.error_messages["connection lost"].contains("wants data of the client"), "{measured:?}");
+}
+
 /// The reason why no connection is accepted any more is reported beside the measured result.
 #[test]
 fn a_server_that_does_not_come_back_is_reported_with_the_last_refusal() {

@@ -11,9 +11,15 @@ use std::thread;
 /// The connection ends with an error, or without a word, at the statement of that text.
 const ENDS: &str = "ends";
 const BREAKS: &str = "breaks";
+/// There is no answer.
+const HANGS: &str = "hangs";
 
 /// Refuses the logins of these connections, counted from 0. Returns the texts of all statements that arrived on the others.
 fn replay(texts: &[&str], refused: std::ops::Range<usize>) -> (Replayed, Vec<String>) {
+    replay_until(texts, refused, &AtomicBool::new(false))
+}
+
+fn replay_until(texts: &[&str], refused: std::ops::Range<usize>, stop: &AtomicBool) -> (Replayed, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let listener = UnixListener::bind(&path).unwrap();
@@ -39,7 +45,7 @@ fn replay(texts: &[&str], refused: std::ops::Range<usize>) -> (Replayed, Vec<Str
     let plan =
         Plan { classes: vec!["select ?".into()], sessions: vec![texts.iter().map(work).collect()], ..Plan::default() };
     let options = Options { pace: Pace::Max, writes: true, timeline: Duration::from_millis(100) };
-    let replayed = run(&plan, &target, options, &AtomicBool::new(false)).unwrap();
+    let replayed = run(&plan, &target, options, stop).unwrap();
     let heard = heard.lock().unwrap().clone();
     (replayed, heard)
 }
@@ -65,6 +71,7 @@ fn serve(mut stream: UnixStream, is_refused: bool, heard: &Mutex<Vec<String>>) -
         match text.as_str() {
             ENDS => return stream.write_all(&fatal(b"57P01")).ok(),
             BREAKS => return None,
+            HANGS => stream.read_exact(&mut [0]).ok()?,
             _ => stream.write_all(&[message(b'C', b"SELECT 0\0"), ready.clone()].concat()).ok()?,
         }
     }
@@ -107,6 +114,24 @@ fn a_server_that_starts_again_gets_the_rest() {
         assert_eq!((replayed.measured.transactions, replayed.measured.reconnects), (2, 1));
         assert!(replayed.measured.elapsed_us >= 150_000, "three pauses: {}", replayed.measured.elapsed_us);
     }
+}
+
+/// A server that stands still: the wait for its answer ends, and nothing more is sent.
+#[test]
+fn a_replay_that_should_stop_waits_for_no_answer_for_ever() {
+    let stop = AtomicBool::new(false);
+    let began = Instant::now();
+    let (replayed, heard) = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(2 * LEAD);
+            stop.store(true, Ordering::Relaxed);
+        });
+        replay_until(&["one", HANGS, "two"], 0..0, &stop)
+    });
+    assert_eq!(errors(&replayed), [("no reply", 1)]);
+    assert_eq!(heard, ["one", HANGS]);
+    assert!(began.elapsed() >= DRAIN, "what was sent has some time to be answered");
+    assert_eq!(replayed.measured.transactions, 1);
 }
 
 #[test]
