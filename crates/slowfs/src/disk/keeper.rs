@@ -13,6 +13,7 @@
 //! The keeper has one thread, because it forks.
 
 use super::device::{RESEND_SINCE, clone_device, open_device, shake_hands};
+use super::events::{Events, drain, ended};
 use super::image::Backing;
 use super::worker::{self, Heritage, MODEL, NEUTRALISE, PING, PONG, WAY};
 use crate::Error;
@@ -50,6 +51,9 @@ const FIRST_PATIENCE: Duration = Duration::from_secs(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The time within which a client of the keeper's socket must send its request.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(1);
+/// The pauses between two attempts to fork a worker, the shortest and the longest, and how long it is tried.
+const FORK_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)];
+const FORK_PATIENCE: Duration = Duration::from_secs(60);
 /// When this many workers have died within [`GIVE_UP_WITHIN`], the keeper starts no other.
 const GIVE_UP_AFTER: usize = 20;
 const GIVE_UP_WITHIN: Duration = Duration::from_secs(10);
@@ -292,7 +296,9 @@ impl Keeper {
     ) -> Result<(), Error> {
         own.set_nonblocking(true).map_err(|source| Error::Serve { operation: "listen", source })?;
         loop {
-            let events = Events::wait(&self.worker, term, usr1, lifeline.as_ref(), own);
+            let of_worker = [self.worker.process.pidfd(), self.worker.line.as_fd()];
+            let of_keeper = [term.as_fd(), usr1.as_fd(), own.as_fd()];
+            let events = Events::wait(of_keeper, of_worker, lifeline.as_ref(), PING_PAUSE);
             if events.line {
                 self.listen();
             }
@@ -382,9 +388,26 @@ impl Keeper {
         note(format_args!("the worker ended {how}: another one serves"));
         self.replaced.push(now);
         self.restarts += 1;
-        let in_force = (&self.model, self.way.as_ref());
-        self.worker = Worker::start(&self.devices, &self.backing, &self.listener, self.root.as_ref(), in_force, true)?;
+        self.worker = self.successor()?;
         Ok(false)
+    }
+
+    /// A host that cannot fork at the moment (a limit of processes, no memory) can do so a little later. Meanwhile the kernel keeps the requests: without
+    /// the keeper's descriptors it would answer them with I/O errors.
+    fn successor(&self) -> Result<Worker, Error> {
+        let [mut pause, longest] = FORK_PAUSES;
+        let end = Instant::now() + FORK_PATIENCE;
+        loop {
+            let in_force = (&self.model, self.way.as_ref());
+            match Worker::start(&self.devices, &self.backing, &self.listener, self.root.as_ref(), in_force, true) {
+                Err(error) if Instant::now() < end => {
+                    note(format_args!("no other worker yet: {}", host::chain(&error)));
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(longest);
+                }
+                started => return started,
+            }
+        }
     }
 
     fn answer(&mut self, client: UnixStream) -> io::Result<()> {
@@ -415,42 +438,6 @@ fn describe(status: rustix::process::WaitIdStatus) -> String {
         (None, Some(code)) => format!("with code {code}"),
         (None, None) => "in an unknown way".to_owned(),
     }
-}
-
-/// The event that the keeper must handle.
-#[derive(Debug, Default)]
-struct Events {
-    term: bool,
-    usr1: bool,
-    died: bool,
-    line: bool,
-    client: bool,
-    lifeline: bool,
-}
-
-impl Events {
-    fn wait(worker: &Worker, term: &OwnedFd, usr1: &OwnedFd, lifeline: Option<&OwnedFd>, own: &UnixListener) -> Self {
-        let fds = [term.as_fd(), usr1.as_fd(), worker.process.pidfd(), worker.line.as_fd(), own.as_fd()];
-        let mut set: Vec<PollFd<'_>> = fds
-            .iter()
-            .chain(lifeline.map(AsFd::as_fd).as_ref())
-            .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
-            .collect();
-        if poll(&mut set, Timespec::try_from(PING_PAUSE).ok().as_ref()).is_err() {
-            return Self::default();
-        }
-        let is = |at: usize| set.get(at).is_some_and(|fd| !fd.revents().is_empty());
-        Self { term: is(0), usr1: is(1), died: is(2), line: is(3), client: is(4), lifeline: is(5) }
-    }
-}
-
-fn drain(pipe: &OwnedFd) {
-    while rustix::io::read(pipe, &mut [0; 64]).is_ok_and(|length| length > 0) {}
-}
-
-/// Whether the lifeline has ended.
-fn ended(lifeline: Option<&OwnedFd>) -> bool {
-    lifeline.is_some_and(|lifeline| rustix::io::read(lifeline, &mut [0; 64]).is_ok_and(|length| length == 0))
 }
 
 #[cfg(test)]

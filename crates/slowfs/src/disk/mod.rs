@@ -15,6 +15,7 @@
 //! - The FUSE file system ends when nobody has its file open any more, and worker and keeper end with it.
 
 mod device;
+mod events;
 mod image;
 mod keeper;
 mod worker;
