@@ -32,8 +32,9 @@ while [ $# -gt 0 ]; do
     shift
 done
 case $server in
-    mariadb) pool='innodb_buffer_pool_size = "16M"' ;;
-    postgresql) pool='shared_buffers = "16MB"' ;;
+    mariadb) pool='innodb_buffer_pool_size = "16M"' rows=300000 ram= ;;
+    # PostgreSQL reads through the page cache, which must not hold the tables either
+    postgresql) pool='shared_buffers = "16MB"' rows=600000 ram='server_ram = "96M"' ;;
     *) missing "--server mariadb or --server postgresql" ;;
 esac
 [ "$cells" -ge 10 ] || missing "10 cells: each draw takes five blocks of two"
@@ -91,8 +92,9 @@ flavour = "$server"
 [server.options]
 $pool
 [fill]
-rows = 300000
+rows = $rows
 [squeeze]
+$ram
 disk = { read = "${1}us" }
 [load]
 workload = "oltp_point_select"

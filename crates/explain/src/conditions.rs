@@ -46,7 +46,35 @@ pub(crate) fn of_run(run: &Evidence) -> BTreeMap<String, Value> {
     let mut flat = BTreeMap::new();
     let all = json!({ "tool": tool, "host": host, "server": server, "mechanisms": mechanisms, "traits": traits, "data": data(run) });
     flatten("", all, &mut flat);
+    flatten(EXPERIMENT, written(&run.experiment), &mut flat);
     flat
+}
+
+/// What the experiment's file has for all arms and no other condition tells: how the load is made, its warm-up, the disk with its limits, hidden RAM. What
+/// an arm has instead is among its settings.
+pub(crate) const EXPERIMENT: &str = "experiment";
+
+/// Keys of these sections that other conditions tell, or that only choose at random.
+const TOLD: [(&str, &[&str]); 2] = [
+    (
+        "load",
+        &["arrivals", "connections", "cpuset", "distribution", "rate", "replay", "seed", "threads", "time", "workload"],
+    ),
+    ("squeeze", &["cpus", "cpuset", "server_ram", "swap"]),
+];
+
+/// Empty for a file that this version cannot read, and for recordings without one.
+fn written(experiment: &str) -> Value {
+    let Ok(mut table) = experiment.parse::<toml::Table>() else { return Value::Null };
+    let section = |(name, told): &(&str, &[&str])| {
+        let mut section = match table.remove(*name)? {
+            toml::Value::Table(section) => section,
+            _ => return None,
+        };
+        section.retain(|key: &str, _| !told.contains(&key));
+        Some(((*name).to_owned(), serde_json::to_value(section).ok()?))
+    };
+    Value::Object(TOLD.iter().filter_map(section).collect())
 }
 
 /// The result of the fill: the rows of all tables together, and how many of them were to fit in a page. Empty for data of the user's own.
@@ -74,6 +102,8 @@ pub(crate) fn of_arm(run: &Evidence, arm: &Arm, prefix: &str, into: &mut BTreeMa
         json!({
             "workload": load.workload, "driver": load.driver, "connections": load.connections,
             "arrivals": load.arrivals, "distribution": load.distribution,
+            // a load of another program does not tell it
+            "prepared_statements": arm.driven.is_none().then_some(load.prepared_statements),
         })
     });
     flatten(prefix, json!({ "load": load, "delay": arm.delay, "limits": limits, "settings": arm.settings }), into);

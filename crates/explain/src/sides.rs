@@ -24,6 +24,10 @@ const VARIABLES: &str = "server.variables.";
 const BUILD: &str = "server.build";
 /// The beginnings of the names of variables that tell a version.
 const VERSIONS: [&str; 4] = ["innodb_version", "protocol_version", "server_version", "version"];
+/// These do not: another malloc is another one with the same version.
+const NO_VERSIONS: [&str; 1] = ["version_malloc_library"];
+/// The disk of all arms, as the experiment's file has it.
+const WRITTEN_DISK: &str = "experiment.squeeze.disk";
 
 /// How two sides are compared.
 #[derive(Debug, Clone, Default)]
@@ -208,7 +212,18 @@ fn keys<'c>(a: &'c [Conditions], b: &'c [Conditions]) -> BTreeSet<&'c String> {
 }
 
 fn differing(a: &[Conditions], b: &[Conditions], wanted: &Wanted, arms: &[Pair]) -> Vec<Differs> {
-    keys(a, b).into_iter().filter_map(|key| differs_in(key, a, b, wanted, arms)).collect()
+    let mut differs: Vec<Differs> =
+        keys(a, b).into_iter().filter_map(|key| differs_in(key, a, b, wanted, arms)).collect();
+    // what is written of a disk says the same once more as its delays
+    let has_other_delay = differs.iter().any(|one| one.key.starts_with(ARM) && one.key.contains(".delay."));
+    let has_file = |side: &[Conditions]| side.iter().any(|run| run.keys().any(|key| is_written(key)));
+    let both = has_file(a) && has_file(b);
+    differs.retain(|one| !is_written(&one.key) || both && !(has_other_delay && one.key.starts_with(WRITTEN_DISK)));
+    differs
+}
+
+fn is_written(key: &str) -> bool {
+    key.strip_prefix(conditions::EXPERIMENT).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// `None`: the condition is the same in all runs.
@@ -255,7 +270,8 @@ fn covers(across: &str, key: &str, arms: &[Pair]) -> bool {
     let variable = key.strip_prefix(VARIABLES);
     let tells_version = || {
         ["server.source", BUILD].contains(&key)
-            || variable.is_some_and(|name| VERSIONS.iter().any(|it| name.starts_with(it)))
+            || variable
+                .is_some_and(|name| !NO_VERSIONS.contains(&name) && VERSIONS.iter().any(|it| name.starts_with(it)))
     };
     is_within(across, key)
         || variable.is_some_and(|name| name == across)

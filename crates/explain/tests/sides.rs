@@ -44,6 +44,30 @@ fn a_condition_of_several_arms_may_differ_like_that_of_one() {
     assert!(!compared("", "arm.delay").not_comparable.is_empty());
 }
 
+/// What the file has for all arms, and no measurement tells.
+#[test]
+fn what_is_written_for_all_arms_is_compared() {
+    let written = |experiment: &str| Evidence { experiment: experiment.into(), ..stored() };
+    let keys = |a: Evidence, mut b: Evidence| -> Vec<String> {
+        b.run_id = "another".into();
+        let sides = compare(&[a], &[b], &Wanted::default()).unwrap();
+        assert_eq!(sides.not_comparable.is_empty(), sides.differs.is_empty());
+        sides.differs.into_iter().map(|one| one.key).collect()
+    };
+    let plain = "[load]\nthreads = 4\ntime = 3\n[squeeze]\ndisk = \"read=10ms\"\n";
+    assert!(keys(written(plain), written(plain)).is_empty());
+    assert!(keys(written(plain), written(&plain.replace("= 3", "= 9"))).is_empty(), "the time is told elsewhere");
+    assert!(keys(written(plain), written("")).is_empty(), "a recording without a file");
+    let skips = plain.replace("time = 3", "skip_trx = true");
+    assert_eq!(keys(written(plain), written(&skips)), ["experiment.load.skip_trx"]);
+    let limited = plain.replace("10ms", "10ms,iops=100");
+    assert_eq!(keys(written(plain), written(&limited)), ["experiment.squeeze.disk"], "the same delay, another disk");
+    let mut slower = written(&limited);
+    slower.arms.iter_mut().filter_map(|arm| arm.delay.as_mut()).for_each(|delay| delay.read_us += 1000);
+    let told = keys(written(plain), slower);
+    assert!(!told.is_empty() && told.iter().all(|key| key.contains(".delay.")), "{told:?}");
+}
+
 #[test]
 fn what_the_caller_knows_to_be_missing_hinders() {
     let mut one = stored();

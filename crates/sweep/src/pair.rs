@@ -8,7 +8,7 @@ use explain::sides::{Conditions, Wanted, is_within};
 use std::iter;
 
 /// Conditions in which the keys of a matrix may appear: they may differ between two settings.
-const MAY_DIFFER: [&str; 5] = ["arm", "server.variables", "mechanisms", "traits", "data"];
+const MAY_DIFFER: [&str; 6] = ["arm", "experiment", "server.variables", "mechanisms", "traits", "data"];
 /// The keys that name a server: where they differ, another server is what was asked.
 const NAME_A_SERVER: [&str; 2] = ["server.flavour", "server.version"];
 /// Conditions that are the same in all cells of one setting: the server's build, and how the host was squeezed.
