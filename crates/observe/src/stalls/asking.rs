@@ -14,6 +14,9 @@ pub(super) struct Source {
     pub(super) is_enough: bool,
 }
 
+/// Errors of a login, not of a statement: all connections are taken, by anybody or by the account, or the server is starting. A later login may succeed.
+const AT_LOGIN: [&str; 5] = ["1040", "1203", "1226", "53300", "57P03"];
+
 #[derive(Debug)]
 pub(super) struct Row(Vec<Option<String>>);
 
@@ -107,7 +110,11 @@ impl Asking<'_> {
         match self.connection.rows(sql) {
             Ok(rows) => Ok(rows.into_iter().map(Row).collect()),
             Err(error) => {
-                let is_refusal = matches!(error.downcast_ref::<Refused>(), Some(Refused::Server { .. }) | None);
+                let is_refusal = match error.downcast_ref::<Refused>() {
+                    Some(Refused::Server { code, .. }) => !AT_LOGIN.contains(&code.as_str()),
+                    None => true,
+                    Some(_) => false,
+                };
                 if !is_refusal {
                     self.lost = Some(host::chain(&*error));
                     return Err(None);
@@ -176,6 +183,27 @@ mod tests {
         assert_eq!(asked, ["SELECT new", "SELECT old", "SELECT nothing", "SELECT old", "SELECT nothing"]);
         let told: Vec<&str> = memory.missing.iter().map(|missing| missing.what.as_str()).collect();
         assert_eq!((told, memory.statements), (vec!["which thread is whose", "more"], 5));
+    }
+
+    /// A server without a free connection refuses the login, and not the statement: it is asked again.
+    #[test]
+    fn a_refused_login_is_no_answer_to_the_first_question() {
+        struct Full(u32);
+        impl Query for Full {
+            fn rows(&mut self, _: &str) -> Result<Vec<Vec<Option<String>>>, Box<dyn std::error::Error + Send + Sync>> {
+                self.0 += 1;
+                match self.0 {
+                    1 => Err(Refused::Server { code: "1040".into(), message: "Too many connections".into() }.into()),
+                    _ => Ok(vec![vec![Some("7".to_owned())]]),
+                }
+            }
+        }
+        let (mut server, mut memory) = (Full(0), Memory::default());
+        let mut asking = Asking { connection: &mut server, memory: &mut memory, lost: None };
+        assert!(asking.first_of("sessions", &WAYS, "help").is_none() && asking.lost.is_some());
+        let mut later = Asking { connection: &mut server, memory: &mut memory, lost: None };
+        assert_eq!(later.first_of("sessions", &WAYS, "help").expect("rows")[0].number(0), Some(7));
+        assert!(memory.missing.is_empty(), "{:?}", memory.missing);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod descriptors;
 mod host_side;
 mod keeping;
 mod mysql;
+mod namespaced;
 mod pace;
 mod postgresql;
 mod probe;
@@ -419,7 +420,10 @@ impl Watcher {
         else {
             return;
         };
-        for answer in answers {
+        for mut answer in answers {
+            for session in answer.sessions.iter_mut().flatten() {
+                session.thread = session.thread.and_then(|thread| self.threads.here(thread));
+            }
             if let Some(raw) = &mut self.raw {
                 raw.answer(&answer, self.watching.is_waiting());
             }

@@ -2,6 +2,7 @@
 //! The threads of a server, sampled repeatedly through descriptors that stay open. No thread is stopped.
 
 use super::descriptors;
+use super::namespaced::Namespaced;
 use super::syscall::{by_wait_channel, doing, doing_restarted, is_reclaim, is_restarted, stop, written_descriptor};
 use super::written::written;
 use crate::Error;
@@ -33,6 +34,8 @@ pub(super) struct Threads {
     leader: Option<File>,
     /// Threads that could not be opened, because this process has too many open files already.
     without_files: Option<Missing>,
+    /// The server's own numbers of its threads. `None`: they are the same as here.
+    namespaced: Option<Namespaced>,
 }
 
 /// The most descriptors of one thread: `syscall` or `wchan`, `schedstat`, and `wchan` again.
@@ -100,6 +103,7 @@ impl Threads {
             is_full: false,
             leader: File::open(format!("/proc/{pid}/task/{pid}/wchan")).ok(),
             without_files: None,
+            namespaced: Namespaced::of(pid),
         };
         if std::fs::read(format!("/proc/{pid}/schedstat")).is_err() {
             missing.push(Missing {
@@ -115,9 +119,7 @@ impl Threads {
     pub(super) fn list(&mut self) -> Vec<u32> {
         let Ok(now) = self.there() else { return Vec::new() };
         let gone: Vec<u32> = self.open.keys().copied().filter(|thread| !now.contains(thread)).collect();
-        gone.iter().for_each(|thread| {
-            self.open.remove(thread);
-        });
+        gone.iter().for_each(|thread| self.forget(*thread));
         let new: Vec<u32> = now.into_iter().filter(|thread| !self.open.contains_key(thread)).collect();
         let wanted = self.count() + new.len() as u64;
         if wanted > self.room && !(self.is_full && gone.is_empty()) {
@@ -136,7 +138,12 @@ impl Threads {
         for thread in new {
             let opened = if self.count() < self.room { self.files(thread) } else { Err(io::Error::from(Errno::MFILE)) };
             match opened {
-                Ok(files) => drop(self.open.insert(thread, files)),
+                Ok(files) => {
+                    if let Some(namespaced) = &mut self.namespaced {
+                        namespaced.add(thread, &files.folder);
+                    }
+                    self.open.insert(thread, files);
+                }
                 Err(error) if is_too_many(&error) => {
                     let count = self.count();
                     self.without_files.get_or_insert_with(|| too_many(count, &error));
@@ -146,6 +153,18 @@ impl Threads {
                 Err(_) => {}
             }
         }
+    }
+
+    fn forget(&mut self, thread: u32) {
+        self.open.remove(&thread);
+        if let Some(namespaced) = &mut self.namespaced {
+            namespaced.remove(thread);
+        }
+    }
+
+    /// The number, in this program's process namespace, of the thread that the server calls so. `None`: no such thread is known.
+    pub(super) fn here(&self, thread: u32) -> Option<u32> {
+        self.namespaced.as_ref().map_or(Some(thread), |namespaced| namespaced.here(thread))
     }
 
     /// What was found missing while threads came.
@@ -221,9 +240,9 @@ impl Threads {
             }
             swept.samples.push(sample);
         }
-        swept.gone.iter().for_each(|thread| {
-            self.open.remove(thread);
-        });
+        for thread in &swept.gone {
+            self.forget(*thread);
+        }
         swept
     }
 }
