@@ -30,6 +30,9 @@ use std::process::ExitCode;
 #[command(
     after_help = "Start with `wringer doctor`, then `wringer examples quick | wringer run -`; `wringer doc` is the manual.\n\
     Whatever happened, `wringer undo` puts the host back.\n\n\
+    Variables: WRINGER_HOME, the folder for sandboxes, recordings and journals (without it: /var/lib/wringer for root, else \
+    ~/.local/share/wringer and ~/.local/state/wringer); WRINGER_CACHE, for fetched servers and kept data; WRINGER_DSN, the server that \
+    commands connect to.\n\n\
     Exit codes: 0 done; 1 ran, and an assertion failed; 2 usage; 3 something required is missing or in the way, nothing was \
     changed; 4 failed, everything undone, or the result could not be written; 5 failed, and the host is not restored; 130 interrupted, everything undone."
 )]

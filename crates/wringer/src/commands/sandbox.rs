@@ -80,6 +80,13 @@ enum Command {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wringer sandbox deploy mariadb 10.11 --name shop --start\n  \
+    # with your own data\n  \
+    wringer sandbox deploy mariadb --from shop.sql.gz --name shop --start\n  \
+    # with tables that are filled once, and cloned for each sandbox after that\n  \
+    wringer sandbox deploy postgresql --filled 'rows=1000000' --name big\n  \
+    wringer sandbox deploy mysql --replicas 2 --start")]
 struct Deploy {
     /// mariadb, mysql, percona or postgresql, with a version or the beginning of one: `mariadb`, `mariadb 10.11`, `mysql@9`;
     /// `xtradb 5.6` is MariaDB 10.1; or the tarball of a server. May be left out with --from: then it is the server that the data belong to
@@ -190,6 +197,11 @@ struct Format {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wringer sandbox use shop 'SELECT version()'\n  \
+    wringer sandbox use shop < script.sql\n  \
+    # the server's own client\n  \
+    wringer sandbox use shop")]
 struct Use {
     /// The sandbox; `wringer sandbox list` has the names
     name: String,
@@ -201,6 +213,13 @@ struct Use {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wringer sandbox start shop -c max_connections=500\n  \
+    # a small machine, for half an hour\n  \
+    sudo wringer sandbox start shop --ram 512M --cpus 1 --disk gp3 --for 30m\n  \
+    # a slow disk alone needs no root\n  \
+    wringer sandbox start shop --disk read=10ms,sync=1ms\n\n\
+    `sudo wringer` sees only sandboxes that were deployed with sudo.")]
 struct Start {
     #[command(flatten)]
     which: Which,
@@ -245,6 +264,11 @@ struct Log {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    # variables for `wringer load`, mysql, psql and others\n  \
+    eval \"$(wringer sandbox export shop)\"\n  \
+    wringer load oltp_read_only --dsn \"$(wringer sandbox export shop dsn)\"\n  \
+    mariadb --defaults-file=<(wringer sandbox export shop my.cnf)")]
 struct Export {
     /// The sandbox; `wringer sandbox list` has the names
     name: String,

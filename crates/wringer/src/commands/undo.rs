@@ -21,6 +21,11 @@ use serde_json::{Value, json};
     A damaged journal: the steps that can be read are taken back. For the others, undo says where to look, and ends with exit code 5, each time, \
     until you have put the host in order and say so: `wringer undo RUN --settled`. A journal that a later release has written, or that cannot be \
     read, is not touched.\n\n\
+    Examples:\n  \
+    # what would be put back\n  \
+    wringer undo --dry-run\n  \
+    # runs of root, too\n  \
+    sudo wringer undo\n\n\
     Exit codes: 0 everything is back, or there was nothing to do; 3 processes of a run may be alive where this command cannot see them, and the \
     run was left alone; 5 something could not be put back."
 )]

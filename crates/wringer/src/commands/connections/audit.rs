@@ -13,7 +13,11 @@ use std::time::Duration;
 use units::{Bytes, Span, counted};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "The figures do not include the connection of this command itself.\n\
+#[command(after_help = "Examples:\n  \
+    wringer connections audit --sandbox shop --for 5m\n  \
+    # which limit was hit; needs no server\n  \
+    wringer connections audit --error 1226\n\n\
+    The figures do not include the connection of this command itself.\n\
     Exit codes: 0 done, also when parts could not be read; 2 usage; 3 no connection, or the error does not come from a limit of connections; 4 the server ended \
     meanwhile.")]
 pub(super) struct Args {

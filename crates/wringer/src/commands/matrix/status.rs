@@ -9,7 +9,10 @@ use host::places::Places;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Reads sweep.json, and changes nothing. It may be called while the matrix runs.\n\n\
+#[command(after_help = "Examples:\n  \
+    wringer matrix status out\n  \
+    wringer matrix status out -o json | jq '.cells[] | select(.state != \"done\")'\n\n\
+    Reads sweep.json, and changes nothing. It may be called while the matrix runs.\n\n\
     Exit codes: 0 there is a matrix; 2 the file is wrong; 3 nothing was run there yet.")]
 pub struct Args {
     /// The folder of a matrix's results, or the experiment file, whose results are in the default folder
