@@ -67,7 +67,7 @@ function one_histogram(box, arm, x, width, last) {
   box.append(holder);
   const words = arm.modes.map((m) => `${m.name ? m.name + ": " : ""}${SHOW.share(m.share)} around ${SHOW.us(m.center_us)}`).join(" · ");
   const f = frame(holder, {
-    height: 150, top: 12 + rows * 17, x, y, x_unit: "us", y_unit: "count", x_title: last ? "service time (log scale)" : "",
+    height: 150, top: 12 + rows * 17, x, y, x_unit: "us", y_unit: "count", x_title: last ? `${arm.times || "service time"} (log scale)` : "",
     y_title: "queries", label: `Latency histogram of arm ${arm.name}. ${words}`,
   });
   arm.modes.forEach((mode) => {

@@ -55,6 +55,17 @@ impl<'a> ArmView<'a> {
         [&both.service, &both.response].into_iter().find(|histogram| !histogram.is_empty())
     }
 
+    /// The times of [`Self::histogram`], in words.
+    pub fn times_of_histogram(&self) -> &'static str {
+        if self.has_response_alone() { "response time" } else { "service time" }
+    }
+
+    /// Another program told response times, which begin when a transaction was due, and no service times.
+    fn has_response_alone(&self) -> bool {
+        let told = self.measured().map(|phase| &phase.transaction);
+        told.is_some_and(|told| told.service.is_empty() && !told.response.is_empty())
+    }
+
     /// The measured phase, without the warm-up.
     pub fn measured(&self) -> Option<&'a Phase> {
         self.arm.load.as_ref().map(|load| &load.measured)
@@ -74,6 +85,9 @@ impl<'a> ArmView<'a> {
 
     /// The reason why the modes say nothing about reads, or why there are no more modes.
     pub fn reason(&self) -> Option<&'a str> {
+        if self.has_response_alone() {
+            return Some("the program of the load told response times alone, in which humps say nothing of reads");
+        }
         self.summary.modes.as_ref()?.reason.as_deref()
     }
 }

@@ -91,7 +91,17 @@ fn asserted(context: &Context<'_>) -> Option<String> {
         })
         .collect();
     let count = units::counted(all.len() as u64, "assertion");
+    // an arm that broke off before its assertions could be judged holds none
+    let unjudged = context.arms.iter().filter(|view| view.arm.verdicts.is_empty() && view.arm.broke_off.is_some());
+    let unjudged: Vec<String> = unjudged.map(|view| format!("“{}”", view.arm.name)).collect();
     match (all.len(), failed.len()) {
+        (1.., 0) if !unjudged.is_empty() => {
+            let held = if all.len() == 1 { "holds" } else { "hold" };
+            Some(format!(
+                "{count} {held} of the arms that ran to their ends. Nothing was judged of {}.",
+                unjudged.join(", ")
+            ))
+        }
         (0, _) => None,
         (1, 0) => Some("What was asserted holds.".to_owned()),
         (_, 0) => Some(format!("All {count} hold.")),

@@ -247,6 +247,33 @@ fn a_run_without_anything_has_all_outputs() {
     assert!(report::json(&sample.context())["arms"].as_array().unwrap().is_empty());
 }
 
+/// sysbench and pgbench with a rate tell no service times.
+#[test]
+fn response_times_alone_are_not_called_service_times() {
+    let mut sample = sample();
+    let name = sample.evidence.arms[0].name.clone();
+    let latencies = &mut sample.evidence.arms[0].load.as_mut().unwrap().measured.transaction;
+    latencies.response = std::mem::take(&mut latencies.service);
+    let text = report::text(&sample.context());
+    assert!(text.contains(&format!("{name}: response time of ")), "{text}");
+    assert!(text.contains("told response times alone") && !text.contains("the histogram is empty"), "{text}");
+    assert!(html(&sample).contains("\"times\":\"response time\""));
+}
+
+/// What ran to its end holds; of an arm that broke off nothing was judged.
+#[test]
+fn assertions_of_an_arm_that_broke_off_do_not_hold() {
+    let mut sample = sample();
+    let judged = sample.evidence.arms.iter().position(|arm| !arm.verdicts.is_empty()).unwrap();
+    sample.evidence.arms.iter_mut().flat_map(|arm| &mut arm.verdicts).for_each(|verdict| verdict.passed = true);
+    let said = |sample: &Sample| report::text(&sample.context());
+    assert!(!said(&sample).contains("Nothing was judged"), "{}", said(&sample));
+    let other = (judged + 1) % sample.evidence.arms.len();
+    sample.evidence.arms[other].verdicts.clear();
+    sample.evidence.arms[other].broke_off = Some("the server died".into());
+    assert!(said(&sample).contains("Nothing was judged of"), "{}", said(&sample));
+}
+
 #[test]
 fn huge_values_break_nothing() {
     let mut sample = sample();

@@ -41,7 +41,9 @@ fn stack(stack: &Stack) -> Value {
 fn arm(view: &ArmView<'_>) -> Value {
     let arm = view.arm;
     let phase = view.response().and(view.measured());
-    json!({
+    // the page says "service time" where nothing else is said
+    let times = Some(view.times_of_histogram()).filter(|times| *times != "service time");
+    let mut data = json!({
         "name": arm.name,
         "started_s": seconds(arm.started_us),
         "ended_s": seconds(arm.ended_us.max(arm.started_us)),
@@ -52,7 +54,11 @@ fn arm(view: &ArmView<'_>) -> Value {
         "curve": phase.map(|phase| curve(&phase.response_at_least())),
         "service_curve": phase.filter(|phase| service_differs(phase)).map(|phase| curve(&phase.transaction.service)),
         "timeline": view.measured().filter(|phase| !phase.timeline.is_empty()).map(|phase| timeline(view, phase)),
-    })
+    });
+    if let (Some(data), Some(times)) = (data.as_object_mut(), times) {
+        data.insert("times".into(), times.into());
+    }
+    data
 }
 
 fn mode(mode: &Mode) -> Value {

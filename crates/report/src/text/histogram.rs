@@ -24,7 +24,12 @@ pub(super) fn of(view: &ArmView<'_>, width: usize) -> String {
     let Some(histogram) = view.histogram() else { return String::new() };
     let bins = PER_DECADE.map(|per_decade| LogBins::of(histogram, per_decade));
     let Some(bins) = bins.iter().find(|bins| shown(bins).len() <= LINES).or(bins.last()) else { return String::new() };
-    let mut part = format!("{}: service time of {} transactions\n", view.arm.name, show::count(histogram.count()));
+    let mut part = format!(
+        "{}: {} of {} transactions\n",
+        view.arm.name,
+        view.times_of_histogram(),
+        show::count(histogram.count())
+    );
     let bar_width = bar_width(view, bins, width);
     let tallest = bins.counts.iter().copied().fold(1.0, f64::max);
     let mut last: Option<usize> = None;
