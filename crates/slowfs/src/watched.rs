@@ -14,7 +14,15 @@ struct State {
     /// How many of the layer's own changes are under way. Meanwhile nobody can tell whose change it is that shows.
     own: u32,
     seen: Option<Mark>,
+    /// The last sizes that the kernel may take for the file's end: it was told them, or has written up to there.
+    ends: [Option<u64>; ENDS],
+    next_end: usize,
+    /// How often the kernel is to drop its pages, and has not yet.
+    dropping: u32,
 }
+
+/// A reply and a write may be under way at the same time.
+const ENDS: usize = 4;
 
 /// Size, and time of modification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +40,45 @@ impl Watched {
     pub(crate) fn was_changed(&self, stat: impl FnOnce() -> Result<Stat>) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.own == 0 && state.look(stat)
+    }
+
+    /// The kernel may take this size for the file's end from now on.
+    pub(crate) fn tell_end(&self, size: u64) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.ends.contains(&Some(size)) {
+            let at = state.next_end % ENDS;
+            state.ends[at] = Some(size);
+            state.next_end += 1;
+        }
+    }
+
+    /// Whether a write at this place is one to the end of the file, as the kernel knows it. `pwritev2` with `RWF_NOAPPEND` writes elsewhere, also to a file that
+    /// is open for appending, and no request tells that.
+    pub(crate) fn is_end(&self, offset: u64) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).ends.contains(&Some(offset))
+    }
+
+    /// The size that the layer last saw.
+    pub(crate) fn size(&self) -> Option<u64> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.seen.and_then(|mark| u64::try_from(mark.0).ok())
+    }
+
+    /// Counts a request to drop the file's pages. Returns false when there is one already.
+    pub(crate) fn begin_drop(&self) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.dropping += 1;
+        state.dropping == 1
+    }
+
+    pub(crate) fn end_drop(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.dropping = state.dropping.saturating_sub(1);
+    }
+
+    /// Whether old pages may still be there.
+    pub(crate) fn is_dropping(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).dropping > 0
     }
 
     /// Makes a change of the layer's own. Beside its result: whether somebody else had changed the file before.

@@ -84,6 +84,46 @@ fn a_change_past_the_layer_is_seen() {
     assert_eq!(read(&mut held), "5 and more");
 }
 
+/// A write to a place (`RWF_NOAPPEND`, Linux 6.9) stays there, also in a file that is open for appending.
+#[test]
+fn a_write_to_a_place_is_none_to_the_end() {
+    const RWF_NOAPPEND: u32 = 0x20;
+    let mounted = mount_or_skip!(|options| options.writeback_cache = false);
+    let below = mounted.directory().join("log");
+    fs::write(&below, "0123456789").unwrap();
+    let log = mounted.inside(|folder| File::options().append(true).open(folder.join("log")).unwrap());
+    let flags = rustix::io::ReadWriteFlags::from_bits_retain(RWF_NOAPPEND);
+    match rustix::io::pwritev2(&log, &[std::io::IoSlice::new(b"ab")], 3, flags) {
+        Ok(2) => assert_eq!(fs::read_to_string(&below).unwrap(), "012ab56789"),
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::INVAL) => {
+            testkit::skip!("this kernel has no RWF_NOAPPEND");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A large direct write comes in several requests at the same time.
+#[test]
+fn a_large_direct_append_keeps_its_order() {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    const LARGE: usize = 8 << 20;
+    let mounted = mount_or_skip!(|options| options.writeback_cache = false);
+    let below = mounted.directory().join("file");
+    let mut options = File::options();
+    options.create(true).append(true).custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed());
+    let mut file = mounted.inside(|folder| options.open(folder.join("file")).unwrap());
+    // memory that O_DIRECT takes: of whole pages
+    let mut memory = vec![0_u8; LARGE + PAGE];
+    let from = memory.as_ptr().align_offset(PAGE);
+    let bytes = &mut memory[from..from + LARGE];
+    for (number, page) in bytes.chunks_mut(PAGE).enumerate() {
+        page[..8].copy_from_slice(&(number as u64).to_le_bytes());
+    }
+    let bytes = &*bytes;
+    assert_eq!(file.write(bytes).unwrap(), LARGE);
+    assert!(fs::read(&below).unwrap() == bytes, "the pages are in another order");
+}
+
 /// Two programs append to one log, one of them past the layer: neither overwrites what the other has written.
 #[test]
 fn what_is_appended_past_the_layer_is_not_overwritten() {

@@ -69,8 +69,7 @@ impl Layer {
         let flags = OFlags::from_bits_retain(flags.cast_unsigned());
         let mut how = ReadWriteFlags::empty();
         how.set(ReadWriteFlags::DSYNC, flags.contains(OFlags::DSYNC));
-        // The kernel's idea of the file's end may be old where others write to the file, too. A page of the cache has its place.
-        how.set(ReadWriteFlags::APPEND, flags.contains(OFlags::APPEND) && !is_cached && !self.settings.writeback_cache);
+        how.set(ReadWriteFlags::APPEND, !is_cached && self.appends(handle, offset, flags));
         let stored = match is_cached {
             true => self.store_whole(handle, offset, data, how),
             false => self.store(handle, offset, data, how),
@@ -82,6 +81,17 @@ impl Layer {
                 reply.error(errno(error));
             }
         }
+    }
+
+    /// Whether a write goes to the end that the file has then. The kernel's idea of the end may be old where others write to the file, too. A page of the cache has
+    /// its place; and the requests of one large direct write come at the same time.
+    fn appends(&self, handle: FileHandle, offset: u64, flags: OFlags) -> bool {
+        flags.contains(OFlags::APPEND)
+            && !flags.contains(OFlags::DIRECT)
+            && !self.settings.writeback_cache
+            && self
+                .opened(handle)
+                .is_ok_and(|opened| matches!(opened.as_ref(), Opened::File(inode, _) if inode.watched.is_end(offset)))
     }
 
     /// Writes all, or fails with the reason why the rest was not written.
@@ -108,7 +118,16 @@ impl Layer {
         buffer.bytes_mut(data.len()).copy_from_slice(data);
         let written = self.change(inode, || open.write(inode, buffer.bytes(data.len()), offset, how));
         self.buffers.give_back(buffer);
-        Ok(u32::try_from(written?).unwrap_or(u32::MAX))
+        let written = written?;
+        if !self.settings.writeback_cache {
+            let end = offset + written as u64;
+            inode.watched.tell_end(end);
+            // The kernel has put the bytes of this write at `offset` into its cache, and they are elsewhere.
+            if how.contains(ReadWriteFlags::APPEND) && inode.watched.size() != Some(end) {
+                self.drop_soon(inode);
+            }
+        }
+        Ok(u32::try_from(written).unwrap_or(u32::MAX))
     }
 
     pub(super) fn sync(&self, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
@@ -138,7 +157,11 @@ impl Layer {
         let opened = self.opened(handle)?;
         let Opened::File(inode, open) = opened.as_ref() else { return Err(rustix::io::Errno::ISDIR) };
         let flags = FallocateFlags::from_bits_retain(mode.cast_unsigned());
-        self.change(inode, || fallocate(open.file(), flags, offset, length))
+        self.change(inode, || fallocate(open.file(), flags, offset, length))?;
+        if !self.settings.writeback_cache && !flags.contains(FallocateFlags::KEEP_SIZE) {
+            inode.watched.tell_end(offset + length);
+        }
+        Ok(())
     }
 
     pub(super) fn find_data(&self, handle: FileHandle, offset: i64, whence: i32) -> Result<i64> {

@@ -121,6 +121,7 @@ impl Layer {
     fn attributes(&self, number: u64, stat: &Stat) -> FileAttr {
         #[allow(unused_mut)]
         let mut found = attributes(number, stat);
+        self.tell_end(number, found.size);
         #[cfg(feature = "failpoints")]
         if let Some(lost) = &self.lost {
             lost.enlarge(number, &mut found.size);

@@ -9,6 +9,7 @@
 use super::Layer;
 use crate::inode::Inode;
 use fuser::{INodeNo, Notifier};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// A file of which the kernel is to drop pages and attributes, and what comes after that.
@@ -29,31 +30,57 @@ pub(crate) fn drop_pages(stale: &Receiver<Stale>, kernel: &Notifier) {
 }
 
 impl Layer {
-    /// Calls `reply`, and before that has the kernel drop what it keeps of the file where somebody else has changed the file since the layer last looked.
+    /// Calls `reply`, and before that has the kernel drop what it keeps of the file where somebody else has changed the file since the layer last looked. Another
+    /// reply may have found the change, and the kernel may not have dropped the pages yet.
     pub(super) fn after_a_look(&self, number: u64, reply: impl FnOnce() + Send + 'static) {
-        let is_old = !self.settings.writeback_cache
-            && self.inodes.get(number).is_ok_and(|inode| inode.watched.was_changed(|| inode.stat()));
-        match is_old {
-            true => self.drop_stale(number, reply),
+        if self.settings.writeback_cache {
+            return reply();
+        }
+        let Ok(inode) = self.inodes.get(number) else { return reply() };
+        match inode.watched.was_changed(|| inode.stat()) || inode.watched.is_dropping() {
+            true => {
+                inode.watched.begin_drop();
+                self.drop_stale(inode, reply);
+            }
             false => reply(),
         }
     }
 
-    fn drop_stale(&self, number: u64, then: impl FnOnce() + Send + 'static) {
-        if let Err(std::sync::mpsc::SendError((_, then))) = self.stale.send((number, Box::new(then))) {
+    fn drop_stale(&self, inode: Arc<Inode>, then: impl FnOnce() + Send + 'static) {
+        let number = inode.number;
+        let ended = move || {
+            inode.watched.end_drop();
             then();
+        };
+        if let Err(std::sync::mpsc::SendError((_, ended))) = self.stale.send((number, Box::new(ended))) {
+            ended();
+        }
+    }
+
+    /// Nobody waits for it; once is enough.
+    pub(super) fn drop_soon(&self, inode: &Arc<Inode>) {
+        match inode.watched.begin_drop() {
+            true => self.drop_stale(inode.clone(), || ()),
+            false => inode.watched.end_drop(),
         }
     }
 
     /// Makes a change of the content of a file, which is then known as the layer's own.
-    pub(super) fn change<T>(&self, inode: &Inode, change: impl FnOnce() -> T) -> T {
+    pub(super) fn change<T>(&self, inode: &Arc<Inode>, change: impl FnOnce() -> T) -> T {
         if self.settings.writeback_cache {
             return change();
         }
         let (changed, was_changed) = inode.watched.change(|| inode.stat(), change);
         if was_changed {
-            self.drop_stale(inode.number, || ());
+            self.drop_soon(inode);
         }
         changed
+    }
+
+    /// The kernel is told of this size, or has written up to it.
+    pub(super) fn tell_end(&self, number: u64, size: u64) {
+        if let (false, Ok(inode)) = (self.settings.writeback_cache, self.inodes.get(number)) {
+            inode.watched.tell_end(size);
+        }
     }
 }
