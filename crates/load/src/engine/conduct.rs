@@ -209,8 +209,9 @@ impl<'env> Band<'env> {
         // lost, the error tells the length of the silence. In an open loop the time after the last due transaction belongs to its rate.
         let is_silent = parts.iter().any(|part| part.totals.errors.contains_key(&Fault::NoReply.to_string()))
             || shared.alive.load(Ordering::Relaxed) == 0;
-        let counts_silence = is_silent || plan.schedule.is_some();
-        let last_ns = if counts_silence && !lost { last_ns.max(cut_ns) } else { last_ns };
+        // each worker waits for an arrival of its own before it finds that no transaction is left
+        let has_time = plan.schedule.is_some() && !plan.has_no_event_left();
+        let last_ns = if (is_silent || has_time) && !lost { last_ns.max(cut_ns) } else { last_ns };
         let at = |ns| self.clock.at(shared.origin + Duration::from_nanos(ns));
         let started_us = at(plan.start_ns);
         let mut phase = Phase { started_us, elapsed_us: (last_ns - plan.start_ns).div_ceil(1000), ..Phase::default() };

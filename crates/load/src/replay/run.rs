@@ -51,6 +51,8 @@ const LEAD: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A lost connection is made again for this long, with pauses of [`LOOK_EVERY`]: a server that starts again needs some seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The time for a login and the first statement.
+const OPEN_WITHIN: Duration = Duration::from_secs(10);
 /// When the replay should end, statements that were sent have this long to be answered.
 const DRAIN: Duration = Duration::from_secs(5);
 /// The stack of a session's thread, which only reads and counts.
@@ -89,16 +91,16 @@ pub fn run(plan: &Plan, target: &Target, options: Options, stop: &AtomicBool) ->
         counted: Mutex::new(Counted::new(plan.classes.len(), options.timeline)),
     };
     let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| shared.cut_when_stopped(&over));
-        let sent = match options.pace {
-            Pace::Max => at_most(&shared),
-            Pace::Times(_) => as_recorded(&shared),
-        };
-        over.store(true, Ordering::Relaxed);
-        sent
+    let elapsed = std::thread::scope(|scope| {
+        let cutter = scope.spawn(|| shared.cut_when_stopped(&over));
+        // dropped also when a thread of a session has panicked
+        let _end = EndOf { over: &over, waits: cutter.thread().clone() };
+        match options.pace {
+            Pace::Max => at_most(&shared)?,
+            Pace::Times(_) => as_recorded(&shared)?,
+        }
+        Ok(Instant::now().saturating_duration_since(shared.start))
     })?;
-    let elapsed = Instant::now().saturating_duration_since(shared.start);
     let (started, connections) = (shared.start, u32::try_from(shared.most.load(Ordering::Relaxed)).unwrap_or(u32::MAX));
     let mut counted = shared.counted.into_inner().unwrap_or_else(PoisonError::into_inner);
     counted.used(Usage::of_this_thread() - before);
@@ -152,15 +154,29 @@ fn spawn<'scope, 'env>(
     started.map(|_| ()).map_err(|source| Error::System { operation: "start a thread for a connection", source })
 }
 
-/// Opens a connection; it is read-only unless writes are allowed.
+/// Ends the wait of [`Shared::cut_when_stopped`].
+struct EndOf<'a> {
+    over: &'a AtomicBool,
+    waits: std::thread::Thread,
+}
+
+impl Drop for EndOf<'_> {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.waits.unpark();
+    }
+}
+
+/// Opens a connection; it is read-only unless writes are allowed. A server that stands still is not waited for, here.
 fn open(target: &Target, options: Options) -> Result<Connection, Error> {
-    let mut connection = Connection::open(target)?;
+    let mut connection = Connection::open_within(target, OPEN_WITHIN)?;
     if !options.writes {
         connection.execute(match target.protocol {
             Protocol::Mysql => "SET SESSION TRANSACTION READ ONLY",
             Protocol::Postgresql => "SET default_transaction_read_only = on",
         })?;
     }
+    connection.set_read_limit(None)?;
     Ok(connection)
 }
 
@@ -203,7 +219,7 @@ impl Shared<'_> {
     fn cut_when_stopped(&self, over: &AtomicBool) {
         let mut stopped = None;
         while !over.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::park_timeout(LOOK_EVERY);
             if stopped.is_none() && self.stop.load(Ordering::Relaxed) {
                 stopped = Some(Instant::now());
             }
