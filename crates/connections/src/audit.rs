@@ -8,7 +8,7 @@ use crate::standing::{
 };
 use crate::usage::{Usage, Uses, uses};
 use crate::{Account, AccountSeen, AccountUse, ServerReading};
-use capability::{Flavour, Protocol};
+use capability::{Capability, Flavour, Protocol, words};
 use ledger::Missing;
 use serde::Serialize;
 
@@ -140,6 +140,9 @@ fn reserve(seen: &ServerReading) -> Reserve {
         Protocol::Mysql => {
             let for_whom = match seen.flavour {
                 Flavour::Mariadb => "SUPER, CONNECTION ADMIN",
+                flavour if words(Capability::ConnectionReserve, flavour, &seen.version).len() > 2 => {
+                    "SUPER, CONNECTION_ADMIN, SERVICE_CONNECTION_ADMIN"
+                }
                 _ => "SUPER, CONNECTION_ADMIN",
             };
             Reserve { inside: 0, of_superusers: 0, beside: 1, for_whom, second_port: port, second_port_limit }

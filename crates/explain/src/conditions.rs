@@ -46,32 +46,39 @@ pub(crate) fn of_run(run: &Evidence) -> BTreeMap<String, Value> {
     let mut flat = BTreeMap::new();
     let all = json!({ "tool": tool, "host": host, "server": server, "mechanisms": mechanisms, "traits": traits, "data": data(run) });
     flatten("", all, &mut flat);
-    flatten(EXPERIMENT, written(&run.experiment), &mut flat);
+    if let Ok(file) = run.experiment.parse::<toml::Table>()
+        && !file.is_empty()
+    {
+        flat.insert(EXPERIMENT.to_owned(), Value::Bool(true));
+        flatten(EXPERIMENT, written(file), &mut flat);
+    }
     flat
 }
 
 /// What the experiment's file has for all arms and no other condition tells: how the load is made, its warm-up, the disk with its limits, hidden RAM. What
-/// an arm has instead is among its settings.
+/// an arm has instead is among its settings. The key itself says that there is a file, which is no condition.
 pub(crate) const EXPERIMENT: &str = "experiment";
 
 /// Keys of these sections that other conditions tell, or that only choose at random.
 const TOLD: [(&str, &[&str]); 2] = [
-    (
-        "load",
-        &["arrivals", "connections", "cpuset", "distribution", "rate", "replay", "seed", "threads", "time", "workload"],
-    ),
-    ("squeeze", &["cpus", "cpuset", "server_ram", "swap"]),
+    ("load", &["cpuset", "events", "prepared", "rate", "replay", "seed", "speed", "threads", "time", "workload"]),
+    ("squeeze", &["cpus", "cpuset", "on_miss", "required", "server_ram", "swap"]),
 ];
+/// The beginning of the keys of the ids' distribution, which the result of the load tells.
+const OF_DISTRIBUTION: &str = "rand_";
 
-/// Empty for a file that this version cannot read, and for recordings without one.
-fn written(experiment: &str) -> Value {
-    let Ok(mut table) = experiment.parse::<toml::Table>() else { return Value::Null };
+fn written(mut table: toml::Table) -> Value {
     let section = |(name, told): &(&str, &[&str])| {
         let mut section = match table.remove(*name)? {
             toml::Value::Table(section) => section,
             _ => return None,
         };
-        section.retain(|key: &str, _| !told.contains(&key));
+        // what is off by default may be written or not
+        let is_off = |value: &toml::Value| value.as_bool() == Some(false);
+        section.retain(|key: &str, value| !told.contains(&key) && !key.starts_with(OF_DISTRIBUTION) && !is_off(value));
+        if let Some(disk) = section.get_mut("disk").and_then(toml::Value::as_table_mut) {
+            disk.remove("seed");
+        }
         Some(((*name).to_owned(), serde_json::to_value(section).ok()?))
     };
     Value::Object(TOLD.iter().filter_map(section).collect())

@@ -4,7 +4,7 @@
 //! The use of a limit is: for the disk, the share of the time in which a request waited for it, as the slow layer counts it; for CPU, the share that
 //! was used; for reads and syncs, the share of the time that was spent in them. Nothing is taken from the experiment file.
 
-use crate::findings::kept_up;
+use crate::findings::{is_in_time, kept_up};
 use crate::reads::Reference;
 use crate::series::{Series, server_cpu_us_between};
 use crate::summary::ArmSummary;
@@ -133,8 +133,8 @@ pub(crate) fn of(evidence: &Evidence, arm: &Arm, summary: &ArmSummary) -> Option
     limits.limited_by = match load.arrivals {
         Arrivals::Closed => binding(&limits).or(is_known.then_some(LimitedBy::Connections)),
         // what it used to the full did not keep it from the rate
-        _ if is_known && kept_up(load, summary) => Some(LimitedBy::Rate),
-        _ => binding(&limits),
+        _ if is_known && kept_up(arm, summary) == Some(true) => Some(LimitedBy::Rate),
+        _ => binding(&limits).or((is_known && is_in_time(summary)).then_some(LimitedBy::Rate)),
     };
     Some(limits)
 }

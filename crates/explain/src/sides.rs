@@ -214,16 +214,32 @@ fn keys<'c>(a: &'c [Conditions], b: &'c [Conditions]) -> BTreeSet<&'c String> {
 fn differing(a: &[Conditions], b: &[Conditions], wanted: &Wanted, arms: &[Pair]) -> Vec<Differs> {
     let mut differs: Vec<Differs> =
         keys(a, b).into_iter().filter_map(|key| differs_in(key, a, b, wanted, arms)).collect();
-    // what is written of a disk says the same once more as its delays
+    // the times of a disk are among the conditions of the arms, too
     let has_other_delay = differs.iter().any(|one| one.key.starts_with(ARM) && one.key.contains(".delay."));
-    let has_file = |side: &[Conditions]| side.iter().any(|run| run.keys().any(|key| is_written(key)));
+    let has_file = |side: &[Conditions]| side.iter().any(|run| run.contains_key(conditions::EXPERIMENT));
     let both = has_file(a) && has_file(b);
-    differs.retain(|one| !is_written(&one.key) || both && !(has_other_delay && one.key.starts_with(WRITTEN_DISK)));
+    differs.retain(|one| !is_written(&one.key) || both && !(has_other_delay && is_of_times(one)));
+    differs.retain(|one| one.key != conditions::EXPERIMENT);
     differs
 }
 
 fn is_written(key: &str) -> bool {
     key.strip_prefix(conditions::EXPERIMENT).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// Whether the condition is only how long a disk takes: `disk.read`, or a disk in words such as `read=10ms,sync=1ms`.
+fn is_of_times(one: &Differs) -> bool {
+    const TIMES: [&str; 4] = ["read", "write", "sync", "mode"];
+    let is_time = |word: &str| TIMES.iter().any(|time| word.trim() == *time);
+    let in_words = |value: &Value| {
+        let text = value.as_str();
+        text.is_some_and(|text| text.split(',').all(|word| word.split_once('=').is_some_and(|(name, _)| is_time(name))))
+    };
+    match one.key.strip_prefix(WRITTEN_DISK) {
+        Some("") => one.a.iter().chain(&one.b).all(in_words),
+        Some(rest) => rest.strip_prefix('.').is_some_and(is_time),
+        None => false,
+    }
 }
 
 /// `None`: the condition is the same in all runs.

@@ -60,10 +60,17 @@ fn what_is_written_for_all_arms_is_compared() {
     assert!(keys(written(plain), written("")).is_empty(), "a recording without a file");
     let skips = plain.replace("time = 3", "skip_trx = true");
     assert_eq!(keys(written(plain), written(&skips)), ["experiment.load.skip_trx"]);
+    let bare = "[load]\nthreads = 4\n";
+    let skips = format!("{bare}skip_trx = true\n");
+    assert_eq!(keys(written(bare), written(&skips)), ["experiment.load.skip_trx"], "nothing else is written");
+    assert!(keys(written(bare), written(&format!("{bare}skip_trx = false\n"))).is_empty(), "as without the key");
     let limited = plain.replace("10ms", "10ms,iops=100");
     assert_eq!(keys(written(plain), written(&limited)), ["experiment.squeeze.disk"], "the same delay, another disk");
     let mut slower = written(&limited);
     slower.arms.iter_mut().filter_map(|arm| arm.delay.as_mut()).for_each(|delay| delay.read_us += 1000);
+    let told = keys(written(plain), slower.clone());
+    assert!(told.len() > 1 && told.contains(&"experiment.squeeze.disk".to_owned()), "its limit, too: {told:?}");
+    slower.experiment = plain.replace("10ms", "11ms");
     let told = keys(written(plain), slower);
     assert!(!told.is_empty() && told.iter().all(|key| key.contains(".delay.")), "{told:?}");
 }

@@ -71,11 +71,16 @@ fn each(context: &Context<'_>, finding: &Finding) -> Vec<String> {
 fn of_its_arm(context: &Context<'_>, finding: &Finding) -> String {
     let statement = &finding.statement;
     match &finding.arm {
-        Some(arm) if context.arms.len() > 1 && !statement.contains(arm.as_str()) => {
+        Some(arm) if context.arms.len() > 1 && !names(statement, arm) => {
             format!("In \"{arm}\": {statement}")
         }
         _ => statement.clone(),
     }
+}
+
+/// A name alone may be a number or a word of the sentence.
+fn names(statement: &str, arm: &str) -> bool {
+    [format!("\"{arm}\""), format!("“{arm}”")].iter().any(|quoted| statement.contains(quoted.as_str()))
 }
 
 /// The assertions: all of them hold, or the ones that do not.

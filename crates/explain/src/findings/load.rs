@@ -5,7 +5,7 @@ use super::figures::{LoadErrors, LoadOverload};
 use super::stalls::waited_us;
 use super::{Finding, FindingEvidence, doubt, percent, time};
 use crate::summary::ArmSummary;
-use evidence::{Evidence, LoadResult};
+use evidence::{Arm, Arrivals, Evidence, LoadResult};
 use units::counted;
 
 /// A smaller share of late starts is caused by the scheduler, not by the server. A larger share of transactions that were due and not done: the rate was too
@@ -13,19 +13,19 @@ use units::counted;
 const BEHIND: f64 = 0.01;
 
 pub(super) fn findings(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding> {
-    let load = |arm: &ArmSummary| evidence.arms.iter().find(|it| it.name == arm.name)?.load.as_ref();
-    arms.iter().flat_map(|arm| [overload(arm, load(arm)), errors(arm)]).flatten().collect()
+    let recorded = |arm: &ArmSummary| evidence.arms.iter().find(|it| it.name == arm.name);
+    arms.iter().flat_map(|arm| [overload(arm, recorded(arm)), errors(arm)]).flatten().collect()
 }
 
-fn overload(arm: &ArmSummary, load: Option<&LoadResult>) -> Option<Finding> {
+fn overload(arm: &ArmSummary, recorded: Option<&Arm>) -> Option<Finding> {
     // a transaction that failed had started, too, and perhaps late
     let intended = arm.transactions.max(arm.late) + arm.skipped;
     let behind = (arm.late + arm.skipped) as f64 / intended.max(1) as f64;
     if behind <= BEHIND {
         return None;
     }
-    let is_overloaded = load.is_some_and(|load| !kept_up(load, arm));
-    let wait = load.and_then(mean_wait_us);
+    let is_overloaded = recorded.and_then(|recorded| kept_up(recorded, arm)) != Some(true);
+    let wait = recorded.and_then(|recorded| mean_wait_us(recorded.load.as_ref()?));
     let waited =
         wait.map_or_else(String::new, |us| format!("; on average a transaction waited {} for its turn", time(us)));
     Some(Finding {
@@ -54,11 +54,22 @@ fn overload(arm: &ArmSummary, load: Option<&LoadResult>) -> Option<Finding> {
     })
 }
 
-/// Whether an open loop got done what its rate asked for: at most one transaction in a hundred was due and had not ended when the load did.
-pub(crate) fn kept_up(load: &LoadResult, arm: &ArmSummary) -> bool {
+/// Whether an open loop got done what its rate asked for: at most one transaction in a hundred was due and had not ended when the load did. `None`: nobody
+/// counted that. A replay sends everything in the end, however long it takes; other programs do not tell it.
+pub(crate) fn kept_up(recorded: &Arm, arm: &ArmSummary) -> Option<bool> {
+    let load = recorded.load.as_ref()?;
+    let is_counted = matches!(load.arrivals, Arrivals::Constant { .. } | Arrivals::Poisson { .. });
+    if !is_counted || recorded.driven.is_some() {
+        return None;
+    }
     let unended = load.measured.unended.as_ref().map_or(0, |it| it.response.count());
     let undone = arm.skipped.max(unended);
-    undone as f64 <= (arm.transactions + undone) as f64 * BEHIND
+    Some(undone as f64 <= (arm.transactions + undone) as f64 * BEHIND)
+}
+
+/// Whether transactions started in time, but for one in a hundred.
+pub(crate) fn is_in_time(arm: &ArmSummary) -> bool {
+    (arm.late + arm.skipped) as f64 <= (arm.transactions + arm.skipped).max(1) as f64 * BEHIND
 }
 
 /// For all transactions that were due, of which those that never started waited until the end.

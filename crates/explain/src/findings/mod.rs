@@ -29,7 +29,7 @@ pub use figures::{
     RunsCompare, RunsConditions, SqueezeForeignCache, SqueezeGot, StallEvent, StallsAccount, StallsEvents,
 };
 pub use finding::{Doubt, Finding, FindingEvidence};
-pub(crate) use load::kept_up;
+pub(crate) use load::{is_in_time, kept_up};
 pub use memory::unit_of_rates;
 pub(crate) use runs::findings as of_runs;
 

@@ -43,6 +43,7 @@ fn compared(runs: &[&Evidence], different: &BTreeMap<String, Vec<Value>>) -> Opt
     let figures: Vec<ComparedCell> = told.collect();
     let told: Vec<&str> = figures.iter().map(|one| one.compared.statement.as_str()).collect();
     let statement = told.join(" ");
+    let compared: BTreeSet<String> = figures.iter().map(|one| one.cell.clone()).collect();
     (!figures.is_empty()).then(|| Finding {
         arm: None,
         statement,
@@ -51,11 +52,11 @@ fn compared(runs: &[&Evidence], different: &BTreeMap<String, Vec<Value>>) -> Opt
             runs: runs.iter().map(|run| run.run_id.clone()).collect(),
             cells: figures,
         }),
-        doubts: doubts(runs, different),
+        doubts: doubts(runs, &compared, different),
     })
 }
 
-fn doubts(runs: &[&Evidence], different: &BTreeMap<String, Vec<Value>>) -> Vec<Doubt> {
+fn doubts(runs: &[&Evidence], compared: &BTreeSet<String>, different: &BTreeMap<String, Vec<Value>>) -> Vec<Doubt> {
     let text = || format!("the runs differ in more than what was measured: {}", names(different));
     let others = (!different.is_empty()).then(|| {
         doubt(
@@ -67,12 +68,13 @@ fn doubts(runs: &[&Evidence], different: &BTreeMap<String, Vec<Value>>) -> Vec<D
     let text = "each run is one repeat of its cells: the interval says what varied while they ran, and nothing of what another run would give";
     let hint = "a verdict needs three runs of each side: wringer compare --a A1 A2 A3 --b B1 B2 B3";
     let broken = (1..).zip(runs).flat_map(|(run, evidence)| {
-        let broken = evidence.arms.iter().filter(|arm| arm.broke_off.is_some() && arm.load.is_some());
+        let is_compared = |arm: &&Arm| arm.load.is_some() && compared.contains(&arm.cell);
+        let broken = evidence.arms.iter().filter(is_compared).filter(|arm| arm.broke_off.is_some());
         broken.map(move |arm| format!("\"{}\" of run {run}", arm.name))
     });
     let broken: Vec<String> = broken.collect();
     let broken = (!broken.is_empty()).then(|| {
-        let text = format!("{} broke off: its figures are of the time until then", broken.join(", "));
+        let text = format!("{} broke off: figures of such an arm are of the time until then", broken.join(", "));
         doubt("compare.broke_off", text, Some("run again what broke off, before the runs are compared"))
     });
     others.into_iter().chain(broken).chain([doubt("compare.repeats", text, Some(hint))]).collect()
@@ -115,7 +117,8 @@ fn turns<'e>(run: &'e Evidence, cell: &str) -> Vec<&'e Arm> {
 /// The conditions that are not the same in all runs, with the value in each; `null` when a run has none.
 fn different(runs: &[&Evidence]) -> BTreeMap<String, Vec<Value>> {
     let told: Vec<BTreeMap<String, Value>> = runs.iter().map(|run| all_conditions(run)).collect();
-    let names: BTreeSet<&String> = told.iter().flat_map(BTreeMap::keys).collect();
+    let is_condition = |name: &&String| *name != conditions::EXPERIMENT;
+    let names: BTreeSet<&String> = told.iter().flat_map(BTreeMap::keys).filter(is_condition).collect();
     let values =
         |name: &String| -> Vec<Value> { told.iter().map(|of| of.get(name).cloned().unwrap_or(Value::Null)).collect() };
     let rows = names.into_iter().map(|name| (name.clone(), values(name)));

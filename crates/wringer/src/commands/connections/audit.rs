@@ -135,7 +135,10 @@ fn server(text: &mut String, audit: &Audit) {
         rows[0][4] = note;
     }
     if let Some(limit) = server.account_default {
-        let note = "for each account without a limit of its own".to_owned();
+        let note = match limit {
+            0 => "below zero: nobody but administrators is let in".to_owned(),
+            _ => "for each account without a limit of its own".to_owned(),
+        };
         rows.push(vec!["max_user_connections".into(), String::new(), String::new(), limit.to_string(), note]);
     }
     text.push_str(&table(&["server", "in use", "peak", "limit", ""], &rows));

@@ -41,7 +41,7 @@ use units::Bytes;
     sudo wringer memory account --mysql-socket=/run/mysqld/mysqld.sock --mysql-user=me\n  \
     # without an account on the server: only what the kernel knows\n  \
     sudo wringer memory account --pid \"$(pidof mariadbd)\"\n  \
-    sudo wringer memory account --dsn 'postgresql://me@/postgres?socket=/run/postgresql/.s.PGSQL.5432' \\\n    -o json | jq .explained_share\n  \
+    sudo wringer memory account -o json \\\n    --dsn 'postgresql://me@/postgres?socket=/run/postgresql/.s.PGSQL.5432' \\\n    | jq .explained_share\n  \
     wringer memory record --sandbox shop --time 10m --to out\n  \
     sudo wringer memory oom --pid \"$(pidof mysqld)\"\n  \
     wringer memory worst-case --sandbox shop\n  \
