@@ -63,7 +63,7 @@ fn of_arm(context: &Context<'_>, view: &ArmView<'_>) -> Vec<Case> {
         view.arm.verdicts.iter().map(|verdict| case(&verdict.assertion, came_to(verdict))).collect();
     // what it had measured until then may keep each assertion
     match &view.arm.broke_off {
-        Some(why) => cases.push(case("measured", CameTo::Broke(why.clone()))),
+        Some(why) => cases.push(case("measured", CameTo::Broke(crate::redact::text(why)))),
         None if cases.is_empty() => cases.push(case("measured", CameTo::Passed)),
         None => {}
     }

@@ -307,10 +307,18 @@ fn the_same_recording_gives_the_same_bytes_and_few_of_them() {
 
 #[test]
 fn no_output_tells_a_secret() {
-    let sample = hostile();
+    let mut sample = hostile();
+    let arm = sample.evidence.arms.last_mut().unwrap();
+    arm.broke_off = Some("the connection to mysql://root:hunter2@h/db was lost".into());
     let context = sample.context();
-    let outputs =
-        [html(&sample), report::text(&context), report::json(&context).to_string(), report::findings_text(&context)];
+    let outputs = [
+        html(&sample),
+        report::text(&context),
+        report::json(&context).to_string(),
+        report::findings_text(&context),
+        report::markdown(&context),
+        report::junit(&context),
+    ];
     assert!(outputs.iter().all(|output| !output.contains("hunter2")));
 }
 
