@@ -56,7 +56,7 @@ pub struct Reserve {
     pub of_superusers: u64,
     /// Connections above `max_connections`.
     pub beside: u64,
-    pub for_whom: &'static str,
+    pub for_whom: String,
     /// `extra_port`, `admin_port`: a second port, with connections of its own. `None`: not set up.
     pub second_port: Option<u64>,
     /// `extra_max_connections` of MariaDB. `None`: no second port, or it has no such limit.
@@ -138,13 +138,7 @@ fn reserve(seen: &ServerReading) -> Reserve {
     let second_port_limit = port.and_then(|_| count(seen, "extra_max_connections"));
     match seen.flavour.protocol() {
         Protocol::Mysql => {
-            let for_whom = match seen.flavour {
-                Flavour::Mariadb => "SUPER, CONNECTION ADMIN",
-                flavour if words(Capability::ConnectionReserve, flavour, &seen.version).len() > 2 => {
-                    "SUPER, CONNECTION_ADMIN, SERVICE_CONNECTION_ADMIN"
-                }
-                _ => "SUPER, CONNECTION_ADMIN",
-            };
+            let for_whom = words(Capability::ConnectionReserve, seen.flavour, &seen.version).join(", ");
             Reserve { inside: 0, of_superusers: 0, beside: 1, for_whom, second_port: port, second_port_limit }
         }
         Protocol::Postgresql => {
@@ -156,6 +150,7 @@ fn reserve(seen: &ServerReading) -> Reserve {
             } else {
                 "superusers"
             };
+            let for_whom = for_whom.to_owned();
             Reserve { inside, of_superusers, beside: 0, for_whom, second_port: None, second_port_limit: None }
         }
     }

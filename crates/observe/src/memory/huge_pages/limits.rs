@@ -32,11 +32,11 @@ fn of_mount(mount: &MountEntry, groups: &str) -> Option<Vec<HugeLimit>> {
     let inside = Path::new(path).strip_prefix(&mount.root).ok()?;
     inside.components().all(|part| matches!(part, Component::Normal(_))).then_some(())?;
     let folder = mount.target.join(inside);
-    let levels = || folder.ancestors().take_while(|above| above.starts_with(&mount.target)).enumerate();
+    let levels = folder.ancestors().take_while(|above| above.starts_with(&mount.target)).enumerate();
     let named = |up: usize| Path::new(path).ancestors().nth(up).unwrap_or(Path::new("/")).to_path_buf();
-    let found: Vec<HugeLimit> = levels().flat_map(|(up, folder)| of_folder(folder, &named(up), names)).collect();
+    let found: Vec<HugeLimit> = levels.flat_map(|(up, folder)| of_folder(folder, &named(up), names)).collect();
     // When both hierarchies are mounted, only one of them has the controller. In version 2 a cgroup may be without it: those above it limit it all the same.
-    let is_here = controller == "hugetlb" || levels().any(|(_, level)| !sizes(level).is_empty());
+    let is_here = controller == "hugetlb" || !found.is_empty();
     is_here.then(|| found.into_iter().filter(has_limit).collect())
 }
 
