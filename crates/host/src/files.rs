@@ -6,12 +6,14 @@ mod copy;
 mod remove;
 mod trust;
 mod whole;
+mod without_links;
 
 pub use carried::carried_library;
 pub use copy::{Copied, copy, copy_opened, head};
 pub use remove::{Removed, remove_beginning, remove_manifested, remove_tree};
 pub use trust::{SafeFolder, check_usable, open_safe, own_folder, own_uid, safe_folder};
 pub use whole::{NewFile, write_atomic, write_named};
+pub use without_links::open_without_links;
 
 pub use crate::distrust::Distrust;
 pub use crate::user_names::user_name;

@@ -134,8 +134,8 @@ impl Way {
     }
 }
 
-/// A directory or a file, by its place in its file system.
-struct Place {
+/// A directory, by its place in its file system. Its users are also found when something is mounted over its path after the look.
+pub struct Place {
     inside: PathBuf,
     /// The device as in `mountinfo`: `98:0`.
     device: String,
@@ -155,7 +155,9 @@ struct Overlay {
 }
 
 impl Place {
-    fn of(path: &Path) -> Result<Self, Error> {
+    /// # Errors
+    /// The directory is not there, or `/proc` does not show the mounts.
+    pub fn of(path: &Path) -> Result<Self, Error> {
         let path = path.canonicalize().map_err(|source| Error::path("look at", path, source))?;
         let everywhere = Everywhere::look()?;
         let own_mounts = &everywhere.namespaces[0].mounts;
@@ -182,6 +184,26 @@ impl Place {
         Ok(place)
     }
 
+    /// Every user of the directory or of anything below it: by an open file, a mapping, a working directory or root, a loop device, a swap file, a second
+    /// mount of it, or an overlay that is made of it. The caller is included.
+    pub fn users(&self) -> InUse {
+        let (processes, unseen) = users(&|pid| self.used_by(pid));
+        let others = self.loops().chain(self.swaps()).chain(self.mounts()).chain(self.overlays());
+        InUse { by: processes.into_iter().chain(others).collect(), unseen }
+    }
+
+    /// Whether a process stands in the directory. `link`: its `cwd` or `root` below `/proc`. A process that stands on a mount that was made after the look
+    /// stands elsewhere.
+    fn is_stood_in(&self, pid: u32, link: &Path, path: &Path) -> bool {
+        let through = look_at(link).and_then(|it| self.leads_here(pid, it.stx_mnt_id, path));
+        through.unwrap_or_else(|| self.is_by_path(path))
+    }
+
+    /// Whether a link of `/proc/PID` that goes through this mount leads to the directory or below it. `None`: the mount is in no table of that process.
+    fn leads_here(&self, pid: u32, mount: u64, link: &Path) -> Option<bool> {
+        self.is_through(mount, link).or_else(|| self.is_through_a_threads(pid, mount, link))
+    }
+
     fn add(&mut self, mount: &MountEntry, base: &Path, pid: u32, is_own: bool) {
         let from_root = |path: &Path| base.join(path.strip_prefix("/").unwrap_or(path));
         let target = from_root(&mount.target);
@@ -201,7 +223,7 @@ impl Place {
         inside.starts_with(&self.inside)
     }
 
-    /// Whether a link of `/proc/PID` that goes through this mount leads to the directory or below it. `None`: that mount is in no table.
+    /// The same for a mount of the look. `None`: it is none of them.
     fn is_through(&self, mount: u64, link: &Path) -> Option<bool> {
         match self.ways.iter().find(|way| way.id == mount) {
             Some(way) => Some(way.inside(link).is_some_and(|inside| self.holds(&inside))),
@@ -248,10 +270,9 @@ impl Place {
             let is_it = match mount_of(pid, &number) {
                 None => self.is_by_path(&link),
                 // the place of a lazily unmounted mount is not known
-                Some(mount) => self
-                    .is_through(mount, &link)
-                    .or_else(|| self.is_through_a_threads(pid, mount, &link))
-                    .unwrap_or_else(|| self.is_of_unknown_mount(&entry.path())),
+                Some(mount) => {
+                    self.leads_here(pid, mount, &link).unwrap_or_else(|| self.is_of_unknown_mount(&entry.path()))
+                }
             };
             if is_it {
                 return Ok(Some((How::Open, link)));
@@ -261,9 +282,10 @@ impl Place {
             return Ok(Some((How::Mapped, path)));
         }
         for name in ["cwd", "root"] {
-            let link = fs::read_link(format!("/proc/{pid}/{name}"))?;
-            if self.is_by_path(&link) {
-                return Ok(Some((How::Stands, link)));
+            let link = PathBuf::from(format!("/proc/{pid}/{name}"));
+            let path = fs::read_link(&link)?;
+            if self.is_stood_in(pid, &link, &path) {
+                return Ok(Some((How::Stands, path)));
             }
         }
         Ok(None)
@@ -342,22 +364,12 @@ fn mount_of(pid: u32, number: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
-/// Every user of a directory or of anything below it: by an open file, a mapping, a working directory or root, a loop device, a swap file, a second
-/// mount of it, or an overlay that is made of it. The caller is included.
+/// The users of a directory at this moment.
 ///
 /// # Errors
 /// The directory is not there, or `/proc` does not show the mounts.
 pub fn below(directory: &Path) -> Result<InUse, Error> {
-    let place = Place::of(directory)?;
-    let (processes, unseen) = users(&|pid| place.used_by(pid));
-    let by = processes
-        .into_iter()
-        .chain(place.loops())
-        .chain(place.swaps())
-        .chain(place.mounts())
-        .chain(place.overlays())
-        .collect();
-    Ok(InUse { by, unseen })
+    Place::of(directory).map(|place| place.users())
 }
 
 /// Every live process for which `used_by` returns a use, and those that could not be looked into.

@@ -13,7 +13,6 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// The type of our FUSE mounts, as mountinfo(5) shows it.
@@ -77,12 +76,18 @@ pub fn join_private(pid: u32) -> Result<PrivateNamespace, Error> {
     Ok(PrivateNamespace { with_user })
 }
 
-/// Mounts the file system that `device`, an open `/dev/fuse`, serves over `target`. The kernel checks permissions by mode and
+/// Mounts the file system that `device`, an open `/dev/fuse`, serves over `target`, an open directory (`O_PATH` is enough) of this mount namespace. `path`
+/// is its name in errors: nobody looks for it again, so whoever renames a part of it meanwhile does not move the mount. The kernel checks permissions by mode and
 /// owner (`default_permissions`); every user of the namespace may pass (`allow_other`). Where programs may not be started below `target`, they may not be there, either.
 ///
 /// # Errors
-/// mount(2): EPERM without the right, EINVAL when `device` was opened in another user namespace, ENOENT, ENOTDIR.
-pub fn mount_fuse(reach: Reach<'_>, device: BorrowedFd<'_>, target: &Path, source: &str) -> Result<(), Error> {
+/// mount(2): EPERM without the right, EINVAL when `device` was opened in another user namespace, ENOTDIR.
+pub fn mount_fuse(
+    reach: Reach<'_>,
+    device: BorrowedFd<'_>,
+    (target, path): (BorrowedFd<'_>, &Path),
+    source: &str,
+) -> Result<(), Error> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let options = format!(
         "fd={},rootmode=40000,user_id={uid},group_id={gid},default_permissions,allow_other",
@@ -92,19 +97,19 @@ pub fn mount_fuse(reach: Reach<'_>, device: BorrowedFd<'_>, target: &Path, sourc
     if let Reach::Private(_) = reach {
         flags |= libc::MS_NOATIME;
     }
-    let below = rustix::fs::statvfs(target).map_err(|errno| Error::path("statvfs", target, io::Error::from(errno)))?;
+    let below = rustix::fs::fstatvfs(target).map_err(|errno| Error::path("statvfs", path, errno))?;
     if below.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC) {
         flags |= libc::MS_NOEXEC;
     }
     let text =
-        |text: &[u8]| CString::new(text).map_err(|_| Error::path("mount fuse", target, io::ErrorKind::InvalidInput));
-    let (source, path) = (text(source.as_bytes())?, text(target.as_os_str().as_bytes())?);
-    let options = text(options.as_bytes())?;
+        |text: String| CString::new(text).map_err(|_| Error::path("mount fuse", path, io::ErrorKind::InvalidInput));
+    let (source, options) = (text(source.to_owned())?, text(options)?);
+    let place = text(format!("/proc/self/fd/{}", target.as_raw_fd()))?;
     // SAFETY: four zero-terminated strings that live until the call returns.
     let result = unsafe {
-        libc::mount(source.as_ptr(), path.as_ptr(), c"fuse.wringer".as_ptr(), flags, options.as_ptr().cast())
+        libc::mount(source.as_ptr(), place.as_ptr(), c"fuse.wringer".as_ptr(), flags, options.as_ptr().cast())
     };
-    if result == 0 { Ok(()) } else { Err(Error::path("mount fuse", target, io::Error::last_os_error())) }
+    if result == 0 { Ok(()) } else { Err(Error::path("mount fuse", path, io::Error::last_os_error())) }
 }
 
 /// Whether mount(2) reaches the kernel. The target is the empty path, for which the kernel fails (ENOENT) before it looks at anything else

@@ -3,6 +3,7 @@
 //! may forbid what uid, capabilities and `/dev/fuse` seem to allow. So the check mounts a file system that nobody serves, in a
 //! mount namespace of this process. Mount and namespace end with the process.
 
+use host::files::open_without_links;
 use host::namespace::{self, Reach};
 use rustix::fd::AsFd as _;
 use rustix::fs::{Mode, OFlags, open};
@@ -45,6 +46,9 @@ fn tried() -> Result<(), (MountRight, host::Error)> {
     let private = namespace::enter_private().map_err(|error| (MountRight::Namespace, error))?;
     let device = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| (MountRight::Device, host::Error::path("open", "/dev/fuse", errno)))?;
-    namespace::mount_fuse(Reach::Private(&private), device.as_fd(), Path::new("/"), "wringer-tries")
+    let root = Path::new("/");
+    let place =
+        open_without_links(root).map_err(|source| (MountRight::Mount, host::Error::path("open", root, source)))?;
+    namespace::mount_fuse(Reach::Private(&private), device.as_fd(), (place.as_fd(), root), "wringer-tries")
         .map_err(|error| (MountRight::Mount, error))
 }

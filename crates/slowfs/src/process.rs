@@ -21,11 +21,12 @@ use crate::way::client::Looker;
 use evidence::{Delay, DelayMode};
 use fuser::{Config, Session, SessionACL};
 use host::change::Served;
+use host::files::open_without_links;
 use host::mounts::{MARK_FILE, Mark, OwnMount};
 use host::namespace::{self, FUSE_TYPE, Reach};
 use host::process::{Order, lifeline, report_ready};
 use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, fstat, open};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -40,7 +41,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Options {
-    /// The directory that is slowed; the layer is mounted over it.
+    /// The directory that is slowed, by its canonical path, in which no link is followed; the layer is mounted over it.
     pub directory: PathBuf,
     /// Mount in a new mount namespace. Otherwise in the present one, and the caller has journaled the mount.
     pub private: bool,
@@ -93,11 +94,10 @@ impl Order for Options {
 /// Serves until the kernel closes the connection. Must be called before the process starts a thread.
 ///
 /// # Errors
-/// No `/dev/fuse`, no right to mount, a directory that cannot be opened.
+/// No `/dev/fuse`, no right to mount, a directory that cannot be opened, or a link in its path.
 pub fn run(options: &Options) -> Result<(), Error> {
-    let directory = options.directory.canonicalize().map_err(|source| directory_error(options, source))?;
-    let root = open(&directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|errno| directory_error(options, errno.into()))?;
+    let directory = &options.directory;
+    let root = open_without_links(directory).map_err(|source| directory_error(options, source))?;
     let mut signals = Signals::new([SIGTERM, SIGUSR1, SIGINT, SIGHUP]).map_err(serve_error("catch signals"))?;
     let nice = rustix::process::getpriority_process(None).unwrap_or(0);
     namespace::protect_self();
@@ -108,11 +108,12 @@ pub fn run(options: &Options) -> Result<(), Error> {
     };
     let private = private.transpose().map_err(|source| Error::Namespace { source })?;
     let reach = private.as_ref().map_or(Reach::HostJournaledByCaller, Reach::Private);
-    let looker = Looker::start(&directory, nice, &[]);
+    let target = same_place(&root, options)?;
+    let looker = Looker::start(directory, nice, &[]);
     let listener = listen(&options.control)?;
     let source = format!("wringer-{}", options.run_id);
-    let device = mount(reach, &directory, &source)?;
-    let ours = OwnMount::just_mounted(&source, FUSE_TYPE, &directory);
+    let device = mount(reach, (target, directory), &source)?;
+    let ours = OwnMount::just_mounted(&source, FUSE_TYPE, directory);
     let engine = Arc::new(Engine::new(options.delay, options.threads));
 
     let way_looker = looker.as_ref().map_or(0, Looker::pid);
@@ -164,7 +165,7 @@ fn start(
     let timer = engine.clone();
     spawn("timer", move || timer.serve_queue())?;
     let controlled = engine.clone();
-    spawn("control", move || control::serve(&listener, &controlled, |_| Ok(())))?;
+    spawn("control", move || control::serve(&listener, &controlled))?;
     if let Some(lifeline) = lifeline() {
         let engine = engine.clone();
         spawn("lifeline", move || {
@@ -215,10 +216,23 @@ fn write_down(mark: &Mark, control: &Path) -> Result<(), Error> {
     host::files::write_atomic(&control.with_file_name(MARK_FILE), &text, 0o600).map_err(|source| Error::Mark { source })
 }
 
-fn mount(reach: Reach<'_>, directory: &Path, source: &str) -> Result<OwnedFd, Error> {
+/// Opens the directory once more, in the mount namespace of now: a mount can only be made in the namespace in which its place was opened. It must be the
+/// directory whose files are served.
+fn same_place(root: &OwnedFd, options: &Options) -> Result<OwnedFd, Error> {
+    let failed = |source| directory_error(options, source);
+    let identity =
+        |place: &OwnedFd| fstat(place).map(|it| (it.st_dev, it.st_ino)).map_err(|errno| failed(errno.into()));
+    let target = open_without_links(&options.directory).map_err(failed)?;
+    if identity(&target)? == identity(root)? {
+        return Ok(target);
+    }
+    Err(failed(io::Error::other("another directory is there by now")))
+}
+
+fn mount(reach: Reach<'_>, (target, directory): (OwnedFd, &Path), source: &str) -> Result<OwnedFd, Error> {
     let device = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| Error::Device { source: errno.into() })?;
-    namespace::mount_fuse(reach, device.as_fd(), directory, source)
+    namespace::mount_fuse(reach, device.as_fd(), (target.as_fd(), directory), source)
         .map_err(|source| Error::Mount { path: directory.to_owned(), source })?;
     Ok(device)
 }

@@ -5,12 +5,13 @@
 //! is recorded in the journal, and is removed before the layer ends.
 
 use crate::Error;
-use crate::files_in_use::{refuse_open_by_others, refuse_open_files};
+use crate::files_in_use::{refuse_open_by_others, refuse_open_files, refuse_who_came_meanwhile};
 use crate::imitation::{Probed, Reach, hold};
 use crate::{accept, constant, probe, way};
 use diskmodel::Model;
 use evidence::{DiskMechanism, Measured};
 use host::change::mounts;
+use host::in_use::Place;
 use host::process::Server;
 use run::{Child, ChildSpec, Role, Run, Step};
 use slowfs::control::Client;
@@ -142,8 +143,9 @@ impl SlowDirectory {
     /// Mounts the layer, without a delay yet, over a directory that [`check`] has accepted.
     ///
     /// # Errors
-    /// The layer cannot be started; finished parts are undone with the run.
+    /// The layer cannot be started, or somebody began to use the directory meanwhile; finished parts are undone with the run.
     pub fn start(run: &mut Run, directory: &Path) -> Result<Self, Error> {
+        let place = Place::of(directory)?;
         refuse_open_files(directory)?;
         let socket = run.folder().join(SOCKET);
         let mount = Step::Mount {
@@ -156,7 +158,9 @@ impl SlowDirectory {
         let order =
             Options { private: false, writeback_cache: false, ..Options::over(directory, &socket, run.id().as_str()) };
         let spec = ChildSpec { ready: true, ..ChildSpec::internal(&order)? };
+        host::pause_point("before a layer is mounted");
         let child = run.spawn(Role::SlowLayer, spec)?;
+        refuse_who_came_meanwhile(directory, &place, child.pid)?;
         Ok(Self { directory: directory.to_owned(), socket, child })
     }
 }

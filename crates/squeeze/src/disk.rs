@@ -83,6 +83,7 @@ impl SlowLayer {
         socket: &str,
         change: impl FnOnce(Options) -> Options,
     ) -> Result<Self, Error> {
+        let directory = &directory.canonicalize().map_err(Error::file("look for", directory))?;
         let socket = run.folder().join(socket);
         let order = change(Options::over(directory, &socket, run.id().as_str()));
         let spec = ChildSpec { ready: true, ..ChildSpec::internal(&order)? };

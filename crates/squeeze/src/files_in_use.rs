@@ -2,7 +2,8 @@
 //! Refuses a directory or a file that somebody uses, and names the user.
 
 use crate::Error;
-use host::in_use::{InUse, User};
+use host::in_use::{InUse, Place, User};
+use host::process::Identity;
 use std::path::Path;
 
 /// Refuses a directory with open files below it, under whatever path they were opened: their processes would bypass a mount over it.
@@ -10,8 +11,22 @@ use std::path::Path;
 /// # Errors
 /// [`Error::Refused`]: a process uses it, or a process that is not visible to us may use it.
 pub(crate) fn refuse_open_files(directory: &Path) -> Result<(), Error> {
+    refuse_users_of(directory, &host::in_use::below(directory)?, &|_| true)
+}
+
+/// The same look once more, when the layer is over the directory: a server may have come between the first look and the mount, and what it has open leads
+/// past the layer. `place`: the directory below the mount. `layer`: the processes that serve it.
+///
+/// # Errors
+/// [`Error::Refused`].
+pub(crate) fn refuse_who_came_meanwhile(directory: &Path, place: &Place, layer: u32) -> Result<(), Error> {
+    let is_layer = |process: Identity| process.pid == layer;
+    refuse_users_of(directory, &place.users(), &|user| !user.process().is_some_and(is_layer))
+}
+
+fn refuse_users_of(directory: &Path, in_use: &InUse, is_meant: &dyn Fn(&User) -> bool) -> Result<(), Error> {
     let hint = "stop the server that uses it; storage is never swapped under a live server";
-    refuse_users(directory, &host::in_use::below(directory)?, &|_| true, hint)
+    refuse_users(directory, in_use, is_meant, hint)
 }
 
 /// The same check for a layer that only one command will see. A working directory below is allowed. A process that reads or writes

@@ -17,7 +17,7 @@ use diskmodel::Model;
 use host::change::loop_device::{FreeDevice, LoopDevice, attach};
 use run::{Child, ChildSpec, Computed, Role, Run, RunId, Step};
 use rustix::fd::AsFd as _;
-use slowfs::disk::{KEEPER_SOCKET, Options, Ready, WORKER_SOCKET, attached};
+use slowfs::disk::{KEEPER_SOCKET, Options, Ready, WORKER_SOCKET, attached, kept};
 use std::path::{Path, PathBuf};
 
 /// A slow disk that exists.
@@ -71,8 +71,10 @@ impl SlowDisk {
             name: name.clone(),
             threads: Options::THREADS,
         };
+        host::pause_point("before a slow disk is served");
         let keeper = run.spawn(Role::SlowLayer, ChildSpec { ready: true, ..ChildSpec::internal(&order)? })?;
         let ready = keeper.ready::<Options>().map_err(|answer| Error::KeeperAnswer { answer })?;
+        image.check_again(&[keeper.pid, kept(&folder)?.worker])?;
         let device = attach_one(run, image, &name, &file_of(&ready))?;
         attached(&folder)?;
         let disk = Self { name, image: image.path.clone(), run: run.id().clone() };

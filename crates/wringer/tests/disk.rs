@@ -322,3 +322,37 @@ fn a_dead_layer_ends_the_squeeze() {
     expect_as_before_by_itself(&before);
     assert!(folder.join("file").exists());
 }
+
+/// Between the look at the directory and the mount, somebody begins to use it, or puts another one in its place.
+#[test]
+#[cfg(feature = "failpoints")]
+fn a_directory_that_changes_between_the_look_and_the_mount_is_refused() {
+    if !is_root() {
+        testkit::skip!("needs root");
+    }
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let folder = data(&lab, 2 << 20);
+    let (aside, other) = (lab.home().join("aside"), lab.home().join("other"));
+    std::fs::create_dir(&other).unwrap();
+    let before = Snapshot::take();
+    let path = folder.to_str().unwrap();
+    let delayed = |act: &dyn Fn()| {
+        let ran = ran_while_paused(&lab, &["disk", "delay", path, "--read", "1ms"], "before a layer is mounted", act);
+        assert!(![&folder, &aside, &other].into_iter().any(|place| is_mounted(place)), "{ran:?}");
+        ran
+    };
+    let opened = std::cell::OnceCell::new();
+    let ran = delayed(&|| opened.set(File::open(folder.join("file")).unwrap()).unwrap());
+    ran.expect_code(3).expect_said(&["is in use by process", &std::process::id().to_string(), "live server"]);
+    drop(opened);
+
+    let ran = delayed(&|| {
+        std::fs::rename(&folder, &aside).unwrap();
+        std::os::unix::fs::symlink(&other, &folder).unwrap();
+    });
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    ran.expect_said(&["data", "is a symbolic link by now"]);
+    expect_as_before(&before);
+}

@@ -424,3 +424,18 @@ fn a_device_is_claimed_and_slow() {
     assert!(!mount.status.success() && String::from_utf8_lossy(&mount.stderr).contains("mount"), "{mount:?}");
     expect_as_before(&bench.before);
 }
+
+/// Between the look at the image and the slow disk, somebody opens the image.
+#[test]
+#[cfg(feature = "failpoints")]
+fn an_image_that_somebody_opens_after_the_look_is_refused() {
+    let bench = bench!();
+    let image = bench.image();
+    let opened = std::cell::OnceCell::new();
+    let open = || opened.set(File::options().write(true).open(&image).unwrap()).unwrap();
+    let delay = ["disk", "delay", image.to_str().unwrap(), "--read", "1ms"];
+    let ran = ran_while_paused(&bench.lab, &delay, "before a slow disk is served", open);
+    ran.expect_code(3).expect_said(&["is in use by process", &std::process::id().to_string()]);
+    drop(opened);
+    expect_as_before(&bench.before);
+}

@@ -5,6 +5,7 @@ use crate::Error;
 use crate::device::check_unused;
 use crate::directory::require_text;
 use crate::files_in_use::refuse_users;
+use host::in_use::User;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -26,6 +27,17 @@ pub struct Image {
     pub bytes: u64,
     /// Bytes of a sector of the slow device.
     pub block_bytes: u32,
+}
+
+impl Image {
+    /// The look at its users once more, when it is served: somebody may have come between the first look and now. `own`: the processes that serve it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub(super) fn check_again(&self, own: &[u32]) -> Result<(), Error> {
+        // the kernel gives a device that is served to nobody else (O_EXCL)
+        if self.is_device { Ok(()) } else { check_users(&self.path, own) }
+    }
 }
 
 fn refused<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Error> {
@@ -95,7 +107,7 @@ fn check_file(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
     if ["/proc", "/sys", "/dev"].iter().any(|kernels| path.starts_with(kernels)) {
         return refused(format!("{shown} is the kernel's own"), "name a file on a disk");
     }
-    check_users(path)?;
+    check_users(path, &[])?;
     host::files::open_existing(path).map(drop).or_else(|error| {
         refused(
             format!("{shown} cannot be written: {error}"),
@@ -105,10 +117,11 @@ fn check_file(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
     check_room(path, metadata)
 }
 
-fn check_users(path: &Path) -> Result<(), Error> {
+fn check_users(path: &Path, own: &[u32]) -> Result<(), Error> {
     let hint = "stop it: umount, losetup -d, swapoff, or end the process; what goes past the slow disk is not slow, and two writers destroy \
         a file system";
-    refuse_users(path, &host::in_use::file(path)?, &|_| true, hint)
+    let is_other = |user: &User| user.process().is_none_or(|process| !own.contains(&process.pid));
+    refuse_users(path, &host::in_use::file(path)?, &is_other, hint)
 }
 
 /// A hole that finds no room when it is written is an I/O error for the file system above.

@@ -73,6 +73,37 @@ pub fn kill_together(pids: &[u64]) {
     assert!(wait_until(PATIENCE, || !pids.iter().any(|pid| is_alive(*pid))), "{pids:?}");
 }
 
+/// `act` is done by somebody else while the command, or a process that it has started, has stopped itself at this place. Then both go on.
+#[cfg(feature = "failpoints")]
+#[track_caller]
+pub fn ran_while_paused(lab: &Lab, arguments: &[&str], place: &str, act: impl FnOnce()) -> Ran {
+    let mut command = lab.command(arguments);
+    command.env("WRINGER_PAUSE", place).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let began = command.spawn().unwrap();
+    let is_paused = wait_until(PATIENCE, || paused_of(lab).is_some());
+    act();
+    paused_of(lab).into_iter().for_each(|pid| signal(pid, Signal::CONT));
+    let output = began.wait_with_output().unwrap();
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let ran = Ran { code: output.status.code(), stdout, stderr };
+    assert!(is_paused, "{place}: {ran:?}");
+    ran
+}
+
+/// A stopped process of this lab.
+#[cfg(feature = "failpoints")]
+fn paused_of(lab: &Lab) -> Option<u64> {
+    let home = format!("WRINGER_HOME={}", lab.home().display());
+    let pids =
+        std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_paused = |pid: &u64| {
+        let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let is_ours = read("environ").split(|byte| *byte == 0).any(|variable| variable == home.as_bytes());
+        is_ours && String::from_utf8_lossy(&read("stat")).contains(") T ")
+    };
+    pids.into_iter().find(is_paused)
+}
+
 pub fn is_alive(pid: u64) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
