@@ -122,6 +122,31 @@ fn new_files_have_the_mode_and_list_that_they_would_have() {
     assert_eq!(got.len(), 54);
 }
 
+/// A right that comes from another group of the caller, which the layer does not know: what is made belongs to the caller all the same.
+#[test]
+fn what_a_member_of_the_folders_group_makes_belongs_to_the_member() {
+    let mounted = mount_or_skip!();
+    open_up(&mounted);
+    let folder = mounted.directory().join("of-the-group");
+    fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::chown(&folder, None, Some(OTHER)).unwrap();
+    fs::set_permissions(&folder, Permissions::from_mode(0o770)).unwrap();
+    let script = format!("cd {} && echo x >file && mkdir folder && mkfifo fifo && ln -s file link", folder.display());
+    let by_member = |script: &str| {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--reuid={ONE}")).arg(format!("--regid={ONE}")).arg(format!("--groups={OTHER}"));
+        command.args(["sh", "-c", script]).output().unwrap()
+    };
+    let made = mounted.inside(|_| by_member(&script));
+    assert!(made.status.success(), "{made:?}");
+    for name in ["file", "folder", "fifo", "link"] {
+        let found = fs::symlink_metadata(folder.join(name)).unwrap();
+        assert_eq!((found.uid(), found.gid()), (ONE, ONE), "{name}");
+    }
+    // a stranger gets nothing
+    assert!(!mounted.inside(|_| as_user(ONE, &format!("echo x >{}", folder.join("other").display()))));
+}
+
 #[test]
 fn extended_attributes_pass_through_both_ways() {
     let mounted = mount_or_skip!();

@@ -6,9 +6,10 @@ use super::owner::as_caller;
 use super::{Layer, Opened};
 use crate::inode::Inode;
 use fuser::{FileHandle, Request};
+use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RawDir, RenameFlags, SeekFrom, Stat, chownat, linkat, mkdirat, mknodat,
-    openat, renameat_with, seek, statat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, RenameFlags, SeekFrom, Stat, chownat, fstat, linkat, mkdirat,
+    mknodat, openat, renameat_with, seek, statat, symlinkat, unlinkat,
 };
 use rustix::io::{Errno, Result};
 use rustix::process::{Gid, Uid};
@@ -32,7 +33,7 @@ impl Layer {
         let parent = self.inodes.get(parent)?;
         let (kind, bits) = (FileType::from_raw_mode(mode), masked(&parent, mode, umask));
         let make = || mknodat(parent.as_ref(), name, kind, bits, device.into());
-        as_caller(caller, make, |()| hand_over(caller, &parent, name))?;
+        as_caller(caller, make, || make().and_then(|()| hand_over_name(caller, &parent, name)))?;
         self.inodes.lookup(&parent, name)
     }
 
@@ -46,14 +47,14 @@ impl Layer {
         let parent = self.inodes.get(parent)?;
         let bits = masked(&parent, mode, umask);
         let make = || mkdirat(parent.as_ref(), name, bits);
-        as_caller(caller, make, |()| hand_over(caller, &parent, name))?;
+        as_caller(caller, make, || make().and_then(|()| hand_over_name(caller, &parent, name)))?;
         self.inodes.lookup(&parent, name)
     }
 
     pub(super) fn make_symlink(&self, caller: &Request, parent: u64, name: &OsStr, to: &Path) -> Result<(u64, Stat)> {
         let parent = self.inodes.get(parent)?;
         let make = || symlinkat(to, parent.as_ref(), name);
-        as_caller(caller, make, |()| hand_over(caller, &parent, name))?;
+        as_caller(caller, make, || make().and_then(|()| hand_over_name(caller, &parent, name)))?;
         self.inodes.lookup(&parent, name)
     }
 
@@ -85,8 +86,13 @@ impl Layer {
         let access = self.access_mode(asked);
         let how = access | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | asked & (OFlags::EXCL | OFlags::TRUNC);
         let bits = masked(&parent, mode, umask);
-        let make = || openat(parent.as_ref(), name, how, bits);
-        let file = as_caller(caller, make, |_| hand_over(caller, &parent, name))?;
+        let make = |how| openat(parent.as_ref(), name, how, bits);
+        let by_root = || match make(how | OFlags::EXCL) {
+            // somebody else has made it meanwhile, and the caller may not open it
+            Err(Errno::EXIST) if !asked.contains(OFlags::EXCL) => Err(Errno::ACCESS),
+            made => made.and_then(|file| hand_over(caller, &parent, file.as_fd()).map(|()| file)),
+        };
+        let file = as_caller(caller, || make(how), by_root)?;
         let found = self.inodes.lookup(&parent, name)?;
         let inode = self.inodes.get(found.0)?;
         Ok((found, self.keep(Opened::File(inode, self.backing(file, access)))))
@@ -128,9 +134,20 @@ impl Layer {
     }
 }
 
-/// Gives the caller a file that root had to create. Below a folder with the set-group-id bit the file keeps the folder's group.
-fn hand_over(caller: &Request, parent: &Inode, name: &OsStr) -> Result<()> {
+fn hand_over_name(caller: &Request, parent: &Inode, name: &OsStr) -> Result<()> {
+    let place = openat(parent, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    hand_over(caller, parent, place.as_fd())
+}
+
+/// Gives the caller what root had to create. Below a folder with the set-group-id bit it keeps the folder's group. Whoever may write to the folder can put
+/// another file under the name at the same moment: a file of somebody else, or one that has a second name, is not what was created.
+fn hand_over(caller: &Request, parent: &Inode, made: BorrowedFd<'_>) -> Result<()> {
+    let it = fstat(made)?;
+    let has_one_name = it.st_nlink == 1 || FileType::from_raw_mode(it.st_mode) == FileType::Directory;
+    if it.st_uid != 0 || !has_one_name {
+        return Err(Errno::ACCESS);
+    }
     let group_is_inherited = statat(parent, "", AtFlags::EMPTY_PATH)?.st_mode & 0o2000 != 0;
     let gid = (!group_is_inherited).then(|| Gid::from_raw(caller.gid()));
-    chownat(parent, name, Some(Uid::from_raw(caller.uid())), gid, AtFlags::SYMLINK_NOFOLLOW)
+    chownat(made, "", Some(Uid::from_raw(caller.uid())), gid, AtFlags::EMPTY_PATH)
 }

@@ -6,12 +6,12 @@ use fuser::Request;
 use rustix::io::{Errno, Result};
 
 /// Runs `make` with the file-system identity of `caller` if this process is root and the caller is not; else with its own. When the
-/// kernel refuses the caller, `make` runs as root, and `give` changes the owner. (The caller's supplementary groups are unknown
+/// kernel refuses the caller, `by_root` makes it as root, and changes the owner. (The caller's supplementary groups are unknown
 /// here; the kernel has already checked the caller's right.)
 pub(super) fn as_caller<T>(
     caller: &Request,
-    make: impl Fn() -> Result<T>,
-    give: impl Fn(&T) -> Result<()>,
+    make: impl FnOnce() -> Result<T>,
+    by_root: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let (uid, gid) = (caller.uid(), caller.gid());
     if !rustix::process::geteuid().is_root() || uid == 0 {
@@ -22,11 +22,7 @@ pub(super) fn as_caller<T>(
         make()
     };
     match first {
-        Err(Errno::ACCESS | Errno::PERM) => {
-            let made = make()?;
-            give(&made)?;
-            Ok(made)
-        }
+        Err(Errno::ACCESS | Errno::PERM) => by_root(),
         result => result,
     }
 }
