@@ -60,7 +60,7 @@ pub fn run(map: Map, control: &Path) -> Result<(), Error> {
     map.set(&none)?;
     let keeper = Arc::new(Keeper { map, model: Mutex::new(none) });
     let (controlled, renewing, watching) = (keeper.clone(), keeper.clone(), keeper.clone());
-    spawn("control", move || control::serve(&listener, &controlled, |_| Ok(())))?;
+    spawn("control", move || control::serve(&listener, &controlled))?;
     spawn("lease", move || {
         loop {
             renewing.map.renew_lease();

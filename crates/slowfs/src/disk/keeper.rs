@@ -15,7 +15,7 @@
 use super::device::{RESEND_SINCE, clone_device, open_device, shake_hands};
 use super::events::{Events, drain, ended};
 use super::image::Backing;
-use super::worker::{self, Heritage, MODEL, NEUTRALISE, PING, PONG, WAY};
+use super::worker::{self, Heritage, MODEL, NEUTRALISE, NEUTRALISED, PING, PONG, WAY};
 use crate::Error;
 use crate::backing::Open;
 use crate::control::{ACCEPT_PAUSE, Kept, Request, keeper_answer};
@@ -24,12 +24,13 @@ use crate::way::Way;
 use crate::way::client::Looker;
 use diskmodel::Model;
 use evidence::DelayMode;
+use host::files::open_without_links;
 use host::looks::{Looks, Silence, looks_in};
 use host::namespace;
 use host::process::{Forked, Order, fork, report_ready};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd as _, OwnedFd};
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::OFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -60,7 +61,7 @@ const GIVE_UP_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Options {
-    /// A regular file, or a block device.
+    /// A regular file, or a block device: the canonical path, in which no link is followed.
     pub image: PathBuf,
     /// The folder of the run; both sockets are made there.
     pub folder: PathBuf,
@@ -114,6 +115,8 @@ struct Worker {
     line: OwnedFd,
     /// Whether the last ping is still unanswered.
     pinged: bool,
+    /// How many orders to remove all delays are not yet answered. Until then a model that the worker tells of is in force no more.
+    neutralising: u32,
     next_ping: Instant,
 }
 
@@ -187,8 +190,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
 
 fn open_image(options: &Options) -> Result<Backing, Error> {
     let failed = |errno: rustix::io::Errno| Error::Image { path: options.image.clone(), source: errno.into() };
-    let path = open(&options.image, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
-    let inode = Inode::of(path);
+    let place =
+        open_without_links(&options.image).map_err(|source| Error::Image { path: options.image.clone(), source })?;
+    let inode = Inode::of(place);
     let kind = rustix::fs::FileType::from_raw_mode(inode.stat().map_err(failed)?.st_mode);
     // With this flag the kernel refuses to mount the device while the disk is served.
     let is_device = kind == rustix::fs::FileType::BlockDevice;
@@ -246,7 +250,7 @@ impl Worker {
         });
         let process = process.map_err(|source| Error::Worker { why: host::chain(&source) })?;
         let next_ping = Instant::now() + PING_PAUSE;
-        Ok(Self { process, line, pinged: false, next_ping })
+        Ok(Self { process, line, pinged: false, neutralising: 0, next_ping })
     }
 
     fn ping(&mut self, now: Instant) {
@@ -332,7 +336,9 @@ impl Keeper {
 
     fn neutralise(&mut self) {
         self.model = Model::none(self.model.mode);
-        let _ = rustix::io::write(&self.worker.line, NEUTRALISE);
+        if rustix::io::write(&self.worker.line, NEUTRALISE).is_ok() {
+            self.worker.neutralising += 1;
+        }
         self.worker.process.signal(rustix::process::Signal::CONT);
     }
 
@@ -344,8 +350,9 @@ impl Keeper {
         {
             match message[..length].split_first() {
                 Some((&PONG, _)) => self.worker.pinged = false,
+                Some((&NEUTRALISED, _)) => self.worker.neutralising = self.worker.neutralising.saturating_sub(1),
                 Some((&MODEL, text)) => {
-                    if let Ok(model) = serde_json::from_slice(text) {
+                    if let Some(model) = serde_json::from_slice(text).ok().filter(|_| self.worker.neutralising == 0) {
                         self.model = model;
                     }
                 }

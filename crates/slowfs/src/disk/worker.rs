@@ -5,15 +5,17 @@
 use super::device::{resend, session};
 use super::image::{Backing, Image};
 use crate::buffer::Pool;
-use crate::control;
+use crate::control::{self, Controlled};
 use crate::engine::Engine;
+use crate::stats::Stats;
 use crate::way::Way;
 use diskmodel::Model;
+use evidence::Delay;
 use host::namespace;
 use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::io;
 use std::os::unix::net::UnixListener;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 /// From the keeper: answer this ping.
 pub(super) const PING: &[u8] = b"?";
@@ -25,6 +27,8 @@ pub(super) const WAY: u8 = b'w';
 pub(super) const PONG: u8 = b'.';
 /// To the keeper: the model that follows is in force from now on.
 pub(super) const MODEL: u8 = b'm';
+/// To the keeper: [`NEUTRALISE`] is done. Models that were told before it are in force no more.
+pub(super) const NEUTRALISED: u8 = b'n';
 /// A model with a long histogram is one message.
 pub(super) const MESSAGE_BYTES: usize = 4 << 20;
 
@@ -49,7 +53,6 @@ pub(super) fn serve(heritage: Heritage<'_>) -> io::Result<()> {
     if let Some(way) = heritage.way {
         engine.know_way(way);
     }
-    let line = Arc::new(heritage.line);
     come_to_life(heritage.keeper, &engine)?;
     namespace::protect_self();
     if heritage.is_successor {
@@ -65,10 +68,10 @@ pub(super) fn serve(heritage: Heritage<'_>) -> io::Result<()> {
     }
     let timer = engine.clone();
     spawn("timer", move || timer.serve_queue())?;
-    let (controlled, told, listener) = (engine.clone(), line.clone(), heritage.listener.try_clone()?);
-    spawn("control", move || control::serve(&listener, &controlled, move |model| tell(&told, model)))?;
-    let listening = engine.clone();
-    spawn("keeper", move || listen(&line, &listening))?;
+    let kept = Arc::new(KeptEngine { engine: engine.clone(), line: heritage.line, order: Mutex::new(()) });
+    let (controlled, listener) = (kept.clone(), heritage.listener.try_clone()?);
+    spawn("control", move || control::serve(&listener, &controlled))?;
+    spawn("keeper", move || kept.listen())?;
     engine.calibrate();
     end.recv().unwrap_or(Ok(()))
 }
@@ -95,27 +98,70 @@ fn come_to_life(keeper: u32, engine: &Engine) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends the model to the keeper, so that the next worker begins with it.
-fn tell(line: &OwnedFd, model: &Model) -> io::Result<()> {
-    let mut message = vec![MODEL];
-    message.extend(serde_json::to_vec(model)?);
-    rustix::io::write(line, &message).map(drop).map_err(Into::into)
+/// The engine of this worker. The keeper knows what is in force, so that the next worker begins with it.
+struct KeptEngine {
+    engine: Arc<Engine>,
+    /// The line to the keeper.
+    line: OwnedFd,
+    /// Held while the keeper is told and the engine is changed: the keeper hears of changes in the order in which they are made.
+    order: Mutex<()>,
 }
 
-/// Reads the keeper's messages, until the keeper dies.
-fn listen(line: &OwnedFd, engine: &Engine) {
-    let mut message = [0; 4096];
-    loop {
-        match rustix::io::read(line, &mut message) {
-            Err(rustix::io::Errno::INTR) => {}
-            Ok(length) if length > 0 => match &message[..length] {
-                PING => drop(rustix::io::write(line, &[PONG])),
-                NEUTRALISE => engine.neutralise(),
-                [WAY, text @ ..] => serde_json::from_slice(text).map_or((), |way| engine.know_way(way)),
-                _ => {}
-            },
-            _ => return engine.neutralise(),
+impl KeptEngine {
+    fn tell(&self, message: &[u8]) -> io::Result<()> {
+        rustix::io::write(&self.line, message).map(drop).map_err(Into::into)
+    }
+
+    fn tell_model(&self, model: &Model) -> io::Result<()> {
+        let mut message = vec![MODEL];
+        message.extend(serde_json::to_vec(model)?);
+        self.tell(&message)
+    }
+
+    fn neutralise(&self) {
+        // at once, also while a client sets a model; and again, if that model came later
+        self.engine.neutralise();
+        let _in_order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        self.engine.neutralise();
+        let _ = self.tell(&[NEUTRALISED]);
+    }
+
+    /// Reads the keeper's messages, until the keeper dies.
+    fn listen(&self) {
+        let mut message = [0; 4096];
+        loop {
+            match rustix::io::read(&self.line, &mut message) {
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(length) if length > 0 => match &message[..length] {
+                    PING => drop(self.tell(&[PONG])),
+                    NEUTRALISE => self.neutralise(),
+                    [WAY, text @ ..] => serde_json::from_slice(text).map_or((), |way| self.engine.know_way(way)),
+                    _ => {}
+                },
+                _ => return self.neutralise(),
+            }
         }
+    }
+}
+
+impl Controlled for KeptEngine {
+    fn delay(&self) -> Delay {
+        self.engine.delay()
+    }
+
+    fn model(&self) -> Model {
+        Controlled::model(&*self.engine)
+    }
+
+    fn set(&self, model: Model) -> Result<(), String> {
+        let _in_order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell_model(&model).map_err(|error| format!("the keeper cannot be told: {error}"))?;
+        self.engine.set(model);
+        Ok(())
+    }
+
+    fn stats(&self) -> Stats {
+        self.engine.stats()
     }
 }
 
@@ -137,5 +183,34 @@ pub(super) fn widen(line: &OwnedFd) {
                 libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4),
             );
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use evidence::DelayMode;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    #[test]
+    fn what_the_keeper_does_not_know_is_not_in_force() {
+        let (line, keeper) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let none = Model::none(DelayMode::Add);
+        let kept = KeptEngine { engine: Arc::new(Engine::new(none.clone(), 1)), line, order: Mutex::new(()) };
+        let slow = Model::from(Delay { read_us: 9, write_us: 0, sync_us: 0, mode: DelayMode::Add, varies: false });
+        kept.set(slow.clone()).unwrap();
+        assert_eq!(kept.model(), slow);
+        kept.neutralise();
+        let mut message = vec![0; 4096];
+        let mut next = || {
+            let length = rustix::io::read(&keeper, &mut message).unwrap();
+            message[..length].to_vec()
+        };
+        assert_eq!((next()[0], next()), (MODEL, vec![NEUTRALISED]), "the keeper hears of both, the model first");
+        drop(keeper);
+        assert!(kept.set(slow).unwrap_err().contains("cannot be told"));
+        assert_eq!(kept.model(), none);
     }
 }
