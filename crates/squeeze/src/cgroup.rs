@@ -99,16 +99,18 @@ fn lists(file: &Path, name: &str) -> bool {
     fs::read_to_string(file).is_ok_and(|list| list.split_whitespace().any(|member| member == name))
 }
 
-/// On v2 a child has a controller only when its parent enables it (kernel, admin-guide/cgroup-v2.rst, "Enabling and Disabling").
-/// `None`: it is enabled already.
+/// On v2 a child has a controller only when its parent enables it (kernel, admin-guide/cgroup-v2.rst, "Enabling and Disabling"). Where another run has
+/// enabled it, this run records the same change: the last of them disables it. `None`: it was enabled before any run.
 pub(crate) fn hand_down(run: &mut Run, root: &Path, name: &str) -> Result<Option<StepId>, Error> {
-    if is_handed_down(root, name) {
-        return Ok(None);
-    }
     let path = root.join("cgroup.subtree_control");
     let (before, after) = (format!("-{name}"), format!("+{name}"));
     let step = Step::Value { path: path.clone(), before: before.clone(), after: after.clone() };
-    Ok(Some(run.step(step, |permit| change::set_value(permit, &path, &before, &after))?.0))
+    if !is_handed_down(root, name) {
+        return Ok(Some(run.step(step, |permit| change::set_value(permit, &path, &before, &after))?.0));
+    }
+    let others = run::find_runs(run.places())?.into_iter().filter(|other| other.id != *run.id());
+    let is_by_another = others.flat_map(|other| other.steps).any(|other| other.is_open() && other.change == step);
+    Ok(if is_by_another { Some(run.step(step, |_| Ok(()))?.0) } else { None })
 }
 
 pub(crate) fn is_handed_down(root: &Path, name: &str) -> bool {

@@ -84,5 +84,16 @@ until_true ended || fail "the daemon does not end"
 expect 0 squeeze --ram 64M -- sh -c "(sh -c '$daemon' &); $until_there"
 [ -z "$(daemons)" ] || fail "the daemon has left"
 
+# two at a time: the first that ends leaves the controller to the other, whose limit stays; the last one takes it away
+waits='touch /tmp/first; while [ ! -e /tmp/second ]; do usleep 50000; done'
+wringer squeeze --ram 64M -- sh -c "$waits" >/tmp/first.out 2>&1 &
+first=$!
+until_true [ -e /tmp/first ]
+reads="touch /tmp/second; while [ -e /proc/$first/exe ]; do usleep 50000; done; cat /sys/fs/cgroup/wringer-*/memory.max"
+expect 0 squeeze --ram 48M -- sh -c "$reads"
+says "asked 48 MiB, got 48 MiB" "$((48 << 20))"
+wait $first || fail "the first one ended with $?: $(cat /tmp/first.out)"
+rm /tmp/first /tmp/second /tmp/first.out
+
 # the lines before and after: nothing is handed down any more
 nothing_is_handed_down "in the end"
