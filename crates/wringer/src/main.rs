@@ -109,8 +109,25 @@ enum Command {
     Internal(internal::Args),
 }
 
+/// The command line of Wringer's own processes. Each run starts several, and to build the command line for people takes longer than all else of their start.
+#[derive(Parser)]
+#[command(name = "wringer")]
+struct Own {
+    #[command(subcommand)]
+    command: OwnCommand,
+}
+
+#[derive(Subcommand)]
+enum OwnCommand {
+    Internal(internal::Args),
+}
+
 fn parse() -> Result<Cli, clap::Error> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    if arguments.get(1).is_some_and(|first| first == "internal") {
+        let OwnCommand::Internal(args) = Own::try_parse_from(&arguments)?.command;
+        return Ok(Cli { quiet: false, command: Command::Internal(args) });
+    }
     Cli::try_parse_from(&arguments).or_else(|error| told_of_the_value(&arguments, error))
 }
 
