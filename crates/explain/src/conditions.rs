@@ -4,6 +4,9 @@
 use evidence::{Arm, Conditions, Evidence, Measured};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+use units::{Bytes, Span};
 
 /// Variables that differ in every sandbox: ids, ports, and how many statements the binary log has.
 const OWN: [&str; 15] = [
@@ -79,9 +82,26 @@ fn written(mut table: toml::Table) -> Value {
         if let Some(disk) = section.get_mut("disk").and_then(toml::Value::as_table_mut) {
             disk.remove("seed");
         }
-        Some(((*name).to_owned(), serde_json::to_value(section).ok()?))
+        Some(((*name).to_owned(), in_one_spelling(serde_json::to_value(section).ok()?)))
     };
     Value::Object(TOLD.iter().filter_map(section).collect())
+}
+
+/// Times and sizes as Wringer prints them: `60s` and `1m` are the same condition. A text that would lose digits stays as it is written.
+fn in_one_spelling(value: Value) -> Value {
+    fn printed<T: FromStr + Display + PartialEq>(text: &str) -> Option<String> {
+        let parsed: T = text.parse().ok()?;
+        Some(parsed.to_string()).filter(|printed| printed.parse().ok() == Some(parsed))
+    }
+    match value {
+        Value::String(text) => {
+            let printed = printed::<Span>(&text).or_else(|| printed::<Bytes>(&text));
+            Value::String(printed.unwrap_or(text))
+        }
+        Value::Array(values) => values.into_iter().map(in_one_spelling).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, in_one_spelling(value))).collect(),
+        other => other,
+    }
 }
 
 /// The result of the fill: the rows of all tables together, and how many of them were to fit in a page. Empty for data of the user's own.
@@ -125,5 +145,21 @@ fn flatten(prefix: &str, value: Value, into: &mut BTreeMap<String, Value>) {
         }),
         Value::Null => {}
         value => drop(into.insert(prefix.to_owned(), value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_condition_in_two_spellings_is_one() {
+        let of = |text: &str| written(text.parse().expect("a table"));
+        assert_eq!(of("load.warmup = '60s'"), of("load.warmup = '1m'"));
+        assert_eq!(of("squeeze.disk.read = ['0.5ms']"), of("squeeze.disk.read = ['500us']"));
+        assert_eq!(of("squeeze.ram = '1G'"), of("squeeze.ram = '1024MiB'"));
+        assert_ne!(of("load.warmup = '60s'"), of("load.warmup = '61s'"));
+        assert_ne!(of("squeeze.disk.read = '1.2341ms'"), of("squeeze.disk.read = '1.2342ms'"), "printed alike");
+        assert_eq!(of("squeeze.disk = 'gp3'")["squeeze"]["disk"], "gp3");
     }
 }

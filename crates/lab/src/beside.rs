@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::lab::Lab;
 use evidence::{Measured, Quantity};
 use load::admin::Connection;
-use load::{Protocol, Target};
+use load::{Busy, Protocol, Target};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,6 @@ use std::time::{Duration, Instant};
 
 /// How long to wait for a server that does not answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// Too many connections: MySQL's code, PostgreSQL's.
-const FULL: [&str; 2] = ["1040", "53300"];
 /// The time between two checks whether the phase is over.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -103,7 +101,7 @@ fn await_room(target: &Target, accounts: &[String]) {
         match connection.and_then(|mut connection| Ok((sessions_of(&mut connection, target, accounts)?, connection))) {
             Ok((0, _)) => return,
             Ok((_, connection)) => open = Some(connection),
-            Err(error) if error.code().is_some_and(|code| FULL.contains(&code)) => {}
+            Err(error) if error.busy() == Some(Busy::ServerFull) => {}
             Err(_) => return,
         }
         std::thread::sleep(LOOK);

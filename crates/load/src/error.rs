@@ -84,4 +84,31 @@ impl Error {
             _ => None,
         }
     }
+
+    /// Why a later login may succeed, though the server refused this one.
+    pub fn busy(&self) -> Option<Busy> {
+        self.code().and_then(Busy::of_code)
+    }
+}
+
+/// Refusals of a login that end by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Busy {
+    Starting,
+    /// Nobody, or in PostgreSQL nobody with this role or database, gets a connection now.
+    ServerFull,
+    AccountFull,
+}
+
+impl Busy {
+    /// MariaDB and MySQL: `ER_CON_COUNT_ERROR`, `ER_TOO_MANY_USER_CONNECTIONS`, `ER_USER_LIMIT_REACHED`. PostgreSQL: `cannot_connect_now`,
+    /// `too_many_connections`, which it also says where a role or a database has all that it may have.
+    pub fn of_code(code: &str) -> Option<Self> {
+        match code {
+            "57P03" => Some(Self::Starting),
+            "1040" | "53300" => Some(Self::ServerFull),
+            "1203" | "1226" => Some(Self::AccountFull),
+            _ => None,
+        }
+    }
 }

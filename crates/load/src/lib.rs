@@ -30,6 +30,6 @@ pub mod summary;
 pub mod target;
 mod transport;
 
-pub use error::Error;
+pub use error::{Busy, Error};
 pub use prepare::prepare;
 pub use target::{Endpoint, Password, Protocol, Target, Tls};

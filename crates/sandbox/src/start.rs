@@ -9,8 +9,8 @@ use crate::wrap::{Got, VALGRIND_FOLDER, Wrapping, joined};
 use crate::{Error, HugePages, Sandbox, ServerOption, Thp, init};
 use capability::{Capability, stop_signal, words};
 use host::files;
-use load::Target;
 use load::admin::Connection;
+use load::{Busy, Target};
 use run::{Child, ChildSpec, Role, Run};
 use std::ffi::OsString;
 use std::fs::File;
@@ -399,10 +399,10 @@ pub(crate) fn ask(target: &Target) -> Result<String, load::Error> {
     Ok(connection.server_version().to_owned())
 }
 
-/// Whether waiting does not change this answer. "Starting up" is 57P03, "too many connections" is 1040.
+/// Whether waiting does not change this answer.
 pub(crate) fn is_settled(error: &load::Error) -> bool {
-    error.code().is_some_and(|code| !["57P03", "1040"].contains(&code))
-        || matches!(error, load::Error::Authentication(_))
+    let is_passing = matches!(error.busy(), Some(Busy::Starting | Busy::ServerFull));
+    error.code().is_some() && !is_passing || matches!(error, load::Error::Authentication(_))
 }
 
 #[cfg(test)]

@@ -18,12 +18,10 @@ pub(super) fn findings(evidence: &Evidence, arms: &[ArmSummary]) -> Vec<Finding>
 }
 
 fn overload(arm: &ArmSummary, recorded: Option<&Arm>) -> Option<Finding> {
-    // a transaction that failed had started, too, and perhaps late
-    let intended = arm.transactions.max(arm.late) + arm.skipped;
-    let behind = (arm.late + arm.skipped) as f64 / intended.max(1) as f64;
-    if behind <= BEHIND {
+    if is_in_time(arm) {
         return None;
     }
+    let intended = intended(arm);
     let is_overloaded = recorded.and_then(|recorded| kept_up(recorded, arm)) != Some(true);
     let wait = recorded.and_then(|recorded| mean_wait_us(recorded.load.as_ref()?));
     let waited =
@@ -69,7 +67,12 @@ pub(crate) fn kept_up(recorded: &Arm, arm: &ArmSummary) -> Option<bool> {
 
 /// Whether transactions started in time, but for one in a hundred.
 pub(crate) fn is_in_time(arm: &ArmSummary) -> bool {
-    (arm.late + arm.skipped) as f64 <= (arm.transactions + arm.skipped).max(1) as f64 * BEHIND
+    (arm.late + arm.skipped) as f64 <= intended(arm).max(1) as f64 * BEHIND
+}
+
+/// The transactions that were due, as far as they are known: one that failed had started, too, and perhaps late.
+fn intended(arm: &ArmSummary) -> u64 {
+    arm.transactions.max(arm.late) + arm.skipped
 }
 
 /// For all transactions that were due, of which those that never started waited until the end.

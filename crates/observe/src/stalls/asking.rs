@@ -3,7 +3,7 @@
 
 use crate::server::Query;
 use ::stalls::watch::{Missing, Session};
-use load::Error as Refused;
+use load::{Busy, Error as Refused};
 use std::collections::HashMap;
 
 /// One of several statements for the same question.
@@ -13,9 +13,6 @@ pub(super) struct Source {
     /// Whether its answer has everything that is wanted.
     pub(super) is_enough: bool,
 }
-
-/// Errors of a login, not of a statement: all connections are taken, by anybody or by the account, or the server is starting. A later login may succeed.
-const AT_LOGIN: [&str; 5] = ["1040", "1203", "1226", "53300", "57P03"];
 
 #[derive(Debug)]
 pub(super) struct Row(Vec<Option<String>>);
@@ -111,7 +108,8 @@ impl Asking<'_> {
             Ok(rows) => Ok(rows.into_iter().map(Row).collect()),
             Err(error) => {
                 let is_refusal = match error.downcast_ref::<Refused>() {
-                    Some(Refused::Server { code, .. }) => !AT_LOGIN.contains(&code.as_str()),
+                    // else it was the answer to a login, not to a statement, and a later login may succeed
+                    Some(Refused::Server { code, .. }) => Busy::of_code(code).is_none(),
                     None => true,
                     Some(_) => false,
                 };

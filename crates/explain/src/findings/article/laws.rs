@@ -59,7 +59,7 @@ pub(super) const LAWS: [Law; 21] = [
         unit: "ratio",
         tells: "The second scan of a file that the page cache holds is {} times as fast as the first",
         holds: Some(Holds {
-            says: "a file that fits in the page cache is scanned faster the second time: by half at least, for less may be the host's other work",
+            says: "a file that fits in the page cache is scanned faster the second time: 1.5 times as fast at least, because a smaller difference may come from other work of the host",
             low: 1.5,
             high: ANY,
         }),
@@ -125,7 +125,7 @@ pub(super) const LAWS: [Law; 21] = [
         unit: "ratio",
         tells: "Without RAM for the page cache the load does {} times fewer queries a second",
         holds: Some(Holds {
-            says: "a load whose table was in the page cache gets slower when there is no RAM for it: by half at least, for less may be the host's other work",
+            says: "a load whose table was in the page cache gets slower when there is no RAM for it: 1.5 times as slow at least, because a smaller difference may come from other work of the host",
             low: 1.5,
             high: ANY,
         }),

@@ -7,6 +7,7 @@ use attach::{Attached, Surroundings, Wanted};
 use host::places::Places;
 use host::process::{Identity, Process};
 use ledger::Missing;
+use load::Busy;
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ fn is_over(kind: ErrorKind) -> bool {
 fn is_unable(error: &attach::Error) -> bool {
     match error {
         attach::Error::Connect(load::Error::Lost { .. }) => true,
-        attach::Error::Connect(error) => error.code().is_some_and(|code| ["1040", "53300", "57P03"].contains(&code)),
+        attach::Error::Connect(error) => matches!(error.busy(), Some(Busy::Starting | Busy::ServerFull)),
         _ => false,
     }
 }
