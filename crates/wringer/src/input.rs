@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads files that the user names, by [`host::input`], and explains those that cannot be read.
 
+use crate::exit::Exit;
 pub use host::input::open_input;
 use std::path::Path;
+use std::string::FromUtf8Error;
 use std::{fs, io};
 
 /// # Errors
@@ -35,6 +37,14 @@ pub fn named(error: io::Error, path: &Path) -> anyhow::Error {
 /// The same as for [`host::input::limited`].
 pub fn read_stdin() -> anyhow::Result<Vec<u8>> {
     host::input::limited(io::stdin().lock()).map_err(|error| anyhow::Error::new(error).context("read standard input"))
+}
+
+/// The exit code for an input that could not be read: 2 where its content is no text or far too long, 3 where there is no such file or it cannot be opened.
+pub fn exit_of(error: &anyhow::Error) -> Exit {
+    let root = error.root_cause();
+    let kind = root.downcast_ref::<io::Error>().map(io::Error::kind);
+    let is_content = matches!(kind, Some(io::ErrorKind::InvalidData | io::ErrorKind::FileTooLarge));
+    if is_content || root.is::<FromUtf8Error>() { Exit::Usage } else { Exit::Missing }
 }
 
 #[cfg(test)]

@@ -80,9 +80,32 @@ fn a_negative_value_is_told_as_what_it_is() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_usage() {
+fn a_file_that_is_not_there_is_missing_for_every_command() {
     let lab = Lab::new(WRINGER);
-    lab.run(["run", "nowhere.toml"]).expect_code(2).expect_said(&["nowhere.toml"]);
+    let cases: [&[&str]; 17] = [
+        &["run", "nowhere.toml"],
+        &["plan", "nowhere.toml"],
+        &["matrix", "plan", "nowhere.toml"],
+        &["matrix", "run", "nowhere.toml"],
+        &["matrix", "status", "nowhere.toml"],
+        &["allocators", "nowhere.toml", "--to", "folder"],
+        &["memory", "profile", "nowhere.toml", "--to", "folder"],
+        &["memory", "account", "--from", "nowhere.toml"],
+        &["explain", "nowhere.toml"],
+        &["report", "nowhere.toml"],
+        &["compare", "nowhere.toml", "nowhere.toml"],
+        &["heap", "show", "nowhere.toml"],
+        &["modes", "nowhere.toml"],
+        &["replay", "nowhere.toml"],
+        &["stalls", "explain", "nowhere.toml"],
+        &["load", "nowhere.toml"],
+        &["sandbox", "deploy", "mariadb", "--from", "nowhere.toml"],
+    ];
+    for arguments in cases {
+        lab.run(arguments).expect_code(3).expect_said(&["nowhere.toml"]);
+    }
+    std::fs::write(lab.home().join("no-text.toml"), [0xff, 0xfe]).unwrap();
+    lab.run(["run", "no-text.toml"]).expect_code(2).expect_said(&["no-text.toml", "no text"]);
 }
 
 /// Half a result must not pass for a whole one. A reader who has seen enough is no error.

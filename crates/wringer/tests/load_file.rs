@@ -169,7 +169,7 @@ fn a_wrong_file_is_told_with_its_lines_before_anything_is_reached() {
         "no parameter \"id\"",
         "docs/workloads.md",
     ]);
-    lab.run(["load", "missing.toml"]).expect_code(2).expect_said(&["read the workload missing.toml"]);
+    lab.run(["load", "missing.toml"]).expect_code(3).expect_said(&["read the workload missing.toml"]);
     lab.write("thinks.toml", "schema = 1\nthink = \"1ms\"\n[[transaction]]\nstatements = [\"SELECT 1\"]\n");
     let ran = lab.run([&["load", "thinks.toml", "--rate=10"], &nowhere[..]].concat()).expect_code(2);
     ran.expect_said(&["think between transactions", "remove --rate"]);

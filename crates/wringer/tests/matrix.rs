@@ -461,7 +461,7 @@ fn a_wrong_file_is_refused_before_anything_is_made() {
         &["too many cells: 89401 settings"],
     );
     refused(&lab, "", 2, &["no section [matrix]"]);
-    let ran = lab.run(["matrix", "run", "nowhere.toml"]).expect_code(2);
+    let ran = lab.run(["matrix", "run", "nowhere.toml"]).expect_code(3);
     assert!(ran.stderr.contains("nowhere.toml"), "{}", ran.stderr);
     lab.run(["matrix", "status", "nowhere"]).expect_code(3);
     let ran = lab.run(["matrix", "run", "wrong.toml", "--wait", "5m"]).expect_code(2);

@@ -70,7 +70,7 @@ fn modes_of_what_is_no_histogram_is_usage() {
     let lab = Lab::new(WRINGER);
     let file = text(lab.write("prose.txt", "nothing to count here\n"));
     lab.run(["modes", &file]).expect_code(2).expect_said(&["no histogram found", "hint:"]);
-    lab.run(["modes", "nowhere.csv"]).expect_code(2).expect_said(&["nowhere.csv"]);
+    lab.run(["modes", "nowhere.csv"]).expect_code(3).expect_said(&["nowhere.csv"]);
 }
 
 /// Everything below a folder.

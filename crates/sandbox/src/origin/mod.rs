@@ -21,6 +21,7 @@ pub use script::{Piece, Script};
 
 use crate::{Error, Flavour, Request, ServerOption, Version};
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The data that were found at a path.
@@ -78,7 +79,14 @@ impl Origin {
     /// # Errors
     /// [`Error::Origin`]: it cannot be read, is of no known kind, or is not ready for a start.
     pub fn look(path: &Path) -> Result<Self, Error> {
-        let real = path.canonicalize().map_err(|source| Error::path("look at", path, source))?;
+        let real = path.canonicalize().map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => Error::Origin {
+                path: path.to_owned(),
+                why: "there is no such file or folder".into(),
+                hint: "name a data directory, a backup or a dump".into(),
+            },
+            _ => Error::path("look at", path, source),
+        })?;
         let metadata = real.metadata().map_err(|source| Error::path("look at", &real, source))?;
         if metadata.is_dir() { folder::look(&real) } else { load::look(&real) }
     }

@@ -108,7 +108,9 @@ fn content(file: &Path) -> Result<String, Failure> {
         _ => input::read_bytes(file),
     };
     // The text around a histogram may have any encoding.
-    bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| Failure::new(Exit::Usage, error))
+    bytes
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .map_err(|error| Failure::new(input::exit_of(&error), error))
 }
 
 /// The delay of the command line, or without one, the delay of the document.

@@ -48,6 +48,12 @@ enum Command {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sudo wringer ram hide 4G --for 30m\n  \
+    # what would be changed, and how it is undone\n  \
+    sudo wringer ram leave 8G --dry-run\n  \
+    # prove it with a file that is larger than the RAM that is left\n  \
+    sudo wringer ram leave 2G --for 10m --verify /srv/large-file")]
 struct Squeezed {
     /// 512M, 4G, ... in powers of 1024
     size: Bytes,

@@ -126,6 +126,10 @@ struct Deploy {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    # the newest 11.4 that a package source offers\n  \
+    wringer sandbox fetch mariadb 11.4\n  \
+    wringer sandbox fetch ./Percona-Server-8.0.tar.xz")]
 struct Fetch {
     /// mariadb, mysql or postgresql, with a version or the beginning of one; `xtradb 5.6` is MariaDB 10.1; or the tarball of a
     /// server, as for `unpack`
@@ -134,6 +138,9 @@ struct Fetch {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wringer sandbox available --all\n  \
+    wringer sandbox available --capabilities -o json")]
 struct Available {
     /// List every version that can be fetched, not only the newest of each series
     #[arg(long)]
@@ -252,6 +259,9 @@ struct Status {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wringer sandbox log shop -n 100\n  \
+    tail -f \"$(wringer sandbox log shop --path)\"")]
 struct Log {
     /// The sandbox; `wringer sandbox list` has the names
     name: String,
@@ -290,6 +300,10 @@ enum ExportAs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    # also when it runs\n  \
+    wringer sandbox delete shop --force\n  \
+    wringer sandbox delete --all")]
 struct Delete {
     /// The sandboxes; a primary is deleted with its replicas
     #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "NAME")]

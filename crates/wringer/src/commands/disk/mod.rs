@@ -92,7 +92,13 @@ struct Delayed {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sudo wringer disk release /srv/copy\n  \
+    # all that is slow\n  \
+    sudo wringer disk release\n\n\
+    Delays end at once. Where somebody still uses the directory or the device, it stays without a delay, and the release says by whom (exit code 5).")]
 struct Release {
+    /// The directory, image file or block device, as it was given to `disk delay`; or the slow device itself
     path: Option<PathBuf>,
     #[command(flatten)]
     format: Format,

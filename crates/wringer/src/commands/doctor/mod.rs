@@ -24,7 +24,11 @@ use std::path::PathBuf;
     after_help = "Every missing piece is named with what would supply it. Nothing is changed or installed. For two seconds it looks whether the host \
     is quiet enough to measure on.\n\
     With an experiment file it says what of that would not work here, for this user and this disk, in the words of `wringer plan`.\n\
-    In scripts: `wringer doctor --need slow-disk --need sandbox-mariadb` exits with 3 when one of them would not work here."
+    In scripts: `wringer doctor --need slow-disk --need sandbox-mariadb` exits with 3 when one of them would not work here.\n\n\
+    Examples:\n  \
+    wringer doctor\n  \
+    wringer doctor experiments/one-read-or-two.toml\n  \
+    wringer doctor --need slow-disk -o json"
 )]
 pub struct Args {
     /// Exit with 3 unless this feature works here (may be given several times)

@@ -40,7 +40,7 @@ impl Require {
 /// The text of an experiment file, and its content. `-` is standard input.
 ///
 /// # Errors
-/// Exit code 2, with every problem and its place, when the file cannot be read or is wrong.
+/// Exit code 3 when the file cannot be read; exit code 2, with every problem and its place, when it is wrong.
 pub fn read(file: &Path) -> Result<(String, Experiment), Failure> {
     let text = read_text(file)?;
     let experiment = of_text(file, &text)?;
@@ -58,14 +58,15 @@ pub fn of_text(file: &Path, text: &str) -> Result<Experiment, Failure> {
 /// The same as [`read`], but only the text.
 ///
 /// # Errors
-/// Exit code 2: it cannot be read.
+/// Exit code 3: it cannot be read.
 pub fn read_text(file: &Path) -> Result<String, Failure> {
     let text = match file.to_str() {
         Some("-") => input::read_stdin().and_then(|bytes| Ok(String::from_utf8(bytes)?)),
         _ => input::read(file),
     };
     text.map_err(|error| {
-        Failure::new(Exit::Usage, error).hint("ready files are in experiments/; docs/experiment.md lists the keys")
+        Failure::new(input::exit_of(&error), error)
+            .hint("ready files are in experiments/; docs/experiment.md lists the keys")
     })
 }
 

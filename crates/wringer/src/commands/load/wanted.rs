@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The workload of a load: a named one, or one that a file describes.
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::input;
 use lab::WorkloadFromFile;
 use std::path::{Path, PathBuf};
@@ -33,11 +33,11 @@ impl FromStr for Wanted {
 }
 
 /// # Errors
-/// Exit code 2: the file cannot be read, or is wrong; every problem has its place in the file.
+/// Exit code 3: the file cannot be read. Exit code 2: it is wrong; every problem has its place in the file.
 pub fn read(path: &Path) -> Result<WorkloadFromFile, Failure> {
     let text = input::read(path).map_err(|error| {
         let error = error.context(format!("read the workload {}", path.display()));
-        Failure::new(Exit::Usage, error).hint("docs/workloads.md has an example to start from")
+        Failure::new(input::exit_of(&error), error).hint("docs/workloads.md has an example to start from")
     })?;
     Ok(WorkloadFromFile::parse(path, &text)?)
 }

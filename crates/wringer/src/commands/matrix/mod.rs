@@ -72,9 +72,11 @@ enum Command {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit codes: 0 the matrix would start; 2 the file is wrong (every problem is listed with its line); 3 something on this host is in the way."
-)]
+#[command(after_help = "Examples:\n  \
+    wringer matrix plan memory.toml\n  \
+    # how much is left of a sweep\n  \
+    wringer matrix plan memory.toml --to memory-sweep\n\n\
+    Exit codes: 0 the matrix would start; 2 the file is wrong (every problem is listed with its line); 3 something on this host is in the way.")]
 pub struct PlanArgs {
     /// The experiment file, with a section [matrix]
     pub file: PathBuf,
