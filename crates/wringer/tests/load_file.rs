@@ -109,7 +109,7 @@ fn an_experiment_runs_a_file_beside_it() {
     let experiment = testkit::small_experiment("1s", "").replace("\"oltp_point_select\"", "\"mine.toml\"");
     let file = lab.write("lab/experiment.toml", &experiment);
     let file = file.to_str().unwrap();
-    lab.run(["run", file, "--to", "out"]).expect_code(2).expect_said(&["lab/mine.toml"]);
+    lab.run(["run", file, "--to", "out"]).expect_code(3).expect_said(&["lab/mine.toml"]);
     lab.write("lab/mine.toml", &text.replace(":id", ":di"));
     lab.run(["plan", file]).expect_code(2).expect_said(&["lab/mine.toml:6:", "did you mean \"id\"?"]);
     assert!(!lab.home().join("out").exists(), "nothing was made");
