@@ -172,13 +172,9 @@ impl Place {
                     .max_by_key(|mount| depth(&mount.target))
             })
             .ok_or_else(|| Error::path("find the mount of", &path, std::io::ErrorKind::NotFound))?;
-        let (own, device) = (mount.id, mount.device.clone());
-        let mut place =
-            Self { inside: PathBuf::new(), device, ways: Vec::new(), others: Vec::new(), overlays: Vec::new(), own };
-        for namespace in &everywhere.namespaces {
-            let base = root_of(namespace.pid);
-            namespace.mounts.iter().for_each(|mount| place.add(mount, &base, namespace.pid, namespace.is_own));
-        }
+        let own = mount.id;
+        let mut place = Self::on(mount.device.clone(), own);
+        place.add_all(&everywhere);
         let way = place.ways.iter().find(|way| way.id == own);
         place.inside = way.and_then(|way| way.inside(&path)).unwrap_or(path);
         Ok(place)
@@ -187,9 +183,36 @@ impl Place {
     /// Every user of the directory or of anything below it: by an open file, a mapping, a working directory or root, a loop device, a swap file, a second
     /// mount of it, or an overlay that is made of it. The caller is included.
     pub fn users(&self) -> InUse {
+        self.users_with(&self.ways, &self.overlays)
+    }
+
+    /// The users of now, also when something is mounted over the directory since. Mounts and overlays are looked for anew; paths are still understood as
+    /// they were at the first look.
+    ///
+    /// # Errors
+    /// `/proc` does not show the mounts.
+    pub fn users_again(&self) -> Result<InUse, Error> {
+        let mut now = Self::on(self.device.clone(), self.own);
+        now.add_all(&Everywhere::look()?);
+        Ok(self.users_with(&now.ways, &now.overlays))
+    }
+
+    fn users_with(&self, ways: &[Way], overlays: &[Overlay]) -> InUse {
         let (processes, unseen) = users(&|pid| self.used_by(pid));
-        let others = self.loops().chain(self.swaps()).chain(self.mounts()).chain(self.overlays());
+        let others = self.loops().chain(self.swaps()).chain(self.mounts(ways)).chain(self.overlays(overlays));
         InUse { by: processes.into_iter().chain(others).collect(), unseen }
+    }
+
+    /// A place in the file system of this device, without any mount yet.
+    fn on(device: String, own: u64) -> Self {
+        Self { inside: PathBuf::new(), device, ways: Vec::new(), others: Vec::new(), overlays: Vec::new(), own }
+    }
+
+    fn add_all(&mut self, everywhere: &Everywhere) {
+        for namespace in &everywhere.namespaces {
+            let base = root_of(namespace.pid);
+            namespace.mounts.iter().for_each(|mount| self.add(mount, &base, namespace.pid, namespace.is_own));
+        }
     }
 
     /// Whether a process stands in the directory. `link`: its `cwd` or `root` below `/proc`. A process that stands on a mount that was made after the look
@@ -329,15 +352,15 @@ impl Place {
     }
 
     /// Mounts of the directory, or of a folder in it. A mount of a folder above it does not count: every mount namespace has a mount of its root.
-    fn mounts(&self) -> impl Iterator<Item = User> {
-        let ways = self.ways.iter().filter(|way| way.id != self.own && self.holds(&way.root));
+    fn mounts(&self, ways: &[Way]) -> impl Iterator<Item = User> {
+        let ways = ways.iter().filter(|way| way.id != self.own && self.holds(&way.root));
         ways.map(|way| User::Mount { target: way.seen_at.clone(), pid: way.pid })
     }
 
     /// Overlays that are made of the directory, or of a folder in it.
-    fn overlays(&self) -> impl Iterator<Item = User> {
+    fn overlays(&self, overlays: &[Overlay]) -> impl Iterator<Item = User> {
         let made_of_it = |overlay: &&Overlay| overlay.folders.iter().any(|folder| self.is_by_path(folder));
-        let overlays = self.overlays.iter().filter(made_of_it);
+        let overlays = overlays.iter().filter(made_of_it);
         overlays.map(|overlay| User::Overlay { target: overlay.seen_at.clone(), pid: overlay.pid })
     }
 }

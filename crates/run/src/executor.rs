@@ -5,7 +5,7 @@ use crate::boot::{is_of_another_boot, survives_boot};
 use crate::dismantle::{Executor, repair_command};
 use crate::folder::Folder;
 use crate::trace::second_record;
-use crate::{layers, ram_steps};
+use crate::{controllers, layers, ram_steps};
 use host::change::loop_device;
 use host::change::mapping::{pass_through, remove_mapping};
 use host::change::{self, Restored, busy_timeout};
@@ -89,13 +89,9 @@ impl RealHost {
 
     /// Whether the file is in a cgroup of this run, by the cgroup's name.
     fn is_in_a_cgroup_of_ours(&self, path: &Path) -> bool {
-        let folder = path.parent().filter(|folder| folder.join("cgroup.procs").exists() || !folder.exists());
-        folder.is_some_and(|folder| self.is_cgroup_of_ours(folder))
-    }
-
-    fn is_cgroup_of_ours(&self, folder: &Path) -> bool {
         let ours = format!("wringer-{}", self.run);
-        folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&ours))
+        let folder = path.parent().filter(|folder| folder.join("cgroup.procs").exists() || !folder.exists());
+        folder.and_then(Path::file_name).is_some_and(|name| name.to_string_lossy().starts_with(&ours))
     }
 
     fn is_ours_in_a_cgroup(&self, process: &Identity, members: Members) -> bool {
@@ -157,7 +153,14 @@ impl RealHost {
                 let restored = change::restore_value(permit, path, before, &observed_or_set(step));
                 Ok(if matches!(restored, Ok(Restored::Restored)) { Outcome::Restored } else { Outcome::Nothing })
             }
-            Step::Value { path, before, after } => self.restore_value(permit, step, path, before, after),
+            change @ Step::Value { path, before, after } if controllers::is_switch(change) => {
+                let _one_at_a_time = controllers::locked(&self.folder.path).ok();
+                if controllers::is_in_use_by_another(&self.folder.path, &self.run, change) {
+                    return Ok(Outcome::Nothing);
+                }
+                Self::restore_value(permit, step, path, before, after)
+            }
+            Step::Value { path, before, after } => Self::restore_value(permit, step, path, before, after),
             Step::Cgroup { path, home, members, .. } => {
                 let is_ours = |process: &Identity| self.is_ours_in_a_cgroup(process, *members);
                 Ok(found(change::remove_cgroup(permit, path, home.as_deref(), &is_ours)?))
@@ -181,7 +184,6 @@ impl RealHost {
     }
 
     fn restore_value(
-        &self,
         permit: &Permit,
         step: &StepState,
         path: &Path,
@@ -191,11 +193,6 @@ impl RealHost {
         Ok(match change::restore_value(permit, path, before, &observed_or_set(step))? {
             Restored::Restored => Outcome::Restored,
             Restored::Already | Restored::Missing => Outcome::Nothing,
-            Restored::Shared(user) if self.is_cgroup_of_ours(&user) => {
-                let by = vec![format!("{}, which is still there", user.display())];
-                return Err(host::Error::InUse { path: path.to_owned(), by });
-            }
-            Restored::Shared(_) => Outcome::Nothing,
             Restored::Foreign(found) => {
                 Outcome::Conflict { expected: after.to_owned(), found, repair: repair_command(path, before) }
             }

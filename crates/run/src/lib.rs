@@ -14,6 +14,7 @@
 mod alive;
 mod begin;
 mod boot;
+pub mod controllers;
 mod dismantle;
 mod error;
 mod executor;

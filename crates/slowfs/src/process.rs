@@ -25,7 +25,7 @@ use host::files::open_without_links;
 use host::mounts::{MARK_FILE, Mark, OwnMount};
 use host::namespace::{self, FUSE_TYPE, Reach};
 use host::process::{Order, lifeline, report_ready};
-use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use rustix::fs::{Mode, OFlags, fstat, open};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -109,7 +109,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let private = private.transpose().map_err(|source| Error::Namespace { source })?;
     let reach = private.as_ref().map_or(Reach::HostJournaledByCaller, Reach::Private);
     let target = same_place(&root, options)?;
-    let looker = Looker::start(directory, nice, &[]);
+    let looker = Looker::start(directory, nice, &[root.as_raw_fd(), target.as_raw_fd()]);
     let listener = listen(&options.control)?;
     let source = format!("wringer-{}", options.run_id);
     let device = mount(reach, (target, directory), &source)?;

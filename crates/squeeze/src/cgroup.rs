@@ -3,6 +3,7 @@
 
 use crate::Error;
 use host::change;
+use run::controllers::is_handed_down;
 use run::{CgroupVersion, Run, Step, StepId};
 use rustix::io::Errno;
 use std::fmt;
@@ -78,8 +79,8 @@ pub fn writable(name: &str) -> Result<Controller, Error> {
         }
         Err(_) => return refused(format!("{root} is not writable for this user"), "run as root"),
     }
-    let control = found.root.join("cgroup.subtree_control");
-    if found.version == CgroupVersion::V2 && !lists(&control, name) && has_processes_of_its_own(&found.root) {
+    if found.version == CgroupVersion::V2 && !is_handed_down(&found.root, name) && has_processes_of_its_own(&found.root)
+    {
         return refused(
             format!("{root} has processes of its own, and a cgroup below it would get no {name} controller"),
             "run on the host itself, or in a container whose first cgroup is empty",
@@ -97,24 +98,6 @@ fn has_processes_of_its_own(root: &Path) -> bool {
 
 fn lists(file: &Path, name: &str) -> bool {
     fs::read_to_string(file).is_ok_and(|list| list.split_whitespace().any(|member| member == name))
-}
-
-/// On v2 a child has a controller only when its parent enables it (kernel, admin-guide/cgroup-v2.rst, "Enabling and Disabling"). Where another run has
-/// enabled it, this run records the same change: the last of them disables it. `None`: it was enabled before any run.
-pub(crate) fn hand_down(run: &mut Run, root: &Path, name: &str) -> Result<Option<StepId>, Error> {
-    let path = root.join("cgroup.subtree_control");
-    let (before, after) = (format!("-{name}"), format!("+{name}"));
-    let step = Step::Value { path: path.clone(), before: before.clone(), after: after.clone() };
-    if !is_handed_down(root, name) {
-        return Ok(Some(run.step(step, |permit| change::set_value(permit, &path, &before, &after))?.0));
-    }
-    let others = run::find_runs(run.places())?.into_iter().filter(|other| other.id != *run.id());
-    let is_by_another = others.flat_map(|other| other.steps).any(|other| other.is_open() && other.change == step);
-    Ok(if is_by_another { Some(run.step(step, |_| Ok(()))?.0) } else { None })
-}
-
-pub(crate) fn is_handed_down(root: &Path, name: &str) -> bool {
-    lists(&root.join("cgroup.subtree_control"), name)
 }
 
 pub(crate) fn set_value(run: &mut Run, path: &Path, value: &str) -> Result<StepId, Error> {

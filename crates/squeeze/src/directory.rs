@@ -5,13 +5,13 @@
 //! is recorded in the journal, and is removed before the layer ends.
 
 use crate::Error;
-use crate::files_in_use::{refuse_open_by_others, refuse_open_files, refuse_who_came_meanwhile};
+use crate::files_in_use::{refuse_open_by_others, refuse_open_files, refuse_users_of};
 use crate::imitation::{Probed, Reach, hold};
 use crate::{accept, constant, probe, way};
 use diskmodel::Model;
 use evidence::{DiskMechanism, Measured};
 use host::change::mounts;
-use host::in_use::Place;
+use host::in_use::{self, Place};
 use host::process::Server;
 use run::{Child, ChildSpec, Role, Run, Step};
 use slowfs::control::Client;
@@ -74,7 +74,7 @@ pub fn check(directory: &Path, databases: &[Server]) -> Result<PathBuf, Error> {
 pub fn check_for_command(directory: &Path, databases: &[Server]) -> Result<PathBuf, Error> {
     let path = canonical_directory(directory)?;
     refuse_databases_and_mounts(&path, databases)?;
-    refuse_open_by_others(&path)?;
+    refuse_open_by_others(&path, &in_use::below(&path)?, &[])?;
     Ok(path)
 }
 
@@ -146,7 +146,7 @@ impl SlowDirectory {
     /// The layer cannot be started, or somebody began to use the directory meanwhile; finished parts are undone with the run.
     pub fn start(run: &mut Run, directory: &Path) -> Result<Self, Error> {
         let place = Place::of(directory)?;
-        refuse_open_files(directory)?;
+        refuse_users_of(directory, &place.users(), &[])?;
         let socket = run.folder().join(SOCKET);
         let mount = Step::Mount {
             target: directory.to_owned(),
@@ -160,7 +160,8 @@ impl SlowDirectory {
         let spec = ChildSpec { ready: true, ..ChildSpec::internal(&order)? };
         host::pause_point("before a layer is mounted");
         let child = run.spawn(Role::SlowLayer, spec)?;
-        refuse_who_came_meanwhile(directory, &place, child.pid)?;
+        // a server may have come since the first look, and what it has open leads past the layer
+        refuse_users_of(directory, &place.users_again()?, &[child.pid])?;
         Ok(Self { directory: directory.to_owned(), socket, child })
     }
 }

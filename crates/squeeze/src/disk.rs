@@ -16,6 +16,7 @@ use crate::probe::{self, Probe, Reads, Task};
 use crate::way;
 use diskmodel::Model;
 use evidence::{DiskMechanism, LatencyHistogram, Measured, Quantity};
+use host::in_use::Place;
 use run::{Child, ChildSpec, Role, Run, StepId};
 use slowfs::control::Client;
 use slowfs::process::Options;
@@ -56,25 +57,30 @@ impl SlowLayer {
     /// # Errors
     /// [`Error::Refused`]: a process has files open; there is no FUSE, or no right to mount.
     pub fn start(run: &mut Run, directory: &Path) -> Result<Self, Error> {
+        let directory = &directory.canonicalize().map_err(Error::file("look for", directory))?;
         refuse_open_files(directory)?;
         Self::mount(run, directory, SOCKET, |options| options)
     }
 
-    /// Mounts the layer over a user's own directory, for one command, without a write-back cache. The layers of a run are
+    /// Mounts the layer over a user's own directory, given by its canonical path, for one command, without a write-back cache. The layers of a run are
     /// `number`ed from 0. Each later layer joins the namespace of the first, given as `beside`.
     ///
     /// # Errors
-    /// [`Error::Refused`]: a process has files open below it; there is no FUSE, or no right to mount.
+    /// [`Error::Refused`]: a process has files open below it, or came while the layer was made; there is no FUSE, or no right to mount.
     pub(crate) fn start_for_command(
         run: &mut Run,
         directory: &Path,
         number: u32,
         beside: Option<&Self>,
     ) -> Result<Self, Error> {
-        refuse_open_by_others(directory)?;
+        let place = Place::of(directory)?;
+        refuse_open_by_others(directory, &place.users(), &[])?;
         let beside = beside.map(Self::pid);
         let change = |options| Options { beside, writeback_cache: false, ..options };
-        Self::mount(run, directory, &socket_name(number), change)
+        let layer = Self::mount(run, directory, &socket_name(number), change)?;
+        // only processes can have come: the layer's own namespace has a copy of each mount
+        refuse_open_by_others(directory, &place.users(), &[layer.pid()])?;
+        Ok(layer)
     }
 
     fn mount(
@@ -83,7 +89,6 @@ impl SlowLayer {
         socket: &str,
         change: impl FnOnce(Options) -> Options,
     ) -> Result<Self, Error> {
-        let directory = &directory.canonicalize().map_err(Error::file("look for", directory))?;
         let socket = run.folder().join(socket);
         let order = change(Options::over(directory, &socket, run.id().as_str()));
         let spec = ChildSpec { ready: true, ..ChildSpec::internal(&order)? };

@@ -2,8 +2,7 @@
 //! Refuses a directory or a file that somebody uses, and names the user.
 
 use crate::Error;
-use host::in_use::{InUse, Place, User};
-use host::process::Identity;
+use host::in_use::{InUse, User};
 use std::path::Path;
 
 /// Refuses a directory with open files below it, under whatever path they were opened: their processes would bypass a mount over it.
@@ -11,22 +10,17 @@ use std::path::Path;
 /// # Errors
 /// [`Error::Refused`]: a process uses it, or a process that is not visible to us may use it.
 pub(crate) fn refuse_open_files(directory: &Path) -> Result<(), Error> {
-    refuse_users_of(directory, &host::in_use::below(directory)?, &|_| true)
+    refuse_users_of(directory, &host::in_use::below(directory)?, &[])
 }
 
-/// The same look once more, when the layer is over the directory: a server may have come between the first look and the mount, and what it has open leads
-/// past the layer. `place`: the directory below the mount. `layer`: the processes that serve it.
+/// The same for a look that was made already. `own`: the processes that serve the layer.
 ///
 /// # Errors
 /// [`Error::Refused`].
-pub(crate) fn refuse_who_came_meanwhile(directory: &Path, place: &Place, layer: u32) -> Result<(), Error> {
-    let is_layer = |process: Identity| process.pid == layer;
-    refuse_users_of(directory, &place.users(), &|user| !user.process().is_some_and(is_layer))
-}
-
-fn refuse_users_of(directory: &Path, in_use: &InUse, is_meant: &dyn Fn(&User) -> bool) -> Result<(), Error> {
+pub(crate) fn refuse_users_of(directory: &Path, in_use: &InUse, own: &[u32]) -> Result<(), Error> {
+    let is_meant = |user: &User| user.process().is_none_or(|process| !own.contains(&process.pid));
     let hint = "stop the server that uses it; storage is never swapped under a live server";
-    refuse_users(directory, in_use, is_meant, hint)
+    refuse_users(directory, in_use, &is_meant, hint)
 }
 
 /// The same check for a layer that only one command will see. A working directory below is allowed. A process that reads or writes
@@ -35,11 +29,11 @@ fn refuse_users_of(directory: &Path, in_use: &InUse, is_meant: &dyn Fn(&User) ->
 ///
 /// # Errors
 /// [`Error::Refused`]: a process has files open, or a process that is not visible to us may have.
-pub(crate) fn refuse_open_by_others(directory: &Path) -> Result<(), Error> {
-    let own = std::process::id();
-    let is_meant = |user: &User| !user.only_stands() && user.process().is_none_or(|process| process.pid != own);
+pub(crate) fn refuse_open_by_others(directory: &Path, in_use: &InUse, own: &[u32]) -> Result<(), Error> {
+    let is_own = |pid: u32| pid == std::process::id() || own.contains(&pid);
+    let is_meant = |user: &User| !user.only_stands() && user.process().is_none_or(|process| !is_own(process.pid));
     let hint = "end it first, or squeeze a copy: nobody else may use what one command sees slowed";
-    refuse_users(directory, &host::in_use::below(directory)?, &is_meant, hint)
+    refuse_users(directory, in_use, &is_meant, hint)
 }
 
 /// `path`: a directory or a file. `hint`: what to do about a process. Where every user has a command that ends its use, as a loop device has, the

@@ -93,6 +93,16 @@ reads="touch /tmp/second; while [ -e /proc/$first/exe ]; do usleep 50000; done; 
 expect 0 squeeze --ram 48M -- sh -c "$reads"
 says "asked 48 MiB, got 48 MiB" "$((48 << 20))"
 wait $first || fail "the first one ended with $?: $(cat /tmp/first.out)"
+nothing_is_handed_down "after both"
+rm /tmp/first /tmp/second
+
+# beside a run with another controller: each takes its own away
+wringer squeeze --ram 64M -- sh -c "$waits" >/tmp/first.out 2>&1 &
+first=$!
+until_true [ -e /tmp/first ]
+expect 0 squeeze --cpuset 0 -- sh -c "touch /tmp/second; while [ -e /proc/$first/exe ]; do usleep 50000; done; cat /sys/fs/cgroup/cgroup.subtree_control"
+wait $first || fail "the first one ended with $?: $(cat /tmp/first.out)"
+grep -q memory /tmp/out && fail "memory is still handed down: $(cat /tmp/out)"
 rm /tmp/first /tmp/second /tmp/first.out
 
 # the lines before and after: nothing is handed down any more

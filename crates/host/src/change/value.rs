@@ -3,7 +3,7 @@ use crate::Error;
 use crate::permit::Permit;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How a value was restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,12 +16,7 @@ pub enum Restored {
     Missing,
     /// Somebody else has set this value; it stays.
     Foreign(String),
-    /// A controller that this cgroup of a run uses. Each run that uses one has recorded it, so the last of them switches it off.
-    Shared(PathBuf),
 }
-
-/// What the name of a run's cgroup begins with: `wringer-` and the run's id.
-const CGROUP_OF_A_RUN: &str = "wringer-w-";
 
 /// One value of a file below `/proc/sys`, `/sys` or a cgroup, with runs of white space made one blank.
 pub fn read_value(path: &Path) -> Result<String, Error> {
@@ -54,10 +49,8 @@ pub fn restore_value(_permit: &Permit, path: &Path, before: &str, ours: &[&str])
     if !ours.iter().any(|value| holds(path, value, &found)) {
         return Ok(Restored::Foreign(found));
     }
-    if let Some(user) = switch(path, before).filter(|(_, on)| !on).and_then(|(name, _)| user_below(path, name)) {
-        let is_of_a_run = is_of_a_run(&user);
-        let foreign = || Restored::Foreign(format!("{found}: {} uses it", user.display()));
-        return Ok(if is_of_a_run { Restored::Shared(user) } else { foreign() });
+    if let Some(user) = switch(path, before).filter(|(_, on)| !on).and_then(|(name, _)| limited_below(path, name)) {
+        return Ok(Restored::Foreign(format!("{found}: {user} uses it")));
     }
     write(path, before)?;
     Ok(Restored::Restored)
@@ -90,13 +83,9 @@ fn switch<'a>(path: &Path, value: &'a str) -> Option<(&'a str, bool)> {
     value.strip_prefix('+').map(|name| (name, true)).or_else(|| value.strip_prefix('-').map(|name| (name, false)))
 }
 
-fn is_of_a_run(folder: &Path) -> bool {
-    folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CGROUP_OF_A_RUN))
-}
-
 /// A cgroup beside the file in which somebody has set a limit of this controller, or that hands it down to its own groups: without the controller the limit
-/// would be lost. Then a cgroup of a run: it may have no limit yet.
-fn user_below(control: &Path, controller: &str) -> Option<PathBuf> {
+/// would be lost.
+fn limited_below(control: &Path, controller: &str) -> Option<String> {
     // each file with its value when nobody has set it
     let unset: &[(&str, &str)] = match controller {
         "cpu" => &[("cpu.max", "max 100000"), ("cpu.weight", "100"), ("cpu.idle", "0"), ("cpu.max.burst", "0")],
@@ -121,9 +110,8 @@ fn user_below(control: &Path, controller: &str) -> Option<PathBuf> {
         unset.iter().any(is_set) || hands_down()
     };
     let entries = fs::read_dir(control.parent()?).into_iter().flatten().flatten();
-    let folders = entries.map(|entry| entry.path()).filter(|folder| folder.is_dir());
-    let (of_runs, others): (Vec<_>, Vec<_>) = folders.partition(|folder| is_of_a_run(folder));
-    others.into_iter().find(|folder| limited(folder)).or_else(|| of_runs.into_iter().next())
+    let found = entries.map(|entry| entry.path()).find(|folder| folder.is_dir() && limited(folder));
+    found.map(|folder| folder.display().to_string())
 }
 
 /// The files in which the kernel keeps a number of bytes as whole pages of this machine, and shows the rounded number (kernel, mm/page_counter.c). It
@@ -240,24 +228,6 @@ mod tests {
         fs::write(other.join("cgroup.subtree_control"), "cpuset memory\n").expect("writes");
         let is_used = matches!(restore(), Restored::Foreign(found) if found.contains("other uses it"));
         assert!(is_used, "the kernel would answer EBUSY");
-    }
-
-    /// Two runs at a time use a controller: the first one that ends leaves it to the other, also where that one has no limit yet.
-    #[test]
-    fn a_controller_that_another_run_uses_is_left_to_it() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (path, permit) = (folder.path().join("cgroup.subtree_control"), Permit::issue(1));
-        fs::write(&path, "memory").expect("writes");
-        let (of_a_run, other) = (folder.path().join("wringer-w-2-server"), folder.path().join("other"));
-        fs::create_dir(&of_a_run).expect("a folder");
-        fs::create_dir(&other).expect("a folder");
-        let restore = || restore_value(&permit, &path, "-memory", &["+memory"]).expect("restores");
-        assert_eq!(restore(), Restored::Shared(of_a_run.clone()));
-        fs::write(other.join("memory.max"), "1048576\n").expect("writes");
-        assert!(matches!(restore(), Restored::Foreign(_)), "no run will ever switch that off");
-        fs::remove_file(other.join("memory.max")).expect("removes");
-        fs::remove_dir(&of_a_run).expect("removes");
-        assert_eq!(restore(), Restored::Restored, "the last one");
     }
 
     #[test]

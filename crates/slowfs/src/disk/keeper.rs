@@ -15,6 +15,7 @@
 use super::device::{RESEND_SINCE, clone_device, open_device, shake_hands};
 use super::events::{Events, drain, ended};
 use super::image::Backing;
+use super::in_force::InForce;
 use super::worker::{self, Heritage, MODEL, NEUTRALISE, NEUTRALISED, PING, PONG, WAY};
 use crate::Error;
 use crate::backing::Open;
@@ -99,7 +100,7 @@ struct Keeper {
     listener: UnixListener,
     /// The root of the file system. Closed when a loop device has opened the file, or when the disk must end.
     root: Option<OwnedFd>,
-    model: Model,
+    in_force: InForce,
     /// `None`: not measured yet.
     way: Option<Way>,
     resends: bool,
@@ -115,8 +116,6 @@ struct Worker {
     line: OwnedFd,
     /// Whether the last ping is still unanswered.
     pinged: bool,
-    /// How many orders to remove all delays are not yet answered. Until then a model that the worker tells of is in force no more.
-    neutralising: u32,
     next_ping: Instant,
 }
 
@@ -162,7 +161,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let root = namespace::mount_fuse_nowhere(device.as_fd(), source)
         .map_err(|source| Error::Mount { path: options.image.clone(), source })?;
     let seen = PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()));
-    let looker = Looker::start(&seen, nice, &[device.as_raw_fd()]);
+    let closed = [device.as_raw_fd(), backing.inode.as_fd().as_raw_fd(), backing.open.file().as_raw_fd()];
+    let looker = Looker::start(&seen, nice, &closed);
     let version = shake_hands(device.as_fd())?;
     let protocol = (version.0, version.1);
     let mut devices = vec![device];
@@ -176,11 +176,11 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let resends = protocol >= RESEND_SINCE;
     let root_number = root.as_raw_fd();
     let root = Some(root);
-    let (replaced, restarts) = (Vec::new(), 0);
+    let (replaced, restarts, in_force) = (Vec::new(), 0, InForce::new(model));
     let watch = Watch::new(Instant::now());
     let way = None;
     let mut keeper =
-        Keeper { devices, backing, listener, root, model, way, resends, worker, watch, replaced, restarts };
+        Keeper { devices, backing, listener, root, in_force, way, resends, worker, watch, replaced, restarts };
     keeper.await_first_answer()?;
     keeper.know_way(looker.map_or_else(Way::not_measured, Looker::look));
     let pid = std::process::id();
@@ -250,7 +250,7 @@ impl Worker {
         });
         let process = process.map_err(|source| Error::Worker { why: host::chain(&source) })?;
         let next_ping = Instant::now() + PING_PAUSE;
-        Ok(Self { process, line, pinged: false, neutralising: 0, next_ping })
+        Ok(Self { process, line, pinged: false, next_ping })
     }
 
     fn ping(&mut self, now: Instant) {
@@ -335,10 +335,8 @@ impl Keeper {
     }
 
     fn neutralise(&mut self) {
-        self.model = Model::none(self.model.mode);
-        if rustix::io::write(&self.worker.line, NEUTRALISE).is_ok() {
-            self.worker.neutralising += 1;
-        }
+        let is_ordered = rustix::io::write(&self.worker.line, NEUTRALISE).is_ok();
+        self.in_force.neutralise(is_ordered);
         self.worker.process.signal(rustix::process::Signal::CONT);
     }
 
@@ -350,10 +348,10 @@ impl Keeper {
         {
             match message[..length].split_first() {
                 Some((&PONG, _)) => self.worker.pinged = false,
-                Some((&NEUTRALISED, _)) => self.worker.neutralising = self.worker.neutralising.saturating_sub(1),
+                Some((&NEUTRALISED, _)) => self.in_force.neutralised(),
                 Some((&MODEL, text)) => {
-                    if let Some(model) = serde_json::from_slice(text).ok().filter(|_| self.worker.neutralising == 0) {
-                        self.model = model;
+                    if let Ok(model) = serde_json::from_slice(text) {
+                        self.in_force.told(model);
                     }
                 }
                 _ => return,
@@ -395,6 +393,7 @@ impl Keeper {
         note(format_args!("the worker ended {how}: another one serves"));
         self.replaced.push(now);
         self.restarts += 1;
+        self.in_force.worker_is_gone();
         self.worker = self.successor()?;
         Ok(false)
     }
@@ -405,7 +404,7 @@ impl Keeper {
         let [mut pause, longest] = FORK_PAUSES;
         let end = Instant::now() + FORK_PATIENCE;
         loop {
-            let in_force = (&self.model, self.way.as_ref());
+            let in_force = (self.in_force.model(), self.way.as_ref());
             match Worker::start(&self.devices, &self.backing, &self.listener, self.root.as_ref(), in_force, true) {
                 Err(error) if Instant::now() < end => {
                     note(format_args!("no other worker yet: {}", host::chain(&error)));
@@ -428,7 +427,7 @@ impl Keeper {
             self.root = None;
         }
         let kept = Kept { worker: self.worker.process.pid(), restarts: self.restarts, resends: self.resends };
-        let mut answer = keeper_answer(request, &self.model, &kept);
+        let mut answer = keeper_answer(request, self.in_force.model(), &kept);
         answer.push('\n');
         (&client).write_all(answer.as_bytes())
     }

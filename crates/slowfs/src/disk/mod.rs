@@ -17,6 +17,7 @@
 mod device;
 mod events;
 mod image;
+mod in_force;
 mod keeper;
 mod worker;
 

@@ -33,7 +33,7 @@ impl Layer {
         let parent = self.inodes.get(parent)?;
         let (kind, bits) = (FileType::from_raw_mode(mode), masked(&parent, mode, umask));
         let make = || mknodat(parent.as_ref(), name, kind, bits, device.into());
-        as_caller(caller, make, || make().and_then(|()| hand_over_name(caller, &parent, name)))?;
+        as_caller(caller, make, || make().and_then(|()| hand_over_name(caller, &parent, name, kind)))?;
         self.inodes.lookup(&parent, name)
     }
 
@@ -47,14 +47,14 @@ impl Layer {
         let parent = self.inodes.get(parent)?;
         let bits = masked(&parent, mode, umask);
         let make = || mkdirat(parent.as_ref(), name, bits);
-        as_caller(caller, make, || make().and_then(|()| hand_over_name(caller, &parent, name)))?;
+        as_caller(caller, make, || make().and_then(|()| hand_over_name(caller, &parent, name, FileType::Directory)))?;
         self.inodes.lookup(&parent, name)
     }
 
     pub(super) fn make_symlink(&self, caller: &Request, parent: u64, name: &OsStr, to: &Path) -> Result<(u64, Stat)> {
         let parent = self.inodes.get(parent)?;
         let make = || symlinkat(to, parent.as_ref(), name);
-        as_caller(caller, make, || make().and_then(|()| hand_over_name(caller, &parent, name)))?;
+        as_caller(caller, make, || make().and_then(|()| hand_over_name(caller, &parent, name, FileType::Symlink)))?;
         self.inodes.lookup(&parent, name)
     }
 
@@ -90,7 +90,8 @@ impl Layer {
         let by_root = || match make(how | OFlags::EXCL) {
             // somebody else has made it meanwhile, and the caller may not open it
             Err(Errno::EXIST) if !asked.contains(OFlags::EXCL) => Err(Errno::ACCESS),
-            made => made.and_then(|file| hand_over(caller, &parent, file.as_fd()).map(|()| file)),
+            made => made
+                .and_then(|file| hand_over(ids(caller), &parent, file.as_fd(), FileType::RegularFile).map(|()| file)),
         };
         let file = as_caller(caller, || make(how), by_root)?;
         let found = self.inodes.lookup(&parent, name)?;
@@ -134,20 +135,80 @@ impl Layer {
     }
 }
 
-fn hand_over_name(caller: &Request, parent: &Inode, name: &OsStr) -> Result<()> {
+fn hand_over_name(caller: &Request, parent: &Inode, name: &OsStr, kind: FileType) -> Result<()> {
     let place = openat(parent, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    hand_over(caller, parent, place.as_fd())
+    hand_over(ids(caller), parent, place.as_fd(), kind)
+}
+
+fn ids(caller: &Request) -> (u32, u32) {
+    (caller.uid(), caller.gid())
 }
 
 /// Gives the caller what root had to create. Below a folder with the set-group-id bit it keeps the folder's group. Whoever may write to the folder can put
-/// another file under the name at the same moment: a file of somebody else, or one that has a second name, is not what was created.
-fn hand_over(caller: &Request, parent: &Inode, made: BorrowedFd<'_>) -> Result<()> {
+/// something else under the name at the same moment. What is of another kind, of somebody else, or has a second name or any content is not what was created.
+fn hand_over((uid, gid): (u32, u32), parent: &Inode, made: BorrowedFd<'_>, kind: FileType) -> Result<()> {
     let it = fstat(made)?;
-    let has_one_name = it.st_nlink == 1 || FileType::from_raw_mode(it.st_mode) == FileType::Directory;
-    if it.st_uid != 0 || !has_one_name {
+    let is_new = match kind {
+        FileType::Directory => is_empty(made)?,
+        FileType::RegularFile => it.st_nlink == 1 && it.st_size == 0,
+        _ => it.st_nlink == 1,
+    };
+    if it.st_uid != 0 || FileType::from_raw_mode(it.st_mode) != kind || !is_new {
         return Err(Errno::ACCESS);
     }
     let group_is_inherited = statat(parent, "", AtFlags::EMPTY_PATH)?.st_mode & 0o2000 != 0;
-    let gid = (!group_is_inherited).then(|| Gid::from_raw(caller.gid()));
-    chownat(made, "", Some(Uid::from_raw(caller.uid())), gid, AtFlags::EMPTY_PATH)
+    let gid = (!group_is_inherited).then(|| Gid::from_raw(gid));
+    chownat(made, "", Some(Uid::from_raw(uid)), gid, AtFlags::EMPTY_PATH)
+}
+
+fn is_empty(folder: BorrowedFd<'_>) -> Result<bool> {
+    let folder = openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut space = [MaybeUninit::uninit(); 1024];
+    let mut entries = RawDir::new(&folder, &mut space[..]);
+    while let Some(entry) = entries.next() {
+        if ![".", ".."].map(str::as_bytes).contains(&entry?.file_name().to_bytes()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::disallowed_methods)] // files of the test's own
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt as _, chown};
+
+    #[test]
+    fn only_what_was_just_made_by_root_is_given_to_the_caller() {
+        if !rustix::process::geteuid().is_root() {
+            testkit::skip!("needs root");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let place = |path: &Path| rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()).unwrap();
+        let parent = Inode::of(place(folder.path()));
+        let give = |name: &str, kind| {
+            let given = hand_over((12_345, 12_345), &parent, place(&at(name)).as_fd(), kind);
+            assert_eq!(given.is_ok(), fs::symlink_metadata(at(name)).unwrap().uid() == 12_345, "{name}");
+            given
+        };
+        let (file, directory) = (FileType::RegularFile, FileType::Directory);
+        for name in ["new", "linked", "key", "else"] {
+            fs::write(at(name), if name == "key" { "secret" } else { "" }).unwrap();
+        }
+        fs::hard_link(at("linked"), at("second")).unwrap();
+        chown(at("else"), Some(12_346), None).unwrap();
+        fs::create_dir_all(at("full/inside")).unwrap();
+        fs::create_dir(at("empty")).unwrap();
+        for (name, kind) in
+            [("linked", file), ("key", file), ("full", directory), ("new", directory), ("new", FileType::Fifo)]
+        {
+            assert_eq!(give(name, kind), Err(Errno::ACCESS), "{name} as {kind:?}");
+        }
+        assert_eq!(hand_over((12_345, 12_345), &parent, place(&at("else")).as_fd(), file), Err(Errno::ACCESS));
+        give("new", file).unwrap();
+        give("empty", directory).unwrap();
+    }
 }

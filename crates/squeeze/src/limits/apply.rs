@@ -2,11 +2,10 @@
 use super::account::{Account, number};
 use super::plan::{Group, Plan, Setting};
 use super::{CpuList, Cpus, LimitRequest};
-use crate::Error;
-use crate::cgroup::{self, Controller};
+use crate::{Error, cgroup};
 use host::change;
 use run::CgroupVersion::{V1, V2};
-use run::{Run, Step, StepId};
+use run::{Run, Step, StepId, controllers};
 use std::path::{Path, PathBuf};
 
 /// Limits in force, for a command or a server that will join them. They end with the run.
@@ -122,38 +121,17 @@ impl Limits {
         groups.map(|(group, folder)| (group, folder.as_path())).find(|(group, _)| group.names.contains(&name))
     }
 
-    /// Returns whether the cgroup is made. `false`: it is removed again, because another run, which has ended meanwhile, has taken a controller away. From the
-    /// moment at which the cgroup is there, no run does that.
-    fn make_cgroup(&mut self, run: &mut Run, group: &Group, folder: &Path) -> Result<bool, Error> {
-        let Group { controller: Controller { root, version }, names, .. } = group;
-        if *version == V2 {
-            for name in names {
-                self.steps.extend(cgroup::hand_down(run, root, name)?);
-            }
-        }
-        let (version, home) = (*version, change::own_cgroup(root));
-        let make = Step::Cgroup { path: folder.to_owned(), version, home, members: self.plan.members };
-        let (made, ()) = run.step(make, |permit| change::make_cgroup(permit, folder))?;
-        if version == V1 || names.iter().all(|name| cgroup::is_handed_down(root, name)) {
-            self.steps.push(made);
-            return Ok(true);
-        }
-        run.undo_step(made)?;
-        Ok(false)
-    }
-
     fn make_group(&mut self, run: &mut Run, group: &Group, name: &str) -> Result<(), Error> {
         let root = &group.controller.root;
-        let folder = root.join(format!("wringer-{}-{name}", run.id()));
-        let mut tries = 0..TRIES;
-        while !self.make_cgroup(run, group, &folder)? {
-            if tries.next().is_none() {
-                return Err(Error::Refused {
-                    what: format!("somebody switches the controllers of {} off again and again", root.display()),
-                    hint: "find out who writes to its cgroup.subtree_control".into(),
-                });
+        if group.controller.version == V2 {
+            for name in &group.names {
+                self.steps.extend(controllers::hand_down(run, root, name)?);
             }
         }
+        let folder = root.join(format!("wringer-{}-{name}", run.id()));
+        let (version, home) = (group.controller.version, change::own_cgroup(root));
+        let make = Step::Cgroup { path: folder.clone(), version, home, members: self.plan.members };
+        self.steps.push(run.step(make, |permit| change::make_cgroup(permit, &folder))?.0);
         for Setting { file, value, may_be_missing } in &group.values {
             let path = folder.join(file);
             if path.exists() {
@@ -169,9 +147,6 @@ impl Limits {
         Ok(())
     }
 }
-
-/// How often the cgroup is made, when another run takes its controllers away between two looks.
-const TRIES: u32 = 3;
 
 fn quota(folder: &Path) -> Option<Cpus> {
     if let Ok(text) = change::read_value(&folder.join("cpu.max")) {

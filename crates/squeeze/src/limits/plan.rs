@@ -6,6 +6,7 @@ use crate::{Error, Meminfo};
 use host::change::own_cgroup;
 use run::CgroupVersion::{V1, V2};
 use run::Members;
+use run::controllers::is_handed_down;
 use std::path::Path;
 use units::Bytes;
 
@@ -253,8 +254,7 @@ impl Group {
     fn changes(&self, who: &str, members: Members) -> Vec<Change> {
         let root = self.controller.root.display();
         let change = |change: String, undo: &str| Change { change, undo: undo.to_owned() };
-        let missing =
-            |name: &&&str| self.controller.version == V2 && !cgroup::is_handed_down(&self.controller.root, name);
+        let missing = |name: &&&str| self.controller.version == V2 && !is_handed_down(&self.controller.root, name);
         let handed = self.names.iter().filter(missing).map(|name| {
             change(
                 format!("{root}/cgroup.subtree_control: +{name}"),

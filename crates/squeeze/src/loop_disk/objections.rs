@@ -5,7 +5,7 @@ use crate::Error;
 use crate::device::check_unused;
 use crate::directory::require_text;
 use crate::files_in_use::refuse_users;
-use host::in_use::User;
+use host::in_use::{InUse, User};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -35,8 +35,12 @@ impl Image {
     /// # Errors
     /// [`Error::Refused`].
     pub(super) fn check_again(&self, own: &[u32]) -> Result<(), Error> {
-        // the kernel gives a device that is served to nobody else (O_EXCL)
-        if self.is_device { Ok(()) } else { check_users(&self.path, own) }
+        if !self.is_device {
+            return check_users(&self.path, own);
+        }
+        // the keeper's O_EXCL keeps mounts and other exclusive users out, and nobody who just opens the device
+        let device = fs::metadata(&self.path).map_err(Error::file("look at", &self.path))?.rdev();
+        refuse_others(&self.path, &host::in_use::open_or_mapped(device), own)
     }
 }
 
@@ -118,10 +122,14 @@ fn check_file(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
 }
 
 fn check_users(path: &Path, own: &[u32]) -> Result<(), Error> {
+    refuse_others(path, &host::in_use::file(path)?, own)
+}
+
+fn refuse_others(path: &Path, in_use: &InUse, own: &[u32]) -> Result<(), Error> {
     let hint = "stop it: umount, losetup -d, swapoff, or end the process; what goes past the slow disk is not slow, and two writers destroy \
         a file system";
     let is_other = |user: &User| user.process().is_none_or(|process| !own.contains(&process.pid));
-    refuse_users(path, &host::in_use::file(path)?, &is_other, hint)
+    refuse_users(path, in_use, &is_other, hint)
 }
 
 /// A hole that finds no room when it is written is an I/O error for the file system above.
