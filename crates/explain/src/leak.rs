@@ -94,6 +94,16 @@ pub struct Holding {
     pub bytes: u64,
 }
 
+/// What a profiler showed at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profiled {
+    /// Repetitions before it.
+    pub repetitions: u64,
+    pub holdings: Vec<Holding>,
+    /// Memory of functions that are too small to be named.
+    pub hidden_bytes: u64,
+}
+
 impl Leak {
     /// From inventories of one life of the server, each with the number of repetitions before it; the first `warm_up` of them belong to the warm-up.
     /// `None`: fewer than [`FEWEST`] of them are after the warm-up.
@@ -161,7 +171,7 @@ impl Leak {
 
     /// Adds the result of a profile of another life: the functions' memory after numbers of repetitions, in order.
     #[must_use]
-    pub fn with_profile(mut self, marks: &[(u64, Vec<Holding>)]) -> Self {
+    pub fn with_profile(mut self, marks: &[Profiled]) -> Self {
         self.functions = functions(marks);
         if let Some(most) = self.functions.first().filter(|_| self.verdict == Verdict::Leak) {
             self.function = Some(most.function.clone());
@@ -242,20 +252,22 @@ fn cut(over: &mut OverTime, first: usize) {
     }
 }
 
-/// When a mark does not name a function, the profiler showed no memory of it there: it may be below the profiler's threshold.
-fn functions(marks: &[(u64, Vec<Holding>)]) -> Vec<FunctionPerRepetition> {
+/// Where a mark does not name a function and hides memory of small ones, the function may have had as much as the profiler's threshold: such a mark tells nothing
+/// of it. Where nothing is hidden, the function had nothing.
+fn functions(marks: &[Profiled]) -> Vec<FunctionPerRepetition> {
     let mut named: BTreeMap<&str, &Holding> = BTreeMap::new();
-    for holding in marks.iter().flat_map(|(_, holdings)| holdings) {
+    for holding in marks.iter().flat_map(|mark| &mark.holdings) {
         named.insert(&holding.function, holding);
     }
-    let held = |holdings: &[Holding], name: &str| {
-        holdings.iter().find(|it| it.function == name).map_or(0.0, |it| it.bytes as f64)
+    let held = |mark: &Profiled, name: &str| {
+        let named = mark.holdings.iter().find(|it| it.function == name).map(|it| it.bytes as f64);
+        let bytes = named.or_else(|| (mark.hidden_bytes == 0).then_some(0.0))?;
+        Some((mark.repetitions as f64, bytes))
     };
     let mut all: Vec<FunctionPerRepetition> = named
         .into_iter()
         .filter_map(|(name, last)| {
-            let series: Vec<(f64, f64)> =
-                marks.iter().map(|(repetitions, holdings)| (*repetitions as f64, held(holdings, name))).collect();
+            let series: Vec<(f64, f64)> = marks.iter().filter_map(|mark| held(mark, name)).collect();
             let (slope, low, high) = slopes_of(&series)?;
             let path = last.path.clone();
             (slope > 0.0).then(|| FunctionPerRepetition {
@@ -278,9 +290,10 @@ pub const NO_LEAF: &str = UNEXPLAINED;
 mod tests {
     use super::*;
 
-    fn mark(repetitions: u64, leaking: u64, steady: u64) -> (u64, Vec<Holding>) {
+    fn mark(repetitions: u64, leaking: u64, steady: u64) -> Profiled {
         let holding = |function: &str, bytes| Holding { function: function.into(), path: vec!["main".into()], bytes };
-        (repetitions, vec![holding("steady", steady), holding("leaking", leaking)])
+        let holdings = vec![holding("steady", steady), holding("leaking", leaking)];
+        Profiled { repetitions, holdings, hidden_bytes: 0 }
     }
 
     fn leaking(named: i64, counted: i64) -> Leak {
@@ -344,5 +357,24 @@ mod tests {
         assert!((told[0].bytes_per_repetition - 1024.0).abs() < 1e-6, "{told:?}");
         assert!(told[0].low <= 1024.0 && told[0].high >= 1024.0);
         assert!(functions(&marks[..1]).is_empty() && functions(&[]).is_empty());
+    }
+
+    /// With a heap of 46 MiB and a threshold of 0.1 %, Massif names a function from 48 KiB on.
+    #[test]
+    fn a_mark_at_which_a_function_is_too_small_to_be_named_does_not_count_as_nothing() {
+        let marks: Vec<_> = (0..11)
+            .map(|at| {
+                let (repetitions, leaking) = (40 + at * 10, (40 + at * 10) * 600);
+                let mut mark = mark(repetitions, leaking, 46 << 20);
+                if leaking < 48 << 10 {
+                    mark.holdings.retain(|it| it.function != "leaking");
+                    mark.hidden_bytes = leaking;
+                }
+                mark
+            })
+            .collect();
+        assert!(marks.iter().any(|mark| mark.hidden_bytes > 0) && marks[10].hidden_bytes == 0);
+        let told = functions(&marks);
+        assert!((told[0].bytes_per_repetition - 600.0).abs() < 1.0, "{told:?}");
     }
 }

@@ -161,15 +161,17 @@ impl File {
                 above = Some(path);
             } else if format == Format::Jemalloc {
                 let (thread, counts) = split(text, b':').unwrap_or_default();
-                let counts = in_use(counts).filter(|_| thread.starts_with(b"t"));
+                // a line of one thread may end with the thread's name, which may hold anything; the line of all threads has the sums
+                if thread != b"t*" && thread.starts_with(b"t") {
+                    continue;
+                }
+                let counts = in_use(counts).filter(|_| thread == b"t*");
                 let (count, bytes) =
                     counts.ok_or_else(|| lines.damage("no counts, such as `t*: 11: 737280 [0: 0]`"))?;
-                if thread == b"t*" {
-                    match above.take() {
-                        Some(path) => self.moment.paths.push((path, self.sampling.all_of(count, bytes))),
-                        None if self.sampling == Sampling::All => self.moment.total_bytes = bytes,
-                        None => {}
-                    }
+                match above.take() {
+                    Some(path) => self.moment.paths.push((path, self.sampling.all_of(count, bytes))),
+                    None if self.sampling == Sampling::All => self.moment.total_bytes = bytes,
+                    None => {}
                 }
             } else {
                 let found = split(text, b'@').and_then(|(counts, path)| Some((in_use(counts)?, path_of(path)?)));

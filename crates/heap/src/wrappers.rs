@@ -149,7 +149,15 @@ const BEGINNINGS: &[&str] = &[
     "prof_backtrace",
     "prof_alloc_prep",
     "tcmalloc::",
-    "tc_",
+    // not `tc_`: MariaDB's table cache is `tc_init`, `tc_acquire_table`
+    "tc_malloc",
+    "tc_calloc",
+    "tc_realloc",
+    "tc_memalign",
+    "tc_posix_memalign",
+    "tc_valloc",
+    "tc_pvalloc",
+    "tc_new",
 ];
 /// Where functions are defined that containers and allocators consist of. A debugger's name of an inlined function has no `std::` and no class: the file tells
 /// it. Of the C++ library, beside its files `stl_*` and those without an ending, such as `vector`; and of the servers.

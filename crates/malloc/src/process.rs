@@ -79,10 +79,13 @@ impl Process {
         Some(mapping.path.as_str()).filter(|path| path.starts_with('/'))
     }
 
-    /// The mapped file with this name, or with a name that goes on with a dot: `libjemalloc.so` is `libjemalloc.so.2`.
+    /// The mapped file with this name, or with a name that goes on with a dot: `libjemalloc.so` is `libjemalloc.so.2`. glibc's own files have the version in
+    /// front of the ending before 2.34: `libc.so.6` is a link to `libc-2.31.so`.
     pub(crate) fn mapped(&self, name: &str) -> Option<&str> {
         let fits = |path: &str| {
-            file_name(path).strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            let file = file_name(path);
+            let goes_on = file.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            goes_on || is_versioned(file, name)
         };
         let found = self.mappings.iter().find(|it| it.inode > 0 && fits(&it.path));
         found.map(|it| it.path.as_str())
@@ -99,6 +102,13 @@ impl Process {
         }
         found
     }
+}
+
+/// `libc-2.31.so` for `libc.so.6`.
+fn is_versioned(file: &str, name: &str) -> bool {
+    let version =
+        name.split_once(".so").and_then(|(stem, _)| file.strip_prefix(stem)?.strip_prefix('-')?.strip_suffix(".so"));
+    version.is_some_and(|version| !version.is_empty() && version.bytes().all(|it| it.is_ascii_digit() || it == b'.'))
 }
 
 impl Loaded {

@@ -55,8 +55,11 @@ impl Massif {
             };
             let none = |why: &str| Error::NoSnapshot { pid, why: why.into() };
             let (heap_bytes, _) = snapshots::bytes(&text).ok_or_else(|| none("it has no size of a heap"))?;
-            let stitched = self.of_process.entry(pid).or_default();
-            stitched.push(&text).ok_or_else(|| none("its header is not Massif's"))?;
+            // one process has all in the file of the whole; nothing would ever take its texts out of memory here
+            if sandbox.flavour() == Flavour::Postgresql {
+                let stitched = self.of_process.entry(pid).or_default();
+                stitched.push(&text).ok_or_else(|| none("its header is not Massif's"))?;
+            }
             processes.push(ProcessMark { pid, role: roles.of(pid, server.pid), heap_bytes });
             texts.push(text);
         }
@@ -75,9 +78,8 @@ impl Massif {
     }
 
     /// Adds, for PostgreSQL, the new snapshots of each process to its file.
-    pub(crate) fn keep(&mut self, flavour: Flavour, folder: &Path) -> Result<(), Error> {
-        let of_processes = self.of_process.iter_mut().filter(|_| flavour == Flavour::Postgresql);
-        for (pid, it) in of_processes {
+    pub(crate) fn keep(&mut self, folder: &Path) -> Result<(), Error> {
+        for (pid, it) in &mut self.of_process {
             let path = folder.join(format!("heap.{pid}.massif"));
             it.keep(&path).map_err(Error::Keep)?;
         }

@@ -4,7 +4,7 @@
 
 use crate::{Error, Pace, Session};
 use attach::{Attached, Surroundings, Wanted};
-use explain::leak::{Holding, Leak};
+use explain::leak::{Holding, Leak, Profiled};
 use host::clock::RunClock;
 use host::interrupt;
 use host::places::Places;
@@ -240,12 +240,16 @@ fn as_many(took: Duration, repetitions: u64) -> u64 {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn held(profile: &Path, numbers: &[(u64, u32)]) -> Result<Vec<(u64, Vec<Holding>)>, Error> {
+pub fn held(profile: &Path, numbers: &[(u64, u32)]) -> Result<Vec<Profiled>, Error> {
     let places: Vec<usize> = numbers.iter().map(|(_, number)| *number as usize).collect();
     let at_marks = crate::holdings(profile, &places)?;
     let plain = |it: heap::Held| Holding { function: it.function, path: it.path, bytes: it.bytes };
-    let of_mark = |holdings: heap::Holdings| holdings.functions.into_iter().map(plain).collect();
-    Ok(numbers.iter().zip(at_marks).map(|((done, _), holdings)| (*done, of_mark(holdings))).collect())
+    let of_mark = |repetitions: u64, at: heap::Holdings| Profiled {
+        repetitions,
+        holdings: at.functions.into_iter().map(plain).collect(),
+        hidden_bytes: at.hidden_bytes,
+    };
+    Ok(numbers.iter().zip(at_marks).map(|((done, _), holdings)| of_mark(*done, holdings)).collect())
 }
 
 #[cfg(test)]

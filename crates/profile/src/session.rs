@@ -121,7 +121,7 @@ impl Session {
         let profile = self.profile();
         self.of_all.keep(&profile).map_err(Error::Keep)?;
         match &mut self.profiler {
-            Profiler::Massif(massif) => massif.keep(self.sandbox.flavour(), &self.settings.folder),
+            Profiler::Massif(massif) => massif.keep(&self.settings.folder),
             _ => Ok(()),
         }
     }

@@ -11,8 +11,8 @@ pub(super) fn text(told: &Value) -> String {
     let cells = list(told, "cells");
     _ = writeln!(
         out,
-        "{:<20} {:<12} {:<8} {:>5}  {:>6}  {:>10}  {:>10}  state",
-        "malloc", "serving", "thp", "block", "arenas", "idle rss", "retained"
+        "{:<20} {:<12} {:<8} {:<6} {:>5}  {:>6}  {:>10}  {:>10}  state",
+        "malloc", "serving", "thp", "cpus", "block", "arenas", "idle rss", "retained"
     );
     for cell in &cells {
         let idle =
@@ -26,10 +26,11 @@ pub(super) fn text(told: &Value) -> String {
         };
         _ = writeln!(
             out,
-            "{:<20} {:<12} {:<8} {:>5}  {:>6}  {:>10}  {:>10}  {state}",
+            "{:<20} {:<12} {:<8} {:<6} {:>5}  {:>6}  {:>10}  {:>10}  {state}",
             word(&cell["malloc"]),
             word(&cell["serving"]),
             word(&cell["thp"]),
+            word(&cell["cpus"]),
             cell["block"].as_u64().unwrap_or(0),
             cell["arenas"].as_u64().map_or("-".to_owned(), |count| count.to_string()),
             mib(idle.and_then(|it| it.as_f64())),
@@ -57,12 +58,13 @@ pub(super) fn text(told: &Value) -> String {
         let number = |key: &str| it[key].as_f64().unwrap_or(f64::NAN);
         _ = writeln!(
             out,
-            "  {:<20} {:<34} {:.2} times ({:.2} to {:.2})",
+            "  {:<20} {:<34} {:.2} times ({:.2} to {:.2}){}",
             word(&it["malloc"]),
             word(&it["figure"]),
             number("ratio"),
             number("low"),
-            number("high")
+            number("high"),
+            setting(it)
         );
     }
     not_shown(&mut out, &comparisons);
@@ -82,6 +84,13 @@ pub(super) fn text(told: &Value) -> String {
         _ = writeln!(out, "    {}", word(&line));
     }
     out
+}
+
+/// The setting in which two mallocs were compared, where the table has several.
+fn setting(of: &Value) -> String {
+    let named = |(key, name): (&str, &str)| of[key].as_str().map(|value| format!("{name} {value}"));
+    let parts: Vec<String> = [("thp", "thp"), ("cpus", "CPUs")].into_iter().filter_map(named).collect();
+    if parts.is_empty() { String::new() } else { format!("  with {}", parts.join(", ")) }
 }
 
 /// The differences that so many cells could not show, for the figures that people ask for first.

@@ -12,6 +12,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::{output_file, terminal};
 use heap::{Holdings, flame};
 use report::{HeapPage, HeapProfile, HeapTimes};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use units::Bytes;
 
@@ -115,13 +116,15 @@ fn profiles(args: &Args) -> Result<Vec<Profile>, Failure> {
 fn part(profile: &mut Profile) -> Result<HeapProfile, Failure> {
     let outline = profile.outline.clone();
     let with_trees: Vec<usize> = outline.with_trees().collect();
-    // the last snapshot, and snapshots before it at equal distances
+    // the last snapshot, and snapshots before it at equal distances; always the first one, from which growth counts, and the largest heap, which tells most
     let every = with_trees.len().div_ceil(MOST_TREES).max(1);
-    let places: Vec<usize> = with_trees.iter().rev().step_by(every).rev().copied().collect();
+    let bytes = |place: &usize| outline.snapshots.get(*place).map_or(0, |it| it.heap_bytes);
+    let largest = with_trees.iter().copied().max_by_key(bytes);
+    let spread = with_trees.iter().rev().step_by(every).copied();
+    let places: BTreeSet<usize> = spread.chain(with_trees.first().copied()).chain(largest).collect();
+    let places: Vec<usize> = places.into_iter().collect();
     let at = |it: &heap::Snapshot| if outline.time_unit.is_some() { it.time } else { it.number };
     let (mut held, mut flames, mut flames_of) = (Vec::new(), Vec::new(), 0);
-    // the largest heap tells most
-    let largest = places.iter().copied().max_by_key(|it| outline.snapshots.get(*it).map_or(0, |it| it.heap_bytes));
     profile.each_tree(&places, &mut |place, tree| {
         let holdings = Holdings::of(&tree);
         if Some(place) == largest {

@@ -122,6 +122,17 @@ fn print_as_valgrind(args: &Args, sources: &[Source]) -> Outcome {
         arguments: format!(" {}", source.path().display()).into_bytes(),
     };
     let first = source.open()?;
-    terminal::stream(|mut output| ms_print::print(first, || source.again(), &options, &mut output))
-        .map_err(|error| unreadable(source, error))
+    let printed = terminal::stream(|mut output| ms_print::print(first, || source.again(), &options, &mut output));
+    match printed {
+        // up to there it is a profile, and was printed
+        Err(heap::Error::Damage(damage)) if Profile::open_all(std::slice::from_ref(source), &args.names).is_ok() => {
+            terminal::say(format_args!(
+                "note: {}: read up to the damage: {}",
+                source.name(),
+                in_line(&damage.to_string())
+            ));
+            Ok(())
+        }
+        other => other.map_err(|error| unreadable(source, error)),
+    }
 }

@@ -61,10 +61,13 @@ pub(super) fn until_the_end(session: &mut Session, wishes: &Wishes<'_>, load: Op
     load.map_or(Ok(()), Loading::end)
 }
 
+/// The mark when the statements' connection is open.
+pub(super) const CONNECTED: &str = "connected";
+
 /// Runs the statements, all over one connection. Returns the connection.
 fn statements(session: &mut Session, sql: &[String]) -> Result<Connection, Error> {
     let mut connection = Connection::open(&session.server.target).map_err(Error::Connect)?;
-    take(session, "connected")?;
+    take(session, CONNECTED)?;
     for statement in sql {
         let began = Instant::now();
         let run = connection.query(statement);

@@ -229,7 +229,10 @@ fn both_lives(args: &Args, life: Life, run: &mut Run, settings: Settings, places
     }
     // only the mark `end` is taken after the statements' connection is closed and its memory is freed
     let behind = if args.sql.is_empty() && args.repeat.is_empty() { 1 } else { 2 };
-    let (from, to) = (0, marks.len().saturating_sub(behind));
+    // growth counts from the first mark at which the statements' connection was open: a connection is a process of PostgreSQL, or memory of its own
+    let connected = marks.iter().position(|mark| mark.name == marks::CONNECTED);
+    let repeated = numbers.first().map(|(_, number)| *number as usize);
+    let (from, to) = (connected.or(repeated).unwrap_or(0), marks.len().saturating_sub(behind));
     let grown = show::growth(&profile, from, to).map_err(failure)?;
     Ok(Shown {
         schema: 1,
