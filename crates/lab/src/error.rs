@@ -159,6 +159,14 @@ impl Error {
         })
     }
 
+    /// Whether the server ended by itself: it crashed or gave up, and nobody killed it or asked it to stop (exit code 0, SIGHUP, SIGINT, SIGTERM).
+    pub fn is_servers_own_end(&self) -> bool {
+        let by_itself =
+            |status: &Option<i32>| status.is_some_and(|status| ![0, 129, 130, KILLED, 143].contains(&status));
+        let Self::ServerEnded { end, .. } = self else { return false };
+        matches!(&**end, sandbox::Error::Ended { status, .. } if by_itself(status))
+    }
+
     /// Whether the server, or the process that held RAM, was killed.
     pub(crate) fn is_a_death(&self) -> bool {
         match self {
@@ -288,5 +296,7 @@ mod tests {
             end: Box::new(sandbox::Error::Ended { status, log: Vec::new() }),
         };
         assert_eq!((end(Some(137)).is_a_death(), end(Some(1)).is_a_death()), (true, false));
+        let by_itself = [Some(139), Some(1), Some(137), Some(0), None].map(|status| end(status).is_servers_own_end());
+        assert_eq!(by_itself, [true, true, false, false, false]);
     }
 }

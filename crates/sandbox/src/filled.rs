@@ -15,7 +15,7 @@ use host::files;
 use std::os::unix::fs::MetadataExt as _;
 
 /// Beginnings of option names. Source: MySQL's and MariaDB's manuals, InnoDB and server system variables.
-const MYSQL_FAMILY: [&str; 48] = [
+const MYSQL_FAMILY: [&str; 52] = [
     // files, pages and rows of InnoDB
     "innodb_page_size",
     "innodb_data_",
@@ -64,6 +64,11 @@ const MYSQL_FAMILY: [&str; 48] = [
     "auto_increment_",
     "storage_engine",
     "rocksdb_",
+    // what full-text indexes hold, and statements that a server runs at each start
+    "innodb_ft_",
+    "ft_",
+    "ngram_",
+    "init_file",
     // logs in the data directory
     "log_bin",
     "binlog_",

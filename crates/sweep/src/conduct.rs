@@ -12,7 +12,7 @@ use crate::quiet;
 use crate::recover::recover;
 use crate::remaining;
 use crate::state::{ALL_ARMS, Attempt, AttemptEnd, Cell, CellState, STATE_FILE, State};
-use crate::store::{CELLS, Store, read, size};
+use crate::store::{CELLS, Store, read_for, size};
 use crate::together;
 use evidence::ArmOutcome;
 use explain::sides::conditions;
@@ -75,11 +75,7 @@ impl<'a> Sweep<'a> {
     /// Another process measures, or runs the sweep in this folder; the folder's state cannot be read, or belongs to another sweep.
     pub fn open(folder: &Path, plan: &'a Plan, places: &'a Places) -> Result<Self, Error> {
         let store = Store::open(folder)?;
-        let mut before = read(folder)?;
-        if let Some(before) = before.as_ref().filter(|before| before.name != plan.name) {
-            let (theirs, ours) = (before.name.clone(), plan.name.clone());
-            return Err(Error::Another { folder: folder.to_owned(), theirs, ours });
-        }
+        let mut before = read_for(folder, &plan.name)?;
         if let Some(before) = &mut before {
             killed::charge(before, folder, places);
             add_conditions(before, folder);
@@ -344,7 +340,7 @@ fn add_conditions(state: &mut State, folder: &Path) {
     }
 }
 
-/// How an attempt ended, by its outcome. Where a server cannot start, or is killed for want of RAM, that is the setting's result. Where Wringer
+/// How an attempt ended, by its outcome. Where a server cannot start, ends by itself, or is killed for want of RAM, that is the setting's result. Where Wringer
 /// itself could not do something, the attempt has failed.
 fn result_of(outcome: &Outcome) -> Came {
     match outcome {
@@ -355,6 +351,7 @@ fn result_of(outcome: &Outcome) -> Came {
             if why.is_empty() { Came::Has } else { Came::Failed(why.join("; ")) }
         }
         Outcome::CannotStart(error) if error.is_no_start() => Came::Has,
+        Outcome::BrokeOff(error) if error.is_servers_own_end() => Came::Has,
         Outcome::Interrupted(_) => Came::Interrupted,
         Outcome::CannotStart(error) | Outcome::BrokeOff(error) | Outcome::NotRestored(error) => {
             Came::Failed(host::chain(error))
@@ -380,7 +377,9 @@ fn all_arms(outcome: &Outcome, seen: &mut Seen) {
 fn reasons(outcome: &Outcome) -> Vec<String> {
     match outcome {
         Outcome::Missed(missed) => missed.iter().map(ToString::to_string).collect(),
-        Outcome::CannotStart(error) | Outcome::OutOfMemory(error) => vec![host::chain(error)],
+        Outcome::CannotStart(error) | Outcome::OutOfMemory(error) | Outcome::BrokeOff(error) => {
+            vec![host::chain(error)]
+        }
         _ => Vec::new(),
     }
 }

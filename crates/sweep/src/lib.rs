@@ -50,4 +50,4 @@ pub use state::{
     ALL_ARMS, Attempt, AttemptEnd, Cell, CellState, Comparable, Comparison, FigureOf, Remaining, SCHEMA, STATE_FILE,
     Setting, State, Value,
 };
-pub use store::{is_running, read};
+pub use store::{is_running, read, read_for};

@@ -25,12 +25,7 @@ impl Store {
     /// # Errors
     /// The folder holds files, and no sweep; or another process has locked it. Further files beside a sweep stay as they are.
     pub(crate) fn open(folder: &Path) -> Result<Self, Error> {
-        let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
-        let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
-        let has_sweep = names.iter().any(|name| name == STATE_FILE || is_left_over(name));
-        if !has_sweep && !names.is_empty() {
-            return Err(Error::NotEmpty { folder: folder.to_owned() });
-        }
+        let names = names_in(folder)?;
         files::own_dir(folder, 0o755)?;
         let failed = |source| Error::Read { path: folder.to_owned(), source };
         let file = File::open(folder).map_err(failed)?;
@@ -57,6 +52,14 @@ impl Store {
     }
 }
 
+/// The files of a folder that is empty, or holds a sweep.
+fn names_in(folder: &Path) -> Result<Vec<String>, Error> {
+    let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    let has_sweep = names.iter().any(|name| name == STATE_FILE || is_left_over(name));
+    if has_sweep || names.is_empty() { Ok(names) } else { Err(Error::NotEmpty { folder: folder.to_owned() }) }
+}
+
 /// The name of a file that was written beside its last version, and not renamed (`host::files::write_atomic`).
 fn is_left_over(name: &str) -> bool {
     let written = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new"));
@@ -80,6 +83,22 @@ pub fn read(folder: &Path) -> Result<Option<State>, Error> {
         Some(schema) if schema > u64::from(SCHEMA) => Err(Error::Newer { path, schema }),
         Some(_) => serde_json::from_value(value).map(Some).map_err(damaged),
         None => Err(Error::Damaged { path, why: "it has no \"schema\"".into() }),
+    }
+}
+
+/// The state in a folder in which a sweep of this name would run, or go on; changes nothing. `None`: it would be the first call.
+///
+/// # Errors
+/// Those with which the sweep would refuse the folder.
+pub fn read_for(folder: &Path, name: &str) -> Result<Option<State>, Error> {
+    names_in(folder)?;
+    let before = read(folder)?;
+    match before.as_ref().filter(|before| before.name != name) {
+        Some(other) => {
+            let (theirs, ours) = (other.name.clone(), name.to_owned());
+            Err(Error::Another { folder: folder.to_owned(), theirs, ours })
+        }
+        None => Ok(before),
     }
 }
 

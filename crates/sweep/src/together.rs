@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::state::{ALL_ARMS, Cell, CellState, Comparable, Comparison, Setting, State, Value};
 use explain::sides::{Conditions, Differs};
 use std::collections::BTreeMap;
-use verdict::{Repeat, judge, typical};
+use verdict::{Repeat, THROUGHPUT, judge, typical};
 
 /// Up to so many settings, all pairs are compared.
 const ALL_PAIRS: usize = 12;
@@ -52,20 +52,34 @@ fn of<'c>(setting: &str, cells: &'c [Cell]) -> impl Iterator<Item = &'c Cell> {
     cells.iter().filter(move |cell| cell.setting == setting && cell.state == CellState::Done && !cell.dropped)
 }
 
-/// The verdicts between settings. Few settings: of all pairs. Many settings: of the pairs that differ only in keys that vary together, and of each setting
-/// with the first.
+/// The verdicts between settings. Few settings: of all pairs. Many settings: of the pairs that differ only in keys that vary together, of each setting
+/// with the first, and of each with the one that has the most transactions: that one is told to people, with what is shown of it.
 pub(crate) fn comparisons(state: &mut State, plan: &Plan) {
     let count = state.settings.len();
     let all = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
+    let most = most_transactions(&state.settings);
+    let is_of_most = |(a, b): &(usize, usize)| most.is_some_and(|most| *a == most || *b == most);
     let near = |(a, b): &(usize, usize)| {
         let (one, other) = (&state.settings[*a].settings, &state.settings[*b].settings);
         let differing = plan.groups.iter().filter(|group| group.iter().any(|key| one.get(key) != other.get(key)));
-        count <= ALL_PAIRS || *a == 0 || differing.count() == 1
+        count <= ALL_PAIRS || *a == 0 || is_of_most(&(*a, *b)) || differing.count() == 1
     };
-    let pairs: Vec<(usize, usize)> = all.filter(near).take(MOST_PAIRS).collect();
+    let (of_most, others): (Vec<_>, Vec<_>) = all.filter(near).partition(is_of_most);
+    let room = MOST_PAIRS.saturating_sub(of_most.len());
+    let mut pairs: Vec<(usize, usize)> = of_most.into_iter().chain(others.into_iter().take(room)).collect();
+    pairs.sort_unstable();
     state.not_compared = count * count.saturating_sub(1) / 2 - pairs.len();
     state.comparisons =
         pairs.into_iter().flat_map(|(a, b)| pair(state, &state.settings[a], &state.settings[b])).collect();
+}
+
+fn most_transactions(settings: &[Setting]) -> Option<usize> {
+    let rate = |setting: &Setting| {
+        let rates = setting.figures.iter().filter(|figure| figure.name == THROUGHPUT).map(|figure| figure.typical);
+        rates.reduce(f64::max)
+    };
+    let rated = settings.iter().enumerate().filter_map(|(place, setting)| Some((place, rate(setting)?)));
+    rated.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(place, _)| place)
 }
 
 /// The comparisons of two settings: one for each arm that a cell of one of them began.

@@ -86,7 +86,15 @@ impl Measured {
         if a.len().min(b.len()) < FEWEST_REPEATS {
             return Some(NoVerdict::TooFewRepeats);
         }
-        (self.a.len().min(self.b.len()) < FEWEST_REPEATS).then_some(NoVerdict::NotMeasured)
+        if self.a.len().min(self.b.len()) < FEWEST_REPEATS {
+            return Some(NoVerdict::NotMeasured);
+        }
+        let is_unknown = |repeat: &&Repeat| {
+            let has = |name: &str| repeat.figures.iter().any(|figure| figure.name == name && figure.value.is_finite());
+            has(THROUGHPUT) && !has(&self.name)
+        };
+        let unknown = a.iter().chain(b).filter(is_unknown).count();
+        (is_percentile(&self.name) && unknown > 0).then_some(NoVerdict::LowerBounds)
     }
 
     /// Whether each value has a logarithm.
@@ -102,6 +110,11 @@ impl Measured {
                 "the two sides measured it in different units".to_owned()
             }
             NoVerdict::TooFewRepeats => format!("a verdict needs {FEWEST_REPEATS} repeats of each side"),
+            NoVerdict::LowerBounds => {
+                "some repeats know it only as a lower bound, because transactions were still waiting at their end: \
+                without these, the others would be the faster ones"
+                    .to_owned()
+            }
             NoVerdict::NotMeasured => format!(
                 "measured in {} and {} repeats of the two sides: a verdict needs {FEWEST_REPEATS} of each",
                 self.a.len(),
@@ -194,6 +207,11 @@ impl Measured {
         let mean = (!values.is_empty()).then(|| mean(&values))?;
         Some(if by_ratio { mean.exp() } else { mean })
     }
+}
+
+/// `p99.9`: a load that counts transactions always has it, but for one that is a lower bound.
+fn is_percentile(name: &str) -> bool {
+    name.strip_prefix('p').is_some_and(|rest| rest.parse::<f64>().is_ok())
 }
 
 fn part(side: &[Valued]) -> Part {

@@ -22,6 +22,8 @@ pub enum NoVerdict {
     TooFewRepeats,
     /// A side has enough repeats, but fewer than [`crate::FEWEST_REPEATS`] of them have the figure.
     NotMeasured,
+    /// A percentile that some repeats know only as a lower bound: the others are those that kept up, and say nothing of all.
+    LowerBounds,
     /// The two sides give it in different units.
     DifferentUnits,
 }

@@ -126,6 +126,19 @@ fn a_figure_that_one_side_lacks_is_told_and_takes_no_part_of_the_error() {
     assert!((judged.figure(THROUGHPUT).unwrap().confidence.unwrap() - 0.975).abs() < 1e-12);
 }
 
+/// Two of five runs fell behind their rate: their p99 is a lower bound, and they have no such figure. The three that kept up are no sample of all.
+#[test]
+fn a_percentile_that_some_repeats_know_only_as_a_lower_bound_has_no_verdict() {
+    let (a, mut b) = blocks(&mut Xoshiro256PlusPlus::seed_from_u64(5), 5, 0.01, 1.0);
+    for repeat in &mut b[..2] {
+        repeat.figures.retain(|figure| figure.name != "p99");
+    }
+    let judged = judge(&a, &b);
+    let p99 = judged.figure("p99").unwrap();
+    assert_eq!((p99.verdict, p99.no_verdict), (None, Some(NoVerdict::LowerBounds)), "{p99:?}");
+    assert!(p99.told[0].contains("lower bound") && judged.figure("p95").unwrap().verdict.is_some());
+}
+
 #[test]
 fn a_side_that_came_to_nothing_is_lower_without_an_interval_of_a_ratio() {
     let dead = only(&[1000.0, 1010.0, 990.0, 1005.0], &[0.0; 4]);

@@ -102,6 +102,7 @@ fn no_verdict(figure: &Compared) -> Option<String> {
     let hint = match figure.no_verdict? {
         NoVerdict::TooFewRepeats => "a verdict needs three runs of each side",
         NoVerdict::NotMeasured => "a verdict needs three runs of each side that have this figure",
+        NoVerdict::LowerBounds => "lower the rate until each run keeps up with it, or compare throughput",
         NoVerdict::DifferentUnits => "name a figure that both sides give in one unit",
     };
     Some(hint.to_owned())

@@ -56,7 +56,7 @@ pub(super) fn headline(state: &State) -> Option<String> {
         }
         ([], untold) => {
             format!(
-                "{best} has the most transactions so far: {most}; there is no verdict between it and {}{but}.",
+                "{best} has the most transactions{so_far}: {most}; there is no verdict between it and {}{but}.",
                 named(untold)
             )
         }

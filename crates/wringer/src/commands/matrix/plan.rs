@@ -41,7 +41,7 @@ pub(super) fn main(args: PlanArgs) -> Outcome {
 }
 
 fn done(folder: &Path, ready: &Ready) -> Result<Done, crate::exit::Failure> {
-    let state = sweep::read(folder).map_err(failure)?.unwrap_or_default();
+    let state = sweep::read_for(folder, &ready.plan.name).map_err(failure)?.unwrap_or_default();
     let planned: BTreeSet<String> = cells(ready).into_iter().flatten().collect();
     let done = state.cells.into_iter().filter(|cell| cell.state == CellState::Done).map(|cell| cell.id);
     let (cells, others): (BTreeSet<String>, BTreeSet<String>) = done.partition(|id| planned.contains(id));
@@ -60,6 +60,16 @@ fn cells(ready: &Ready) -> Vec<Vec<String>> {
 /// The sum of the estimates of all cells. The time that clones save is not subtracted.
 fn seconds(ready: &Ready) -> f64 {
     ready.plans.iter().map(|plan| plan.seconds).sum::<f64>() * f64::from(ready.plan.blocks)
+}
+
+/// The same for the cells that have no result yet.
+fn seconds_left(ready: &Ready, done: &Done) -> f64 {
+    let of = |(setting, plan): (&sweep::Planned, &experiment::Plan)| {
+        let blocks = 1..=ready.plan.blocks;
+        let left = blocks.filter(|number| !done.cells.contains(&format!("{}-{number}", setting.id))).count();
+        plan.seconds * left as f64
+    };
+    ready.plan.settings.iter().zip(&ready.plans).map(of).sum()
 }
 
 fn document(ready: &Ready, done: &Done) -> Value {
@@ -94,6 +104,7 @@ fn document(ready: &Ready, done: &Done) -> Value {
         "done": done.cells.len(),
         "folder": done.folder,
         "seconds": seconds(ready),
+        "seconds_left": seconds_left(ready, done),
         "budget": ready.plan.budget,
     })
 }
@@ -106,9 +117,15 @@ fn as_text(ready: &Ready, done: &Done) -> String {
         let _ = write!(out, "; {excluded} left out by the rules of the file");
     }
     #[allow(clippy::cast_possible_truncation)] // an estimate of days at most
-    let us = (seconds(ready) * 1e6).max(0.0) as u64;
+    let us = (seconds_left(ready, done) * 1e6).max(0.0) as u64;
     let disk = ready.plan.settings.iter().map(|setting| setting.disk_bytes).max().unwrap_or_default();
-    let _ = writeln!(out, "\nat most about {}; the cell that runs needs up to {} of disk", time(us), Bytes(disk));
+    let what = if done.cells.is_empty() { "all cells" } else { "the cells that are left" };
+    let _ = writeln!(
+        out,
+        "\nabout {} for {what}; waiting for a quiet host, and second attempts of disturbed cells, come on top\nthe cell that runs needs up to {} of disk",
+        time(us),
+        Bytes(disk)
+    );
     let _ = match (done.cells.len(), done.others) {
         (0, 0) => writeln!(out, "none is done; results go to {}\n", done.folder),
         (count, 0) => writeln!(out, "{count} are done, in {}\n", done.folder),
