@@ -179,11 +179,23 @@ impl Case<'_> {
             return None;
         }
         let statement = change(self.server, "innodb_io_capacity", &format!("{value:.0}"))?;
+        // under backoff no query writes a page, and the counter is the time of stalls
+        let is_backoff = self.pool.algorithm == Some(Algorithm::Backoff);
+        let (who, watch) = if is_backoff {
+            ("under legacy a query without a free page would have to write one", "Go on in steps")
+        } else {
+            ("a query without a free page may have to write one", "Watch wait_free, and go on in steps")
+        };
         Some(Advice {
             statement: Some(statement.statement),
             dynamic: Some(statement.is_dynamic),
-            why: format!("{}, and a query without a free page may have to write one; pages that are written earlier are clean when they come there", self.tail.says),
-            price: "more writes now, of pages that would perhaps have changed again; the disk must have room for them. Watch wait_free, and go on in steps".to_owned(),
+            why: format!(
+                "{}, and {who}; pages that are written earlier are clean when they come there",
+                self.tail.says
+            ),
+            price: format!(
+                "more writes now, of pages that would perhaps have changed again; the disk must have room for them. {watch}"
+            ),
             basis: Basis::Assumed,
             source: statement.source.to_owned(),
         })

@@ -30,6 +30,8 @@ pub struct Figures {
     pub rows_examined: Option<u64>,
     pub rows_affected: Option<u64>,
     pub bytes_sent: Option<u64>,
+    /// One of so many statements, or of so many sessions, is in the log: Percona Server's `Log_slow_rate_limit`.
+    pub one_in: Option<u64>,
     /// The finest step of the clock by which the entry's moment is known: 1, 1000 (PostgreSQL's `%m`), or 1 000 000. 0: it is not known; only
     /// [`crate::open_timed`] gives such entries.
     pub step_us: u64,
@@ -70,7 +72,8 @@ impl Figures {
             | "InnoDB_IO_r_ops"
             | "Pages_read"
             | "InnoDB_pages_distinct"
-            | "Pages_accessed" => word.parse().ok(),
+            | "Pages_accessed"
+            | "Log_slow_rate_limit" => word.parse().ok(),
             _ => return,
         };
         let field = match name {
@@ -85,6 +88,7 @@ impl Figures {
             "Rows_sent" => &mut self.rows_sent,
             "Rows_examined" => &mut self.rows_examined,
             "Rows_affected" => &mut self.rows_affected,
+            "Log_slow_rate_limit" => &mut self.one_in,
             _ => &mut self.bytes_sent,
         };
         // servers whose clock was set back write such times; the entry's own time must be right
@@ -118,6 +122,13 @@ fn is_decimal(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_with_one_of_many_statements_says_so() {
+        let mut figures = Figures::default();
+        figures.take("# Log_slow_rate_type: query  Log_slow_rate_limit: 100");
+        assert_eq!((figures.one_in, figures.is_damaged), (Some(100), false));
+    }
 
     #[test]
     fn the_fields_of_all_servers() {

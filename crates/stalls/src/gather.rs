@@ -69,6 +69,8 @@ struct Gathering {
     /// PostgreSQL's durations without a text.
     textless: u64,
     shortest_us: Option<u64>,
+    /// The largest such number of an entry.
+    one_in: Option<u64>,
 }
 
 impl Gathering {
@@ -88,6 +90,7 @@ impl Gathering {
         self.has_extra |= figures.bytes_sent.is_some() && figures.rows_affected.is_none();
         self.has_rows |= figures.rows_examined.is_some();
         self.is_coarse |= figures.step_us > 1000;
+        self.one_in = self.one_in.max(figures.one_in);
         self.shortest_us = Some(self.shortest_us.map_or(took_us, |shortest| shortest.min(took_us)));
         let class = self.classes.record(&entry.sql, format.dialect(), took_us, &figures);
         if took_us < asked.least_us {
@@ -189,6 +192,12 @@ impl Gathering {
             self.untimed > 0,
             "some entries do not say how long they took: they are in no class (PostgreSQL: log_min_duration_statement=0 writes the time of each)",
         );
+        if let Some(many @ 2..) = self.one_in {
+            notes.push(format!(
+                "one of {many} statements, or sessions, is in the log (log_slow_rate_limit): what was lost is about {many} times as much, and a stall with few victims may be in \
+                 no entry"
+            ));
+        }
         if self.textless > 0 {
             notes.push(format!(
                 "{} entries have no text of their statement: they are one class, whatever their statements were (PostgreSQL: log_min_duration_statement=0 writes the \

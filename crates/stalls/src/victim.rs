@@ -248,6 +248,7 @@ mod tests {
 
     const QUICK: (&str, u64, Figures) = ("select 1", 100, NOTHING);
     const NOTHING: Figures = Figures {
+        one_in: None,
         took_us: None,
         lock_us: None,
         row_lock_us: None,

@@ -146,8 +146,26 @@ pub fn main(args: &Args) -> Outcome {
             let message = format!("a stall of {:.1} ms{more}: --fail-on-stall {limit}", longest.us as f64 / 1000.0);
             Err(Failure::message(Exit::Finding, message))
         }
-        _ => Ok(()),
+        Some(limit) => {
+            unseen(limit, &watched).iter().for_each(|note| terminal::say(format_args!("note: {note}")));
+            Ok(())
+        }
+        None => Ok(()),
     }
+}
+
+/// Which stalls of the time of --fail-on-stall this watch could not see.
+fn unseen(limit: Span, watched: &Watched) -> Vec<String> {
+    let seen = Span::micros(watched.resolution_us);
+    let short = (limit < seen).then(|| {
+        format!("--fail-on-stall {limit}: only stalls of {seen} and more were seen; --deep, or --interval 10ms, sees shorter ones")
+    });
+    let of_locks = watched.source.server.is_none().then(|| {
+        format!(
+            "--fail-on-stall {limit}: the server was not asked, so waits for locks and for other threads were not seen"
+        )
+    });
+    short.into_iter().chain(of_locks).collect()
 }
 
 /// # Errors
