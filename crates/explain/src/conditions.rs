@@ -62,8 +62,9 @@ pub(crate) fn of_run(run: &Evidence) -> BTreeMap<String, Value> {
 /// an arm has instead is among its settings. The key itself says that there is a file, which is no condition.
 pub(crate) const EXPERIMENT: &str = "experiment";
 
-/// Keys of these sections that other conditions tell, or that only choose at random.
-const TOLD: [(&str, &[&str]); 2] = [
+/// Keys of these sections that other conditions tell, that only choose at random, or that name what is not compared: the content of data of one's own.
+const TOLD: [(&str, &[&str]); 3] = [
+    ("fill", &["command", "database", "from", "keep", "rows", "rows_per_page", "size"]),
     ("load", &["cpuset", "events", "prepared", "rate", "replay", "seed", "speed", "threads", "time", "workload"]),
     ("squeeze", &["cpus", "cpuset", "on_miss", "required", "server_ram", "swap"]),
 ];
@@ -79,12 +80,21 @@ fn written(mut table: toml::Table) -> Value {
         // what is off by default may be written or not
         let is_off = |value: &toml::Value| value.as_bool() == Some(false);
         section.retain(|key: &str, value| !told.contains(&key) && !key.starts_with(OF_DISTRIBUTION) && !is_off(value));
+        if section.remove("secondary").is_some_and(|it| it.as_bool() == Some(true)) {
+            section.insert("secondary_indexes".to_owned(), toml::Value::Integer(1));
+        }
+        section.retain(|key: &str, value| !is_default(key, value));
         if let Some(disk) = section.get_mut("disk").and_then(toml::Value::as_table_mut) {
             disk.remove("seed");
         }
         Some(((*name).to_owned(), in_one_spelling(serde_json::to_value(section).ok()?)))
     };
     Value::Object(TOLD.iter().filter_map(section).collect())
+}
+
+/// What counts where nothing is written, of [fill].
+fn is_default(key: &str, value: &toml::Value) -> bool {
+    matches!((key, value.as_integer()), ("tables", Some(1)) | ("secondary_indexes", Some(0)))
 }
 
 /// Times and sizes as Wringer prints them: `60s` and `1m` are the same condition. A text that would lose digits stays as it is written.
@@ -161,5 +171,18 @@ mod tests {
         assert_ne!(of("load.warmup = '60s'"), of("load.warmup = '61s'"));
         assert_ne!(of("squeeze.disk.read = '1.2341ms'"), of("squeeze.disk.read = '1.2342ms'"), "printed alike");
         assert_eq!(of("squeeze.disk = 'gp3'")["squeeze"]["disk"], "gp3");
+    }
+
+    #[test]
+    fn the_shape_of_the_tables_is_a_condition() {
+        let of = |text: &str| written(text.parse().expect("a table"));
+        assert_eq!(
+            of("fill.rows = 5"),
+            of("fill.rows = 7\nfill.tables = 1\nfill.secondary = false"),
+            "or is told by the data"
+        );
+        assert_eq!(of("fill.secondary = true"), of("fill.secondary_indexes = 1"));
+        assert_ne!(of("fill.secondary_indexes = 3"), of("fill.rows = 5"));
+        assert_ne!(of("fill.pgbench = 10"), of("fill.pgbench = 100"));
     }
 }

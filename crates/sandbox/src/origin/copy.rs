@@ -112,6 +112,12 @@ pub(super) fn as_it_is(origin: &Origin) -> Result<String, Error> {
     Ok(in_hex(&hash.finalize()))
 }
 
+/// The bytes that the files take on the disk.
+pub(super) fn bytes(origin: &Origin) -> Result<u64, Error> {
+    let files = plan(origin)?.files;
+    Ok(files.iter().map(|(from, _)| from.metadata().map_or(0, |about| about.blocks() * 512)).sum())
+}
+
 /// New settings in place of those set aside: initdb's defaults, and access for the sandbox's account; md5 also accepts SCRAM passwords.
 const OURS: [(&str, &str); 3] = [
     (

@@ -113,6 +113,18 @@ impl Origin {
         copy::as_it_is(self)
     }
 
+    /// The disk that a sandbox needs for these data: of a folder, what its files take; of a dump the length of the file, which is the least.
+    ///
+    /// # Errors
+    /// The folder cannot be copied: [`Error::Origin`] says why.
+    pub fn bytes(&self) -> Result<u64, Error> {
+        if self.is_folder() {
+            return copy::bytes(self);
+        }
+        let about = self.path.metadata().map_err(|source| Error::path("look at", &self.path, source))?;
+        Ok(about.len())
+    }
+
     pub fn is_folder(&self) -> bool {
         matches!(self.kind, Kind::DataDirectory | Kind::PhysicalBackup)
     }
