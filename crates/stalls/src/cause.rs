@@ -185,7 +185,7 @@ fn lock(burst: &Burst, server: Option<&Server>, said: String) -> Verdict {
         victims.map(|victim| victim.parts.row_locks + victim.parts.locks).fold(0, u64::saturating_add)
     };
     let all = waited(&|_| true);
-    let reading = waited(&|kind| matches!(kind, Kind::Read | Kind::Counting));
+    let reading = waited(&|kind| matches!(kind, Kind::Read | Kind::Counting | Kind::Definition));
     let writing = waited(&|kind| matches!(kind, Kind::Write | Kind::LockingRead));
     let tells_apart = burst.victims.iter().all(|victim| victim.candidate.figures.row_lock_us.is_some());
     let is_mariadbs = burst.victims.iter().all(|victim| victim.candidate.figures.is_mariadbs);
@@ -196,15 +196,21 @@ fn lock(burst: &Burst, server: Option<&Server>, said: String) -> Verdict {
     } else if tells_apart {
         (Cause::MetadataLock, 0.85, "none of that was for locks of rows")
     } else if reading == all {
-        (Cause::MetadataLock, 0.7, "the victims only read, and take no locks of rows")
+        (Cause::MetadataLock, 0.7, "the victims take no locks of rows")
     } else if writing == all {
         (Cause::RowLock, 0.7, "all victims take locks of rows")
     } else if reading >= all - all / 10 {
         (Cause::MetadataLock, 0.65, "nine tenths of it were waits of statements that take no locks of rows")
     } else if writing >= all - all / 10 {
         (Cause::RowLock, 0.65, "nine tenths of it were waits of statements that take locks of rows")
-    } else {
+    } else if reading > 0 {
         (Cause::MetadataLock, 0.55, "statements that take locks of rows waited, and so did statements that take none")
+    } else {
+        (
+            Cause::Unknown,
+            0.0,
+            "statements waited of which the log does not say what locks they take, such as calls of routines",
+        )
     };
     Verdict { cause, confidence, evidence: Evidence { speaks_for: vec![said, why.to_owned()], against: Vec::new() } }
 }

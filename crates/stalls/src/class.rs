@@ -25,7 +25,9 @@ pub(crate) enum Kind {
     AskedToWait,
     /// The log's fields do not count its work: `COUNT(*)`, for which MySQL 8.0 counts no rows.
     Counting,
-    /// `ALTER TABLE`, `CALL`, `LOAD DATA`.
+    /// `ALTER TABLE`, `TRUNCATE`: it waits for whole tables.
+    Definition,
+    /// `CALL`, `LOAD DATA`.
     Other,
     /// The log has no statements.
     NotSaid,
@@ -51,15 +53,31 @@ impl Kind {
         if has(&WAITING) || has(&["pg_sleep", "pg_advisory", "waitfor"]) {
             return Self::AskedToWait;
         }
-        match class.split([' ', '(']).find(|word| !word.is_empty()).unwrap_or_default() {
+        match verb(class) {
             "select" | "with" | "table" if has(&LOCKING) => Self::LockingRead,
             "select" | "with" | "table" if has(&["count ( *", "count (*"]) => Self::Counting,
             "select" | "with" | "table" => Self::Read,
             "insert" | "update" | "delete" | "replace" => Self::Write,
             "commit" | "end" => Self::Commit,
+            "alter" | "create" | "drop" | "truncate" | "rename" | "optimize" | "analyze" | "lock" => Self::Definition,
             _ => Self::Other,
         }
     }
+}
+
+/// The word that says what a statement does: of one that begins with `with`, the one behind its common table expressions.
+fn verb(class: &str) -> &str {
+    let first = class.split([' ', '(']).find(|word| !word.is_empty()).unwrap_or_default();
+    if first != "with" {
+        return first;
+    }
+    let mut depth = 0_usize;
+    let main = class.split_ascii_whitespace().find(|word| {
+        let is_main = depth == 0 && ["select", "table", "insert", "update", "delete", "replace"].contains(word);
+        depth = (depth + word.matches('(').count()).saturating_sub(word.matches(')').count());
+        is_main
+    });
+    main.unwrap_or(first)
 }
 
 #[derive(Debug)]
@@ -217,7 +235,10 @@ mod tests {
         assert_eq!(kind("select get_lock('x', 10)"), Kind::AskedToWait);
         assert_eq!(kind("/* x */ UPDATE t SET a=1"), Kind::Write);
         assert_eq!(kind("commit"), Kind::Commit);
-        assert_eq!(kind("ALTER TABLE t ENGINE=InnoDB"), Kind::Other);
+        assert_eq!(kind("ALTER TABLE t ENGINE=InnoDB"), Kind::Definition);
+        assert_eq!(kind("CALL pay(7)"), Kind::Other);
+        assert_eq!(kind("WITH c AS (SELECT id FROM t) UPDATE t JOIN c USING (id) SET a=1"), Kind::Write);
+        assert_eq!(kind("WITH RECURSIVE c (n) AS (SELECT 1 UNION SELECT n FROM c) SELECT * FROM c"), Kind::Read);
         assert_eq!(kind(""), Kind::NotSaid);
     }
 

@@ -52,7 +52,9 @@ pub fn explain(recorded: &Recorded, dialect: Dialect, asked: &Asked) -> Explaine
             let id = classes.record_n(&class.statement, dialect, *length_us, *count, &Figures::default());
             // a load's classes have names (`point_select`), and no words that say what they do
             let is_name = !class.statement.contains(char::is_whitespace);
-            if let Some(class) = classes.get_mut(id).filter(|class| is_name && class.kind == Kind::Other) {
+            if let Some(class) =
+                classes.get_mut(id).filter(|class| is_name && matches!(class.kind, Kind::Definition | Kind::Other))
+            {
                 class.kind = Kind::NotSaid;
             }
         }

@@ -131,7 +131,7 @@ fn against_class(kind: Kind, candidate: &Candidate, usual: Usual, least_us: u64)
     }
     let mut beyond = candidate.figures;
     beyond.rows_examined = beyond.rows_examined.map(|rows| rows.saturating_sub(rows_each));
-    let is_own = matches!(kind, Kind::AskedToWait | Kind::Other) || work_us(&beyond) >= lost / 2;
+    let is_own = matches!(kind, Kind::AskedToWait | Kind::Definition | Kind::Other) || work_us(&beyond) >= lost / 2;
     if is_own && !waited { Judged::OwnWork(lost) } else { Judged::Stalled(lost) }
 }
 
@@ -150,7 +150,7 @@ fn is_small(kind: Kind, figures: &Figures, took_us: u64) -> bool {
         Kind::Read | Kind::LockingRead | Kind::Write | Kind::Commit | Kind::NotSaid => true,
         // the number of pages that it looked at tells its work; the number of rows does not
         Kind::Counting => figures.pages.is_some(),
-        Kind::AskedToWait | Kind::Other => false,
+        Kind::AskedToWait | Kind::Definition | Kind::Other => false,
     };
     is_known && is_little(figures, took_us)
 }
