@@ -148,12 +148,15 @@ fn ids(caller: &Request) -> (u32, u32) {
 /// something else under the name at the same moment. What is of another kind, of somebody else, or has a second name or any content is not what was created.
 fn hand_over((uid, gid): (u32, u32), parent: &Inode, made: BorrowedFd<'_>, kind: FileType) -> Result<()> {
     let it = fstat(made)?;
+    if it.st_uid != 0 || FileType::from_raw_mode(it.st_mode) != kind {
+        return Err(Errno::ACCESS);
+    }
     let is_new = match kind {
         FileType::Directory => is_empty(made)?,
         FileType::RegularFile => it.st_nlink == 1 && it.st_size == 0,
         _ => it.st_nlink == 1,
     };
-    if it.st_uid != 0 || FileType::from_raw_mode(it.st_mode) != kind || !is_new {
+    if !is_new {
         return Err(Errno::ACCESS);
     }
     let group_is_inherited = statat(parent, "", AtFlags::EMPTY_PATH)?.st_mode & 0o2000 != 0;

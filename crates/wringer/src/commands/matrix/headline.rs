@@ -192,9 +192,9 @@ mod tests {
         assert_eq!(said(&rates, &one), format!("{text} k=2."));
         let both = [(0, 1, Some(NoDifferenceShown)), (1, 2, Some(NoDifferenceShown))];
         assert_eq!(said(&rates, &both), format!("{text} any of the 2 other settings."));
-        let text = "so far: 900 tps; there is no verdict between it and";
-        assert_eq!(said(&rates, &shown[..1]), format!("{most} {text} k=2."));
-        assert_eq!(said(&rates, &[(0, 1, None)]), format!("{most} {text} any of the 2 other settings."));
+        let text = "900 tps; there is no verdict between it and";
+        assert_eq!(said(&rates, &shown[..1]), format!("{most}: {text} k=2."));
+        assert_eq!(said(&rates, &[(0, 1, None)]), format!("{most}: {text} any of the 2 other settings."));
         // the means of a few cells may be in another order than what is shown
         assert!(said(&rates, &[(0, 1, Some(Lower)), shown[1]]).starts_with("No difference shown between k=1"));
     }
@@ -236,8 +236,8 @@ mod tests {
         assert_eq!(said([None, shown]), format!("{most}: 900 tps; {some}"));
         let text = "No difference shown between k=0, which has the most transactions (900 tps), and k=2";
         assert_eq!(said([None, alike]), format!("{text}; it is not comparable with k=1."));
-        let text = "so far: 900 tps; there is no verdict between it and k=2; it is not comparable with k=1.";
-        assert_eq!(said([None, Some(None)]), format!("{most} {text}"));
+        let text = "900 tps; there is no verdict between it and k=2; it is not comparable with k=1.";
+        assert_eq!(said([None, Some(None)]), format!("{most}: {text}"));
     }
 
     #[test]
