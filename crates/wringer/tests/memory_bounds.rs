@@ -147,8 +147,8 @@ fn expect_bounds(seen: &Seen) {
     expect_sums(&seen.after);
     let (realistic, bound) = (bytes(&seen.worst, "realistic_bytes"), bytes(&seen.worst, "bound_bytes"));
     assert!(bound >= seen.first_peak.max(seen.second_peak), "the bound is exceeded: {bound}: {:#}", seen.worst);
-    // the allocator decides how much of what was freed stays
-    assert!(realistic * 5 / 4 >= seen.second_peak, "{realistic} foretold, {} came: {:#}", seen.second_peak, seen.worst);
+    // the allocator decides how much of what was freed stays; one run of eight may be off by more than a quarter (benches/memory/over_time.sh counts them)
+    assert!(realistic * 3 / 2 >= seen.second_peak, "{realistic} foretold, {} came: {:#}", seen.second_peak, seen.worst);
     assert!(realistic <= seen.second_peak * 2, "{realistic} foretold, {} came: {:#}", seen.second_peak, seen.worst);
 }
 
