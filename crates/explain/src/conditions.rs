@@ -64,7 +64,7 @@ pub(crate) const EXPERIMENT: &str = "experiment";
 
 /// Keys of these sections that other conditions tell, that only choose at random, or that name what is not compared: the content of data of one's own.
 const TOLD: [(&str, &[&str]); 3] = [
-    ("fill", &["command", "database", "from", "keep", "rows", "rows_per_page", "size"]),
+    ("fill", &["command", "database", "from", "keep", "row_bytes", "rows", "rows_per_page", "size"]),
     ("load", &["cpuset", "events", "prepared", "rate", "replay", "seed", "speed", "threads", "time", "workload"]),
     ("squeeze", &["cpus", "cpuset", "on_miss", "required", "server_ram", "swap"]),
 ];
@@ -79,7 +79,9 @@ fn written(mut table: toml::Table) -> Value {
         };
         // what is off by default may be written or not
         let is_off = |value: &toml::Value| value.as_bool() == Some(false);
-        section.retain(|key: &str, value| !told.contains(&key) && !key.starts_with(OF_DISTRIBUTION) && !is_off(value));
+        section.retain(|key: &str, value| {
+            !told.contains(&key) && !(*name == "load" && key.starts_with(OF_DISTRIBUTION)) && !is_off(value)
+        });
         if section.remove("secondary").is_some_and(|it| it.as_bool() == Some(true)) {
             section.insert("secondary_indexes".to_owned(), toml::Value::Integer(1));
         }
@@ -94,7 +96,8 @@ fn written(mut table: toml::Table) -> Value {
 
 /// What counts where nothing is written, of [fill].
 fn is_default(key: &str, value: &toml::Value) -> bool {
-    matches!((key, value.as_integer()), ("tables", Some(1)) | ("secondary_indexes", Some(0)))
+    let is_one_of = [("tables", Some(1)), ("secondary_indexes", Some(0))].contains(&(key, value.as_integer()));
+    is_one_of || key == "k_distribution" && value.as_str() == Some("uniform")
 }
 
 /// Times and sizes as Wringer prints them: `60s` and `1m` are the same condition. A text that would lose digits stays as it is written.
@@ -183,6 +186,7 @@ mod tests {
         );
         assert_eq!(of("fill.secondary = true"), of("fill.secondary_indexes = 1"));
         assert_ne!(of("fill.secondary_indexes = 3"), of("fill.rows = 5"));
+        assert_ne!(of("fill.rand_pareto_h = 0.3"), of("fill.rand_pareto_h = 0.2"));
         assert_ne!(of("fill.pgbench = 10"), of("fill.pgbench = 100"));
     }
 }

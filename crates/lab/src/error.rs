@@ -159,12 +159,13 @@ impl Error {
         })
     }
 
-    /// Whether the server ended by itself: it crashed or gave up, and nobody killed it or asked it to stop (exit code 0, SIGHUP, SIGINT, SIGTERM).
+    /// Whether the server ended by itself: it crashed or gave up, and nobody killed it or asked it to stop (exit code 0, SIGHUP, SIGINT, SIGTERM), and the disk
+    /// was not full.
     pub fn is_servers_own_end(&self) -> bool {
         let by_itself =
             |status: &Option<i32>| status.is_some_and(|status| ![0, 129, 130, KILLED, 143].contains(&status));
         let Self::ServerEnded { end, .. } = self else { return false };
-        matches!(&**end, sandbox::Error::Ended { status, .. } if by_itself(status))
+        matches!(&**end, sandbox::Error::Ended { status, .. } if by_itself(status)) && !end.is_full_disk()
     }
 
     /// Whether the server, or the process that held RAM, was killed.
@@ -298,5 +299,8 @@ mod tests {
         assert_eq!((end(Some(137)).is_a_death(), end(Some(1)).is_a_death()), (true, false));
         let by_itself = [Some(139), Some(1), Some(137), Some(0), None].map(|status| end(status).is_servers_own_end());
         assert_eq!(by_itself, [true, true, false, false, false]);
+        let log = vec!["PANIC: could not write to file: No space left on device".to_owned()];
+        let end = Box::new(sandbox::Error::Ended { status: Some(134), log });
+        assert!(!Error::ServerEnded { why: "x".into(), end }.is_servers_own_end());
     }
 }

@@ -256,7 +256,13 @@ impl Error {
     pub fn is_full_disk(&self) -> bool {
         const FULL: [&str; 3] = ["No space left on device", "failed with error 28", "Errcode: 28"];
         let says = |line: &String| FULL.iter().any(|it| line.contains(it)) && !line.contains("shared memory");
-        matches!(self, Self::Died { log, .. } | Self::NotReady { log, .. } | Self::Program { log, .. } if log.iter().any(says))
+        match self {
+            Self::Died { log, .. }
+            | Self::Ended { log, .. }
+            | Self::NotReady { log, .. }
+            | Self::Program { log, .. } => log.iter().any(says),
+            _ => false,
+        }
     }
 
     /// Advice, in one line.

@@ -185,7 +185,7 @@ fn lock(burst: &Burst, server: Option<&Server>, said: String) -> Verdict {
         victims.map(|victim| victim.parts.row_locks + victim.parts.locks).fold(0, u64::saturating_add)
     };
     let all = waited(&|_| true);
-    let reading = waited(&|kind| matches!(kind, Kind::Read | Kind::Counting | Kind::Definition));
+    let reading = waited(&|kind| matches!(kind, Kind::Read | Kind::Counting | Kind::Definition | Kind::Commit));
     let writing = waited(&|kind| matches!(kind, Kind::Write | Kind::LockingRead));
     let tells_apart = burst.victims.iter().all(|victim| victim.candidate.figures.row_lock_us.is_some());
     let is_mariadbs = burst.victims.iter().all(|victim| victim.candidate.figures.is_mariadbs);
