@@ -79,9 +79,9 @@ fn written(mut table: toml::Table) -> Value {
         };
         // what is off by default may be written or not
         let is_off = |value: &toml::Value| value.as_bool() == Some(false);
-        section.retain(|key: &str, value| {
-            !told.contains(&key) && !(*name == "load" && key.starts_with(OF_DISTRIBUTION)) && !is_off(value)
-        });
+        // the result of the load tells its own distribution
+        let is_of_load = |key: &str| *name == "load" && key.starts_with(OF_DISTRIBUTION);
+        section.retain(|key: &str, value| !(told.contains(&key) || is_of_load(key) || is_off(value)));
         if section.remove("secondary").is_some_and(|it| it.as_bool() == Some(true)) {
             section.insert("secondary_indexes".to_owned(), toml::Value::Integer(1));
         }
