@@ -33,8 +33,12 @@ pub fn hand_down(run: &mut Run, root: &Path, name: &str) -> Result<Option<StepId
 
 /// Whether the groups below `root` have the controller.
 pub fn is_handed_down(root: &Path, name: &str) -> bool {
-    let list = fs::read_to_string(root.join("cgroup.subtree_control"));
-    list.is_ok_and(|list| list.split_whitespace().any(|member| member == name))
+    lists(&root.join("cgroup.subtree_control"), name)
+}
+
+/// Whether a file of controllers, such as `cgroup.controllers`, has this one.
+pub fn lists(file: &Path, name: &str) -> bool {
+    fs::read_to_string(file).is_ok_and(|list| list.split_whitespace().any(|member| member == name))
 }
 
 /// Held while a run looks at the other runs and switches a controller on or off. `None`: the journals have no folder of locks, or somebody holds the lock for

@@ -3,7 +3,7 @@
 
 use crate::Error;
 use host::change;
-use run::controllers::is_handed_down;
+use run::controllers::{is_handed_down, lists};
 use run::{CgroupVersion, Run, Step, StepId};
 use rustix::io::Errno;
 use std::fmt;
@@ -94,10 +94,6 @@ pub fn writable(name: &str) -> Result<Controller, Error> {
 fn has_processes_of_its_own(root: &Path) -> bool {
     root.join("cgroup.type").exists()
         && fs::read_to_string(root.join("cgroup.procs")).is_ok_and(|processes| !processes.trim().is_empty())
-}
-
-fn lists(file: &Path, name: &str) -> bool {
-    fs::read_to_string(file).is_ok_and(|list| list.split_whitespace().any(|member| member == name))
 }
 
 pub(crate) fn set_value(run: &mut Run, path: &Path, value: &str) -> Result<StepId, Error> {

@@ -18,9 +18,13 @@ pub(crate) fn refuse_open_files(directory: &Path) -> Result<(), Error> {
 /// # Errors
 /// [`Error::Refused`].
 pub(crate) fn refuse_users_of(directory: &Path, in_use: &InUse, own: &[u32]) -> Result<(), Error> {
-    let is_meant = |user: &User| user.process().is_none_or(|process| !own.contains(&process.pid));
     let hint = "stop the server that uses it; storage is never swapped under a live server";
-    refuse_users(directory, in_use, &is_meant, hint)
+    refuse_users(directory, in_use, &|user| is_other(user, own), hint)
+}
+
+/// Whether the user is none of our `own` processes.
+pub(crate) fn is_other(user: &User, own: &[u32]) -> bool {
+    user.process().is_none_or(|process| !own.contains(&process.pid))
 }
 
 /// The same check for a layer that only one command will see. A working directory below is allowed. A process that reads or writes
@@ -30,8 +34,7 @@ pub(crate) fn refuse_users_of(directory: &Path, in_use: &InUse, own: &[u32]) -> 
 /// # Errors
 /// [`Error::Refused`]: a process has files open, or a process that is not visible to us may have.
 pub(crate) fn refuse_open_by_others(directory: &Path, in_use: &InUse, own: &[u32]) -> Result<(), Error> {
-    let is_own = |pid: u32| pid == std::process::id() || own.contains(&pid);
-    let is_meant = |user: &User| !user.only_stands() && user.process().is_none_or(|process| !is_own(process.pid));
+    let is_meant = |user: &User| !user.only_stands() && is_other(user, own) && is_other(user, &[std::process::id()]);
     let hint = "end it first, or squeeze a copy: nobody else may use what one command sees slowed";
     refuse_users(directory, in_use, &is_meant, hint)
 }

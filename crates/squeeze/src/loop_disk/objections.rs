@@ -4,8 +4,8 @@
 use crate::Error;
 use crate::device::check_unused;
 use crate::directory::require_text;
-use crate::files_in_use::refuse_users;
-use host::in_use::{InUse, User};
+use crate::files_in_use::{is_other, refuse_users};
+use host::in_use::InUse;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -128,8 +128,7 @@ fn check_users(path: &Path, own: &[u32]) -> Result<(), Error> {
 fn refuse_others(path: &Path, in_use: &InUse, own: &[u32]) -> Result<(), Error> {
     let hint = "stop it: umount, losetup -d, swapoff, or end the process; what goes past the slow disk is not slow, and two writers destroy \
         a file system";
-    let is_other = |user: &User| user.process().is_none_or(|process| !own.contains(&process.pid));
-    refuse_users(path, in_use, &is_other, hint)
+    refuse_users(path, in_use, &|user| is_other(user, own), hint)
 }
 
 /// A hole that finds no room when it is written is an I/O error for the file system above.
