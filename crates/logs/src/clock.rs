@@ -79,6 +79,11 @@ impl Told {
         let zone = Zone::of(rest);
         Some(Self { at: Moment::within(shown_us - zone.east_us())?, is_fine: clock.contains('.'), zone })
     }
+
+    /// `1795902968.704`: seconds since the beginning of 1970.
+    pub(crate) fn of_epoch(seconds: &str) -> Option<Self> {
+        Some(Self { at: Moment::of_seconds(seconds)?, is_fine: seconds.contains('.'), zone: Zone::Utc })
+    }
 }
 
 /// The length of the time of the day that a text begins with: `22:43:55.123`.

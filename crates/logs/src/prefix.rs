@@ -37,12 +37,17 @@ pub(crate) fn stderr_line(line: &str) -> Option<(&str, &'static str, &str)> {
 }
 
 pub(crate) fn is_stderr(line: &str) -> bool {
-    stderr_line(line).is_some_and(|(prefix, _, _)| time_in(prefix).is_some())
+    stderr_line(line).is_some_and(|(prefix, _, _)| time_in(prefix).is_some() || epoch_in(prefix).is_some())
 }
 
 /// The time and the session of a prefix.
 pub(crate) fn time_and_session(prefix: &str) -> (Option<Told>, Option<String>) {
     let time = time_in(prefix);
+    if let (None, Some((told, (before, behind)))) = (&time, epoch_in(prefix)) {
+        // the number of seconds looks like a session
+        let rest = format!("{before} {behind}");
+        return (Some(told), session_in(&rest, behind).map(str::to_owned));
+    }
     let behind = time.as_ref().map_or("", |(_, end)| &prefix[*end..]);
     let session = session_in(prefix, behind).map(str::to_owned);
     (time.map(|(told, _)| told), session)
@@ -55,6 +60,22 @@ fn time_in(prefix: &str) -> Option<(Told, usize)> {
     starts.take(64).find_map(|at| {
         let told = Told::of_iso(&prefix[at..])?;
         Some((told, at + DAY + clock_length(prefix.get(at + DAY..)?)))
+    })
+}
+
+/// `1795902968.704`, anywhere in the prefix (%n), and what is before and behind it. Ten digits: seconds of the years 2001 to 2286.
+fn epoch_in(prefix: &str) -> Option<(Told, (&str, &str))> {
+    const LENGTH: usize = "1795902968.704".len();
+    const POINT: usize = LENGTH - ".704".len();
+    let is_of_number = |c: char| c.is_ascii_alphanumeric() || c == '.';
+    prefix.match_indices('.').take(64).find_map(|(point, _)| {
+        let from = point.checked_sub(POINT)?;
+        let (before, number, behind) =
+            (prefix.get(..from)?, prefix.get(from..from + LENGTH)?, prefix.get(from + LENGTH..)?);
+        let stands_alone = !before.ends_with(is_of_number) && !behind.starts_with(is_of_number);
+        let is_number = number.bytes().enumerate().all(|(at, byte)| at == POINT || byte.is_ascii_digit());
+        let is_of_today = stands_alone && is_number && !number.starts_with('0');
+        Some((Told::of_epoch(number).filter(|_| is_of_today)?, (before, behind)))
     })
 }
 
@@ -117,6 +138,29 @@ mod tests {
     fn a_line_has_a_time_before_its_severity() {
         assert!(is_stderr("user=a 2026-11-21 22:51:56 UTC LOG:  x") && !is_stderr("LOG:  x"));
         assert_eq!(stderr_line("2026-11-21 22:51:56 UTC [1] ERROR:  a:  b").map(|it| it.2), Some("a:  b"));
+    }
+
+    #[test]
+    fn a_time_may_be_a_number_of_seconds() {
+        for (prefix, process) in [
+            ("1795902968.704 [28490] ", Some("28490")),
+            ("1795902968.704|28490|me|", Some("28490")),
+            ("[1795902968.704] pid=28490 ", Some("28490")),
+            ("6920e1d3.6f4a 1795902968.704 ", Some("6920e1d3.6f4a")),
+            ("1795902968.704 ", None),
+        ] {
+            assert!(is_stderr(&format!("{prefix}LOG:  x")), "{prefix}");
+            let (time, session) = time_and_session(prefix);
+            let time = time.expect("a time");
+            assert_eq!(
+                (time.at.us, time.is_fine, session.as_deref()),
+                (1_795_902_968_704_000, true, process),
+                "{prefix}"
+            );
+        }
+        for no_time in ["1795902968.7041 ", "179590296.704 ", "a1795902968.704 ", "1795902968.7é4 ", "10.0.0.5 "] {
+            assert!(!is_stderr(&format!("{no_time}LOG:  x")), "{no_time}");
+        }
     }
 
     #[test]

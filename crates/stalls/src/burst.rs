@@ -7,6 +7,11 @@ use std::collections::{BTreeMap, HashSet};
 
 /// Ends within this time are together. Under `backoff` each victim ends at its own next try, at most 10 ms and a sleep's overhead after the release.
 const TOGETHER_US: i64 = 15_000;
+/// On a busy host, connections that are released together wait for a CPU, some for several turns of others. Ends that lie apart by this part of the time
+/// that was waited, at most [`TOGETHER_BUSY_US`], are together too: connections that wait for different things seldom end so close.
+const TOGETHER_PART: u64 = 20;
+/// Some turns of a CPU's scheduler.
+const TOGETHER_BUSY_US: i64 = 50_000;
 /// So many victims that say nothing alone are a burst when they end together.
 const COMPANY: usize = 3;
 /// The coarsest step of a clock that tells which statements ended together.
@@ -59,7 +64,12 @@ impl Burst {
         self.victims.iter().map(|victim| victim.candidate.figures.step_us).max().unwrap_or(1)
     }
 
-    /// Whether several connections ended together, by a clock that is fine enough to tell. Where the log does not name connections, each entry counts as another
+    /// The time within which ends are together, for victims that waited as long as the one that waited least.
+    fn together_us(&self) -> i64 {
+        together_us(self.victims.iter().map(|victim| victim.lost_us).min().unwrap_or(0), self.step_us())
+    }
+
+    /// Whether several connections ended together as tries of `backoff` do, by a clock that is fine enough to tell. Where the log does not name connections, each entry counts as another
     /// connection.
     pub(crate) fn ends_together(&self) -> bool {
         let named: HashSet<&str> = self.victims.iter().map(|it| it.candidate.connection.as_str()).collect();
@@ -68,6 +78,12 @@ impl Burst {
             && self.step_us() <= FINE_US
             && self.ends_within_us() <= TOGETHER_US.unsigned_abs() + self.step_us()
     }
+}
+
+/// The time within which ends are together, of victims that lost at least `lost_us`, by a clock with this step.
+fn together_us(lost_us: u64, step_us: u64) -> i64 {
+    let part = i64::try_from(lost_us / TOGETHER_PART).unwrap_or(i64::MAX);
+    part.clamp(TOGETHER_US, TOGETHER_BUSY_US).saturating_add_unsigned(step_us)
 }
 
 /// Groups victims by the ends of their stalls. Returns also the victims that are in no burst: those that say nothing alone, where too few others ended with
@@ -111,7 +127,7 @@ fn grouped(victims: Vec<Stalled>, is_of: fn(&Burst, &Stalled) -> bool) -> Vec<Bu
 /// By a clock that tells the moment: the victim ended soon after the burst, and began before the first victim of the burst had ended.
 fn ended_together(burst: &Burst, victim: &Stalled) -> bool {
     let step_us = victim.candidate.figures.step_us;
-    let gap = TOGETHER_US.saturating_add_unsigned(step_us);
+    let gap = burst.together_us().min(together_us(victim.lost_us, step_us));
     let overlaps = burst
         .victims
         .first()

@@ -74,7 +74,10 @@ fn moments_are_utc_where_the_log_tells_the_offset() {
     let began = |zone: &str| found(&log(zone)).stalls[0].started_us.expect("a time");
     assert_eq!(began(" UTC"), 1_795_741_538_000_000);
     assert_eq!(began(" +03"), 1_795_741_538_000_000 - 3 * 3_600_000_000);
-    assert!(!has_note(&found(&log(" UTC")), "times are"));
+    let epoch = "1795741478.468 [1] LOG:  duration: 0.300 ms  statement: select 1\n".repeat(9)
+        + "1795741538.400 [2] LOG:  duration: 400.000 ms  statement: select 1\n";
+    assert_eq!(found(&epoch).stalls[0].started_us, Some(1_795_741_538_000_000), "%n");
+    assert!(!has_note(&found(&log(" UTC")), "times are") && !has_note(&found(&epoch), "times are"));
     assert!(has_note(&found(&log(" +03")), "times are UTC; the log's own are at +03:00"));
     assert!(has_note(&found(&log(" CET")), "in the time zone CET"));
     assert!(has_note(&found(&log("")), "does not tell their time zone"));
@@ -88,4 +91,24 @@ fn the_time_of_statements_that_were_not_judged_is_told() {
     let it = found(&(line(10, "0.300") + &(11..31).map(|second| line(second, "700.000")).collect::<String>()));
     assert_eq!(stalls(&it), []);
     assert!(has_note(&it, "14000.0 ms in slow statements whose class has no quick one, or few"), "{:#?}", it.notes);
+}
+
+#[test]
+fn who_is_released_together_may_wait_for_a_cpu_of_a_busy_host() {
+    let usual = "2026-11-27 01:04:10.000 UTC [9] LOG:  duration: 0.300 ms  statement: update t set a = 1\n".repeat(30);
+    let waited = |ms: u32, apart: u32| {
+        let end = |pid: u32| {
+            let (at, took) = (468 + apart * (pid - 1), ms + apart * (pid - 1));
+            format!(
+                "2026-11-27 01:04:38.{at} UTC [{pid}] LOG:  duration: {took}.000 ms  statement: update t set a = 1\n"
+            )
+        };
+        let found = found(&(usual.clone() + &end(1) + &end(2) + &end(3)));
+        found.stalls.iter().map(|it| it.victim_count).collect::<Vec<_>>()
+    };
+    assert_eq!(waited(60, 14), [3], "within 15 ms, whatever they waited");
+    assert_eq!(waited(60, 18), [1, 1, 1], "these waited no longer than that they may wait for different things");
+    assert_eq!(waited(600, 28), [3], "a twentieth of what they waited");
+    assert_eq!(waited(600, 40), [1, 1, 1]);
+    assert_eq!(waited(9000, 60), [1, 1, 1], "never more than 50 ms");
 }
