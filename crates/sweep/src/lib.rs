@@ -16,6 +16,7 @@
 //! | `cell_figures` | the figures and outcomes of one recording that a sweep uses |
 //! | `pair` | which cells of two settings are compared, and why others hinder that |
 //! | `together` | figures of settings, and the verdicts between them |
+//! | `best` | the setting with the most transactions |
 //! | `remaining` | how long the remaining cells take, learnt from the cells that are done |
 //! | `quiet` | whether the host is quiet |
 //! | `recover` | undoes the changes that a killed cell left |
@@ -27,6 +28,7 @@
 //! cell's own figures never do.
 
 mod bench;
+mod best;
 mod cell_figures;
 mod conduct;
 mod error;
@@ -42,6 +44,7 @@ mod store;
 mod together;
 
 pub use bench::{Bench, Due, News, run_cell};
+pub use best::{most_transactions, throughput};
 pub use conduct::{Ended, Sweep, Wish};
 pub use error::Error;
 pub use pair::{Pair, differing_keys};

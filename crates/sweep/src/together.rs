@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Figures of each setting over all its cells, and verdicts between settings.
 
+use crate::best::most_transactions;
 use crate::pair::{Pair, differing_keys};
 use crate::plan::Plan;
 use crate::state::{ALL_ARMS, Cell, CellState, Comparable, Comparison, Setting, State, Value};
 use explain::sides::{Conditions, Differs};
 use std::collections::BTreeMap;
-use verdict::{Repeat, THROUGHPUT, judge, typical};
+use verdict::{Repeat, judge, typical};
 
 /// Up to so many settings, all pairs are compared.
 const ALL_PAIRS: usize = 12;
@@ -57,7 +58,7 @@ fn of<'c>(setting: &str, cells: &'c [Cell]) -> impl Iterator<Item = &'c Cell> {
 pub(crate) fn comparisons(state: &mut State, plan: &Plan) {
     let count = state.settings.len();
     let all = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
-    let most = most_transactions(&state.settings);
+    let most = most_transactions(&state.settings).map(|(place, _)| place);
     let is_of_most = |(a, b): &(usize, usize)| most.is_some_and(|most| *a == most || *b == most);
     let near = |(a, b): &(usize, usize)| {
         let (one, other) = (&state.settings[*a].settings, &state.settings[*b].settings);
@@ -71,15 +72,6 @@ pub(crate) fn comparisons(state: &mut State, plan: &Plan) {
     state.not_compared = count * count.saturating_sub(1) / 2 - pairs.len();
     state.comparisons =
         pairs.into_iter().flat_map(|(a, b)| pair(state, &state.settings[a], &state.settings[b])).collect();
-}
-
-fn most_transactions(settings: &[Setting]) -> Option<usize> {
-    let rate = |setting: &Setting| {
-        let rates = setting.figures.iter().filter(|figure| figure.name == THROUGHPUT).map(|figure| figure.typical);
-        rates.reduce(f64::max)
-    };
-    let rated = settings.iter().enumerate().filter_map(|(place, setting)| Some((place, rate(setting)?)));
-    rated.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(place, _)| place)
 }
 
 /// The comparisons of two settings: one for each arm that a cell of one of them began.

@@ -19,6 +19,8 @@ const SERVER: &str = "program of the server";
 pub(in crate::commands) struct Contents<'a> {
     places: &'a Places,
     sums: BTreeMap<PathBuf, String>,
+    /// What the data of `fill.from` take.
+    bytes: BTreeMap<PathBuf, u64>,
     fills: BTreeMap<Vec<String>, Vec<PathBuf>>,
     /// The build of each server, by its name in the experiment. `None`: it is not on this machine yet.
     builds: BTreeMap<String, Option<String>>,
@@ -28,7 +30,8 @@ pub(in crate::commands) struct Contents<'a> {
 
 impl<'a> Contents<'a> {
     pub(in crate::commands) fn new(places: &'a Places) -> Self {
-        Self { places, sums: BTreeMap::new(), fills: BTreeMap::new(), builds: BTreeMap::new(), unseen: BTreeSet::new() }
+        let (sums, bytes) = (BTreeMap::new(), BTreeMap::new());
+        Self { places, sums, bytes, fills: BTreeMap::new(), builds: BTreeMap::new(), unseen: BTreeSet::new() }
     }
 
     /// The name of each file, and the SHA-256 of its content; of a folder of data, that of the sizes and times of its files. `file` is the experiment's file; logs are looked for in its folder, histograms in the
@@ -101,6 +104,17 @@ impl<'a> Contents<'a> {
             Entry::Occupied(known) => Ok(known.get().clone()),
             Entry::Vacant(new) => Ok(new.insert(origin.as_it_is()?).clone()),
         }
+    }
+
+    /// What the data take on a disk.
+    ///
+    /// # Errors
+    /// Exit code 3: they cannot be looked at.
+    pub(super) fn bytes(&mut self, origin: &Origin) -> Result<u64, Failure> {
+        Ok(match self.bytes.entry(origin.path.clone()) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => *new.insert(origin.bytes()?),
+        })
     }
 
     fn sum(&mut self, path: PathBuf) -> Result<String, Failure> {

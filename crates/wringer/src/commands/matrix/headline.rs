@@ -2,17 +2,16 @@
 //! The first sentence about a sweep: which setting has the most transactions, and whether the verdicts show it.
 
 use super::show::number;
-use sweep::{Cell, CellState, Comparable, Setting, State, Value};
+use sweep::{Cell, CellState, Comparable, Setting, State, most_transactions, throughput};
 use verdict::{THROUGHPUT, Verdict};
 
 /// `None`: nothing was measured yet.
 pub(super) fn headline(state: &State) -> Option<String> {
-    let arm = most_measured(state)?;
-    let measured: Vec<(&Setting, &Value)> =
-        state.settings.iter().filter_map(|setting| Some((setting, throughput(setting, arm)?))).collect();
-    let (best, rate) = *measured.iter().max_by(|(_, one), (_, other)| one.typical.total_cmp(&other.typical))?;
-    let others: Vec<&Setting> =
-        measured.iter().map(|(setting, _)| *setting).filter(|setting| setting.id != best.id).collect();
+    let (place, rate) = most_transactions(&state.settings)?;
+    let best = state.settings.get(place)?;
+    let is_measured = |setting: &&Setting| throughput(setting, &rate.arm).is_some();
+    let measured: Vec<&Setting> = state.settings.iter().filter(is_measured).collect();
+    let others: Vec<&Setting> = measured.iter().filter(|setting| setting.id != best.id).copied().collect();
     let with = |is: Against| -> Vec<&Setting> {
         others.iter().filter(|other| against(state, best, other, &rate.arm) == is).copied().collect()
     };
@@ -69,23 +68,6 @@ pub(super) fn headline(state: &State) -> Option<String> {
     })
 }
 
-fn throughput<'a>(setting: &'a Setting, arm: &str) -> Option<&'a Value> {
-    setting.figures.iter().find(|figure| figure.name == THROUGHPUT && figure.arm == arm)
-}
-
-/// Of several arms, the one that most settings have measured, and of these the first: the figures of different arms say nothing about each other.
-fn most_measured(state: &State) -> Option<&str> {
-    let mut arms: Vec<(&str, usize)> = Vec::new();
-    for figure in state.settings.iter().flat_map(|setting| &setting.figures).filter(|it| it.name == THROUGHPUT) {
-        match arms.iter_mut().find(|(arm, _)| *arm == figure.arm) {
-            Some((_, count)) => *count += 1,
-            None => arms.push((&figure.arm, 1)),
-        }
-    }
-    let more = |most: (_, usize), it: (_, usize)| if it.1 > most.1 { it } else { most };
-    arms.into_iter().reduce(more).map(|(arm, _)| arm)
-}
-
 /// What is shown of the transactions of the best setting against another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Against {
@@ -116,7 +98,7 @@ fn against(state: &State, best: &Setting, other: &Setting, arm: &str) -> Against
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sweep::Comparison;
+    use sweep::{Comparison, Value};
     use verdict::Compared;
 
     fn compared(verdict: Option<Verdict>) -> Compared {
