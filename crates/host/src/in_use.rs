@@ -5,7 +5,7 @@
 
 mod file;
 
-pub use file::{file, open_or_mapped};
+pub use file::{file, open_or_attached};
 
 use crate::Error;
 use crate::mounts::{Everywhere, MountEntry, mounts_of, unescape};

@@ -9,13 +9,13 @@ mod objections;
 mod timing;
 
 use measure::set_and_measure;
-pub(crate) use objections::check_unused;
 pub use objections::{check, delays};
+pub(crate) use objections::{check_unused, users_of_device};
 pub use timing::Timing;
 
 use crate::Error;
 use evidence::{Delay, DelayMode, Measured};
-use host::change::mapping::make_mapping;
+use host::change::mapping::{make_mapping, set_table};
 use host::mapper::{DelayTable, Mapping};
 use host::places::Places;
 use run::{Run, RunId, Step, StepId};
@@ -89,7 +89,8 @@ impl SlowDevice {
     /// Changes the delay, also while the device is mounted; waiting requests are passed down at once. Returns probes' results.
     ///
     /// # Errors
-    /// The run has ended meanwhile, the kernel does not take the table, or the device cannot be read.
+    /// The run has ended meanwhile, the kernel does not take the table, or the device cannot be read. [`Error::OutOfTolerance`]: as
+    /// [`measure::set_and_measure`] has it. After an error the earlier delay is in force again.
     pub fn set(
         &self,
         places: &Places,
@@ -103,9 +104,14 @@ impl SlowDevice {
                 return Err(Error::Refused { what, hint: "`wringer undo` ends this run".into() });
             };
             let Delays { read_ms, write_ms, sync_ms } = delays;
-            let table = DelayTable { read_ms, write_ms, flush_ms: sync_ms, ..now };
-            let measured = set_and_measure(permit, &self.mapping, &self.device, &table, timing, strict)?;
-            Ok((table, measured))
+            let table = DelayTable { read_ms, write_ms, flush_ms: sync_ms, ..now.clone() };
+            match set_and_measure(permit, &self.mapping, &self.device, &table, timing, strict) {
+                Ok(measured) => Ok((table, measured)),
+                Err(error) => {
+                    set_table(permit, &self.mapping, &now)?;
+                    Err(error)
+                }
+            }
         })
     }
 }

@@ -28,6 +28,16 @@ case $(uname -r) in
     ;;
 esac
 
+# a change that is interrupted while it is measured: the delay before it is in force again
+before=$(squeeze-test-dmsetup info "${slow#/dev/mapper/}")
+wringer disk delay "$slow" --read 9s >/tmp/changed 2>&1 &
+changing=$!
+has_changed() { squeeze-test-dmsetup info "${slow#/dev/mapper/}" | grep -q " 9000 "; }
+until_true has_changed || fail "the change is not in force: $(cat /tmp/changed)"
+kill -TERM $changing
+wait $changing && fail "the interrupted change ended with 0"
+[ "$(squeeze-test-dmsetup info "${slow#/dev/mapper/}")" = "$before" ] || fail "it was $before, and is $(squeeze-test-dmsetup info "${slow#/dev/mapper/}")"
+
 mkdir /tmp/mnt
 mount -t ext4 "$slow" /tmp/mnt
 dd if=/dev/urandom of=/tmp/mnt/file bs=64k count=2 2>/dev/null

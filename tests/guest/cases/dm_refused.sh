@@ -29,6 +29,12 @@ refused "$loop" "$loop is in use by process $reader"
 kill $reader
 wait
 
+# a loop device on the device: the kernel lists it among no holders
+above=$(losetup -f)
+losetup "$above" "$loop"
+refused "$loop" "$loop is in use by $above, to which $loop is attached" "losetup -d $above"
+losetup -d "$above"
+
 blockdev --setro "$loop"
 refused "$loop" "read-only"
 blockdev --setrw "$loop"
@@ -52,6 +58,14 @@ mount -t ext4 /dev/vdb1 /tmp/mnt
 refused /dev/vdb "vdb1, on /dev/vdb, is mounted at /tmp/mnt"
 umount /tmp/mnt
 rmdir /tmp/mnt
+
+# a partition is asked for, and somebody has the whole disk open
+sleep 1000 </dev/vdb &
+reader=$!
+until_true [ "/proc/$reader/fd/0" -ef /dev/vdb ] || fail "the reader does not open /dev/vdb"
+refused /dev/vdb1 "vdb, the disk of /dev/vdb1, is in use by process $reader"
+kill $reader
+wait
 
 # for somebody with another home: what is slow already, and what lies below it. Writes are not probed: so it cannot miss.
 expect 0 disk delay "$loop" --write 10ms

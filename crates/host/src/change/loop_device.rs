@@ -257,15 +257,24 @@ fn status(node: BorrowedFd<'_>) -> Option<Info> {
     (answer == 0).then_some(info)
 }
 
-/// The file that is attached to a loop device, as `stat` names it: the device of its file system, and its inode. The kernel asks the file
-/// system of that file, which may hang: `None` also when there is no answer in time.
-pub(crate) fn backing_inode(device: &Path) -> Option<(u64, u64)> {
+/// What is attached to a loop device, as `stat` names it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Backing {
+    /// The device of the file's file system.
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    /// The block device itself, where one is attached; otherwise 0.
+    pub(crate) rdevice: u64,
+}
+
+/// What is attached to a loop device. The kernel asks the file system of that file, which may hang: `None` also when there is no answer in time.
+pub(crate) fn backing(device: &Path) -> Option<Backing> {
     let (answer, answered) = std::sync::mpsc::channel();
     let device = device.to_owned();
     let ask = move || {
         let node = open_node(&device, OFlags::RDONLY).ok()?;
-        let info = status(node.as_fd())?;
-        Some((info.device, info.inode))
+        let Info { device, inode, rdevice, .. } = status(node.as_fd())?;
+        Some(Backing { device, inode, rdevice })
     };
     std::thread::Builder::new().spawn(move || answer.send(ask())).ok()?;
     answered.recv_timeout(ANSWERS_WITHIN).ok().flatten()

@@ -3,7 +3,7 @@
 
 use super::{How, InUse, User, swaps, users};
 use crate::Error;
-use crate::change::loop_device::{backing_files, backing_inode};
+use crate::change::loop_device::{backing, backing_files};
 use crate::mounts::mounts_everywhere;
 use crate::process::look_at;
 use rustix::fs::{FallocateFlags, FileType, Statx, fallocate};
@@ -77,15 +77,19 @@ impl Numbers {
         Some(Self::Inode(major, minor, line.inode))
     }
 
-    /// Compares the path that was attached, and the file's numbers, because the path may lead nowhere now, or to another file. A file system that
-    /// does not answer cannot be the one of this file, which has answered.
+    /// Compares the path that was attached, and the numbers of the file or device, because the path may lead nowhere now, or to another file. A file
+    /// system that does not answer cannot be the one of this file, which has answered.
     fn loops(self) -> impl Iterator<Item = User> {
+        use rustix::fs::{major, minor};
         let is_it = move |device: &Path, file: &Path| {
-            let inode = || {
-                let (of, inode) = backing_inode(device)?;
-                Some(Self::Inode(rustix::fs::major(of), rustix::fs::minor(of), inode))
+            let attached = || {
+                let it = backing(device)?;
+                Some(match self {
+                    Self::Inode(..) => Self::Inode(major(it.device), minor(it.device), it.inode),
+                    Self::Device(..) => Self::Device(major(it.rdevice), minor(it.rdevice)),
+                })
             };
-            self.is_at(file) || inode() == Some(self)
+            self.is_at(file) || attached() == Some(self)
         };
         let attached = backing_files().into_iter().filter(move |(device, file)| is_it(device, file));
         attached.map(|(device, file)| User::Loop { device, file })
@@ -120,9 +124,13 @@ pub fn file(path: &Path) -> Result<InUse, Error> {
     Ok(in_use)
 }
 
-/// Every other process that has a block device open or mapped, by whatever node.
-pub fn open_or_mapped(device: u64) -> InUse {
-    used(Numbers::Device(rustix::fs::major(device), rustix::fs::minor(device)))
+/// Every other process that has a block device open or mapped, by whatever node, and every loop device to which it is attached: the kernel lists no loop device
+/// among a device's holders, and gives it to another user as one of its own.
+pub fn open_or_attached(device: u64) -> InUse {
+    let numbers = Numbers::Device(rustix::fs::major(device), rustix::fs::minor(device));
+    let mut in_use = used(numbers);
+    in_use.by.extend(numbers.loops());
+    in_use
 }
 
 fn used(numbers: Numbers) -> InUse {

@@ -8,7 +8,7 @@ use crate::files_in_use::refuse_users;
 use diskmodel::Model;
 use evidence::DelayMode;
 use host::change::{MountEntry, MountedAt, mounted_anywhere};
-use host::in_use::{open_or_mapped, swaps};
+use host::in_use::{InUse, open_or_attached, swaps};
 use host::mapper;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -95,8 +95,48 @@ fn check_with(path: &Path, check_mechanism: impl FnOnce() -> Result<(), Error>) 
     for part in std::iter::once(sys.clone()).chain(partitions(&sys)) {
         check_use(&device.path, &part)?;
     }
+    let hint = "stop it: what goes past the slow device is not slow, and two writers destroy a file system";
+    let refuse = |shown: &str, in_use: &InUse| refuse_users(Path::new(shown), in_use, &|_| true, hint);
+    for (shown, in_use) in open_users(&device.path, &sys) {
+        refuse(&shown, &in_use)?;
+    }
     check_exclusive(&device.path)?;
     Ok(device)
+}
+
+/// Who has the device, one of its partitions, or the disk whose partition it is open, or attached to a loop device. Each with its name for people.
+///
+/// # Errors
+/// The device is gone.
+pub(crate) fn users_of_device(device: &Path) -> Result<Vec<(String, InUse)>, Error> {
+    let metadata = fs::metadata(device).map_err(Error::file("look at", device))?;
+    let sys = Path::new("/sys/dev/block").join(mapper::numbers(metadata.rdev()));
+    let sys = sys.canonicalize().map_err(Error::file("look at", &sys))?;
+    Ok(open_users(device, &sys))
+}
+
+fn open_users(device: &Path, sys: &Path) -> Vec<(String, InUse)> {
+    let whole = sys.parent().filter(|_| sys.join("partition").exists()).map(Path::to_owned);
+    let parts = std::iter::once(sys.to_owned()).chain(partitions(sys)).chain(whole);
+    parts
+        .filter_map(|part| Some((shown(device, &part), open_or_attached(device_number(&numbers_of(&part))?))))
+        .collect()
+}
+
+fn numbers_of(sys: &Path) -> String {
+    fs::read_to_string(sys.join("dev")).unwrap_or_default().trim().to_owned()
+}
+
+/// `part`: the folder below `/sys` of the device, of one of its partitions, or of the disk whose partition it is.
+fn shown(device: &Path, part: &Path) -> String {
+    let name = part.file_name().unwrap_or_default().to_string_lossy();
+    match device.file_name() {
+        Some(own) if own.to_string_lossy() == name => device.display().to_string(),
+        Some(own) if own.to_string_lossy().starts_with(name.as_ref()) => {
+            format!("{name}, the disk of {},", device.display())
+        }
+        _ => format!("{name}, on {},", device.display()),
+    }
 }
 
 fn check_target() -> Result<(), Error> {
@@ -135,13 +175,7 @@ fn check_itself(device: &Device, sys: &Path) -> Result<(), Error> {
 
 /// `part`: the device's folder below `/sys`, or that of one of its partitions.
 fn check_use(device: &Path, part: &Path) -> Result<(), Error> {
-    let name = part.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let numbers = fs::read_to_string(part.join("dev")).unwrap_or_default().trim().to_owned();
-    let shown = if device.file_name().is_some_and(|it| it.to_string_lossy() == name) {
-        device.display().to_string()
-    } else {
-        format!("{name}, on {},", device.display())
-    };
+    let (shown, numbers) = (shown(device, part), numbers_of(part));
     if let Some(mount) = mounted_anywhere(&|mount| is_on(mount, &numbers)) {
         return refused(format!("{shown} is mounted at {mount}"), how_to_unmount(&mount));
     }
@@ -153,11 +187,10 @@ fn check_use(device: &Path, part: &Path) -> Result<(), Error> {
         );
     }
     if swaps().iter().any(|swap| is_device(swap, &numbers)) {
+        let name = part.file_name().unwrap_or_default().display().to_string();
         return refused(format!("{shown} is used for swap"), format!("swapoff /dev/{name}"));
     }
-    let in_use = device_number(&numbers).map(open_or_mapped).unwrap_or_default();
-    let hint = "stop it: what goes past the slow device is not slow, and two writers destroy a file system";
-    refuse_users(Path::new(&shown), &in_use, &|_| true, hint)
+    Ok(())
 }
 
 fn how_to_unmount(mount: &MountedAt) -> String {

@@ -2,7 +2,7 @@
 //! Checks whether an image file, or a block device, may be put below a slow disk: no program may use it, and its writes must find room.
 
 use crate::Error;
-use crate::device::check_unused;
+use crate::device::{check_unused, users_of_device};
 use crate::directory::require_text;
 use crate::files_in_use::{is_other, refuse_users};
 use host::in_use::InUse;
@@ -39,8 +39,8 @@ impl Image {
             return check_users(&self.path, own);
         }
         // the keeper's O_EXCL keeps mounts and other exclusive users out, and nobody who just opens the device
-        let device = fs::metadata(&self.path).map_err(Error::file("look at", &self.path))?.rdev();
-        refuse_others(&self.path, &host::in_use::open_or_mapped(device), own)
+        let users = users_of_device(&self.path)?;
+        users.into_iter().try_for_each(|(shown, in_use)| refuse_others(Path::new(&shown), &in_use, own))
     }
 }
 
