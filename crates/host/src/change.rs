@@ -16,7 +16,7 @@ pub use crate::mounts::{
 pub use cgroup::{attach, make_cgroup, members, own_cgroup, remove_cgroup};
 pub(crate) use mount::try_unmount;
 pub use mount::{Served, unmount, who_uses};
-pub use pool::{POOL, Shrunk, compact_memory, grow_pool, pool_of_nodes, pool_pages, shrink_pool};
+pub use pool::{POOL, PoolSize, Shrunk, compact_memory, grow_pool, pool_of_nodes, pool_pages, shrink_pool};
 pub use value::{Restored, chosen, read_value, restore_value, set_value};
 
 use crate::permit::Permit;

@@ -49,7 +49,7 @@ pub use scan::{
     carries_mark, descendants, holders_of, is_helper, mapped_by, oldest_below, open_below, open_device, with_mark,
 };
 pub use server::{Server, server_program, servers};
-pub use spawn::{Marks, Spawned, spawn, spawn_supervisor};
+pub use spawn::{Ended, Marks, Spawned, spawn, spawn_supervisor};
 pub use standstill::{Standstill, standstill};
 pub use stop::{StopRequest, Stopped, kill_alone, stop, stop_main_thread};
 pub use survey::{HeldFile, Marked, run_of};

@@ -9,8 +9,9 @@ use crate::watchdog::{Heartbeat, Limits};
 use crate::{Error, watchdog};
 use host::change::loop_device::LoopDevice;
 use host::change::memory::{Blocks, is_online};
-use host::change::{pool_pages, read_value};
+use host::change::{PoolSize, read_value};
 use host::files;
+use host::interrupt;
 use host::permit::Permit;
 use host::places::Places;
 use host::process::{ChildSpec, Identity, Marks, Order, Orphans, Process, Spawned, StopRequest, spawn};
@@ -112,7 +113,7 @@ impl Run {
     /// [`Error::Hot`] when an earlier run was not undone, [`Error::Busy`] when another run holds a resource; nothing was changed then.
     pub fn begin(begin: Begin) -> Result<Self, Error> {
         folder::make(&begin.places)?;
-        let beginning = begin_lock(&begin.places)?;
+        let beginning = begin_lock(&begin.places, interrupt::requested)?;
         refuse_when_hot(&begin.places)?;
         let id = RunId::new(host::clock::unix_seconds(), random()?);
         let resources = take_resources(&begin.places, &begin.resources, &id)?;
@@ -234,8 +235,7 @@ impl Run {
         self.held.retain(|(held, _)| *held != id);
         undo_one(&mut self.journal, &mut self.host, &step, &mut report, &mut |_| {});
         self.reap();
-        let conflicts =
-            report.conflicts.iter().map(|it| format!("{}: now '{}'; repair: {}", it.step, it.found, it.repair));
+        let conflicts = report.conflicts.iter().map(ToString::to_string);
         let failures: Vec<String> = report.failures.iter().cloned().chain(conflicts).collect();
         if failures.is_empty() { Ok(()) } else { Err(Error::NotRestored { id: self.id.clone(), failures }) }
     }
@@ -361,7 +361,7 @@ fn refuse_when_hot(places: &Places) -> Result<(), Error> {
 fn observe(step: &Step) -> Option<String> {
     match step {
         Step::Value { path, .. } => read_value(path).ok(),
-        Step::HugePool { .. } => pool_pages().ok().map(|pages| pages.to_string()),
+        Step::HugePool { .. } => PoolSize::now().ok().map(|size| size.to_string()),
         Step::MemoryBlocks { kernel, movable, .. } => {
             let listed = [kernel, movable].map(|list| Blocks::parse(list).unwrap_or_default().0);
             Some(Blocks(listed.into_iter().flatten().filter(|block| !is_online(*block)).collect()).to_string())

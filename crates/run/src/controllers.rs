@@ -3,7 +3,7 @@
 //! (kernel, admin-guide/cgroup-v2.rst, "Enabling and Disabling").
 
 use crate::boot::is_of_another_boot;
-use crate::folder::Folder;
+use crate::folder::{Folder, ids_in, locks_in};
 use crate::locks::lock_within;
 use crate::{Error, Phase, Run, RunId, Step, StepId, StepState, reading};
 use host::change;
@@ -45,7 +45,7 @@ pub fn lists(file: &Path, name: &str) -> bool {
 /// longer than [`PATIENCE`]: then the kernel's answer decides.
 pub(crate) fn locked(folder: &Path) -> Result<Option<File>, Error> {
     let Some(journals) = folder.parent() else { return Ok(None) };
-    lock_within(&journals.join("locks").join("controllers"), PATIENCE)
+    lock_within(&locks_in(journals).join("controllers"), PATIENCE)
 }
 
 /// Whether the change switches a controller off when it is undone.
@@ -60,14 +60,11 @@ pub(crate) fn is_in_use_by_another(folder: &Path, own: &RunId, change: &Step) ->
 }
 
 fn another_has(folder: &Path, own: &RunId, change: &Step, phases: &[Phase]) -> bool {
-    let entries = folder.parent().and_then(|journals| fs::read_dir(journals).ok()).into_iter().flatten().flatten();
-    let others = entries.filter(|entry| {
-        let id = entry.file_name().to_str().and_then(|name| name.parse::<RunId>().ok());
-        id.is_some_and(|id| id != *own)
-    });
+    let Some(journals) = folder.parent() else { return false };
+    let ids = ids_in(journals).unwrap_or_default();
     let uses = |step: &StepState| step.change == *change && phases.contains(&step.phase);
-    others.into_iter().any(|entry| {
-        let reading = reading::read(&Folder { path: entry.path() });
+    ids.into_iter().filter(|id| id != own).any(|id| {
+        let reading = reading::read(&Folder { path: journals.join(id.as_str()) });
         reading.content().is_some_and(|content| !is_of_another_boot(content) && content.state.steps.iter().any(uses))
     })
 }

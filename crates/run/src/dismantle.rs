@@ -7,6 +7,7 @@ use host::permit::Permit;
 use host::process::Identity;
 use journal::{Journal, Outcome, Role, RunId, State, Step, StepState};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Undoes single steps. Every call may be repeated.
@@ -36,6 +37,12 @@ pub struct Conflict {
     pub found: String,
     /// The shell command that restores the value that the run had found.
     pub repair: String,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: now '{}'; repair: {}", self.step, self.found, self.repair)
+    }
 }
 
 /// A command for a POSIX shell that writes `before` to `path`, with any characters in both.

@@ -67,10 +67,14 @@ pub(crate) fn all_runs(places: &Places) -> Result<Vec<RunId>, host::Error> {
         std::io::ErrorKind::PermissionDenied if !safe.is_own() => foreign(&safe),
         _ => host::Error::path("list", &places.journal, source),
     };
+    ids_in(&safe.path).map_err(fail)
+}
+
+/// The runs whose journals are in this folder.
+pub(crate) fn ids_in(journals: &Path) -> std::io::Result<Vec<RunId>> {
     let mut ids = Vec::new();
-    for entry in std::fs::read_dir(&safe.path).map_err(fail)? {
-        let name = entry.map_err(fail)?.file_name();
-        ids.extend(name.to_str().and_then(|name| name.parse::<RunId>().ok()));
+    for entry in std::fs::read_dir(journals)? {
+        ids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<RunId>().ok()));
     }
     Ok(ids)
 }
@@ -101,7 +105,11 @@ fn foreign(safe: &SafeFolder) -> host::Error {
 
 /// The folder of locks for resources that belong to these places alone.
 pub(crate) fn locks(places: &Places) -> PathBuf {
-    places.journal.join("locks")
+    locks_in(&places.journal)
+}
+
+pub(crate) fn locks_in(journals: &Path) -> PathBuf {
+    journals.join("locks")
 }
 
 /// Root's folder of locks for resources of the whole host, whatever `WRINGER_HOME` is. Other users cannot write there; a boot clears it.

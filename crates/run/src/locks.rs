@@ -6,6 +6,7 @@ use crate::Error;
 use crate::folder::{self, host_locks, locks};
 use host::files;
 use host::places::Places;
+use host::process::holders_of;
 use journal::RunId;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -201,12 +202,35 @@ fn written_owner(file: &mut File) -> Option<(RunId, PathBuf)> {
     Some((lines.next()?.parse().ok()?, lines.nth(1)?.into()))
 }
 
-/// The lock for beginning a run and for removing old folders: one process at a time does that.
-pub(crate) fn begin_lock(places: &Places) -> Result<File, Error> {
-    let path = locks(places).join("begin");
-    let file = files::open_lock(&path)?;
-    lock(&file, &path)?;
-    Ok(file)
+/// How long a command may take to begin a run before others that wait for it give up: it may have been stopped.
+const BEGINS_WITHIN: Duration = Duration::from_secs(60);
+
+/// The lock for beginning a run and for removing old folders: one process at a time does that. `give_up` ends the wait when it returns true; a second Ctrl-C
+/// ends it in any case.
+///
+/// # Errors
+/// [`Error::Refused`] with the process that holds it; [`host::Error::Interrupted`].
+pub(crate) fn begin_lock(places: &Places, give_up: fn() -> bool) -> Result<File, Error> {
+    begin_lock_within(&locks(places).join("begin"), BEGINS_WITHIN, give_up)
+}
+
+fn begin_lock_within(path: &Path, timeout: Duration, give_up: fn() -> bool) -> Result<File, Error> {
+    if let Some(file) = lock_unless(files::open_lock(path)?, path, timeout, &mut || give_up())? {
+        return Ok(file);
+    }
+    if give_up() || host::interrupt::impatient() {
+        return Err(host::Error::Interrupted.into());
+    }
+    let pids: Vec<String> = holders_of(path).found.iter().map(|holder| holder.pid.to_string()).collect();
+    let (who, hint) = match pids.as_slice() {
+        [] => ("a process that cannot be seen from here".to_owned(), None),
+        pids => (
+            format!("process {}", pids.join(" ")),
+            Some(format!("let it go on, or end it: kill -CONT {0}; kill {0}", pids.join(" "))),
+        ),
+    };
+    let what = format!("another command has been beginning a run, or removing one, for {} s: {who}", timeout.as_secs());
+    Err(Error::Refused { what, hint })
 }
 
 pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Error> {
@@ -339,6 +363,39 @@ mod tests {
         assert!(said.contains(owner.as_str()) && said.contains(&*one.journal.to_string_lossy()), "{said}");
         take_resources(&two, &[sandbox], &owner).expect("a sandbox belongs to its home");
         require_free(&two, &Resource::Directory(homes[1].path().into())).expect("another directory");
+    }
+
+    #[test]
+    fn who_waits_for_a_command_that_stands_still_is_told_which() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("begin");
+        #[allow(clippy::disallowed_methods)] // a process of the test's own
+        let mut holder = std::process::Command::new("sh")
+            .args(["-c", "exec 9<>\"$0\"; flock 9; exec sleep 1000"])
+            .arg(&path)
+            .spawn()
+            .expect("starts");
+        assert!(testkit::wait_until(Duration::from_secs(60), || is_held(&path)));
+        let interrupted = begin_lock_within(&path, Duration::from_secs(600), || true).expect_err("held");
+        assert!(interrupted.is_interrupted(), "{interrupted}");
+        let refused = begin_lock_within(&path, Duration::from_millis(100), || false).expect_err("held");
+        let pid = holder.id().to_string();
+        assert!(refused.is_in_the_way() && refused.to_string().contains(&pid), "{refused}");
+        // who only waits for the lock does not hold it
+        #[allow(clippy::disallowed_methods)] // a process of the test's own
+        let mut waits = std::process::Command::new("sh")
+            .args(["-c", "exec 9<>\"$0\"; exec sleep 1000"])
+            .arg(&path)
+            .spawn()
+            .expect("starts");
+        let has_it_open = || std::fs::read_link(format!("/proc/{}/fd/9", waits.id())).is_ok();
+        assert!(testkit::wait_until(Duration::from_secs(60), has_it_open));
+        let holders: Vec<u32> = holders_of(&path).found.iter().map(|it| it.pid).collect();
+        assert_eq!(holders, [holder.id()]);
+        waits.kill().expect("ends");
+        waits.wait().expect("is waited for");
+        holder.kill().expect("ends");
+        holder.wait().expect("is waited for");
     }
 
     #[test]

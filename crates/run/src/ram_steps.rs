@@ -3,7 +3,7 @@
 
 use crate::dismantle::repair_command;
 use host::change::memory::{Blocks, Zone, bring_online};
-use host::change::{POOL, Restored, Shrunk, restore_value, shrink_pool};
+use host::change::{POOL, PoolSize, Restored, Shrunk, restore_value, shrink_pool};
 use host::permit::Permit;
 use journal::{Computed, Outcome, Step, StepState};
 use std::path::Path;
@@ -12,9 +12,9 @@ use std::path::Path;
 pub(crate) fn give_back(permit: &Permit, step: &StepState) -> Result<Option<Outcome>, host::Error> {
     match &step.change {
         Step::HugePool { before, after, nodes } => {
-            let observed = step.observed.as_deref().and_then(|text| text.parse().ok());
-            let shrunk = shrink_pool(permit, *before, *after, observed, nodes)?;
-            Ok(Some(pool_outcome(shrunk, *before, observed.unwrap_or(*after))))
+            let grown = step.observed.as_deref().and_then(PoolSize::parse);
+            let shrunk = shrink_pool(permit, *before, *after, grown.as_ref(), nodes)?;
+            Ok(Some(pool_outcome(shrunk, *before, grown.map_or(*after, |grown| grown.pages))))
         }
         Step::MemoryBlocks { kernel, movable, values } => {
             let went = step.observed.as_deref().and_then(Blocks::parse);

@@ -6,7 +6,7 @@
 //! when a holder, slow layer or server dies.
 
 use crate::folder;
-use crate::{Begin, Error, Released, Run};
+use crate::{Begin, Error, Released, Run, find_runs};
 use host::clock::{boot_time, rfc3339, unix_seconds};
 use host::places::Places;
 use host::process::{ChildSpec, Order, Process, Spawned, report_not_ready, report_ready, spawn_supervisor};
@@ -15,7 +15,7 @@ use journal::{CRASH_VARIABLE, Role, RunId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::Signal;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -58,7 +58,8 @@ pub struct Standing<T> {
 /// Starts the daemon and waits until it has applied everything.
 ///
 /// # Errors
-/// The daemon's reason for not applying; its run is released then. [`Error::Refused`]: there was an obstacle.
+/// The daemon's reason for not applying; its run is released then. [`Error::Refused`]: there was an obstacle. [`Error::NotRestored`]: it is not released, or not seen to
+/// be.
 pub fn start<O: Order<Ready = Said<T>>, T: DeserializeOwned>(
     places: &Places,
     order: &O,
@@ -68,7 +69,10 @@ pub fn start<O: Order<Ready = Said<T>>, T: DeserializeOwned>(
     let mut spec = ChildSpec { ready: true, ready_timeout, ..ChildSpec::internal(order)? };
     spec.env.extend(std::env::var_os(CRASH_SUPERVISOR_VARIABLE).map(|point| (CRASH_VARIABLE.into(), point)));
     let mut spawned = spawn_supervisor(&places.journal.join("supervisor.log"), &spec)?;
-    let said = spawned.await_ready(ready_timeout).inspect_err(|_| end(&spawned))?.unwrap_or_default();
+    let said = match spawned.await_ready(ready_timeout) {
+        Ok(said) => said.unwrap_or_default(),
+        Err(error) => return Err(end(places, &mut spawned, error.into())),
+    };
     let said = serde_json::from_value(said).map_err(|error| host::Error::call("understand the supervisor", error))?;
     match said {
         Said::Applied { run, until, told } => Ok(Standing { run, pid: spawned.identity().pid, until, told }),
@@ -77,11 +81,50 @@ pub fn start<O: Order<Ready = Said<T>>, T: DeserializeOwned>(
     }
 }
 
-/// Ends a daemon for which nobody waits any more: it undoes what it has applied so far.
-fn end(supervisor: &Spawned) {
-    if let Some(process) = Process::open(supervisor.identity()) {
+/// The exit code of a supervisor, as of each command, that has not restored the host.
+const NOT_RESTORED: i32 = 5;
+/// How long a supervisor may take to undo what it has applied so far.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+/// How long the watchdog of a supervisor that was killed may take for the same.
+const UNDONE_WITHIN: Duration = Duration::from_secs(30);
+
+/// Ends a daemon for which nobody waits any more: it undoes what it has applied so far. Returns `error`; or, where something is not undone, that.
+fn end(places: &Places, supervisor: &mut Spawned, error: Error) -> Error {
+    let identity = supervisor.identity();
+    if let Some(process) = Process::open(identity) {
         let _ = process.signal(Signal::TERM);
-        process.wait(Duration::from_secs(60));
+    }
+    let ended = supervisor.await_end(ENDS_WITHIN);
+    let not_restored = |id: RunId, why: String| Error::NotRestored { id, failures: vec![why] };
+    let applied = match ended.said.and_then(|said| serde_json::from_value::<Said<IgnoredAny>>(said).ok()) {
+        Some(Said::NotRestored { run, failure }) => return not_restored(run, failure),
+        Some(Said::Applied { run, .. }) => Some(run),
+        _ => None,
+    };
+    let left = || find_runs(places).ok()?.into_iter().find(|it| it.controller == Some(identity) && (it.live || it.hot));
+    let pid = identity.pid;
+    match ended.status.map(|status| status.code()) {
+        Some(Some(NOT_RESTORED)) => match applied.or_else(|| left().map(|run| run.id)) {
+            Some(run) => not_restored(run, format!("its supervisor, process {pid}, says so in its log")),
+            None => error,
+        },
+        Some(Some(_)) => error,
+        // killed: its watchdog undoes it
+        Some(None) => {
+            let deadline = boot_time() + UNDONE_WITHIN;
+            while left().is_some() && boot_time() < deadline {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            let why = format!(
+                "its supervisor was killed, and its watchdog has not undone it after {} s",
+                UNDONE_WITHIN.as_secs()
+            );
+            left().map_or(error, |run| not_restored(run.id, why))
+        }
+        None => {
+            let why = format!("its supervisor, process {pid}, has not ended after {} s", ENDS_WITHIN.as_secs());
+            left().map_or(error, |run| not_restored(run.id, why))
+        }
     }
 }
 
@@ -125,16 +168,22 @@ fn give_up<O: Order<Ready = Said<T>>, T>(run: Run, error: &(dyn std::error::Erro
     let id = run.id().clone();
     let released = run.release();
     let refused = error.downcast_ref::<Error>().filter(|error| error.is_in_the_way());
-    if let (Some(refused), Ok(_)) = (refused, &released) {
+    if let (Some(refused), true) = (refused, released.as_ref().is_ok_and(|it| it.conflicts.is_empty())) {
         report_ready::<O>(&self::refused(refused));
         return Error::Apply { message: chain(error) };
     }
-    let mut message = chain(error);
-    if let Err(not_released) = &released {
-        message = format!("{message}; {}", chain(not_released));
-        report_ready::<O>(&Said::NotRestored { run: id, failure: message.clone() });
-    } else {
+    // a change that was to be undone already may have met somebody else's value
+    let already = error.downcast_ref::<Error>().is_some_and(Error::is_not_restored);
+    let mut found = vec![chain(error)];
+    match &released {
+        Err(not_released) => found.push(chain(not_released)),
+        Ok(released) => found.extend(released.conflicts.iter().map(ToString::to_string)),
+    }
+    let (is_restored, message) = (!already && released.is_ok() && found.len() == 1, found.join("; "));
+    if is_restored {
         report_not_ready(&message);
+    } else {
+        report_ready::<O>(&Said::NotRestored { run: id, failure: message.clone() });
     }
     Error::Apply { message }
 }

@@ -164,7 +164,7 @@ fn clear_ended(places: &Places, id: &RunId) -> Result<bool, Error> {
         return Ok(true);
     }
     // a run that begins makes its folder first, then its lock
-    let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
+    let _beginning = locks(places).exists().then(|| begin_lock(places, || false)).transpose()?;
     let ended = match reading::read(&folder) {
         Reading::Whole(content) | Reading::TornTail(content) => content.state.ended || content.state.begun.is_none(),
         Reading::Damaged(..) | Reading::Unknown(..) | Reading::Unreadable(_) => false,

@@ -216,7 +216,7 @@ fn sweep(host: &mut RealHost, id: &RunId) -> Result<(), Error> {
 
 /// Removes a run that had not begun: nothing was changed.
 fn clear_unbegun(places: &Places, folder: &Folder, id: &RunId) -> Result<(), Error> {
-    let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
+    let _beginning = locks(places).exists().then(|| begin_lock(places, || false)).transpose()?;
     sweep(&mut RealHost::new(id.clone(), folder.clone()), id)?;
     remove_folder(&folder.path)
 }
@@ -239,7 +239,7 @@ pub fn settle(places: &Places, id: &RunId, progress: &mut dyn FnMut(&str)) -> Re
         report.failures.push(failure);
         return Ok(report);
     }
-    let _beginning = locks(places).exists().then(|| begin_lock(places)).transpose()?;
+    let _beginning = locks(places).exists().then(|| begin_lock(places, || false)).transpose()?;
     let kept = aside(&places.journal, id);
     files::rename(&folder.path, &kept)?;
     second_record::forget_run(places, id);

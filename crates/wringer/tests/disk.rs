@@ -200,6 +200,18 @@ fn an_interrupted_delay_leaves_nothing_behind() {
     assert_eq!((in_force()["read_us"].as_u64(), in_force()["sync_us"].as_u64()), (Some(0), Some(1000)));
     lab.run(["disk", "release"]).expect_code(0);
     expect_as_before(&before);
+
+    // somebody stands in it: it is not undone, and the command says so
+    let mut delay = lab.start("held", slow);
+    assert!(wait_until(PATIENCE, || in_force()["read_us"] == 5_000_000), "{}", lab.said("held"));
+    let mut stands = std::process::Command::new("sleep").arg("1000").current_dir(&folder).spawn().unwrap();
+    signal(delay.id().into(), Signal::INT);
+    assert_eq!(delay.wait().unwrap().code(), Some(5), "{}", lab.said("held"));
+    assert!(lab.said("held").contains("is not undone"), "{}", lab.said("held"));
+    stands.kill().unwrap();
+    stands.wait().unwrap();
+    lab.undo_own();
+    expect_as_before(&before);
 }
 
 /// A journal holds names as text.

@@ -6,6 +6,7 @@
 use super::value::{read_value, write};
 use crate::Error;
 use crate::permit::Permit;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub const POOL: &str = "/proc/sys/vm/nr_hugepages";
@@ -19,6 +20,34 @@ pub fn pool_pages() -> Result<u64, Error> {
 pub fn pool_of_nodes() -> Vec<u64> {
     let sizes: Option<Vec<u64>> = node_files().iter().map(|path| read_pool(path).ok()).collect();
     sizes.filter(|sizes| sizes.len() > 1).unwrap_or_default()
+}
+
+/// The size of the pool after it has grown, and of each node's part, as a journal has it: `1000`, or with two nodes `1000 400 600`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PoolSize {
+    pub pages: u64,
+    /// As [`pool_of_nodes`]. Empty also in a journal of an earlier release.
+    pub nodes: Vec<u64>,
+}
+
+impl PoolSize {
+    /// # Errors
+    /// The pool cannot be read.
+    pub fn now() -> Result<Self, Error> {
+        Ok(Self { pages: pool_pages()?, nodes: pool_of_nodes() })
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split(' ').map(str::parse);
+        Some(Self { pages: numbers.next()?.ok()?, nodes: numbers.collect::<Result<_, _>>().ok()? })
+    }
+}
+
+impl fmt::Display for PoolSize {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.pages)?;
+        self.nodes.iter().try_for_each(|pages| write!(formatter, " {pages}"))
+    }
 }
 
 /// `nr_hugepages` of each node, of the host's default size (kernel, admin-guide/mm/hugetlbpage.rst).
@@ -85,7 +114,16 @@ pub enum Shrunk {
     Foreign(u64),
 }
 
-/// Makes the pool `before` again when its size is ours: `observed`, or any size in between if the growth was interrupted. `nodes`: the pages of each
+/// The part of a NUMA node in the pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Share {
+    node: PathBuf,
+    before: u64,
+    /// After the growth. `None`: the journal does not tell it.
+    grown: Option<u64>,
+}
+
+/// Makes the pool `before` again when its size is ours: `grown`, or any size in between if the growth was interrupted. `nodes`: the pages of each
 /// node at `before`. Without them the kernel would take pages from the nodes in turn, even from nodes that gave none.
 ///
 /// # Errors
@@ -94,19 +132,26 @@ pub fn shrink_pool(
     permit: &Permit,
     before: u64,
     after: u64,
-    observed: Option<u64>,
+    grown: Option<&PoolSize>,
     nodes: &[u64],
 ) -> Result<Shrunk, Error> {
     let files = node_files();
     // a node has been added or removed since: which share belongs to which node is not known
-    let shares =
-        if files.len() == nodes.len() { files.into_iter().zip(nodes.iter().copied()).collect() } else { vec![] };
-    shrink_at(permit, Path::new(POOL), before, after, observed, &shares)
+    let is_same = files.len() == nodes.len();
+    let of_node = |nth: usize| grown.and_then(|grown| grown.nodes.get(nth).copied());
+    let shares = files.into_iter().zip(nodes).enumerate().filter(|_| is_same);
+    let shares: Vec<Share> =
+        shares.map(|(nth, (node, before))| Share { node, before: *before, grown: of_node(nth) }).collect();
+    shrink_at(permit, Path::new(POOL), before, after, grown.map(|grown| grown.pages), &shares)
 }
 
-/// Whether an undo was killed between two nodes: then one of them has its share again, and the pool is smaller than it was.
-fn was_cut(shares: &[(PathBuf, u64)]) -> bool {
-    shares.iter().any(|(node, share)| read_pool(node).is_ok_and(|now| now <= *share))
+/// Whether an undo was killed between two nodes: then each of them has what it had before, or what it had when the pool had grown. Where the journal does not
+/// tell the second, a smaller pool counts as somebody else's.
+fn was_cut(shares: &[Share]) -> bool {
+    let is_ours = |Share { node, before, grown }: &Share| {
+        read_pool(node).is_ok_and(|now| grown.is_some_and(|grown| now == *before || now == grown))
+    };
+    !shares.is_empty() && shares.iter().all(is_ours)
 }
 
 fn shrink_at(
@@ -115,7 +160,7 @@ fn shrink_at(
     before: u64,
     after: u64,
     observed: Option<u64>,
-    shares: &[(PathBuf, u64)],
+    shares: &[Share],
 ) -> Result<Shrunk, Error> {
     let now = read_pool(path)?;
     let ours = observed.map_or((before..=after).contains(&now), |observed| {
@@ -125,10 +170,10 @@ fn shrink_at(
         (true, _) => Ok(Shrunk::Already),
         (false, false) => Ok(Shrunk::Foreign(now)),
         (false, true) => {
-            for (node, share) in shares {
+            for Share { node, before, .. } in shares {
                 // pages that a node does not give back are taken from the pool as a whole
-                if read_pool(node).is_ok_and(|now| now > *share) {
-                    let _ = write(node, &share.to_string());
+                if read_pool(node).is_ok_and(|now| now > *before) {
+                    let _ = write(node, &before.to_string());
                 }
             }
             write(path, &before.to_string()).map(|()| Shrunk::Restored)
@@ -192,6 +237,18 @@ mod tests {
         check("5\n", None, Shrunk::Foreign(5), "5");
     }
 
+    fn share(node: PathBuf, before: u64, grown: Option<u64>) -> Share {
+        Share { node, before, grown }
+    }
+
+    #[test]
+    fn a_size_is_written_with_its_nodes() {
+        for size in [PoolSize { pages: 40, nodes: vec![] }, PoolSize { pages: 40, nodes: vec![33, 7] }] {
+            assert_eq!(PoolSize::parse(&size.to_string()), Some(size));
+        }
+        assert_eq!(["", "40 x", "-1"].map(PoolSize::parse), [None, None, None]);
+    }
+
     #[test]
     fn each_node_is_given_what_it_had_and_no_more() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -202,14 +259,17 @@ mod tests {
         };
         let pool = file("pool", 40);
         // somebody has made the second node's share smaller meanwhile
-        let shares = [(file("node0", 31), 7), (file("node1", 9), 12), (folder.path().join("gone"), 1)];
+        let shares = [(file("node0", 31), 7), (file("node1", 9), 12), (folder.path().join("gone"), 1)]
+            .map(|(node, before)| share(node, before, None));
         let shrunk = shrink_at(&Permit::issue(1), &pool, 10, 40, Some(40), &shares).expect("looks");
-        let left = [&pool, &shares[0].0, &shares[1].0].map(|path| read_value(path).expect("reads"));
+        let left = [&pool, &shares[0].node, &shares[1].node].map(|path| read_value(path).expect("reads"));
         assert_eq!((shrunk, left), (Shrunk::Restored, ["10", "7", "9"].map(str::to_owned)));
-        let foreign = shrink_at(&Permit::issue(1), &pool, 5, 9, Some(9), &[(file("node2", 8), 1)]).expect("looks");
+        let foreign =
+            shrink_at(&Permit::issue(1), &pool, 5, 9, Some(9), &[share(file("node2", 8), 1, Some(8))]).expect("looks");
         let untouched = read_value(&folder.path().join("node2")).expect("reads");
         assert_eq!((foreign, untouched.as_str()), (Shrunk::Foreign(10), "8"));
     }
+
     #[test]
     fn an_undo_that_was_killed_between_two_nodes_goes_on() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -219,11 +279,17 @@ mod tests {
             path
         };
         let pool = file("pool", 25);
-        let (done, todo) = ((file("node0", 7), 7), (file("node1", 18), 3));
         let permit = Permit::issue(1);
-        let another = [(file("node2", 12), 7), (file("node3", 13), 3)];
-        assert_eq!(shrink_at(&permit, &pool, 10, 40, Some(40), &another).expect("looks"), Shrunk::Foreign(25));
-        assert_eq!(shrink_at(&permit, &pool, 10, 40, Some(40), &[done, todo]).expect("looks"), Shrunk::Restored);
+        let shrunk = |shares: &[Share]| shrink_at(&permit, &pool, 10, 40, Some(40), shares).expect("looks");
+        // an admin has made the pool smaller: also where one of the nodes had given nothing
+        let smaller = [share(file("node2", 12), 7, Some(22)), share(file("node3", 13), 3, Some(18))];
+        let gave_nothing = [share(file("node4", 18), 3, Some(33)), share(file("node5", 7), 7, Some(7))];
+        let not_told = [share(file("node6", 7), 7, None), share(file("node7", 18), 3, None)];
+        for other in [&smaller, &gave_nothing, &not_told] {
+            assert_eq!(shrunk(other), Shrunk::Foreign(25));
+        }
+        let cut = [share(file("node0", 7), 7, Some(22)), share(file("node1", 18), 3, Some(18))];
+        assert_eq!(shrunk(&cut), Shrunk::Restored);
         assert_eq!(read_value(&folder.path().join("node1")).expect("reads"), "3");
     }
 }

@@ -88,8 +88,20 @@ fn switch<'a>(path: &Path, value: &'a str) -> Option<(&'a str, bool)> {
 fn limited_below(control: &Path, controller: &str) -> Option<String> {
     // each file with its value when nobody has set it
     let unset: &[(&str, &str)] = match controller {
-        "cpu" => &[("cpu.max", "max 100000"), ("cpu.weight", "100"), ("cpu.idle", "0"), ("cpu.max.burst", "0")],
-        "cpuset" => &[("cpuset.cpus", ""), ("cpuset.mems", "")],
+        "cpu" => &[
+            ("cpu.max", "max 100000"),
+            ("cpu.weight", "100"),
+            ("cpu.idle", "0"),
+            ("cpu.max.burst", "0"),
+            ("cpu.uclamp.min", "0.00"),
+            ("cpu.uclamp.max", "max"),
+        ],
+        "cpuset" => &[
+            ("cpuset.cpus", ""),
+            ("cpuset.mems", ""),
+            ("cpuset.cpus.exclusive", ""),
+            ("cpuset.cpus.partition", "member"),
+        ],
         _ => &[
             ("memory.max", "max"),
             ("memory.high", "max"),
@@ -98,6 +110,8 @@ fn limited_below(control: &Path, controller: &str) -> Option<String> {
             ("memory.oom.group", "0"),
             ("memory.swap.max", "max"),
             ("memory.swap.high", "max"),
+            ("memory.zswap.max", "max"),
+            ("memory.zswap.writeback", "1"),
         ],
     };
     let limited = |folder: &Path| {

@@ -47,8 +47,31 @@ pub(super) fn is_open_for_writing(entry: &Path) -> bool {
     fs::symlink_metadata(entry).is_ok_and(|link| link.mode() & 0o200 != 0)
 }
 
+/// Whether an entry below `/proc/PID/fd` has a lock: `lock: 1: FLOCK  ADVISORY  WRITE 4711 fd:00:1234 0 EOF` (proc_pid_fdinfo(5)).
+pub(super) fn is_locked(entry: &Path) -> bool {
+    let (Some(number), Some(process)) = (entry.file_name(), entry.parent().and_then(Path::parent)) else {
+        return false;
+    };
+    fs::read_to_string(process.join("fdinfo").join(number)).is_ok_and(|text| has_lock(&text))
+}
+
+fn has_lock(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK") && line.contains("WRITE"))
+}
+
 /// What the kernel knows of a file without asking the file system, which may hang.
 pub(crate) fn look_at(path: &Path) -> Option<Statx> {
     statx(CWD, path, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID)
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_in_the_facts_about_a_descriptor() {
+        assert!(has_lock("pos:\t0\nlock:\t1: FLOCK  ADVISORY  WRITE 4711 fd:00:1234 0 EOF\n"));
+        assert!(!has_lock("pos:\t0\nflags:\t02100002\n"));
+    }
 }

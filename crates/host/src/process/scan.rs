@@ -6,7 +6,7 @@ use super::RUN_VARIABLE;
 use super::census::{Census, Mark};
 use super::found_processes::{Look, Sight};
 use super::identity::{Identity, Stat};
-use super::proc_files::{links, lock_held, look_at, pids, variable};
+use super::proc_files::{is_locked, links, lock_held, look_at, pids, variable};
 use rustix::fs::FileType;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,10 +29,11 @@ pub(crate) fn look_into(look: &dyn Fn(u32) -> io::Result<bool>) -> Sight {
     Sight::of(|pid| Look::of(look(pid)))
 }
 
-/// Every live process that has this lock file open for writing, except the caller.
+/// Every live process that holds the lock of this file, except the caller. A process that waits for the lock has the file open, and does not hold it.
 pub fn holders_of(file: &Path) -> Sight {
     let own = std::process::id();
-    let is_it = lock_held(file);
+    let is_open = lock_held(file);
+    let is_it = |entry: &Path, link: &Path| is_open(entry, link) && is_locked(entry);
     Sight::of(|pid| if pid == own { Look::Other } else { Look::of(holds(pid, &is_it)) })
 }
 

@@ -108,9 +108,14 @@ impl Spawned {
     /// [`Error::Interrupted`] when the user asks us to stop.
     pub fn await_ready(&mut self, timeout: Duration) -> Result<Option<serde_json::Value>, Error> {
         let Some(mut ready) = self.ready.take() else { return Ok(None) };
-        let line = ready
-            .read_line(Instant::now() + timeout, &interrupt::requested)
-            .map_err(|trouble| self.explain(trouble, timeout))?;
+        let line = match ready.read_line(Instant::now() + timeout, &interrupt::requested) {
+            Ok(line) => line,
+            Err(trouble) => {
+                // whoever tells it to end may hear what it says then
+                self.ready = Some(ready);
+                return Err(self.explain(trouble, timeout));
+            }
+        };
         match serde_json::from_str(&line) {
             Ok(Answer::Ready(value)) => {
                 self.ready = Some(ready).filter(|_| self.tells_orphans);
@@ -119,6 +124,21 @@ impl Spawned {
             Ok(Answer::Error(why)) => Err(self.failed(why)),
             Err(_) => Err(self.failed(format!("it said '{}'", line.trim()))),
         }
+    }
+
+    /// For a child that was told to end before it was ready: what it reported last, and how it ended.
+    pub fn await_end(&mut self, timeout: Duration) -> Ended {
+        let deadline = Instant::now() + timeout;
+        let mut said = None;
+        if let Some(mut ready) = self.ready.take() {
+            while let Ok(line) = ready.read_line(deadline, &|| false) {
+                if let Ok(Answer::Ready(value)) = serde_json::from_str(&line) {
+                    said = Some(value);
+                }
+            }
+        }
+        self.process.wait(deadline.saturating_duration_since(Instant::now()));
+        Ended { said, status: self.reap() }
     }
 
     /// For a command in the foreground that has ended: what was done with the processes that it left running. `None`: its launcher was killed.
@@ -157,6 +177,15 @@ impl Spawned {
     fn failed(&self, why: String) -> Error {
         Error::Child { program: self.program.clone(), why, log: files::tail_from(&self.log, self.log_start_bytes, 20) }
     }
+}
+
+/// The end of a child that was not waited for any more.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its last report, the [`super::Order::Ready`] of its role.
+    pub said: Option<serde_json::Value>,
+    /// `None`: it has not ended in time.
+    pub status: Option<ExitStatus>,
 }
 
 enum NotReady {

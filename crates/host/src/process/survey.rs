@@ -4,7 +4,7 @@
 
 use super::census::{Census, Resident};
 use super::identity::Identity;
-use super::proc_files::{is_open_for_writing, variable};
+use super::proc_files::{is_locked, is_open_for_writing, variable};
 use super::{LIFELINE_VARIABLE, RUN_VARIABLE};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::fs;
@@ -89,11 +89,11 @@ fn look(resident: &Resident, is_mark: &dyn Fn(&Path) -> bool) -> Option<Marked> 
 fn held(resident: &Resident, is_mark: &dyn Fn(&Path) -> bool) -> Vec<HeldFile> {
     let marks = resident.links.iter().flatten().filter_map(|(entry, link)| {
         let (path, is_deleted) = name_of(link);
-        (is_mark(&path) && is_open_for_writing(entry)).then(|| {
-            let number = entry.file_name().unwrap_or_default().to_string_lossy();
-            let locks = fs::read_to_string(format!("/proc/{}/fdinfo/{number}", resident.identity.pid));
-            let is_locked = locks.is_ok_and(|text| has_lock(&text));
-            HeldFile { path, is_deleted, is_locked, owner: owner_of(entry) }
+        (is_mark(&path) && is_open_for_writing(entry)).then(|| HeldFile {
+            path,
+            is_deleted,
+            is_locked: is_locked(entry),
+            owner: owner_of(entry),
         })
     });
     marks.collect()
@@ -104,11 +104,6 @@ fn name_of(link: &Path) -> (PathBuf, bool) {
         Some(name) => (name.into(), true),
         None => (link.to_owned(), false),
     }
-}
-
-/// Whether the descriptor has a lock: `lock: 1: FLOCK  ADVISORY  WRITE 4711 fd:00:1234 0 EOF` (proc_pid_fdinfo(5)).
-fn has_lock(text: &str) -> bool {
-    text.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK") && line.contains("WRITE"))
 }
 
 /// The owner of a file, as the kernel knows it without asking the file system.
@@ -139,8 +134,6 @@ mod tests {
     fn what_stands_in_proc() {
         assert_eq!(name_of(Path::new("/h/w-1/token (deleted)")), ("/h/w-1/token".into(), true));
         assert_eq!(name_of(Path::new("/h/w-1/token")), ("/h/w-1/token".into(), false));
-        assert!(has_lock("pos:\t0\nlock:\t1: FLOCK  ADVISORY  WRITE 4711 fd:00:1234 0 EOF\n"));
-        assert!(!has_lock("pos:\t0\nflags:\t02100002\n"));
         assert_eq!(role(b"/usr/bin/wringer\0internal\0holder\0--pages\0").as_deref(), Some("holder"));
         assert_eq!(role(b"sleep\x001000\0"), None);
         assert_eq!(variable(b"A=1\0WRINGER_RUN=w-1\0", RUN_VARIABLE), Some(b"w-1".as_slice()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! RAM that runs hide from the whole host: which runs hide it, also after all their processes were killed, and how much.
 
+use host::change::PoolSize;
 use host::change::memory::{Blocks, block_bytes, is_online};
 use host::places::Places;
 use host::process::Identity;
@@ -53,7 +54,7 @@ pub fn bytes(hiding: &[&FoundRun], meminfo: &Meminfo) -> u64 {
 fn of_step(step: &StepState, meminfo: &Meminfo) -> u64 {
     match &step.change {
         Step::HugePool { before, after, .. } => {
-            let grown = step.observed.as_deref().and_then(|text| text.parse().ok()).unwrap_or(*after);
+            let grown = step.observed.as_deref().and_then(PoolSize::parse).map_or(*after, |grown| grown.pages);
             let ours = grown.min(meminfo.huge_total_pages).saturating_sub(*before);
             // Free pages only: a page that a program has taken meanwhile is not hidden.
             ours.min(meminfo.huge_unclaimed_pages()) * meminfo.huge_page_bytes

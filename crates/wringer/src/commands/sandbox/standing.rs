@@ -302,7 +302,10 @@ fn start_sandbox(sandbox: &Sandbox, places: &Places, start: StartOptions, squeez
             Ok(())
         }
         Err(error) => match run.release() {
-            Ok(_) => Err(error),
+            Ok(released) => Err(match released.conflicts.first() {
+                None => error,
+                Some(conflict) => Failure::message(Exit::NotRestored, format_args!("{:#}; {conflict}", error.error)),
+            }),
             Err(not_released) => Err(Failure::new(Exit::NotRestored, not_released).hint("wringer undo")),
         },
     }
