@@ -36,13 +36,18 @@ compare() { # of a background process: becomes the program
     exec "$wringer" allocators "$folder/mallocs.toml" --malloc "$mallocs" --threads "$threads" --thp "$thp" --repeat "$repeat" --time "$time" --idle "$idle" --wait 0s "${yes[@]}" \
         --to "$folder/$to" -o json >"$folder/answer" 2>"$folder/said"
 }
+running() { # how many cells run
+    local count
+    count=$(state "$folder/$to" '[.cells[] | select(.state == "running")] | length')
+    echo "${count:-0}"
+}
 # starts it as process $pid, and returns when its first cell has begun or it has ended; while another one measures on this host, it is tried again
 launch() {
     while true; do
         : >"$folder/said"
         compare &
         pid=$!
-        until grep -q '^ *cell ' "$folder/said" || ! kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+        until [ "$(running)" -gt 0 ] || ! kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
         kill -0 "$pid" 2>/dev/null || ! is_taken || { wait "$pid" || true; sleep 5; continue; }
         return 0
     done

@@ -25,7 +25,8 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// Makes a folder with exactly this mode (0700, 0711, 0755), and its missing parents (0755), unless it is there already.
+/// Makes a folder with exactly this mode (0700, 0711, 0755), and its missing parents (0755), unless it is there already. A link to a folder of the user
+/// ([`is_own_folder`]) counts as one where others may read it; the folder behind it keeps its mode.
 ///
 /// # Errors
 /// The folder cannot be made; or there is something else at the path, or a folder of somebody else.
@@ -41,19 +42,42 @@ pub fn private_dir(path: &Path, mode: u32) -> Result<(), Error> {
         _ => {}
     }
     check_own_folder(path)?;
+    if path.is_symlink() {
+        // what a link leads to, such as /tmp, may be for others, too: it keeps its mode, and holds nothing that is private
+        let source = std::io::Error::new(
+            std::io::ErrorKind::NotADirectory,
+            "a link: what is private lies in a folder of its own",
+        );
+        return if mode & 0o077 == 0 { Err(Error::path("use folder", path, source)) } else { Ok(()) };
+    }
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
         .map_err(|source| Error::path("set the mode of", path, source))
 }
 
 fn check_own_folder(path: &Path) -> Result<(), Error> {
-    use std::os::unix::fs::MetadataExt as _;
-    let metadata = fs::symlink_metadata(path).map_err(|source| Error::path("look at", path, source))?;
-    let ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    if metadata.is_dir() && (ours || rustix::process::geteuid().is_root()) {
+    if is_own_folder(path).map_err(|source| Error::path("look at", path, source))? {
         return Ok(());
     }
     let source = std::io::Error::new(std::io::ErrorKind::NotADirectory, "not a folder of this user");
     Err(Error::path("use folder", path, source))
+}
+
+/// Whether it is a folder of this user; for root, of any user.
+///
+/// A link to a folder counts where the user has made the link and owns the folder: people move a cache to a larger disk. For root, too, both must be
+/// root's: what another user has linked could lead to any folder of the system.
+///
+/// # Errors
+/// It cannot be looked at.
+pub fn is_own_folder(path: &Path) -> std::io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let user = rustix::process::geteuid();
+    let is_own = |metadata: &fs::Metadata| metadata.uid() == user.as_raw();
+    let metadata = fs::symlink_metadata(path)?;
+    if metadata.is_symlink() {
+        return Ok(is_own(&metadata) && fs::metadata(path).is_ok_and(|folder| folder.is_dir() && is_own(&folder)));
+    }
+    Ok(metadata.is_dir() && (is_own(&metadata) || user.is_root()))
 }
 
 /// Makes the folder with this mode where it is missing. A folder that is there keeps its mode: a user has named it, and may share it with others.
@@ -242,6 +266,30 @@ pub fn sync_parent(path: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
     use std::io::Write as _;
+    use std::os::unix::fs::{MetadataExt as _, chown, lchown, symlink};
+
+    #[test]
+    fn a_folder_that_its_user_has_moved_and_linked_is_used() {
+        let disk = tempfile::tempdir().expect("a folder");
+        let (moved, link) = (disk.path().join("moved"), disk.path().join("cache"));
+        fs::create_dir(&moved).expect("makes");
+        symlink(&moved, &link).expect("links");
+        fs::set_permissions(&moved, fs::Permissions::from_mode(0o751)).expect("sets");
+        private_dir(&link, 0o711).expect("the folder behind the link");
+        assert_eq!(fs::metadata(&moved).expect("is there").mode() & 0o777, 0o751, "it keeps its mode");
+        private_dir(&link, 0o700).expect_err("what is private is in no linked folder");
+        private_dir(&link.join("new"), 0o700).expect("a folder in it");
+        assert_eq!(fs::metadata(link.join("new")).expect("is there").mode() & 0o777, 0o700);
+        if rustix::process::geteuid().is_root() {
+            let stranger = Some(12_345);
+            lchown(&link, stranger, None).expect("gives the link away");
+            private_dir(&link, 0o755).expect_err("what another user has linked");
+            lchown(&link, Some(0), None).expect("takes it back");
+            chown(&moved, stranger, None).expect("gives the folder away");
+            private_dir(&link, 0o755).expect_err("another user's folder behind a link");
+            private_dir(&moved, 0o711).expect("root uses it where it is no link");
+        }
+    }
 
     #[test]
     fn a_bare_name_lies_in_the_working_directory() {
@@ -259,17 +307,6 @@ mod tests {
         own_dir(&new, 0o750).expect("is made");
         let mode = |path: &Path| fs::metadata(path).expect("is there").permissions().mode() & 0o7777;
         assert_eq!([&shared, &new].map(|path| mode(path)), [0o1777, 0o750]);
-    }
-
-    #[test]
-    fn a_private_dir_is_not_a_link() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink("/tmp", &link).expect("links");
-        assert!(private_dir(&link, 0o700).is_err());
-        let own = folder.path().join("a/b");
-        private_dir(&own, 0o700).expect("makes");
-        assert_eq!(fs::metadata(&own).expect("is there").permissions().mode() & 0o777, 0o700);
     }
 
     #[test]

@@ -7,7 +7,6 @@ use host::places::Places;
 use rustix::fs::Access;
 use std::cell::{Cell, OnceCell};
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 pub const RECORDING: &str = "recording.sqlite";
@@ -149,7 +148,7 @@ pub fn refuse_unwritable(folder: &Path) -> Result<(), Failure> {
     let Some(there) = absolute.ancestors().find(|path| path.exists()) else { return Ok(()) };
     let why = match rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK) {
         _ if !there.is_dir() => "it is not a folder".to_owned(),
-        Ok(()) if there != absolute || is_own(there) => return Ok(()),
+        Ok(()) if there != absolute || files::is_own_folder(there).unwrap_or(false) => return Ok(()),
         Ok(()) => "it is not a folder of this user".to_owned(),
         Err(errno) => std::io::Error::from(errno).to_string(),
     };
@@ -164,12 +163,6 @@ pub fn make_folder(folder: &Path, mode: u32) -> Result<(), Failure> {
     refuse_unwritable(folder)?;
     // where root may write, a file system may still take no folder, as /proc does
     files::own_dir(folder, mode).map_err(|error| no_results_in(folder, &host::chain(&error)))
-}
-
-/// Whether the folder may become one of this user's results, as [`files::own_dir`] has it.
-fn is_own(folder: &Path) -> bool {
-    let user = rustix::process::geteuid();
-    fs::symlink_metadata(folder).is_ok_and(|it| it.is_dir() && (user.is_root() || it.uid() == user.as_raw()))
 }
 
 fn no_results_in(folder: &Path, why: &str) -> Failure {
