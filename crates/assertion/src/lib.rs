@@ -330,6 +330,12 @@ impl Assertion {
         ))
     }
 
+    /// The assertion's figure, if it is one that only arrivals at a rate have: without a rate each client sends its next request when it likes, and nothing is
+    /// late, skipped or waits.
+    pub fn of_arrivals(&self) -> Option<&'static str> {
+        self.figure().filter(|figure| ["late", "skipped", "backlog"].contains(figure))
+    }
+
     /// The assertion's figure, if it is a number of the whole load: `errors`, `late`, `queries/s`. `None`: it is a latency, or not of the load.
     pub fn figure(&self) -> Option<&'static str> {
         Some(match self.figure {

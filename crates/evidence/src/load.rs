@@ -69,6 +69,9 @@ pub struct Phase {
     /// The writes that changed no row. sysbench counts them with the others.
     #[serde(default)]
     pub unchanged_writes: u64,
+    /// The reads whose answer had no row.
+    #[serde(default)]
+    pub reads_without_rows: u64,
     /// The number of errors by error code: `1213`, `40P01`, `connection lost`.
     pub errors: BTreeMap<String, u64>,
     /// By the same codes: the server's message with the first error of each code.

@@ -27,6 +27,9 @@ pub fn text(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String
     line(&mut out, format!("transactions {:<10} {:.1}/s", phase.transactions, per_second(phase.transactions)));
     let kinds = format!("read {}, write {}, other {}", phase.reads, phase.writes, phase.others);
     line(&mut out, format!("queries      {:<10} {:.1}/s ({kinds})", phase.queries(), per_second(phase.queries())));
+    if let Some(words) = without_effect(phase) {
+        line(&mut out, words);
+    }
     line(&mut out, format!("errors       {}", errors(phase)));
     for (code, words) in &phase.error_messages {
         line(&mut out, format!("  {code}: {words}"));
@@ -59,6 +62,21 @@ pub fn text(result: &LoadResult, percentiles: &[f64], histogram: bool) -> String
         sysbench_histogram(&mut out, &phase.transaction.service);
     }
     out.trim_end().to_owned()
+}
+
+/// More than this part of the reads without a row, or of the writes that changed none, is told.
+const TOLD_WITHOUT_EFFECT: f64 = 0.1;
+
+/// Statements that find nothing are fast, whatever the server is worth. `None`: there are few of them.
+fn without_effect(phase: &Phase) -> Option<String> {
+    let (no_row, unchanged) = (phase.reads_without_rows, phase.unchanged_writes);
+    let is_told = |count: u64, all: u64| count as f64 > TOLD_WITHOUT_EFFECT * all as f64;
+    (is_told(no_row, phase.reads) || is_told(unchanged, phase.writes)).then(|| {
+        format!(
+            "no effect    {no_row} of {} reads found no row, {unchanged} of {} writes changed none: are the tables filled with as many rows as the load asks for?",
+            phase.reads, phase.writes
+        )
+    })
 }
 
 /// What a reader of the response times must know. `None`: every transaction ended.

@@ -27,7 +27,7 @@ pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Transport {
     socket: OwnedFd,
-    tls: Option<Box<rustls::ClientConnection>>,
+    tls: Option<Box<Encrypted>>,
 }
 
 impl Transport {
@@ -45,7 +45,7 @@ impl Transport {
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.tls {
             None => send_all(&self.socket, bytes),
-            Some(tls) => send_tls(tls, &self.socket, bytes),
+            Some(tls) => tls.send(&self.socket, bytes),
         }
     }
 
@@ -54,7 +54,7 @@ impl Transport {
     pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.tls {
             None => receive_plain(&self.socket, buffer),
-            Some(tls) => receive_tls(tls, &self.socket, buffer),
+            Some(tls) => tls.receive(&self.socket, buffer),
         }
     }
 
@@ -93,16 +93,15 @@ impl Transport {
 
     fn start_tls(&mut self, target: &Target) -> Result<(), Error> {
         let refused = |reason: String| Error::Tls { endpoint: target.endpoint.clone(), reason };
-        let mut connection = tls::client(target).map_err(refused)?;
-        while connection.is_handshaking() {
-            flush_tls(&mut connection, &self.socket).map_err(|error| refused(error.to_string()))?;
-            if connection.is_handshaking() {
-                read_tls(&mut connection, &self.socket)
-                    .map_err(|error| refused(patience_over(error, &self.socket).to_string()))?;
+        let mut tls = Encrypted { connection: tls::client(target).map_err(refused)?, rest: Vec::new() };
+        while tls.connection.is_handshaking() {
+            tls.flush(&self.socket).map_err(|error| refused(error.to_string()))?;
+            if tls.connection.is_handshaking() {
+                tls.read(&self.socket).map_err(|error| refused(patience_over(error, &self.socket).to_string()))?;
             }
         }
-        flush_tls(&mut connection, &self.socket).map_err(|error| refused(error.to_string()))?;
-        self.tls = Some(Box::new(connection));
+        tls.flush(&self.socket).map_err(|error| refused(error.to_string()))?;
+        self.tls = Some(Box::new(tls));
         Ok(())
     }
 }
@@ -317,43 +316,59 @@ fn receive_plain(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Encrypts and sends in turns: the TLS library's buffer is limited.
-fn send_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let taken = tls.writer().write(bytes)?;
-        bytes = &bytes[taken..];
-        flush_tls(tls, socket)?;
-    }
-    Ok(())
+/// A connection of the TLS library, with bytes of the server that it has not taken yet.
+struct Encrypted {
+    connection: rustls::ClientConnection,
+    rest: Vec<u8>,
 }
 
-fn flush_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd) -> io::Result<()> {
-    let mut records = Vec::new();
-    while tls.wants_write() {
-        tls.write_tls(&mut records)?;
+impl Encrypted {
+    /// Encrypts and sends in turns: the TLS library's buffer is limited.
+    fn send(&mut self, socket: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let taken = self.connection.writer().write(bytes)?;
+            bytes = &bytes[taken..];
+            self.flush(socket)?;
+        }
+        Ok(())
     }
-    send_all(socket, &records)
-}
 
-/// Reads one chunk from the socket, and decrypts it.
-fn read_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd) -> io::Result<()> {
-    let mut chunk = [0; 16 * 1024];
-    let count = receive_plain(socket, &mut chunk)?;
-    let mut records = &chunk[..count];
-    while !records.is_empty() {
-        tls.read_tls(&mut records)?;
-        tls.process_new_packets().map_err(io::Error::other)?;
+    fn flush(&mut self, socket: &OwnedFd) -> io::Result<()> {
+        let mut records = Vec::new();
+        while self.connection.wants_write() {
+            self.connection.write_tls(&mut records)?;
+        }
+        send_all(socket, &records)
     }
-    Ok(())
-}
 
-fn receive_tls(tls: &mut rustls::ClientConnection, socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match tls.reader().read(buffer) {
-            Ok(0) => return Err(hung_up()),
-            Ok(count) => return Ok(count),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => read_tls(tls, socket)?,
-            Err(error) => return Err(error),
+    /// Reads one chunk from the socket, and decrypts it as far as the first records that have something to read: the TLS library takes no more before that is
+    /// read ("received plaintext buffer full"). The rest of the chunk comes first at the next call.
+    fn read(&mut self, socket: &OwnedFd) -> io::Result<()> {
+        let mut chunk = [0; 16 * 1024];
+        let rest = std::mem::take(&mut self.rest);
+        let mut records = if rest.is_empty() {
+            let count = receive_plain(socket, &mut chunk)?;
+            &chunk[..count]
+        } else {
+            rest.as_slice()
+        };
+        let mut waiting = 0;
+        while !records.is_empty() && waiting == 0 {
+            self.connection.read_tls(&mut records)?;
+            waiting = self.connection.process_new_packets().map_err(io::Error::other)?.plaintext_bytes_to_read();
+        }
+        self.rest = records.to_vec();
+        Ok(())
+    }
+
+    fn receive(&mut self, socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.connection.reader().read(buffer) {
+                Ok(0) => return Err(hung_up()),
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.read(socket)?,
+                Err(error) => return Err(error),
+            }
         }
     }
 }

@@ -152,6 +152,12 @@ fn assertions_decide_the_exit_code() {
         "point_select",
     ]);
 
+    with(&["--assert=skipped=0"]).expect_code(2).expect_said(&["without --rate nothing is skipped"]);
+    // keys that no row has: all is quick, and finds nothing
+    let said = load(&lab, &dsn, &["oltp_point_select", "--table-size=100000000", "--events=100", "--time=0"]);
+    let said = said.expect_code(0).stdout;
+    assert!(said.contains("of 100 reads found no row") && said.contains("as many rows as the load asks for"), "{said}");
+
     let series = ["oltp_point_select", "--table-size=1000", "--events=40", "--time=0", "--threads=1,4,20"];
     let said = load(&lab, &dsn, &series).expect_code(0).stdout;
     let table: Vec<&str> = said.lines().rev().take(4).collect();

@@ -94,6 +94,20 @@ fn the_example_runs_on_both_families_and_leaves_what_it_says() {
                 &with_dsn(&lab, &dsn, &["load", "large.toml", "--events=3", "--time=0", "-o", "json"]).expect_code(4),
             );
             assert_eq!(said["load"]["measured"]["errors"]["22P03"], 3, "{said:#}");
+            // a number that is written as text is that number; another text is refused, and no number is made of it
+            let of_text = |value: &str, code| {
+                let statement =
+                    "SELECT 1 / (CASE WHEN id = 2024 THEN 1 ELSE 0 END) FROM (SELECT 2024 AS id) AS t WHERE id = :id";
+                let text = format!(
+                    "schema = 1\n[parameters]\nid = \"{value}\"\n[[transaction]]\nstatements = [\"{statement}\"]\n"
+                );
+                lab.write("text.toml", &text);
+                let flags = ["load", "text.toml", "--events=3", "--time=0", "-o", "json"];
+                json(&with_dsn(&lab, &dsn, &flags).expect_code(code))["load"]["measured"].take()
+            };
+            assert_eq!(of_text("2024", 0)["reads_without_rows"], 0);
+            assert_eq!(of_text("2025", 0)["reads_without_rows"], 3);
+            assert_eq!(of_text("this", 4)["errors"]["22P03"], 3);
         }
         lab.run(["sandbox", "stop", flavour]).expect_code(0);
     }

@@ -6,6 +6,7 @@ use crate::problem::Problems;
 use crate::replayed::Speed;
 use crate::tree::{Node, Table, Value};
 use assertion::Assertion;
+use evidence::Arrivals;
 
 const GRAMMAR: &str = "write [CLASS] [response|service] FIGURE RELATION VALUE, such as \"p99<20ms\", \"queries/s>1000\" or \"errors=0\"; of what the \
     run records, NAME RELATION VALUE, such as \"memory.explained>=0.9\", \"stalls.count=0\" or \"article VSZ over RSS>1\"";
@@ -60,13 +61,16 @@ fn untold(assertion: &Assertion, load: &Load) -> Option<(String, &'static str)> 
             _ => None,
         };
     }
-    let driver = load.driver.as_ref()?;
+    let Some(driver) = load.driver.as_ref() else {
+        let figure = assertion.of_arrivals().filter(|_| load.arrivals == Arrivals::Closed)?;
+        return Some((format!("without a rate nothing is {figure}"), "write load.rate, or another figure"));
+    };
     let program = match driver.program {
         DriverProgram::Command => "a command".to_owned(),
         program => program.name().to_owned(),
     };
     let told = "it tells latencies of whole transactions, transactions/s and errors";
-    if let Some(figure @ ("late" | "skipped" | "backlog")) = assertion.figure() {
+    if let Some(figure) = assertion.of_arrivals() {
         return Some((format!("{program} does not say how many were {figure}"), told));
     }
     if assertion.class().is_some() || assertion.is_of_connecting() {

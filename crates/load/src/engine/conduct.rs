@@ -5,7 +5,7 @@ use super::meter::{Fault, Measured};
 use super::schedule::Schedule;
 use super::shared::{PhasePlan, Shared};
 use super::slow;
-use super::timeline::{self, Coarse};
+use super::timeline::Collected;
 use super::waker::Waker;
 use super::worker::Worker;
 use super::{Hooks, LoadSpec, PhaseEdge, Progress};
@@ -196,21 +196,23 @@ impl<'env> Band<'env> {
                 Err(RecvTimeoutError::Disconnected) => return Err(died()),
             }
         }
-        let mut phase = self.put_together(&plan, &parts, watch.lost_after.is_some());
+        watch.collect(self.shared.now_ns());
+        let timeline = std::mem::take(&mut watch.timeline);
+        let mut phase = self.put_together(&plan, &parts, timeline, watch.lost_after.is_some());
         phase.unconnected_us = watch.unconnected_us().min(phase.elapsed_us);
         Ok(Played { phase, lost_after: watch.lost_after })
     }
 
-    fn put_together(&self, plan: &PhasePlan, parts: &[Box<Measured>], lost: bool) -> Phase {
+    fn put_together(&self, plan: &PhasePlan, parts: &[Box<Measured>], timeline: Collected, lost: bool) -> Phase {
         let shared = self.shared;
         let last_ns = parts.iter().map(|part| part.last_reply_ns).max().unwrap_or(plan.start_ns);
         let cut_ns = parts.iter().map(|part| part.closed_ns).max().unwrap_or(last_ns).min(plan.end_ns);
         // Time without replies counts, also when the server never answers again: silence must not make the server look faster. When the server is
-        // lost, the error tells the length of the silence. In an open loop the time after the last due transaction belongs to its rate.
+        // lost, the error tells the length of the silence. Time in which nothing was due, or in which clients think, belongs to the rate as well.
         let is_silent = parts.iter().any(|part| part.totals.errors.contains_key(&Fault::NoReply.to_string()))
             || shared.alive.load(Ordering::Relaxed) == 0;
-        // each worker waits for an arrival of its own before it finds that no transaction is left
-        let has_time = plan.schedule.is_some() && !plan.has_no_event_left();
+        // where a number of transactions ends it: a worker waits for an arrival of its own before it finds that none is left
+        let has_time = !plan.has_no_event_left();
         let last_ns = if (is_silent || has_time) && !lost { last_ns.max(cut_ns) } else { last_ns };
         let at = |ns| self.clock.at(shared.origin + Duration::from_nanos(ns));
         let started_us = at(plan.start_ns);
@@ -227,13 +229,8 @@ impl<'env> Band<'env> {
             phase.backlog_max = plan.backlog_max.load(Ordering::Relaxed).max(phase.skipped);
         }
         phase.unended = unended(plan, parts, cut_ns);
-        let slots: Vec<_> = plan
-            .slots
-            .iter()
-            .flat_map(|slots| std::mem::take(&mut *slots.lock().unwrap_or_else(PoisonError::into_inner)))
-            .collect();
         let length_us = u64::try_from(shared.spec.timeline.as_micros()).unwrap_or(u64::MAX);
-        phase.timeline = timeline::points(&slots, started_us, length_us, phase.elapsed_us);
+        phase.timeline = timeline.points(started_us, length_us, phase.elapsed_us);
         phase
     }
 
@@ -325,8 +322,11 @@ struct Watch<'a> {
     plan: &'a PhasePlan,
     warmup: bool,
     reported_ns: u64,
-    /// Reported slots of each worker.
-    seen: Vec<usize>,
+    /// The last moment at which a line was due, a whole number of intervals after the start.
+    due_ns: u64,
+    /// What was collected since the last line.
+    since: Progress,
+    timeline: Collected,
     dead_since: Option<Instant>,
     /// How long no connection was alive, until the last time at which one was.
     dead: Duration,
@@ -335,13 +335,14 @@ struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     fn new(shared: &'a Shared<'a>, plan: &'a PhasePlan, warmup: bool) -> Self {
-        let seen = vec![0; plan.slots.len()];
         Self {
             shared,
             plan,
             warmup,
             reported_ns: plan.start_ns,
-            seen,
+            due_ns: plan.start_ns,
+            since: Progress::default(),
+            timeline: Collected::default(),
             dead_since: None,
             dead: Duration::ZERO,
             lost_after: None,
@@ -352,11 +353,13 @@ impl<'a> Watch<'a> {
         let now_ns = self.shared.now_ns();
         self.look_for_life();
         self.look_at_the_end(now_ns);
+        self.collect(now_ns);
         let Some(interval) = hooks.progress_interval else { return };
         let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
-        if now_ns.saturating_sub(self.reported_ns) >= interval_ns {
+        if now_ns.saturating_sub(self.due_ns) >= interval_ns {
             let progress = self.progress(now_ns);
-            self.reported_ns += interval_ns * ((now_ns - self.reported_ns) / interval_ns.max(1));
+            self.reported_ns = now_ns;
+            self.due_ns += interval_ns * ((now_ns - self.due_ns) / interval_ns.max(1));
             (hooks.on_progress)(&progress);
         }
     }
@@ -387,30 +390,38 @@ impl<'a> Watch<'a> {
         u64::try_from((self.dead + last).as_micros()).unwrap_or(u64::MAX)
     }
 
+    /// Takes the finished slots of all workers.
+    fn collect(&mut self, now_ns: u64) {
+        let length_ns = u64::try_from(self.shared.spec.timeline.as_nanos()).unwrap_or(u64::MAX);
+        let mut filling = Vec::with_capacity(self.plan.pages.len());
+        for pages in &self.plan.pages {
+            let mut pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
+            filling.push(pages.filling);
+            for slot in pages.slots.drain(..) {
+                self.timeline.add(&slot);
+                self.since.transactions += u64::from(slot.transactions);
+                self.since.reads += u64::from(slot.reads);
+                self.since.writes += u64::from(slot.writes);
+                self.since.others += u64::from(slot.others);
+                self.since.errors += u64::from(slot.errors);
+                self.since.reconnects += u64::from(slot.reconnects);
+                self.since.response.add(&slot);
+            }
+        }
+        // a worker may just turn to the slot before this one
+        let current = (now_ns.saturating_sub(self.plan.start_ns) / length_ns).saturating_sub(1);
+        self.timeline.close(u32::try_from(current).unwrap_or(u32::MAX), &filling);
+    }
+
     fn progress(&mut self, now_ns: u64) -> Progress {
-        let mut progress = Progress {
+        Progress {
             elapsed: Duration::from_nanos(now_ns.saturating_sub(self.plan.start_ns)),
             interval: Duration::from_nanos(now_ns - self.reported_ns),
             warmup: self.warmup,
             connections: self.shared.spec.connections,
-            response: Coarse::default(),
             backlog: self.plan.schedule.as_ref().map_or(0, |schedule| schedule.backlog(now_ns)),
-            ..Progress::default()
-        };
-        for (slots, seen) in self.plan.slots.iter().zip(&mut self.seen) {
-            let slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
-            for slot in &slots[*seen..] {
-                progress.transactions += u64::from(slot.transactions);
-                progress.reads += u64::from(slot.reads);
-                progress.writes += u64::from(slot.writes);
-                progress.others += u64::from(slot.others);
-                progress.errors += u64::from(slot.errors);
-                progress.reconnects += u64::from(slot.reconnects);
-                progress.response.add(slot);
-            }
-            *seen = slots.len();
+            ..std::mem::take(&mut self.since)
         }
-        progress
     }
 }
 

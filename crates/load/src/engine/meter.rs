@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The counts of one worker in one phase. Recording does not allocate.
+//! The counts of one worker in one phase. Recording does not allocate, but for the end of each slot of the timeline.
 
 use super::client::DRAWS_MOST;
 use super::shared::{PhasePlan, Shared};
 use super::slow::SlowList;
-use super::timeline::{Filling, Slot};
+use super::timeline::{Filling, Pages};
 use super::usage::Usage;
-use crate::protocol::Code;
+use crate::protocol::{Code, Reply};
 use evidence::{Latencies, Phase};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -50,7 +50,7 @@ pub(super) struct Meter<'a> {
     /// The transactions that had no reply when the worker gave up: how long they had lasted by then, from the intended and from the actual start.
     pub(super) unanswered: Vec<(u64, u64)>,
     filling: Filling,
-    slots: &'a Mutex<Vec<Slot>>,
+    pages: &'a Mutex<Pages>,
     /// In a closed loop response and service time are equal, except for repeated transactions.
     open_loop: bool,
     before: Usage,
@@ -59,7 +59,7 @@ pub(super) struct Meter<'a> {
 
 impl<'a> Meter<'a> {
     pub(super) fn new(shared: &Shared<'_>, plan: &'a PhasePlan, worker: usize) -> Self {
-        let (slots, start_ns, open_loop) = (&plan.slots[worker], plan.start_ns, plan.schedule.is_some());
+        let (pages, start_ns, open_loop) = (&plan.pages[worker], plan.start_ns, plan.schedule.is_some());
         let slot_ns = u64::try_from(shared.spec.timeline.as_nanos()).unwrap_or(u64::MAX);
         Self {
             classes: vec![Latencies::default(); shared.classes.len()],
@@ -71,7 +71,7 @@ impl<'a> Meter<'a> {
             closed_ns: start_ns,
             unanswered: Vec::new(),
             filling: Filling::new(start_ns, slot_ns),
-            slots,
+            pages,
             open_loop,
             before: Usage::of_this_thread(),
             slow: SlowList::new(plan.slow),
@@ -88,7 +88,9 @@ impl<'a> Meter<'a> {
 
     fn turn_page(&mut self, now_ns: u64) {
         let slot = self.filling.take(now_ns);
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        pages.slots.push(slot);
+        pages.filling = self.filling.slot.index;
     }
 
     #[inline]
@@ -116,12 +118,18 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// The last counted write changed no row: sysbench's lines of progress count it as "other".
+    /// What the last counted statement found or changed. sysbench's lines of progress count a write that changed no row as "other".
     #[inline]
-    pub(super) fn unchanged(&mut self) {
-        self.totals.unchanged_writes += 1;
-        self.filling.slot.writes = self.filling.slot.writes.saturating_sub(1);
-        self.filling.slot.others += 1;
+    pub(super) fn effect(&mut self, kind: Kind, reply: &Reply) {
+        match kind {
+            Kind::Write if reply.affected == 0 => {
+                self.totals.unchanged_writes += 1;
+                self.filling.slot.writes = self.filling.slot.writes.saturating_sub(1);
+                self.filling.slot.others += 1;
+            }
+            Kind::Read if reply.rows == 0 => self.totals.reads_without_rows += 1,
+            _ => {}
+        }
     }
 
     #[inline]
@@ -198,6 +206,7 @@ impl Measured {
             (&mut phase.writes, own.writes),
             (&mut phase.others, own.others),
             (&mut phase.unchanged_writes, own.unchanged_writes),
+            (&mut phase.reads_without_rows, own.reads_without_rows),
             (&mut phase.reconnects, own.reconnects),
             (&mut phase.late, own.late),
             (&mut phase.client_user_us, own.client_user_us),

@@ -27,7 +27,7 @@ mod worker;
 pub use conduct::default_workers;
 pub use open_connections::Kept;
 pub use timeline::Coarse;
-pub(crate) use timeline::{Filling, Slot, points};
+pub(crate) use timeline::{Collected, Filling};
 pub(crate) use usage::Usage;
 
 use crate::{Error, Target};

@@ -3,7 +3,7 @@
 
 use super::LoadSpec;
 use super::schedule::Schedule;
-use super::timeline::Slot;
+use super::timeline::Pages;
 use super::waker::Waker;
 use crate::Target;
 use crate::protocol::Template;
@@ -91,7 +91,8 @@ pub(super) struct PhasePlan {
     pub(super) schedule: Option<Schedule>,
     events: Option<AtomicI64>,
     pub(super) backlog_max: AtomicU64,
-    pub(super) slots: Vec<Mutex<Vec<Slot>>>,
+    /// Of each worker.
+    pub(super) pages: Vec<Mutex<Pages>>,
     /// Statements that last this long or longer are kept one by one.
     pub(super) slow: Option<Duration>,
 }
@@ -105,8 +106,8 @@ impl PhasePlan {
         workers: usize,
     ) -> Self {
         let events = events.map(|events| AtomicI64::new(i64::try_from(events).unwrap_or(i64::MAX)));
-        let slots = (0..workers).map(|_| Mutex::default()).collect();
-        Self { start_ns, end_ns, schedule, events, backlog_max: AtomicU64::new(0), slots, slow: None }
+        let pages = (0..workers).map(|_| Mutex::default()).collect();
+        Self { start_ns, end_ns, schedule, events, backlog_max: AtomicU64::new(0), pages, slow: None }
     }
 
     /// Takes one of the remaining events; false when there is none.

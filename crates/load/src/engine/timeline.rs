@@ -115,29 +115,83 @@ impl Filling {
     }
 }
 
-/// A point for each slot of a phase, also for empty slots. The last one ends with the phase.
-pub(crate) fn points(slots: &[Slot], start_us: u64, length_us: u64, elapsed_us: u64) -> Vec<TimelinePoint> {
-    let empty = |index: u64| {
-        let after_us = index * length_us;
-        let length_us = length_us.min(elapsed_us - after_us);
-        TimelinePoint { at_us: start_us + after_us, length_us, ..TimelinePoint::default() }
-    };
-    let mut points: Vec<_> = (0..elapsed_us.div_ceil(length_us)).map(empty).collect();
-    let mut responses: BTreeMap<u32, Coarse> = BTreeMap::new();
-    for slot in slots {
-        let Some(point) = points.get_mut(slot.index as usize) else { continue };
-        point.queries += u64::from(slot.reads) + u64::from(slot.writes) + u64::from(slot.others);
-        point.transactions += u64::from(slot.transactions);
-        point.errors += u64::from(slot.errors);
-        responses.entry(slot.index).or_default().add(slot);
+/// The finished slots of one worker that nobody has collected yet.
+#[derive(Debug, Default)]
+pub(crate) struct Pages {
+    pub(crate) slots: Vec<Slot>,
+    /// The slot that the worker fills now.
+    pub(crate) filling: u32,
+}
+
+/// The numbers that stay of a slot.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    queries: u64,
+    transactions: u64,
+    errors: u64,
+    p50_us: u64,
+    p99_us: u64,
+    max_us: u64,
+}
+
+/// The slots of all workers, put together as they come. Of a slot that nobody fills any more only some numbers stay: a load may run for days, on a host
+/// whose memory is measured.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    open: BTreeMap<u32, (Counts, Coarse)>,
+    closed: BTreeMap<u32, Counts>,
+}
+
+impl Collected {
+    /// A slot that comes after its number was closed adds to all but the percentiles.
+    pub(crate) fn add(&mut self, slot: &Slot) {
+        let counts = match self.closed.get_mut(&slot.index) {
+            Some(counts) => counts,
+            None => {
+                let (counts, responses) = self.open.entry(slot.index).or_default();
+                responses.add(slot);
+                counts
+            }
+        };
+        counts.queries += u64::from(slot.reads) + u64::from(slot.writes) + u64::from(slot.others);
+        counts.transactions += u64::from(slot.transactions);
+        counts.errors += u64::from(slot.errors);
+        counts.max_us = counts.max_us.max(slot.max_ns / 1000);
     }
-    for (index, response) in responses {
-        let point = &mut points[index as usize];
-        point.p50_us = response.percentile_ns(50.0) / 1000;
-        point.p99_us = response.percentile_ns(99.0) / 1000;
-        point.max_us = response.max_ns() / 1000;
+
+    /// Closes the slots that nobody fills: those before `current` that are in nobody's `filling`.
+    pub(crate) fn close(&mut self, current: u32, filling: &[u32]) {
+        let is_over = |index: &u32| *index < current && !filling.contains(index);
+        let over: Vec<u32> = self.open.keys().copied().filter(is_over).collect();
+        for index in over {
+            let Some((counts, responses)) = self.open.remove(&index) else { continue };
+            let (p50_us, p99_us) = (responses.percentile_ns(50.0) / 1000, responses.percentile_ns(99.0) / 1000);
+            self.closed.insert(index, Counts { p50_us, p99_us, ..counts });
+        }
     }
-    points
+
+    /// A point for each slot of a phase, also for empty slots. The last one ends with the phase.
+    pub(crate) fn points(mut self, start_us: u64, length_us: u64, elapsed_us: u64) -> Vec<TimelinePoint> {
+        self.close(u32::MAX, &[]);
+        let point = |index: u64| {
+            let after_us = index * length_us;
+            let counts = u32::try_from(index).ok().and_then(|index| self.closed.get(&index)).copied();
+            let Counts { queries, transactions, errors, p50_us, p99_us, max_us } = counts.unwrap_or_default();
+            let (at_us, length_us) = (start_us + after_us, length_us.min(elapsed_us - after_us));
+            TimelinePoint {
+                at_us,
+                length_us,
+                queries,
+                transactions,
+                errors,
+                p50_us,
+                p99_us,
+                max_us,
+                ..TimelinePoint::default()
+            }
+        };
+        (0..elapsed_us.div_ceil(length_us)).map(point).collect()
+    }
 }
 
 #[cfg(test)]
@@ -167,7 +221,9 @@ mod tests {
         assert_eq!(filling.slot.index, 3);
         assert!(!filling.is_over(3999) && filling.is_over(4000));
         filling.transaction(10_000);
-        let points = points(&[first, filling.take(4000)], 500, 1, 5);
+        let mut collected = Collected::default();
+        [first, filling.take(4000)].iter().for_each(|slot| collected.add(slot));
+        let points = collected.points(500, 1, 5);
         assert_eq!(points.iter().map(|point| point.transactions).collect::<Vec<_>>(), [1, 0, 0, 1, 0]);
         assert_eq!((points[3].at_us, points[3].max_us, points[3].p50_us), (503, 10, 10));
     }
@@ -175,9 +231,38 @@ mod tests {
     #[test]
     fn the_last_slot_ends_with_the_phase() {
         let lengths = |elapsed_us| {
-            points(&[], 500, 100, elapsed_us).iter().map(|point| (point.at_us, point.length_us)).collect::<Vec<_>>()
+            Collected::default()
+                .points(500, 100, elapsed_us)
+                .iter()
+                .map(|point| (point.at_us, point.length_us))
+                .collect::<Vec<_>>()
         };
         assert_eq!(lengths(230), [(500, 100), (600, 100), (700, 30)]);
         assert_eq!(lengths(200), [(500, 100), (600, 100)]);
+    }
+
+    #[test]
+    fn a_slot_that_nobody_fills_any_more_is_some_numbers() {
+        let mut one = Filling::new(0, 1000);
+        let mut other = Filling::new(0, 1000);
+        let mut collected = Collected::default();
+        let mut whole = Collected::default();
+        for nth in 0..1000 {
+            one.transaction(1_000_000 + nth);
+            let slot = one.take((nth + 1) * 1000);
+            collected.add(&slot);
+            whole.add(&slot);
+            // the other worker waits for one answer all the time, and fills the first slot
+            collected.close(one.slot.index - 1, &[one.slot.index, 0]);
+            assert!(collected.open.len() <= 3, "{}", collected.open.len());
+        }
+        other.transaction(9_000_000);
+        let slot = other.take(1_000_000);
+        collected.add(&slot);
+        whole.add(&slot);
+        let points = collected.points(0, 1, 1000);
+        assert_eq!(points, whole.points(0, 1, 1000));
+        assert_eq!((points[0].transactions, points[0].p99_us, points[0].max_us), (2, 9000, 9000));
+        assert_eq!(points.iter().map(|point| point.transactions).sum::<u64>(), 1001);
     }
 }

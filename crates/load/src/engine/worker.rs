@@ -363,7 +363,7 @@ impl PhaseLoop<'_, '_, '_> {
                 let words = self.worker.clients[key].message().to_owned();
                 self.broken(key, Fault::Code(code), &words);
             }
-            (Activity::Step, None) => self.step_done(key, reply.affected),
+            (Activity::Step, None) => self.step_done(key, reply),
             (Activity::Step, Some(code)) => {
                 self.look_whether_slow(key, true);
                 let client = &self.worker.clients[key];
@@ -388,7 +388,7 @@ impl PhaseLoop<'_, '_, '_> {
     }
 
     #[inline]
-    fn step_done(&mut self, key: usize, affected: u64) {
+    fn step_done(&mut self, key: usize, reply: Reply) {
         self.look_whether_slow(key, false);
         let client = &mut self.worker.clients[key];
         let service_ns = self.now_ns - client.statement_ns;
@@ -397,9 +397,7 @@ impl PhaseLoop<'_, '_, '_> {
             if client.step == 0 { service_ns + client.started_ns - client.intended_ns } else { service_ns };
         let statement = &self.worker.shared.statements[client.transaction.get(client.step).0];
         self.meter.statement(statement.class, statement.kind, response_ns, service_ns);
-        if affected == 0 && statement.kind == Kind::Write {
-            self.meter.unchanged();
-        }
+        self.meter.effect(statement.kind, &reply);
         client.step += 1;
         if client.step < client.transaction.len() {
             return self.go_on(key);

@@ -2,7 +2,7 @@
 //! The counts of all sessions of a replay together: histograms, errors, timeline. Times are nanoseconds since the replay began.
 
 use super::plan::{Kind, Plan};
-use crate::engine::{Filling, Slot, Usage, points};
+use crate::engine::{Collected, Filling, Usage};
 use crate::late::{LATE_NS, record_wait};
 use evidence::{Latencies, LatencyHistogram, Phase};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) struct Counted {
     left_ns: Vec<u64>,
     slot_ns: u64,
     filling: Filling,
-    slots: Vec<Slot>,
+    timeline: Collected,
 }
 
 /// A statement that was answered.
@@ -44,7 +44,7 @@ impl Counted {
             left_ns: Vec::new(),
             slot_ns,
             filling: Filling::new(0, slot_ns),
-            slots: Vec::new(),
+            timeline: Collected::default(),
         }
     }
 
@@ -105,14 +105,15 @@ impl Counted {
     /// Two threads may arrive in another order than their clocks say: then the later slot counts both.
     fn turn_page(&mut self, now_ns: u64) {
         if self.filling.is_over(now_ns) {
-            self.slots.push(self.filling.take(now_ns));
+            self.timeline.add(&self.filling.take(now_ns));
+            self.timeline.close(self.filling.slot.index, &[]);
         }
     }
 
     /// The times to connect, and all other results of the replay.
     pub(super) fn finish(mut self, plan: &Plan, elapsed: Duration) -> (LatencyHistogram, Phase) {
         let elapsed_ns = nanos(elapsed);
-        self.slots.push(self.filling.take(elapsed_ns));
+        self.timeline.add(&self.filling.take(elapsed_ns));
         let mut phase = self.phase;
         // Rounded up: a statement that ended in the last microsecond has a slot, too.
         phase.elapsed_us = elapsed_ns.div_ceil(1000);
@@ -120,7 +121,7 @@ impl Counted {
         phase.unended = unended(&self.left_ns, elapsed_ns);
         let classes = plan.classes.iter().cloned().zip(self.classes);
         phase.statements = classes.filter(|(_, it)| !it.service.is_empty()).collect();
-        phase.timeline = points(&self.slots, 0, self.slot_ns / 1000, phase.elapsed_us);
+        phase.timeline = self.timeline.points(0, self.slot_ns / 1000, phase.elapsed_us);
         (self.connect, phase)
     }
 }

@@ -6,8 +6,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 use std::sync::Arc;
 
-/// Reads `expected` bytes as the server, and gives them back.
-fn serve(stream: UnixStream, expected: usize) -> std::thread::JoinHandle<Vec<u8>> {
+fn server() -> rustls::ServerConnection {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
     let config = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -16,7 +15,12 @@ fn serve(stream: UnixStream, expected: usize) -> std::thread::JoinHandle<Vec<u8>
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key)
         .expect("a server's configuration");
-    let connection = rustls::ServerConnection::new(Arc::new(config)).expect("a server");
+    rustls::ServerConnection::new(Arc::new(config)).expect("a server")
+}
+
+/// Reads `expected` bytes as the server, and gives them back.
+fn serve(stream: UnixStream, expected: usize) -> std::thread::JoinHandle<Vec<u8>> {
+    let connection = server();
     std::thread::spawn(move || {
         let mut received = vec![0; expected];
         rustls::StreamOwned::new(connection, stream).read_exact(&mut received).expect("all bytes");
@@ -36,6 +40,40 @@ fn a_large_statement_over_tls() {
         transport.set_blocking(blocking).expect("a mode");
         transport.send(&bytes).expect("everything sent");
         assert_eq!(server.join().expect("the server"), bytes, "blocking: {blocking}");
+    }
+}
+
+/// Rows that a server sends in records of different lengths, as PostgreSQL 17 does with rows of more than 8 KiB: in one chunk, a record may end before another
+/// one ends.
+#[test]
+fn large_rows_over_tls() {
+    for lengths in [[8192, 11_813], [16_384, 5], [9000, 9000], [1, 16_383]] {
+        let sent: Vec<u8> = (0..40).flat_map(|nth| vec![u8::try_from(nth).expect("small"); lengths[nth % 2]]).collect();
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let (bytes, mut connection) = (sent.clone(), server());
+        let sends = std::thread::spawn(move || {
+            let mut theirs = theirs;
+            connection.complete_io(&mut theirs).expect("a handshake");
+            let mut rest = bytes.as_slice();
+            for length in lengths.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (record, after) = rest.split_at(*length);
+                connection.writer().write_all(record).expect("takes a record");
+                connection.complete_io(&mut theirs).expect("sends it");
+                rest = after;
+            }
+        });
+        let mut transport = Transport { socket: OwnedFd::from(ours), tls: None };
+        transport.start_tls(&"mysql://localhost:1".parse().expect("a target")).expect("a handshake");
+        let (mut received, mut buffer) = (Vec::new(), vec![0; 100_000]);
+        while received.len() < sent.len() {
+            let count = transport.receive(&mut buffer).unwrap_or_else(|error| panic!("{lengths:?}: {error}"));
+            received.extend_from_slice(&buffer[..count]);
+        }
+        assert_eq!(received, sent);
+        sends.join().expect("the server");
     }
 }
 

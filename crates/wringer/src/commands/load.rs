@@ -269,7 +269,13 @@ impl Args {
     fn check_assertions(&self, specs: &[LoadSpec]) -> Outcome {
         let statements = specs.iter().flat_map(|spec| spec.workload.statements());
         let classes: Vec<&str> = statements.map(|statement| statement.class.as_str()).collect();
-        let check = |assertion: &Assertion| assertion.check_class(classes.iter().copied());
+        let has_rate = specs.iter().all(|spec| spec.arrivals != Arrivals::Closed);
+        let check = |assertion: &Assertion| {
+            if let Some(figure) = assertion.of_arrivals().filter(|_| !has_rate) {
+                return Err(format!("'{assertion}': without --rate nothing is {figure}"));
+            }
+            assertion.check_class(classes.iter().copied())
+        };
         self.assertions.iter().try_for_each(check).map_err(|why| Failure::message(Exit::Usage, why))
     }
 

@@ -30,6 +30,8 @@ fn what_is_no_assertion_is_refused_with_its_line() {
         "p99<20ms",
     );
     check("name = \"10 ms\"", "name = \"10 ms\"\nasert = []", 22, "unknown key \"asert\" in [[arm]]", "\"assert\"");
+    let closed = |assertion: &str| bad(&format!("[\"{assertion}\"]"), "without a rate nothing is", "load.rate");
+    ["late=0", "skipped=0", "backlog<3"].iter().for_each(|assertion| closed(assertion));
     let driven = |load: &str, assertion: &str| {
         let text = driven(load).replacen("schema = 1\n", &format!("schema = 1\nassert = [\"{assertion}\"]\n"), 1);
         Experiment::parse(&text).map(drop).map_err(|problems| problems[0].to_string())

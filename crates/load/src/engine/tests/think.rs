@@ -29,6 +29,15 @@ fn a_thought_between_transactions_is_in_no_latency() {
     assert_eq!(measured.transactions, fake.executions());
 }
 
+/// Clients that think when the time is over have no request under way: the rate is over the whole time all the same.
+#[test]
+fn the_time_in_which_all_clients_think_counts() {
+    let fake = Fake::new(Duration::from_millis(2), |_| Answer::Row);
+    let spec = spec("think = \"60s\"\nstatements = [\"SELECT c FROM t WHERE id = :id\"]", 2);
+    let measured = drive(&spec, &fake, || {}).unwrap().measured;
+    assert_eq!((measured.transactions, measured.elapsed_us), (2, 600_000));
+}
+
 /// A wait within a transaction counts for the transaction and for no statement. A transaction that runs when the time is over is completed.
 #[test]
 fn a_thought_within_a_transaction_is_in_its_time_alone() {

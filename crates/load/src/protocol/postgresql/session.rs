@@ -264,6 +264,17 @@ fn write_value(param: Param, oid: u32, texts: &[u8], out: &mut Vec<u8>) {
             let length = u32::try_from(out.len() - start - 4).unwrap_or(0).to_be_bytes();
             out[start..start + 4].copy_from_slice(&length);
         }
+        // A number that is written as text is sent as that number. Another text is sent as more bytes than any number has, and the server refuses it (22P03).
+        (Param::Text { start, end }, OID_INT2 | OID_INT4 | OID_INT8) => {
+            let text = &texts[start as usize..end as usize];
+            match std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok()) {
+                Some(value) => write_value(Param::Int(value), oid, texts, out),
+                None => {
+                    out.extend_from_slice(&[0, 0, 0, 16]);
+                    out.extend_from_slice(&[0; 16]);
+                }
+            }
+        }
         (Param::Text { start, end }, _) => {
             out.extend_from_slice(&(end - start).to_be_bytes());
             out.extend_from_slice(&texts[start as usize..end as usize]);
