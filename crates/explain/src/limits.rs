@@ -288,10 +288,24 @@ impl Seen<'_> {
         took_us.filter(|us| *us > 0.0)
     }
 
-    /// The share of the time spent in syncs: a server syncs its log one sync after the other.
+    /// The share of the time spent in syncs for which transactions waited: a server syncs its log one sync after the other.
     fn syncing(&self) -> Option<f64> {
         let writes = self.phase.writes > 0 || !self.phase.counts_queries();
-        self.share_of_time("slow layer sync us").filter(|_| writes)
+        self.share_of_time("slow layer sync us").filter(|_| writes && self.waits_for_syncs())
+    }
+
+    /// The layer counts syncs of data files, too, for which no transaction waits. So commits must have half of the transactions' time; or, where they are no
+    /// statements of their own, a transaction must take as long as a sync.
+    fn waits_for_syncs(&self) -> bool {
+        let is_commit = |class: &str| ["commit", "end"].iter().any(|it| class.eq_ignore_ascii_case(it));
+        let commits = self.phase.statements.iter().find(|(class, _)| is_commit(class)).map(|(_, it)| &it.service);
+        if let (Some(commits), Some(took_us)) = (commits, self.took_us()) {
+            return commits.mean_ns() * commits.count() as f64 / 1000.0 >= took_us / 2.0;
+        }
+        let sync_us = self.grown("layer", "slow layer sync us").zip(self.grown("layer", "slow layer syncs"));
+        let sync_us = sync_us.filter(|(_, syncs)| *syncs > 0.0).map(|(us, syncs)| us / syncs);
+        let took_us = self.summary.service.map(|service| service.mean_us);
+        sync_us.zip(took_us).is_none_or(|(sync_us, took_us)| took_us >= sync_us)
     }
 
     fn reads_per_query(&self) -> Option<f64> {

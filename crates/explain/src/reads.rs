@@ -84,10 +84,16 @@ pub(crate) fn humps(
         }
         modes
     };
-    let mut whole = find(&phase.transaction.service);
-    if phase.writes > 0 && delay.is_some_and(|delay| delay.write_us > 0 || delay.sync_us > 0) {
-        unread(&mut whole, "writes or syncs were delayed too, and take their time from the same queries");
-    }
+    // which classes write, commit among them, a recording does not tell
+    let others = phase.writes > 0 && delay.is_some_and(|delay| delay.write_us > 0 || delay.sync_us > 0);
+    let find = |histogram: &LatencyHistogram| {
+        let mut modes = find(histogram);
+        if others {
+            unread(&mut modes, "writes or syncs were delayed too, and take their time from the same queries");
+        }
+        modes
+    };
+    let whole = find(&phase.transaction.service);
     let one = |(statement, latencies): (&String, &evidence::Latencies)| StatementModes {
         statement: statement.clone(),
         modes: find(&latencies.service),

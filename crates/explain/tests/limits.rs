@@ -235,6 +235,20 @@ fn misses_and_commits_are_named_where_they_take_the_time() {
     let mut commits = layer(("slow layer sync us", 9 * SECOND));
     commits.writes = 100;
     check(&commits, "syncs", "limited by commits: in 90.0 % of the time");
+    // a transaction takes 4 ms: as long as each of these syncs, or much less than each of those of data files, for which it does not wait
+    commits.layer.push(("slow layer syncs", 3000));
+    check(&commits, "syncs", "limited by commits: in 90.0 % of the time");
+    commits.layer.last_mut().unwrap().1 = 90;
+    check(&commits, "connections", "");
+    let with_class = |commit_us: u64| {
+        let mut evidence = evidence(&commits);
+        let measured = &mut evidence.arms[0].load.as_mut().unwrap().measured;
+        measured.statements.entry("commit".into()).or_default().service.record_n(commit_us * 1000, TRANSACTIONS);
+        let found = explain(&evidence).findings.into_iter().find(|finding| finding.id() == "limit.by").unwrap();
+        figures(&found)["limited_by"].clone()
+    };
+    assert_eq!((with_class(2500), with_class(100)), ("syncs".into(), "connections".into()));
+    commits.layer.pop();
     commits.writes = 0;
     check(&commits, "connections", "");
 }
