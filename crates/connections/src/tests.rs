@@ -11,7 +11,7 @@ fn mysql(
     let account = |(user, limit, right): &(&str, i64, &str)| AccountSeen {
         account: Account::at(*user, "%"),
         limit: *limit,
-        rights: right.split_whitespace().map(str::to_owned).collect(),
+        rights: right.split(',').filter(|it| !it.is_empty()).map(str::to_owned).collect(),
         may_log_in: true,
     };
     let sessions = |(user, count, bytes): &(&str, u64, Option<u64>)| Sessions {
@@ -54,12 +54,19 @@ fn limit_and_why(plan: &Plan, account: &str) -> (Option<u64>, String) {
 /// MariaDB's variable is not for its administrators, and shuts out all others when it is below zero.
 #[test]
 fn the_default_limit_of_mariadb_leaves_out_administrators() {
-    let limits = |flavour, default: &str| {
+    let limits_of = |flavour, version: &str, right, default: &str| {
         let settings = [("max_connections", "100"), ("max_user_connections", default)];
-        let mut seen = mysql(&settings, &[("app", 0, ""), ("boss", 0, "SUPER"), ("own", 7, "SUPER")], &[]);
-        (seen.flavour, seen.version) = (flavour, "10.11.19".parse().unwrap());
+        let mut seen = mysql(&settings, &[("app", 0, ""), ("boss", 0, right), ("own", 7, right)], &[]);
+        (seen.flavour, seen.version) = (flavour, version.parse().unwrap());
         audit(&seen).accounts.iter().map(|it| it.limit_that_holds).collect::<Vec<_>>()
     };
+    let limits = |flavour, default: &str| limits_of(flavour, "10.11.19", "SUPER", default);
+    // since 11.0.1, SUPER is no such right
+    let of_11 = |right| limits_of(Flavour::Mariadb, "11.4.5", right, "40");
+    assert_eq!(
+        (of_11("SUPER"), of_11("CONNECTION ADMIN")),
+        (vec![Some(40), Some(40), Some(7)], vec![Some(40), None, Some(7)])
+    );
     assert_eq!(limits(Flavour::Mariadb, "40"), [Some(40), None, Some(7)]);
     assert_eq!(limits(Flavour::Mariadb, "-1"), [Some(0), None, Some(7)]);
     assert_eq!(limits(Flavour::Mysql, "40"), [Some(40), Some(40), Some(7)]);

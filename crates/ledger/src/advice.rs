@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Changes by which the OOM killer stays away, or kills the right process. Nothing here makes these changes.
 
-use crate::Inventory;
 use crate::danger::{Advice, Arena, Victim};
+use crate::{Inventory, Missing};
 use capability::Flavour;
 use units::Bytes;
 
@@ -117,7 +117,9 @@ fn of_one_process(inventory: &Inventory, host: &Arena) -> Vec<Advice> {
     let first: Option<&Victim> = host.victims.first().filter(|it| it.is_server && it.badness_pages.is_some());
     let Some(adj) = inventory.processes.first().and_then(|process| process.oom_score_adj) else { return Vec::new() };
     let why = "the server would be killed first, whichever process needs the memory".to_owned();
-    let is_first = first.is_some() && adj >= 0;
+    // a process that cannot be seen from here may be larger
+    let sees_all = inventory.missing.iter().all(|it| it.what != Missing::OTHER_PROCESSES);
+    let is_first = first.is_some() && adj >= 0 && sees_all;
     let wanted = "-600 (OOMScoreAdjust of its unit), where other programs of this host may rather be killed";
     is_first
         .then(|| advice("oom_score_adj", "the server's unit", Some(adj.to_string()), wanted, why))

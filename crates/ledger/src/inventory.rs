@@ -404,6 +404,8 @@ impl Missing {
     pub const FILES: &'static str = "page cache of the server's files";
     /// All was read, but meters count more than is resident.
     pub const HIDDEN: &'static str = "memory that nobody names";
+    /// Which of them the OOM killer would compare, too.
+    pub const OTHER_PROCESSES: &'static str = "other processes of the host";
 }
 
 fn is_nothing<T: Default + PartialEq>(field: &T) -> bool {

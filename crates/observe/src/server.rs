@@ -43,6 +43,14 @@ pub trait Query: Send {
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Box<dyn std::error::Error + Send + Sync>>;
 }
 
+/// What would help where the server has no such table or column.
+pub(crate) const NEWER: &str = "a newer version of the server, which has it";
+
+/// Whether the server refused a statement because it has no such table or column: no right would help then.
+pub(crate) fn lacks_it(why: &str) -> bool {
+    ["1054", "1146", "42703", "42P01"].iter().any(|code| why.contains(&format!("answered {code}: ")))
+}
+
 impl Query for load::admin::Connection {
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Box<dyn std::error::Error + Send + Sync>> {
         let answer = self.query(sql)?;
@@ -385,5 +393,12 @@ mod tests {
         assert_eq!(metric("trx_rseg_history_len", "value"), Kind::CountNow);
         let io = |name| kind_of(Flavour::Postgresql, Capability::IoStatistics, name, None);
         assert_eq!(io("client backend.relation.normal.op_bytes"), Kind::BytesNow);
+    }
+
+    #[test]
+    fn what_a_server_does_not_have_is_no_matter_of_rights() {
+        let why = |code: &str| load::Error::Server { code: code.into(), message: "words".into() }.to_string();
+        assert!(["1054", "1146", "42703", "42P01"].iter().all(|code| lacks_it(&why(code))));
+        assert!(!["1142", "1044", "42501"].iter().any(|code| lacks_it(&why(code))));
     }
 }

@@ -106,7 +106,8 @@ pub(super) const TABLE: &[Entry] = table! { Mariadb:
         "MariaDB 10.2.0 release notes: ALTER USER; seen in 10.11.19";
     AccountLimit [] .. [10, 2] => ["GRANT USAGE ON *.* TO {account} WITH MAX_USER_CONNECTIONS {limit}"],
         "MariaDB 10.2.0 release notes: ALTER USER";
-    ConnectionReserve [] .. [] => ["SUPER", "CONNECTION ADMIN"];
+    ConnectionReserve [11, 0, 1] .. [] => ["CONNECTION ADMIN"], "MariaDB 11.0.1 release notes, MDEV-29668: SUPER no longer has what a right of its own allows";
+    ConnectionReserve [] .. [11, 0, 1] => ["SUPER", "CONNECTION ADMIN"], "sql/privilege.h of MariaDB 10.11: PRIV_IGNORE_MAX_CONNECTIONS";
 
     OnlineIndex [10, 0] .. [] => ["ALGORITHM=INPLACE, LOCK=NONE"], "MariaDB's manual, InnoDB Online DDL: MariaDB 10.0 (InnoDB 5.6); seen in 10.1";
     RedoLogResize [10, 9] .. [] => ["innodb_log_file_size"], "MariaDB 10.9 changes and improvements: innodb_log_file_size is dynamic (MDEV-27812)";

@@ -20,7 +20,8 @@ pub struct HugeAdvice {
     /// `None`: see `missing`.
     pub pages_needed: Option<u64>,
     /// Pages of this size that the server has now. It gives them back at its end, so they count towards those that a new start needs.
-    pub pages_in_use: u64,
+    /// `None`: its mappings may not be read, and pages of the pool are in use, by it or by others.
+    pub pages_in_use: Option<u64>,
     pub need: Option<Need>,
     pub parts: Vec<Part>,
     /// The count by the usual recipe, the peak of the first process's whole address space (VmPeak / page size); it is too high.
@@ -46,7 +47,7 @@ pub struct PagesBySize {
 impl HugeAdvice {
     /// How many pages have to be free beside those that the server has.
     pub fn pages_to_add(&self) -> Option<u64> {
-        Some(self.pages_needed?.saturating_sub(self.pages_in_use))
+        Some(self.pages_needed?.saturating_sub(self.pages_in_use?))
     }
 }
 
@@ -60,9 +61,11 @@ pub fn advise(seen: &HugeSeen) -> HugeAdvice {
         pool: pool.clone(),
     };
     let mapped = parts::seen(seen);
-    let own = own_pages(&mapped, page_bytes);
     let wanted = [(page_bytes, pages_needed.unwrap_or(0).saturating_mul(page_bytes))];
     let claimed = lines::pool(seen, page_bytes).map_or(0, Pool::claimed);
+    let is_unread = seen.inventory.processes.first().is_some_and(|process| process.mappings.is_none());
+    let own = (!is_unread || claimed == 0).then(|| own_pages(&mapped, page_bytes));
+    let lines = pages_needed.zip(own).map(|(pages, own)| lines::lines(seen, pages, own, claimed.saturating_sub(own)));
     HugeAdvice {
         page_bytes,
         pages_needed,
@@ -71,10 +74,10 @@ pub fn advise(seen: &HugeSeen) -> HugeAdvice {
         pages_by_vmpeak: by_vmpeak(seen, page_bytes),
         sizes: seen.pools.iter().map(by_size).collect(),
         page_tables: page_tables::page_tables(seen, need.as_ref(), page_bytes),
-        limits: limits::verdicts(seen, &wanted, own > 0),
-        lines: pages_needed.map_or_else(Vec::new, |pages| lines::lines(seen, pages, own, claimed.saturating_sub(own))),
+        limits: limits::verdicts(seen, &wanted, own != Some(0)),
+        lines: lines.unwrap_or_default(),
         notes: notes(seen),
-        missing: missing(seen, need.is_none()),
+        missing: missing(seen, need.is_none(), own.is_none()),
         need,
     }
 }
@@ -109,7 +112,7 @@ fn notes(seen: &HugeSeen) -> Vec<String> {
     notes
 }
 
-fn missing(seen: &HugeSeen, is_unknown: bool) -> Vec<Missing> {
+fn missing(seen: &HugeSeen, is_unknown: bool, is_own_unknown: bool) -> Vec<Missing> {
     let mut missing = seen.inventory.missing.clone();
     missing.extend(parts::chunks_are_small(seen));
     if is_unknown {
@@ -117,6 +120,13 @@ fn missing(seen: &HugeSeen, is_unknown: bool) -> Vec<Missing> {
             what: "how many huge pages it needs".into(),
             why: "neither the server nor its process tells how much memory they are for".into(),
             remedy: Some("start it once without huge pages, and ask again, as root, with an account".into()),
+        });
+    }
+    if is_own_unknown {
+        missing.push(Missing {
+            what: "which of the huge pages in use are the server's own, and so how many more it needs".into(),
+            why: "its mappings may not be read".into(),
+            remedy: Some("ask again as root, or as the user whose process it is".into()),
         });
     }
     missing
@@ -241,6 +251,23 @@ mod tests {
         assert!(of("kubernetes")[2].contains("hugepages-2Mi: 558Mi"), "{:?}", of("kubernetes"));
     }
 
+    /// Who may not read the server's mappings is told that, and not that its pages are another's.
+    #[test]
+    fn pages_of_a_server_whose_mappings_are_not_read_are_nobodys() {
+        let unread = |free| {
+            let mut seen = postgresql(&[("shared_memory_size_in_huge_pages", "279")]);
+            seen.inventory.processes[0].mappings = None;
+            (seen.pools[0].total, seen.pools[0].free, seen.pools[0].reserved) = (400, free, 0);
+            advise(&seen)
+        };
+        let advice = unread(121);
+        assert_eq!((advice.pages_needed, advice.pages_in_use, advice.pages_to_add()), (Some(279), None, None));
+        assert!(advice.lines.is_empty(), "{:?}", advice.lines);
+        assert!(advice.missing.iter().any(|it| it.what.contains("the server's own")), "{:?}", advice.missing);
+        let unused = unread(400);
+        assert_eq!((unused.pages_in_use, unused.pages_to_add()), (Some(0), Some(279)), "nobody has any");
+    }
+
     /// The server has its pages already: the pool need not grow by them a second time.
     #[test]
     fn pages_that_the_server_has_are_not_asked_for_again() {
@@ -258,9 +285,9 @@ mod tests {
             flags: "ht".into(),
             ..mapping(1 << 40, 558 * MIB, "rw-s", "/anon_hugepage (deleted)")
         };
-        assert_eq!(now(huge), (279, Some(0), None));
+        assert_eq!(now(huge), (Some(279), Some(0), None));
         let ordinary = mapping(1 << 40, 571_088 << 10, "rw-s", "/dev/zero (deleted)");
         let line = Some(vec!["sudo wringer hugepages apply --pages 279".to_owned()]);
-        assert_eq!(now(ordinary), (0, Some(279), line));
+        assert_eq!(now(ordinary), (Some(0), Some(279), line));
     }
 }

@@ -6,7 +6,7 @@ use super::kernel_log;
 use super::process_files::{comm, lossy, number};
 use super::reading::Reading;
 use host::process::Unlisted;
-use ledger::{Candidate, HostSeen, ProcessSeen};
+use ledger::{Candidate, HostSeen, Missing, ProcessSeen};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -35,6 +35,9 @@ const OF_KERNEL: [&str; 3] =
 pub(super) fn read(reading: &mut Reading) -> HostSeen {
     let with_candidates = reading.options.candidates;
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    if let Some(unlisted) = Unlisted::now().filter(|_| with_candidates) {
+        reading.missing(Missing::OTHER_PROCESSES, unlisted.to_string(), Some("ask on the host itself, as root"));
+    }
     HostSeen {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         meminfo: ledger::mapping::sizes(&meminfo),

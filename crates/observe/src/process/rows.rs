@@ -94,7 +94,21 @@ pub(crate) fn role_of(title: &str) -> Option<&'static str> {
     let what = title.trim_end_matches('\0').strip_prefix("postgres: ")?;
     let begins = |what: &str| ROLES.into_iter().find(|role| what.starts_with(role));
     let behind_cluster = || what.split_once(": ").and_then(|(_, what)| begins(what));
-    Some(begins(what).or_else(behind_cluster).unwrap_or("connection"))
+    let role = begins(what).or_else(behind_cluster);
+    Some(match role {
+        Some("walsender") => "walsender",
+        _ if has_client(what) => "connection",
+        // the background worker of an extension has any name
+        role => role.unwrap_or("background worker"),
+    })
+}
+
+/// Whether a title tells where the client is: `[local]`, or `HOST(PORT)` (backend_startup.c). A client's account may have the name of a role.
+fn has_client(what: &str) -> bool {
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_host =
+        |word: &str| word.strip_suffix(')').and_then(|it| it.rsplit_once('(')).is_some_and(|(_, port)| is_port(port));
+    what.split(' ').skip(2).any(|word| word == "[local]" || is_host(word))
 }
 
 #[cfg(test)]
@@ -109,6 +123,11 @@ mod tests {
             ("postgres: io worker 2", Some("io worker")),
             ("postgres: wringer sbtest [local] idle", Some("connection")),
             ("postgres: 15/main: me shop 127.0.0.1(4711) SELECT", Some("connection")),
+            ("postgres: logger shop 10.0.0.1(5432) idle", Some("connection")),
+            ("postgres: walsender me 10.0.0.1(5432) streaming 0/3000148", Some("walsender")),
+            ("postgres: pg_cron launcher ", Some("background worker")),
+            ("postgres: 15/main: TimescaleDB Background Worker Scheduler 16384", Some("background worker")),
+            ("postgres: parallel worker for PID 4711", Some("parallel worker")),
             ("/usr/lib/postgresql/15/bin/postgres\0-D\0/data", None),
             ("sleep\09", None),
             ("", None),

@@ -71,7 +71,7 @@ pub(super) fn read(asking: &mut Asking<'_>, flavour: Flavour) -> Marks {
     let statements = if is_mariadb {
         Vec::new()
     } else {
-        asking.rows_of("statements that held the most memory", STATEMENTS, Some("MySQL 8.0.31 or later"))
+        asking.rows_of("statements that held the most memory", STATEMENTS, SELECT)
     };
     Marks {
         accounts: accounts.iter().filter_map(account).collect(),

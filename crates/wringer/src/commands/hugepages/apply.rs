@@ -106,7 +106,7 @@ fn needed(named: &Named) -> Result<u64, Failure> {
         Failure::message(Exit::Missing, format!("{}: how many huge pages it needs cannot be told", read.of))
             .hint("`wringer hugepages advise` says what would help; or --pages N")
     })?;
-    if let (has @ 1.., Some(needed)) = (advice.pages_in_use, advice.pages_needed) {
+    if let (Some(has @ 1..), Some(needed)) = (advice.pages_in_use, advice.pages_needed) {
         terminal::say(format_args!("{}: it needs {}, and has {has} of them", read.of, counted(needed, "huge page")));
     }
     Ok(pages)
