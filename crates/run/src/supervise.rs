@@ -6,10 +6,10 @@
 //! when a holder, slow layer or server dies.
 
 use crate::folder;
-use crate::{Begin, Error, Released, Run, find_runs};
+use crate::{Begin, Error, FoundRun, Released, Run, Step, StepState, find_runs};
 use host::clock::{boot_time, rfc3339, unix_seconds};
 use host::places::Places;
-use host::process::{ChildSpec, Order, Process, Spawned, report_not_ready, report_ready, spawn_supervisor};
+use host::process::{ChildSpec, Identity, Order, Process, Spawned, report_not_ready, report_ready, spawn_supervisor};
 use host::{chain, interrupt};
 use journal::{CRASH_VARIABLE, Role, RunId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -109,23 +109,30 @@ fn end(places: &Places, supervisor: &mut Spawned, error: Error) -> Error {
             None => error,
         },
         Some(Some(_)) => error,
-        // killed: its watchdog undoes it
+        // killed: its watchdog undoes it, unless that is dead, too
         Some(None) => {
             let deadline = boot_time() + UNDONE_WITHIN;
-            while left().is_some() && boot_time() < deadline {
+            while left().is_some_and(|run| is_watched(&run)) && boot_time() < deadline {
                 std::thread::sleep(Duration::from_millis(200));
             }
-            let why = format!(
-                "its supervisor was killed, and its watchdog has not undone it after {} s",
-                UNDONE_WITHIN.as_secs()
-            );
-            left().map_or(error, |run| not_restored(run.id, why))
+            let Some(run) = left() else { return error };
+            let why = match is_watched(&run) {
+                true => format!("its watchdog has not undone it after {} s", UNDONE_WITHIN.as_secs()),
+                false => "its watchdog is gone, too".to_owned(),
+            };
+            not_restored(run.id, format!("its supervisor was killed, and {why}"))
         }
         None => {
             let why = format!("its supervisor, process {pid}, has not ended after {} s", ENDS_WITHIN.as_secs());
             left().map_or(error, |run| not_restored(run.id, why))
         }
     }
+}
+
+/// Whether somebody undoes the run, or will: who undoes it holds its lock.
+fn is_watched(run: &FoundRun) -> bool {
+    let is_watchdog = |step: &&StepState| matches!(step.change, Step::Process { role: Role::Watchdog, .. });
+    run.live || run.steps.iter().filter(is_watchdog).any(|step| step.processes.iter().any(Identity::is_alive))
 }
 
 fn refused<T>(error: &Error) -> Said<T> {
