@@ -36,18 +36,20 @@ compare() { # of a background process: becomes the program
     exec "$wringer" allocators "$folder/mallocs.toml" --malloc "$mallocs" --threads "$threads" --thp "$thp" --repeat "$repeat" --time "$time" --idle "$idle" --wait 0s "${yes[@]}" \
         --to "$folder/$to" -o json >"$folder/answer" 2>"$folder/said"
 }
-running() { # how many cells run
+starts() { # how often a cell was begun
     local count
-    count=$(state "$folder/$to" '[.cells[] | select(.state == "running")] | length')
+    count=$(state "$folder/$to" '[.cells[].attempts | length] | add')
     echo "${count:-0}"
 }
 # starts it as process $pid, and returns when its first cell has begun or it has ended; while another one measures on this host, it is tried again
 launch() {
+    local before
     while true; do
         : >"$folder/said"
+        before=$(starts)
         compare &
         pid=$!
-        until [ "$(running)" -gt 0 ] || ! kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+        until [ "$(starts)" -gt "$before" ] || ! kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
         kill -0 "$pid" 2>/dev/null || ! is_taken || { wait "$pid" || true; sleep 5; continue; }
         return 0
     done

@@ -294,11 +294,12 @@ impl Seen<'_> {
         self.share_of_time("slow layer sync us").filter(|_| writes && self.waits_for_syncs())
     }
 
-    /// The layer counts syncs of data files, too, for which no transaction waits. So commits must have half of the transactions' time; or, where they are no
-    /// statements of their own, a transaction must take as long as a sync.
+    /// The layer counts syncs of data files, too, for which no transaction waits. So commits must have half of the transactions' time; or, where not nearly each
+    /// transaction has a commit of its own, a transaction must take as long as a sync.
     fn waits_for_syncs(&self) -> bool {
         let is_commit = |class: &str| ["commit", "end"].iter().any(|it| class.eq_ignore_ascii_case(it));
         let commits = self.phase.statements.iter().find(|(class, _)| is_commit(class)).map(|(_, it)| &it.service);
+        let commits = commits.filter(|commits| commits.count() as f64 >= 0.9 * self.summary.transactions as f64);
         if let (Some(commits), Some(took_us)) = (commits, self.took_us()) {
             return commits.mean_ns() * commits.count() as f64 / 1000.0 >= took_us / 2.0;
         }

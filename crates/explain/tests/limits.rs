@@ -240,14 +240,18 @@ fn misses_and_commits_are_named_where_they_take_the_time() {
     check(&commits, "syncs", "limited by commits: in 90.0 % of the time");
     commits.layer.last_mut().unwrap().1 = 90;
     check(&commits, "connections", "");
-    let with_class = |commit_us: u64| {
-        let mut evidence = evidence(&commits);
+    let with_commits = |commits: &Case, count: u64, commit_us: u64| {
+        let mut evidence = evidence(commits);
         let measured = &mut evidence.arms[0].load.as_mut().unwrap().measured;
-        measured.statements.entry("commit".into()).or_default().service.record_n(commit_us * 1000, TRANSACTIONS);
+        measured.statements.entry("commit".into()).or_default().service.record_n(commit_us * 1000, count);
         let found = explain(&evidence).findings.into_iter().find(|finding| finding.id() == "limit.by").unwrap();
         figures(&found)["limited_by"].clone()
     };
+    let with_class = |commit_us| with_commits(&commits, TRANSACTIONS, commit_us);
     assert_eq!((with_class(2500), with_class(100)), ("syncs".into(), "connections".into()));
+    // one of twenty transactions has a commit of its own: the others commit by themselves
+    commits.layer.last_mut().unwrap().1 = 3000;
+    assert_eq!(with_commits(&commits, TRANSACTIONS / 20, 2500), "syncs");
     commits.layer.pop();
     commits.writes = 0;
     check(&commits, "connections", "");

@@ -6,6 +6,7 @@
 //! when a holder, slow layer or server dies.
 
 use crate::folder;
+use crate::watchdog::last_words;
 use crate::{Begin, Error, FoundRun, Released, Run, Step, StepState, find_runs};
 use host::clock::{boot_time, rfc3339, unix_seconds};
 use host::places::Places;
@@ -98,6 +99,7 @@ fn end(places: &Places, supervisor: &mut Spawned, error: Error) -> Error {
     let not_restored = |id: RunId, why: String| Error::NotRestored { id, failures: vec![why] };
     let applied = match ended.said.and_then(|said| serde_json::from_value::<Said<IgnoredAny>>(said).ok()) {
         Some(Said::NotRestored { run, failure }) => return not_restored(run, failure),
+        Some(Said::Refused { what, hint }) if !error.is_interrupted() => return Error::Refused { what, hint },
         Some(Said::Applied { run, .. }) => Some(run),
         _ => None,
     };
@@ -109,24 +111,34 @@ fn end(places: &Places, supervisor: &mut Spawned, error: Error) -> Error {
             None => error,
         },
         Some(Some(_)) => error,
-        // killed: its watchdog undoes it, unless that is dead, too
-        Some(None) => {
-            let deadline = boot_time() + UNDONE_WITHIN;
-            while left().is_some_and(|run| is_watched(&run)) && boot_time() < deadline {
-                std::thread::sleep(Duration::from_millis(200));
-            }
-            let Some(run) = left() else { return error };
-            let why = match is_watched(&run) {
-                true => format!("its watchdog has not undone it after {} s", UNDONE_WITHIN.as_secs()),
-                false => "its watchdog is gone, too".to_owned(),
-            };
-            not_restored(run.id, format!("its supervisor was killed, and {why}"))
-        }
+        Some(None) => match left() {
+            Some(run) => undone_by_watchdog(places, &run.id, &left).unwrap_or(error),
+            None => error,
+        },
         None => {
-            let why = format!("its supervisor, process {pid}, has not ended after {} s", ENDS_WITHIN.as_secs());
+            let why = format!("its supervisor, process {pid}, has not ended yet");
             left().map_or(error, |run| not_restored(run.id, why))
         }
     }
+}
+
+/// Waits for the watchdog of a supervisor that was killed, unless that is dead, too. `None`: it has restored everything.
+fn undone_by_watchdog(places: &Places, id: &RunId, left: &dyn Fn() -> Option<FoundRun>) -> Option<Error> {
+    let began = boot_time();
+    let is_over = || boot_time() >= began + UNDONE_WITHIN || interrupt::impatient();
+    while left().is_some_and(|run| is_watched(&run)) && !is_over() {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let why = match left() {
+        Some(run) if is_watched(&run) => "its supervisor was killed, and its watchdog has not undone it yet".to_owned(),
+        Some(_) => "its supervisor was killed, and its watchdog is gone, too".to_owned(),
+        // a value that somebody else had set meanwhile
+        None => {
+            let said = last_words(places, (boot_time() - began).as_secs() + UNDONE_WITHIN.as_secs());
+            said.into_iter().find(|line| line.contains(id.as_str()) && line.contains(", repair: "))?
+        }
+    };
+    Some(Error::NotRestored { id: id.clone(), failures: vec![why] })
 }
 
 /// Whether somebody undoes the run, or will: who undoes it holds its lock.
@@ -155,10 +167,10 @@ where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let asked = stop_signals()?;
+    note_when_asked(&asked)?;
     let mut run = Run::begin(begin).inspect_err(|error| {
         if error.is_in_the_way() { report_ready::<O>(&refused(error)) } else { report_not_ready(&chain(error)) }
     })?;
-    note_when_asked(&asked)?;
     match apply(&mut run) {
         Ok(told) => {
             let until = rfc3339(unix_seconds() + lasts.as_secs());
@@ -216,7 +228,8 @@ fn wait(run: &Run, asked: &OwnedFd, lasts: Duration) -> Cause {
     }
 }
 
-/// Notes a request to stop while the squeezes are applied. That may take long: the probe of a slow disk ends when it sees the note.
+/// Notes a request to stop while the run begins and the squeezes are applied. That may take long: a wait for another run, and the probe of a slow disk, end
+/// when they see the note.
 fn note_when_asked(asked: &OwnedFd) -> Result<(), Error> {
     let asked = asked.try_clone().map_err(|error| host::Error::call("duplicate a descriptor", error))?;
     let wait = move || {

@@ -102,6 +102,10 @@ fn undo_run(places: &Places, run: &FoundRun, report: &mut UndoReport, progress: 
             report.conflicts.extend(released.conflicts);
         }
         Err(Error::NotRestored { failures, .. }) => report.failures.extend(failures),
+        Err(Error::Refused { what, hint }) => {
+            let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+            report.failures.push(format!("run {}: {what}{hint}", run.id));
+        }
         Err(error) => report.failures.push(format!("run {}: {}", run.id, chain(&error))),
     }
 }

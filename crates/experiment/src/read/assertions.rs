@@ -24,10 +24,11 @@ pub(super) fn read(merged: &Table, load: &Load, problems: &Problems) -> Vec<Asse
             return Vec::new();
         }
     };
-    items.iter().filter_map(|item| asserted(item, load, problems)).collect()
+    let has_rate = merged.table("load").is_some_and(|load| load.get("rate").is_some());
+    items.iter().filter_map(|item| asserted(item, load, has_rate, problems)).collect()
 }
 
-fn asserted(item: &Node, load: &Load, problems: &Problems) -> Option<Asserted> {
+fn asserted(item: &Node, load: &Load, has_rate: bool, problems: &Problems) -> Option<Asserted> {
     let Value::Text(text) = &item.value else {
         let message = format!("assert has {} in it, not a text", item.value.kind());
         problems.add(&item.at, message, Some(GRAMMAR.into()));
@@ -40,14 +41,16 @@ fn asserted(item: &Node, load: &Load, problems: &Problems) -> Option<Asserted> {
             return None;
         }
     };
-    if let Some((why, hint)) = untold(&assertion, load) {
+    if let Some((why, hint)) = untold(&assertion, load, has_rate) {
         problems.add(&item.at, format!("\"{text}\" cannot be asserted: {why}"), Some(hint.into()));
     }
     Some(Asserted { assertion, place: problems.place(&item.at) })
 }
 
 /// Refuses an assertion on a figure that another program does not report: the assertion would always fail, or never.
-fn untold(assertion: &Assertion, load: &Load) -> Option<(String, &'static str)> {
+///
+/// `has_rate`: a rate is written; where it is wrong, that was told.
+fn untold(assertion: &Assertion, load: &Load, has_rate: bool) -> Option<(String, &'static str)> {
     if let Some(replay) = &load.replay {
         return match (assertion.figure(), replay.speed) {
             (Some("backlog"), _) => Some((
@@ -62,7 +65,7 @@ fn untold(assertion: &Assertion, load: &Load) -> Option<(String, &'static str)> 
         };
     }
     let Some(driver) = load.driver.as_ref() else {
-        let figure = assertion.of_arrivals().filter(|_| load.arrivals == Arrivals::Closed)?;
+        let figure = assertion.of_arrivals().filter(|_| load.arrivals == Arrivals::Closed && !has_rate)?;
         return Some((format!("without a rate nothing is {figure}"), "write load.rate, or another figure"));
     };
     let program = match driver.program {

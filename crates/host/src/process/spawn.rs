@@ -126,18 +126,19 @@ impl Spawned {
         }
     }
 
-    /// For a child that was told to end before it was ready: what it reported last, and how it ended.
+    /// For a child that was told to end before it was ready: what it reported last, and how it ended. A second Ctrl-C ends the wait.
     pub fn await_end(&mut self, timeout: Duration) -> Ended {
         let deadline = Instant::now() + timeout;
         let mut said = None;
         if let Some(mut ready) = self.ready.take() {
-            while let Ok(line) = ready.read_line(deadline, &|| false) {
+            while let Ok(line) = ready.read_line(deadline, &interrupt::impatient) {
                 if let Ok(Answer::Ready(value)) = serde_json::from_str(&line) {
                     said = Some(value);
                 }
             }
         }
-        self.process.wait(deadline.saturating_duration_since(Instant::now()));
+        let slice = Duration::from_millis(200);
+        while !self.process.wait(slice) && Instant::now() < deadline && !interrupt::impatient() {}
         Ended { said, status: self.reap() }
     }
 

@@ -127,7 +127,8 @@ impl<'a> Meter<'a> {
                 self.filling.slot.writes = self.filling.slot.writes.saturating_sub(1);
                 self.filling.slot.others += 1;
             }
-            Kind::Read if reply.rows == 0 => self.totals.reads_without_rows += 1,
+            // what is read as a WITH may write
+            Kind::Read if reply.rows == 0 && reply.affected == 0 => self.totals.reads_without_rows += 1,
             _ => {}
         }
     }

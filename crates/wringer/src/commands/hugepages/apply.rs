@@ -102,9 +102,17 @@ fn needed(named: &Named) -> Result<u64, Failure> {
         );
         return Err(Failure::message(Exit::Missing, message).hint("`wringer hugepages advise` prints the line"));
     }
-    let pages = advice.pages_to_add().ok_or_else(|| {
-        Failure::message(Exit::Missing, format!("{}: how many huge pages it needs cannot be told", read.of))
-            .hint("`wringer hugepages advise` says what would help; or --pages N")
+    let pages = advice.pages_to_add().ok_or_else(|| match advice.pages_needed {
+        Some(needed) => {
+            let needed = counted(needed, "huge page");
+            let message = format!(
+                "{}: it needs {needed}, and how many of the pages in use are its own cannot be told: its mappings may not be read",
+                read.of
+            );
+            Failure::message(Exit::Missing, message).hint("as root; or --pages N, the number that is to be added")
+        }
+        None => Failure::message(Exit::Missing, format!("{}: how many huge pages it needs cannot be told", read.of))
+            .hint("`wringer hugepages advise` says what would help; or --pages N"),
     })?;
     if let (Some(has @ 1..), Some(needed)) = (advice.pages_in_use, advice.pages_needed) {
         terminal::say(format_args!("{}: it needs {}, and has {has} of them", read.of, counted(needed, "huge page")));

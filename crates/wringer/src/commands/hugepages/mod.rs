@@ -12,14 +12,14 @@ use clap::Subcommand;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "From nothing to a server in huge pages:\n  \
-    # print how many huge pages it needs, and what its page tables cost without them\n  \
+    # print how many huge pages it needs\n  \
     wringer hugepages advise --sandbox shop\n  \
-    # print the change and its undo; change nothing. 279 stands for the number that `advise` has printed\n  \
+    # print the change and its undo; change nothing (279: the number that `advise` printed)\n  \
     sudo wringer hugepages apply --pages 279 --dry-run\n  \
     # make the pool larger by as many pages as are missing, until the release\n  \
     sudo wringer hugepages apply --pages 279\n  \
-    # your own server instead: set huge_pages = on or large_pages = ON, and restart it\n  \
-    wringer sandbox start shop --huge-pages on\n  \
+    # your own server: set huge_pages or large_pages, and restart it\n  \
+    wringer sandbox restart shop --huge-pages on\n  \
     # exit code 1 when the server should have huge pages and has none\n  \
     wringer hugepages check --sandbox shop\n  \
     sudo wringer hugepages release\n\n\
