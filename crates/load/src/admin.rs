@@ -58,6 +58,18 @@ impl Connection {
         Ok(Self { link: Link::open(target)?, protocol: target.protocol, hung_up: false })
     }
 
+    /// The same for a caller who needs the server, and not the target's database: where that is not there, the connection is in another one
+    /// ([`Target::elsewhere`]).
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_anywhere(target: &Target) -> Result<Self, Error> {
+        match Self::open(target) {
+            Err(error) if error.is_unknown_database() => Self::open(&target.elsewhere()),
+            opened => opened,
+        }
+    }
+
     /// The same for a server that may have stopped answering: no answer is waited for longer than this, neither at login nor later.
     ///
     /// # Errors

@@ -85,6 +85,11 @@ impl Error {
         }
     }
 
+    /// Whether the server has no database of the target's name: MySQL's `ER_BAD_DB_ERROR`, PostgreSQL's `invalid_catalog_name`.
+    pub fn is_unknown_database(&self) -> bool {
+        matches!(self.code(), Some("1049" | "3D000"))
+    }
+
     /// Why a later login may succeed, though the server refused this one.
     pub fn busy(&self) -> Option<Busy> {
         self.code().and_then(Busy::of_code)

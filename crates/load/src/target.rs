@@ -94,3 +94,15 @@ pub struct Target {
     /// Certificates in PEM: of trusted authorities, or of the server itself.
     pub tls_ca: Option<PathBuf>,
 }
+
+impl Target {
+    /// The same account, in a database that every server has: none (MySQL), `postgres` (PostgreSQL).
+    #[must_use]
+    pub fn elsewhere(&self) -> Self {
+        let database = match self.protocol {
+            Protocol::Mysql => None,
+            Protocol::Postgresql => Some("postgres".to_owned()),
+        };
+        Self { database, ..self.clone() }
+    }
+}

@@ -95,6 +95,8 @@ fn from_the_first_command_to_the_last(of: &Flavour) {
     // a server that does not answer for two seconds is not waited for
     assert!(wait_until(PATIENCE, || replication()[of.lacks].as_u64() > Some(0)), "{:#}", replication());
     assert_eq!(rows(&lab, "p-r1").as_deref(), Some("2"));
+    let told = replication();
+    assert!(told["is_replicating"] == false && told["trouble"].is_string(), "{told:#}");
     sql(&lab, "p-r1", of.resume);
     has_rows(&lab, "p-r1", "3");
 

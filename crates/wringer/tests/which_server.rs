@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which server `sandbox deploy` takes where an installed one and a fetched one fit.
+//! Which server `sandbox deploy` takes where an installed one and a fetched one fit; and that a sandbox is one without its first database.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::fs;
@@ -44,5 +44,24 @@ fn the_installed_server_is_taken_and_a_newer_fetched_one_is_named() {
     for version in ["15.998", "15.999"] {
         let said = deploy(version);
         assert!(!said.contains("note:") && said.contains("initdb"), "{version}: {said}");
+    }
+}
+
+/// People drop the database that a sandbox begins with: its server starts again, and can be talked to.
+#[test]
+fn a_sandbox_without_its_database_is_a_sandbox() {
+    for flavour in ["mariadb", "postgresql"] {
+        let lab = Lab::new(WRINGER);
+        lab.run(["sandbox", "deploy", flavour, "--name", "s", "--start"]).expect_code(0);
+        let elsewhere = match flavour {
+            "postgresql" => "\\connect postgres\n",
+            _ => "",
+        };
+        let sql = |statement: &str| lab.run(["sandbox", "use", "s", statement]).expect_code(0);
+        sql(&format!("{elsewhere}DROP DATABASE sbtest"));
+        lab.run(["sandbox", "restart", "s"]).expect_code(0).expect_said(&["started s:"]);
+        sql("CREATE DATABASE sbtest");
+        sql("CREATE TABLE pears (id int primary key)");
+        lab.run(["sandbox", "delete", "s", "--force"]).expect_code(0);
     }
 }

@@ -111,7 +111,13 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
         "Replica",
         "SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1, SOURCE_CONNECT_RETRY = 1, SOURCE_RETRY_COUNT = 86400",
     ], "MySQL 8.0.26 release notes: source and replica for master and slave";
-    ReplicationWords [5, 7, 8] .. [8, 0, 26] => [
+    ReplicationWords [8, 0, 4] .. [8, 0, 26] => [
+        "CHANGE MASTER TO",
+        "Master",
+        "Slave",
+        "MASTER_AUTO_POSITION = 1, GET_MASTER_PUBLIC_KEY = 1, MASTER_CONNECT_RETRY = 1",
+    ], "MySQL 8.0.4 release notes: caching_sha2_password, whose first login without TLS needs the server's public key";
+    ReplicationWords [5, 7, 8] .. [8, 0, 4] => [
         "CHANGE MASTER TO",
         "Master",
         "Slave",

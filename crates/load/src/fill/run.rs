@@ -90,23 +90,20 @@ pub fn ensure_database(target: &Target) -> Result<bool, Error> {
     let Some(database) = &target.database else { return Ok(false) };
     match Connection::open(target) {
         Ok(_) => return Ok(false),
-        Err(error) if error.code().is_some_and(|code| UNKNOWN_DATABASE.contains(&code)) => {}
+        Err(error) if error.is_unknown_database() => {}
         Err(source) => return Err(Error::Server { operation: format!("connect to the database {database}"), source }),
     }
-    let (elsewhere, quote) = match target.protocol {
-        Protocol::Mysql => (None, '`'),
-        Protocol::Postgresql => (Some("postgres".to_owned()), '"'),
+    let quote = match target.protocol {
+        Protocol::Mysql => '`',
+        Protocol::Postgresql => '"',
     };
-    let target = Target { database: elsewhere, ..target.clone() };
-    let mut connection = Connection::open(&target).map_err(Error::server("connect to make the database"))?;
+    let mut connection =
+        Connection::open(&target.elsewhere()).map_err(Error::server("connect to make the database"))?;
     let doubled = database.replace(quote, &format!("{quote}{quote}"));
     let sql = format!("CREATE DATABASE {quote}{doubled}{quote}");
     connection.execute(&sql).map_err(Error::server(format!("make the database {database}")))?;
     Ok(true)
 }
-
-/// MySQL's `ER_BAD_DB_ERROR`, PostgreSQL's `invalid_catalog_name`.
-const UNKNOWN_DATABASE: [&str; 2] = ["1049", "3D000"];
 
 /// Makes the missing tables, and adds their names to `made`.
 fn make_tables(plan: &FillPlan, connection: &mut Connection, made: &mut Vec<String>) -> Result<(), Error> {

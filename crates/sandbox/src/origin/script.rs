@@ -228,6 +228,8 @@ impl<R: BufRead> Script<R> {
             let mut run = &rest[..length];
             match kind {
                 sql::Piece::LineComment => run = b"\n",
+                // an IF behind `END;` begins a statement
+                sql::Piece::Symbol if run == b";" => so_far.last_word.clear(),
                 sql::Piece::Symbol if run == b"(" => so_far.parentheses += 1,
                 sql::Piece::Symbol if run == b")" => so_far.parentheses -= 1,
                 sql::Piece::Word | sql::Piece::Number if self.delimiter == b";" => so_far.word(run, self.is_postgresql),
@@ -329,6 +331,9 @@ mod tests {
             "CREATE FUNCTION f() RETURNS INT BEGIN DECLARE i INT DEFAULT 0; l: LOOP SET i = i + 1; IF i > 3 THEN LEAVE l; END IF; END LOOP l; RETURN i; END",
             "CREATE PROCEDURE p() BEGIN CASE 1 WHEN 1 THEN SELECT CASE 2 WHEN 2 THEN 'END' END; END CASE; END",
             "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO BEGIN DELETE FROM x; END",
+            "CREATE PROCEDURE p(x INT) BEGIN DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; END; IF x > 0 THEN SELECT 1; END IF; END",
+            "CREATE PROCEDURE p(x INT) BEGIN BEGIN SELECT 1; END; CASE x WHEN 1 THEN SELECT 2; END CASE; END",
+            "CREATE PROCEDURE p(x INT) BEGIN SET y = CASE x WHEN 1 THEN 2 END; IF x > 0 THEN SELECT 1; END IF; END",
             "BEGIN NOT ATOMIC SELECT 1; SELECT 2; END",
             "CREATE TABLE begin_end (event INT, a INT AS (CASE WHEN event THEN 1 ELSE 2 END))",
             "CREATE TRIGGER t BEFORE INSERT ON x FOR EACH ROW SET NEW.a = 1",

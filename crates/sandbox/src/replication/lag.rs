@@ -81,11 +81,17 @@ impl Sandbox {
             "SELECT (SELECT status FROM pg_stat_wal_receiver), \
              CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0 \
              ELSE extract(epoch FROM now() - pg_last_xact_replay_timestamp()) END, \
-             {behind}"
+             {behind}, \
+             CASE WHEN pg_is_in_recovery() THEN pg_is_wal_replay_paused() ELSE false END"
         );
         let rows = self.ask(|connection| connection.query(&sql))?;
-        let is_replicating = rows.text(0, 0).as_deref() == Some("streaming");
-        let trouble = "no stream from the primary; the end of the log says why".to_owned();
+        let receives = rows.text(0, 0).as_deref() == Some("streaming");
+        let is_paused = rows.text(0, 3).as_deref() == Some("t");
+        let is_replicating = receives && !is_paused;
+        let trouble = match receives {
+            true => "what it receives is not applied: SELECT pg_wal_replay_resume() ends the pause".to_owned(),
+            false => "no stream from the primary; the end of the log says why".to_owned(),
+        };
         Ok(Lag {
             is_replicating,
             time_s: rows.parse(0, 1).filter(|_| is_replicating),

@@ -179,7 +179,7 @@ impl Sandbox {
 
     pub(crate) fn talk<T>(&self, body: impl FnOnce(&mut Connection) -> Result<T, load::Error>) -> Result<T, Error> {
         let talk = |source| Error::Talk { name: self.name().into(), source };
-        let mut connection = Connection::open(&self.connection()?).map_err(talk)?;
+        let mut connection = Connection::open_anywhere(&self.connection()?).map_err(talk)?;
         body(&mut connection).map_err(talk)
     }
 

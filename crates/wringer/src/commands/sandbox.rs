@@ -277,7 +277,7 @@ struct Log {
 #[command(after_help = "Examples:\n  \
     # variables for `wringer load`, mysql, psql and others\n  \
     eval \"$(wringer sandbox export shop)\"\n  \
-    wringer load oltp_read_only --dsn \"$(wringer sandbox export shop dsn)\"\n  \
+    wringer load oltp_read_only\n  \
     mariadb --defaults-file=<(wringer sandbox export shop my.cnf)")]
 struct Export {
     /// The sandbox; `wringer sandbox list` has the names

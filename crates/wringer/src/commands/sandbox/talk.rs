@@ -85,8 +85,8 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn open(name: &'a str, target: Target, output: Output) -> Result<Self, Failure> {
-        let connection =
-            Connection::open(&target).map_err(|source| sandbox::Error::Talk { name: name.to_owned(), source })?;
+        let connection = Connection::open_anywhere(&target)
+            .map_err(|source| sandbox::Error::Talk { name: name.to_owned(), source })?;
         Ok(Self { name, target, connection, output })
     }
 
