@@ -43,11 +43,12 @@ pub trait Query: Send {
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Box<dyn std::error::Error + Send + Sync>>;
 }
 
-/// What would help where the server has no such table or column.
-pub(crate) const NEWER: &str = "a newer version of the server, which has it";
+/// What would help with a statement that the server refused with these words: `right`; or, where it has no such table or column, no right.
+pub(crate) fn remedy_of<'a>(why: &str, right: Option<&'a str>) -> Option<&'a str> {
+    if lacks_it(why) { Some("a newer version of the server, which has it") } else { right }
+}
 
-/// Whether the server refused a statement because it has no such table or column: no right would help then.
-pub(crate) fn lacks_it(why: &str) -> bool {
+fn lacks_it(why: &str) -> bool {
     ["1054", "1146", "42703", "42P01"].iter().any(|code| why.contains(&format!("answered {code}: ")))
 }
 

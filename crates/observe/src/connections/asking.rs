@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::Lost;
-use crate::server::NEWER;
-use crate::server::Query;
+use crate::server::{Query, remedy_of};
 use ledger::Missing;
 
 pub(super) type Row = Vec<Option<String>>;
@@ -40,7 +39,7 @@ impl Asking<'_> {
                 Err(why) => last = why,
             }
         }
-        let remedy = if crate::server::lacks_it(&last) { Some(NEWER) } else { remedy }.map(str::to_owned);
+        let remedy = remedy_of(&last, remedy).map(str::to_owned);
         self.missing.push(Missing { what: what.into(), why: last, remedy });
         Ok(None)
     }

@@ -84,7 +84,7 @@ impl Asking<'_> {
             Ok(rows) => rows,
             Err(Unanswered::Silent) => Vec::new(),
             Err(Unanswered::Refused(why)) => {
-                let remedy = if crate::server::lacks_it(&why) { Some(crate::server::NEWER) } else { remedy };
+                let remedy = crate::server::remedy_of(&why, remedy);
                 self.reading.missing(what, why, remedy);
                 Vec::new()
             }

@@ -87,8 +87,7 @@ fn check_with(path: &Path, check_mechanism: impl FnOnce() -> Result<(), Error>) 
     }
     check_mechanism()?;
     let numbers = mapper::numbers(metadata.rdev());
-    let sys = Path::new("/sys/dev/block").join(&numbers);
-    let sys = sys.canonicalize().map_err(Error::file("look at", &sys))?;
+    let sys = folder_of(&numbers)?;
     let sectors = number(&sys, "size").unwrap_or(0);
     let device = Device { path, numbers, sectors };
     check_itself(&device, &sys)?;
@@ -110,9 +109,13 @@ fn check_with(path: &Path, check_mechanism: impl FnOnce() -> Result<(), Error>) 
 /// The device is gone.
 pub(crate) fn users_of_device(device: &Path) -> Result<Vec<(String, InUse)>, Error> {
     let metadata = fs::metadata(device).map_err(Error::file("look at", device))?;
-    let sys = Path::new("/sys/dev/block").join(mapper::numbers(metadata.rdev()));
-    let sys = sys.canonicalize().map_err(Error::file("look at", &sys))?;
-    Ok(open_users(device, &sys))
+    Ok(open_users(device, &folder_of(&mapper::numbers(metadata.rdev()))?))
+}
+
+/// The folder below `/sys` of the device with these numbers.
+fn folder_of(numbers: &str) -> Result<PathBuf, Error> {
+    let sys = Path::new("/sys/dev/block").join(numbers);
+    sys.canonicalize().map_err(Error::file("look at", &sys))
 }
 
 fn open_users(device: &Path, sys: &Path) -> Vec<(String, InUse)> {
