@@ -16,25 +16,36 @@ use testkit::wait_until;
 pub const ROW: &str = "UPDATE sbtest1 SET k = k + 1 WHERE id = 1";
 pub const READ: &str = "SELECT k FROM sbtest1 WHERE id = 2";
 
-/// The longest time that one statement of a connection took while `happening` went on, in microseconds, and what that gave. `{}` in the
-/// statement is another number each time.
-pub fn longest<T>(server: &Server, sql: &str, happening: impl FnOnce(&AtomicU64) -> T) -> (u64, T) {
+/// The statement of a connection that took the longest.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Longest {
+    /// In microseconds since 1970, like the times that `stalls inject` tells.
+    pub started_us: u64,
+    pub took_us: u64,
+}
+
+/// The statement of a connection that took the longest while `happening` went on, and what that gave. `{}` in the statement is another number each
+/// time.
+pub fn longest<T>(server: &Server, sql: &str, happening: impl FnOnce(&AtomicU64) -> T) -> (Longest, T) {
     let (is_over, running_us) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut connection = server.connect();
     connection.execute(&sql.replace("{}", "1")).unwrap();
     thread::scope(|scope| {
         let victim = scope.spawn(|| {
-            let mut longest = 0;
+            let mut longest = Longest::default();
             for number in (0_u64..).map(|number| number * 7919 % 60_000 + 1) {
-                let started = Instant::now();
+                let (started, started_us) = (Instant::now(), host::clock::unix_us());
                 connection.execute(&sql.replace("{}", &number.to_string())).unwrap();
-                longest = longest.max(u64::try_from(started.elapsed().as_micros()).unwrap());
+                let took_us = u64::try_from(started.elapsed().as_micros()).unwrap();
+                if took_us > longest.took_us {
+                    longest = Longest { started_us, took_us };
+                }
                 running_us.fetch_add(1, Ordering::SeqCst);
                 if is_over.load(Ordering::SeqCst) {
                     return longest;
                 }
             }
-            0
+            longest
         });
         // a test that fails must not wait for its victim for ever
         let happened = catch_unwind(AssertUnwindSafe(|| happening(&running_us)));
@@ -52,7 +63,7 @@ pub fn words<'a>(cause: &'a str, length: &'a str, more: &[&'a str]) -> Vec<&'a s
 /// Begins a stall of a minute, and lets `end` end it when the victim waits: the victim goes on at once.
 #[track_caller]
 pub fn cut_short<T>(server: &Server, cause: &str, sql: &str, end: impl FnOnce(Child) -> T) -> T {
-    let (longest_us, ended) = longest(server, sql, |done: &AtomicU64| {
+    let (longest, ended) = longest(server, sql, |done: &AtomicU64| {
         let child = server.lab.start("cut", words(cause, "60s", &[]));
         // no statement has ended for half a second: the victim waits
         let mut before = (0, Instant::now());
@@ -70,7 +81,7 @@ pub fn cut_short<T>(server: &Server, cause: &str, sql: &str, end: impl FnOnce(Ch
         assert!(wait_until(Duration::from_secs(5), goes_on), "{cause}: it still waits");
         ended
     });
-    assert!(longest_us < 30_000_000, "{cause}: {longest_us}");
+    assert!(longest.took_us < 30_000_000, "{cause}: {longest:?}");
     ended
 }
 
