@@ -33,6 +33,8 @@ pub enum Capability {
     SeriesNumbers,
     /// The table of accounts, and the account in it that the server itself needs, if there is one.
     AccountTable,
+    /// The statement that gives an account that is there already a password, and unlocks it, with `{account}` and `{password}` in it.
+    AccountReset,
     /// Options that every sandbox has, unless its own options name them: `key=value`, or a key alone.
     DefaultOption,
     /// Options that are decided when the data directory is made, and that no later start can change: `key=value:argument of the init program`; a key

@@ -45,7 +45,7 @@ pub use journal::{
     CgroupVersion, Computed, Kind, Members, OomVictim, Outcome, Phase, Reading, Role, RunId, Step, StepId, StepState,
 };
 pub use live_step::change_live_step;
-pub use locks::{Measuring, Resource, holder, measured_by, measuring, require_free};
+pub use locks::{Held, Measuring, Resource, hold, holder, measured_by, measuring, require_free};
 pub use reading::Unsure;
 pub use release::Released;
 pub use trace::{Condition, Lost, Thing, Trace, find_lost, find_settled, refuse_lost};

@@ -95,9 +95,13 @@ pub(crate) fn take_resources(places: &Places, resources: &[Resource], owner: &Ru
 }
 
 fn take_resource(places: &Places, resource: &Resource, owner: &RunId) -> Result<File, Error> {
+    take_with(places, resource, &format!("{owner}\n{resource}\n{}\n", places.journal.display()))
+}
+
+/// Takes the lock, and writes this text into its file.
+fn take_with(places: &Places, resource: &Resource, text: &str) -> Result<File, Error> {
     let file = free(places, resource)?;
-    let text = format!("{owner}\n{resource}\n{}\n", places.journal.display());
-    files::rewrite(&file, &text).map_err(|source| Error::Lock {
+    files::rewrite(&file, text).map_err(|source| Error::Lock {
         operation: "write into lock",
         path: resource.lock_path(places).unwrap_or_default(),
         source,
@@ -112,6 +116,21 @@ fn take_resource(places: &Places, resource: &Resource, owner: &RunId) -> Result<
 pub fn require_free(places: &Places, resource: &Resource) -> Result<(), Error> {
     folder::make(places)?;
     free(places, resource).map(drop)
+}
+
+/// Resources that are held without a run, until this value is dropped.
+#[derive(Debug)]
+pub struct Held(#[allow(dead_code)] Vec<File>);
+
+/// Holds resources without a run, for a change that nobody has to undo.
+///
+/// # Errors
+/// [`Error::Busy`] with the run that holds one of them.
+pub fn hold(places: &Places, resources: &[Resource]) -> Result<Held, Error> {
+    folder::make(places)?;
+    // an empty text: the run that held it before is not its holder now
+    let hold = |resource| take_with(places, resource, "");
+    Ok(Held(resources.iter().map(hold).collect::<Result<_, _>>()?))
 }
 
 /// Takes the lock. It tries several times: other processes hold the lock for a moment while they check it.

@@ -91,6 +91,7 @@ impl Sandbox {
         check_name(name)?;
         match Self::open_any(name, places) {
             Ok(there) if there.cut_short(places).is_none() => Err(Error::NameTaken { name: name.into() }),
+            Err(Error::NoSandbox { .. }) => Self::in_the_way(name, places).map_or(Ok(()), Err),
             _ => Ok(()),
         }
     }
@@ -275,7 +276,8 @@ fn register(
     clear_debris(&spec.name, places)?;
     let folder = places.sandboxes.join(&spec.name);
     if fs::symlink_metadata(&folder).is_ok() {
-        return Err(Error::NameTaken { name: spec.name.clone() });
+        let in_the_way = Sandbox::in_the_way(&spec.name, places);
+        return Err(in_the_way.unwrap_or_else(|| Error::NameTaken { name: spec.name.clone() }));
     }
     // Reserved until the manifest shows the port to the other sandboxes of this home.
     let reserved = reserve_port(spec, places)?;

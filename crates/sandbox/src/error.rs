@@ -34,6 +34,8 @@ pub enum Error {
     ServerOption { option: String, why: &'static str },
     #[error("a sandbox named '{name}' is there already")]
     NameTaken { name: String },
+    #[error("{} is in the way: it is a folder with files, and has no sandbox in it", folder.display())]
+    FolderInTheWay { folder: PathBuf },
     #[error("there is no sandbox named '{name}'")]
     NoSandbox { name: String },
     #[error("sandbox '{name}' is being deployed by another process")]
@@ -190,6 +192,7 @@ impl Error {
         match self {
             Self::Host(host::Error::MissingProgram { .. })
             | Self::NameTaken { .. }
+            | Self::FolderInTheWay { .. }
             | Self::NoSandbox { .. }
             | Self::Deploying { .. }
             | Self::Starting { .. }
@@ -269,6 +272,10 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NameTaken { name } => Some(format!("choose another with --name, or `wringer sandbox delete {name}`")),
+            Self::FolderInTheWay { folder } => {
+                let folder = folder.display();
+                Some(format!("choose another name with --name, or look into {folder}, and move it away or remove it"))
+            }
             Self::NoSandbox { .. } => Some("`wringer sandbox list` shows those of this user; root and other users have their own".into()),
             Self::HalfDeployed { name } => Some(format!("`wringer sandbox delete {name}` clears it away")),
             Self::IsReplica { of, .. } => {

@@ -192,7 +192,7 @@ impl Sandbox {
     }
 
     /// Opens a sandbox in any state.
-    pub(crate) fn open_any(name: &str, places: &Places) -> Result<Self, Error> {
+    pub fn open_any(name: &str, places: &Places) -> Result<Self, Error> {
         check_name(name)?;
         let folder = places.sandboxes.join(name);
         // only a manifest in a safe folder is used
@@ -204,7 +204,14 @@ impl Sandbox {
         Ok(Self { folder, manifest })
     }
 
-    /// All registered sandboxes, by name; for a manifest that cannot be read, the reason.
+    /// A folder of this name with files, and without a manifest: somebody's files that were left when the sandbox was deleted.
+    pub(crate) fn in_the_way(name: &str, places: &Places) -> Option<Error> {
+        let folder = places.sandboxes.join(name);
+        let has_files = fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_some());
+        (has_files && !folder.join("manifest.json").exists()).then_some(Error::FolderInTheWay { folder })
+    }
+
+    /// All registered sandboxes, by name; for a manifest that cannot be read, and for a folder without one, the reason.
     pub fn list(places: &Places) -> Vec<(String, Result<Self, Error>)> {
         let entries = fs::read_dir(&places.sandboxes).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
@@ -213,7 +220,11 @@ impl Sandbox {
             .filter(|name| check_name(name).is_ok())
             .collect();
         names.sort();
-        names.into_iter().map(|name| (name.clone(), Self::open_any(&name, places))).collect()
+        let open = |name: &str| match Self::open_any(name, places) {
+            Err(Error::NoSandbox { .. }) => Some(Err(Self::in_the_way(name, places)?)),
+            opened => Some(opened),
+        };
+        names.into_iter().filter_map(|name| open(&name).map(|opened| (name, opened))).collect()
     }
 
     pub fn name(&self) -> &str {

@@ -26,7 +26,7 @@ impl Sandbox {
     /// Removes a sandbox in any state; a primary is removed with its replicas. With `force`, their servers are stopped first.
     ///
     /// # Errors
-    /// [`Error::Running`] without `force`; [`Error::Unknown`] when it is not known whether it runs; [`Error::Deploying`] while another process
+    /// [`Error::Running`] without `force`; [`Error::Run`] while a run holds it whose server does not run now; [`Error::Unknown`] when it is not known whether it runs; [`Error::Deploying`] while another process
     /// deploys or deletes it; [`Error::IsReplica`].
     pub fn delete(name: &str, places: &Places, force: bool) -> Result<Deleted, Error> {
         let sandbox = Self::open_any(name, places)?;
@@ -52,6 +52,9 @@ impl Sandbox {
                 deleted.ended.extend(member.end_runs_that(places, is_over)?);
             }
         }
+        // a run that has not started the server yet, or has stopped it and starts it again, holds them without a process
+        let resources: Vec<_> = members.iter().map(|member| run::Resource::Sandbox(member.name().into())).collect();
+        let _held = run::hold(places, &resources)?;
         deleted.names = members.iter().map(|member| member.name().to_owned()).collect();
         (deleted.kept, deleted.memory) = sandbox.clear_members()?;
         Ok(deleted)

@@ -62,6 +62,15 @@ impl Failure {
         self.hints.push(hint.into());
         self
     }
+
+    /// "Nothing was changed" is not true of a failure after a change.
+    #[must_use]
+    pub fn after_a_change(mut self, changed: bool) -> Self {
+        if changed && matches!(self.exit, Exit::Usage | Exit::Missing) {
+            self.exit = Exit::Failed;
+        }
+        self
+    }
 }
 
 /// The crates' own errors know their exit code. An error without one means: failed, and everything is undone.

@@ -107,7 +107,9 @@ fn an_experiment_runs_on_a_copy_of_a_data_directory() {
         }
     }
     lab.run(["sandbox", "use", "a", "SELECT 1"]).expect_code(3);
-    lab.run(["sandbox", "delete", "a"]).expect_code(0);
+    // a wrong name changes nothing
+    lab.run(["sandbox", "delete", "a", "nowhere"]).expect_code(3).expect_said(&["no sandbox named 'nowhere'"]);
+    lab.run(["sandbox", "delete", "a", "a"]).expect_code(0);
 }
 
 fn runs_on_a_copy(lab: &Lab, file: &Path, what: &str) {

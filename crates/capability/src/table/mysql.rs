@@ -47,6 +47,7 @@ pub(super) const TABLE: &[Entry] = table! { Mysql:
         "skip_name_resolve",
         "character_set_server=utf8mb4",
     ], "MySQL 8.0 manual, What Is New in MySQL 8.0: local_infile off, X Plugin enabled by default";
+    AccountReset [] .. [] => ["ALTER USER {account} IDENTIFIED BY '{password}' ACCOUNT UNLOCK"];
     SeriesNumbers [] .. [] => ["2"];
     FlushMethod [] .. [] => ["innodb_flush_method", "O_DIRECT", "fsync"];
     SynchronousIo [] .. [] => ["innodb_use_native_aio=0"];

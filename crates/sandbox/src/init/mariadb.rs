@@ -5,7 +5,7 @@
 use super::run_as_server_user;
 use crate::account::{DATABASE, USER};
 use crate::options::{overlay, quote_mariadb};
-use crate::{Error, Sandbox};
+use crate::{Error, Installation, Sandbox};
 use capability::{Capability, words};
 use std::path::{Path, PathBuf};
 
@@ -84,12 +84,15 @@ pub(super) fn account_and_database(password: &str) -> String {
 
 /// The same for a server that may have such an account already, for its `init_file`: one statement on each line. After a dump of the system tables,
 /// their content is in force only after `FLUSH PRIVILEGES`.
-pub(crate) fn account_anew(password: &str) -> String {
+pub(crate) fn account_anew(installation: &Installation, password: &str) -> String {
     let account = |host| {
+        let account = format!("'{USER}'@'{host}'");
+        let reset = words(Capability::AccountReset, installation.flavour, &installation.version);
+        let fill = |text: &&str| text.replace("{account}", &account).replace("{password}", password) + ";\n";
         format!(
-            "CREATE USER IF NOT EXISTS '{USER}'@'{host}' IDENTIFIED BY '{password}';\n\
-             ALTER USER '{USER}'@'{host}' IDENTIFIED BY '{password}' ACCOUNT UNLOCK;\n\
-             GRANT ALL ON *.* TO '{USER}'@'{host}' WITH GRANT OPTION;\n"
+            "CREATE USER IF NOT EXISTS {account} IDENTIFIED BY '{password}';\n{}\
+             GRANT ALL ON *.* TO {account} WITH GRANT OPTION;\n",
+            reset.iter().map(fill).collect::<String>()
         )
     };
     let accounts = ["localhost", "127.0.0.1"].map(account).concat();

@@ -77,7 +77,7 @@ pub(crate) fn finish(
             with_server(sandbox, servers, Vec::new(), at_last)?
         }
         Flavour::Mariadb | Flavour::Mysql | Flavour::Percona => {
-            with_secret_file(sandbox, "init.sql", &account_anew(password), |file| {
+            with_secret_file(sandbox, "init.sql", &account_anew(&sandbox.manifest.installation, password), |file| {
                 let option = ServerOption::new("init_file", Some(&file.to_string_lossy()))?;
                 with_server(sandbox, servers, vec![option], at_last)
             })?

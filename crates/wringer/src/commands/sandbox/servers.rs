@@ -216,8 +216,17 @@ fn print(rows: &[Row], output: Output) {
 pub(super) fn delete(args: &Delete) -> Outcome {
     signals::install()?;
     let places = Places::from_environment();
-    for name in &names_to_delete(args, &places) {
-        let deleted = Sandbox::delete(name, &places, args.force).map_err(|error| hint(error.into(), args.force))?;
+    let names = names_to_delete(args, &places);
+    // a wrong name, before anything is deleted
+    names.iter().try_for_each(|name| Sandbox::open_any(name, &places).map(drop))?;
+    let mut gone: Vec<String> = Vec::new();
+    for name in &names {
+        // it went with its primary
+        if gone.contains(name) {
+            continue;
+        }
+        let deleted = Sandbox::delete(name, &places, args.force)
+            .map_err(|error| hint(error.into(), args.force).after_a_change(!gone.is_empty()))?;
         terminal::say(format_args!("deleted {}", deleted.names.join(", ")));
         for kept in deleted.kept {
             terminal::say(format_args!("note: not the sandbox's own, left where it is: {}", kept.display()));
@@ -225,6 +234,7 @@ pub(super) fn delete(args: &Delete) -> Outcome {
         for left in deleted.memory {
             terminal::say(format_args!("note: shared memory of its server that is left: {left}"));
         }
+        gone.extend(deleted.names);
     }
     Ok(())
 }

@@ -109,8 +109,20 @@ pub(super) fn stop(which: &Which) -> Outcome {
         members.iter().any(|member| stopped.iter().any(|name| name == member.name()))
     };
     match meant.iter().find(|meant| meant.is_named && !was_running(meant)) {
-        Some(meant) => Err(sandbox::Error::NotRunning { name: meant.sandbox.name().into() }.into()),
+        Some(meant) => Err(not_running(&meant.sandbox).after_a_change(!stopped.is_empty())),
         None => Ok(()),
+    }
+}
+
+/// Wringer stops the servers that it has started.
+fn not_running(sandbox: &Sandbox) -> Failure {
+    let name = sandbox.name().to_owned();
+    match sandbox.server_process() {
+        Some(pid) => {
+            let hints = vec!["no run of Wringer's has started that server: end it as it was started".to_owned()];
+            Failure { hints, ..sandbox::Error::Running { name, pid }.into() }
+        }
+        None => sandbox::Error::NotRunning { name }.into(),
     }
 }
 
@@ -132,7 +144,7 @@ fn stop_all(meant: &[Meant], places: &Places) -> Result<Vec<String>, Failure> {
                 stopped.push(sandbox.name().to_owned());
             }
             Err(sandbox::Error::NotRunning { .. }) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(Failure::from(error).after_a_change(!stopped.is_empty())),
         }
     }
     Ok(stopped)
@@ -166,21 +178,17 @@ fn checked_before_stop(args: &Start, sandboxes: &[Sandbox], places: &Places) -> 
     checked(args, sandboxes, places)
 }
 
-/// "Nothing was changed" (exit code 3) is not true of a start that fails after the stop.
+/// The failure of a start after the stop.
 fn after_stop(failure: Failure, stopped: &[String]) -> Failure {
     if stopped.is_empty() {
         return failure;
     }
-    let exit = match failure.exit {
-        Exit::Usage | Exit::Missing => Exit::Failed,
-        exit => exit,
-    };
     let names = stopped.join(" ");
     let (are_stopped, as_before) = match stopped {
         [_] => ("the server is stopped", "it as it was deployed"),
         _ => ("the servers are stopped", "them as they were deployed"),
     };
-    Failure { exit, ..failure }.hint(format!("{are_stopped}; `wringer sandbox start {names}` starts {as_before}"))
+    failure.after_a_change(true).hint(format!("{are_stopped}; `wringer sandbox start {names}` starts {as_before}"))
 }
 
 /// The time that a squeeze lasts by default.
