@@ -3,7 +3,7 @@
 
 use crate::study::{BURST, WARM_UP};
 use capability::MallocKind;
-use evidence::{Arm, ArmOutcome, Evidence, FOOTPRINT, Footprint, TimelinePoint};
+use evidence::{Arm, ArmOutcome, Clock, Evidence, FOOTPRINT, Footprint, TimelinePoint};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -73,6 +73,9 @@ pub struct Load {
     #[serde(rename = "p99.9_us")]
     pub p999_us: f64,
     pub max_us: f64,
+    /// The true value of `p99_us` may be higher: transactions that had not ended count with the time for which they had waited.
+    #[serde(default)]
+    pub p99_is_at_least: bool,
     /// The longest response time of each slot of what was measured (100 ms long in Wringer's own load); 0 where no transaction ended.
     pub max_over_time: Vec<Longest>,
     /// CPU time of the server for one query.
@@ -225,6 +228,7 @@ fn load(arm: &Arm) -> Option<Load> {
         p99_us: at(99.0),
         p999_us: at(99.9),
         max_us: at(100.0),
+        p99_is_at_least: measured.times(Clock::Response).percentile(99.0).is_at_least(),
         max_over_time: measured.timeline.iter().map(|point| longest(point, measured.started_us)).collect(),
         cpu_user_us_per_query: per_query("user us"),
         cpu_system_us_per_query: per_query("system us"),

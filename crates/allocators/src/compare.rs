@@ -82,7 +82,8 @@ fn of_load(load: &Load) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     figures.extend(load.transactions_per_s.map(|rate| Figure::new(name("throughput"), "transactions/s", rate)));
     let latency = |of: &str, us: f64| Figure { resolution: RESOLUTION, ..Figure::new(name(of), "us", us) };
-    figures.push(latency("p99", load.p99_us));
+    // a lower bound is no figure
+    figures.extend((!load.p99_is_at_least).then(|| latency("p99", load.p99_us)));
     figures.extend(cpu.map(|us| Figure::new(name("cpu a query"), "us", us)));
     figures
 }

@@ -27,6 +27,20 @@ fn seconds(load: &LoadResult) -> Vec<f64> {
     slots(load).chunks_exact(each).map(|slots| slots.iter().sum::<f64>() / each as f64).collect()
 }
 
+/// The half of an arm's measured phase in which no transaction ended, where some ended in the other half.
+pub fn idle_half(arm: &Arm) -> Option<&'static str> {
+    let slots = slots(arm.load.as_ref()?);
+    let half = slots.len() / 2;
+    let (first, second) = (slots.get(..half)?, slots.get(slots.len() - half..)?);
+    let is_idle = |slots: &[f64]| slots.iter().all(|rate| *rate <= 0.0);
+    match (is_idle(first), is_idle(second)) {
+        _ if half < within::FEWEST_BATCHES => None,
+        (true, false) => Some("first"),
+        (false, true) => Some("second"),
+        _ => None,
+    }
+}
+
 /// The second half of an arm's measured phase compared with the first, by batches. `None`: there was no load, or it was too short.
 pub fn halves(arm: &Arm) -> Option<Within> {
     within::halves(&slots(arm.load.as_ref()?))

@@ -59,7 +59,7 @@ impl Lab<'_> {
         // not over the connection that is kept: `ask` may ask twice, and these statements are the user's
         let mut connection = Connection::open(target)?;
         for statement in &phase.load.before {
-            connection.execute(statement)?;
+            connection = self.execute(connection, statement)?;
             self.notes.event("load", format!("{}: {statement}", phase.name))?;
         }
         for beside in &phase.load.beside {

@@ -177,6 +177,15 @@ impl Error {
         }
     }
 
+    pub(crate) fn is_of_a_server(&self) -> bool {
+        matches!(self, Self::ServerEnded { .. })
+    }
+
+    /// Whether a load ended before its time, and its server may live.
+    pub(crate) fn is_of_the_load(&self) -> bool {
+        matches!(self, Self::BrokeOff { .. } | Self::LoadBeside { .. } | Self::Driver { .. } | Self::Load(_))
+    }
+
     /// The error of a deployment with these options: of its own kind where the program that makes the data directory ended by itself, and was not killed.
     pub(crate) fn not_deployed(error: sandbox::Error, options: &[ServerOption]) -> Self {
         match &error {

@@ -15,6 +15,7 @@ use squeeze::host_thp::HostThp;
 use squeeze::huge_pool::HugePool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 pub(crate) struct Lab<'a> {
     pub(crate) cell: &'a Cell,
@@ -97,6 +98,13 @@ impl<'a> Lab<'a> {
     /// Fails when the caller has asked for the end, or the watchdog has.
     pub(crate) fn check_stop(&self) -> Result<(), Error> {
         if self.stop.load(Ordering::SeqCst) { Err(self.stopped()) } else { Ok(()) }
+    }
+
+    /// # Errors
+    /// [`Error::NoServer`]: the server that was started has ended.
+    pub(crate) fn serves(&self) -> Result<(), Error> {
+        let has_ended = self.serving.as_ref().is_some_and(|serving| serving.running.wait(Duration::ZERO));
+        if has_ended { Err(Error::NoServer) } else { Ok(()) }
     }
 
     /// The reason of a walk that the caller or the watchdog has ended.

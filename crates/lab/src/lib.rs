@@ -14,6 +14,7 @@
 //! | `kept_fill_files` | the files that shape what a program of the user does: for kept data, and for the ids of a matrix's settings |
 //! | `live` | variables that are set while the server runs, and the pause before a load |
 //! | `probed`, `idle` | reads of a data file before the load, and a rest of the server after it |
+//! | `statement` | a statement of the user's that may take any time |
 //! | `moments` | statements beside the load at moments of it |
 //! | `drivers` | other programs as the load: sysbench, pgbench, any command; and a program that fills |
 //! | `replays` | a server's log as the load |
@@ -70,6 +71,7 @@ mod server_start;
 mod spans_and_snapshots;
 mod squeeze_requests;
 mod squeezes;
+mod statement;
 mod translate;
 mod walk;
 mod watch_stalls;

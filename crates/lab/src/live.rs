@@ -18,7 +18,7 @@ impl Lab<'_> {
         let Some(serving) = self.serving.as_ref().filter(|_| !phase.live.is_empty()) else { return Ok(()) };
         let mut connection = Connection::open(serving.target())?;
         for (name, asked) in &phase.live {
-            connection.execute(&format!("SET GLOBAL {name} = {}", sql_value(asked)))?;
+            connection = self.execute(connection, &format!("SET GLOBAL {name} = {}", sql_value(asked)))?;
             let got = connection.query(&format!("SELECT @@GLOBAL.{name}"))?.text(0, 0).unwrap_or_default();
             self.notes.event("load", format!("{}: set {name} to {asked}, it is {got}", phase.name))?;
             let (at_us, arm) = (self.notes.clock.now_us(), Some(phase.name.clone()));

@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use crate::meaning::Kind;
+use crate::oom::Killed;
 use evidence::ArmOutcome;
 use std::fmt;
 use std::path::PathBuf;
@@ -58,20 +59,30 @@ impl fmt::Display for Missed {
     }
 }
 
-/// The end of the server as the result of a phase. `None`: it ends the walk. `out_of_memory`: the kernel has killed for want of RAM
-/// since the phase began.
-pub(crate) fn of_phase(error: &Error, out_of_memory: bool) -> Option<ArmOutcome> {
+/// The end of the server as the result of a phase. `None`: it ends the walk. `killed`: whom the kernel has killed for want of RAM since the phase
+/// began.
+pub(crate) fn of_phase(error: &Error, killed: Killed) -> Option<ArmOutcome> {
+    let out_of_memory = killed != Killed::Nobody;
     match error {
         Error::ServerEnded { .. } => (out_of_memory && error.is_a_death()).then_some(ArmOutcome::OutOfMemory),
         error if error.is_no_start() && out_of_memory => Some(ArmOutcome::OutOfMemory),
         error if error.is_no_start() => Some(ArmOutcome::CannotStart),
+        // PostgreSQL lives, and has lost the backends of the load
+        error if error.is_of_the_load() && killed == Killed::InOwnCgroup => Some(ArmOutcome::OutOfMemory),
         _ => None,
     }
 }
 
 impl Outcome {
-    /// `began`: a first phase had begun. `out_of_memory`: the kernel has killed for want of RAM meanwhile.
-    pub(crate) fn of(walked: Result<(), Error>, missed: Vec<Missed>, began: bool, out_of_memory: bool) -> Self {
+    /// `began`: a first phase had begun. `server`: whom the kernel has killed for want of RAM meanwhile, as the server's cgroup tells, where it has one.
+    /// `on_host`: it has killed somebody on the host.
+    pub(crate) fn of(
+        walked: Result<(), Error>,
+        missed: Vec<Missed>,
+        began: bool,
+        server: Killed,
+        on_host: bool,
+    ) -> Self {
         let error = match walked {
             Ok(()) if missed.is_empty() => return Self::Done,
             Ok(()) => return Self::Missed(missed),
@@ -80,7 +91,9 @@ impl Outcome {
         match error.kind() {
             Kind::NotRestored => Self::NotRestored(error),
             Kind::Interrupted => Self::Interrupted(error),
-            _ if out_of_memory && error.is_a_death() => Self::OutOfMemory(error),
+            _ if error.is_a_death() && (if error.is_of_a_server() { server != Killed::Nobody } else { on_host }) => {
+                Self::OutOfMemory(error)
+            }
             _ if began => Self::BrokeOff(error),
             _ => Self::CannotStart(error),
         }
@@ -109,33 +122,45 @@ mod tests {
 
     #[test]
     fn each_end_has_its_outcome() {
-        let of = |error, began, out_of_memory| Outcome::of(Err(error), Vec::new(), began, out_of_memory);
+        let of = |error, began, server, on_host| Outcome::of(Err(error), Vec::new(), began, server, on_host);
         let holder = || Error::from(squeeze::Error::HolderDied);
         let conflicts = Error::Conflicts { changes: Vec::new(), repairs: Vec::new() };
-        assert!(matches!(of(conflicts, true, true), Outcome::NotRestored(_)));
-        assert!(matches!(of(Error::Interrupted, true, true), Outcome::Interrupted(_)));
-        assert!(matches!(of(holder(), true, true), Outcome::OutOfMemory(_)));
-        assert!(matches!(of(holder(), true, false), Outcome::BrokeOff(_)));
-        assert!(matches!(of(Error::NoServer, true, true), Outcome::BrokeOff(_)));
-        assert!(matches!(of(Error::NoServer, false, false), Outcome::CannotStart(_)));
+        let (nobody, own, on_host) = (Killed::Nobody, Killed::InOwnCgroup, Killed::OnHost);
+        assert!(matches!(of(conflicts, true, own, true), Outcome::NotRestored(_)));
+        assert!(matches!(of(Error::Interrupted, true, own, true), Outcome::Interrupted(_)));
+        assert!(matches!(of(holder(), true, nobody, true), Outcome::OutOfMemory(_)));
+        assert!(matches!(of(holder(), true, nobody, false), Outcome::BrokeOff(_)));
+        assert!(matches!(of(Error::NoServer, true, own, true), Outcome::BrokeOff(_)));
+        assert!(matches!(of(Error::NoServer, false, nobody, false), Outcome::CannotStart(_)));
+        assert!(matches!(of(ended(137), false, on_host, true), Outcome::OutOfMemory(_)));
+        assert!(
+            matches!(of(ended(137), true, nobody, true), Outcome::BrokeOff(_)),
+            "the kernel killed another program"
+        );
         let missed = vec![Missed { phase: "a".into(), outcome: ArmOutcome::Missed, why: "b".into() }];
-        assert!(matches!(Outcome::of(Ok(()), missed, true, false), Outcome::Missed(it) if it.len() == 1));
-        assert!(matches!(Outcome::of(Ok(()), Vec::new(), true, false), Outcome::Done));
+        assert!(matches!(Outcome::of(Ok(()), missed, true, nobody, false), Outcome::Missed(it) if it.len() == 1));
+        assert!(matches!(Outcome::of(Ok(()), Vec::new(), true, nobody, false), Outcome::Done));
+    }
+
+    fn ended(status: i32) -> Error {
+        let end = Box::new(sandbox::Error::Ended { status: Some(status), log: Vec::new() });
+        Error::ServerEnded { why: "x".into(), end }
     }
 
     #[test]
     fn only_the_end_of_the_server_is_a_result_of_its_phase() {
-        let ended = |status| Error::ServerEnded {
-            why: "x".into(),
-            end: Box::new(sandbox::Error::Ended { status: Some(status), log: Vec::new() }),
-        };
-        assert_eq!(of_phase(&ended(137), true), Some(ArmOutcome::OutOfMemory));
-        assert_eq!(of_phase(&ended(137), false), None, "somebody else killed it");
-        assert_eq!(of_phase(&ended(134), true), None, "it crashed, and something else was killed for RAM");
+        let (nobody, own, on_host) = (Killed::Nobody, Killed::InOwnCgroup, Killed::OnHost);
+        assert_eq!(of_phase(&ended(137), own), Some(ArmOutcome::OutOfMemory));
+        assert_eq!(of_phase(&ended(137), nobody), None, "somebody else killed it");
+        assert_eq!(of_phase(&ended(134), own), None, "it crashed, and something else was killed for RAM");
         let died = || Error::from(sandbox::Error::Died { name: "s".into(), status: None, log: Vec::new() });
-        assert_eq!(of_phase(&died(), false), Some(ArmOutcome::CannotStart));
-        assert_eq!(of_phase(&died(), true), Some(ArmOutcome::OutOfMemory));
-        assert_eq!(of_phase(&Error::from(squeeze::Error::HolderDied), true), None);
-        assert_eq!(of_phase(&Error::Interrupted, true), None);
+        assert_eq!(of_phase(&died(), nobody), Some(ArmOutcome::CannotStart));
+        assert_eq!(of_phase(&died(), on_host), Some(ArmOutcome::OutOfMemory));
+        assert_eq!(of_phase(&Error::from(squeeze::Error::HolderDied), own), None);
+        assert_eq!(of_phase(&Error::Interrupted, own), None);
+        let lost = || load::Error::Lost { during: "a query".into(), source: std::io::Error::other("gone") };
+        let broke = || Error::BrokeOff { phase: "load", arm: "a".into(), transactions: 1, source: lost() };
+        assert_eq!(of_phase(&broke(), own), Some(ArmOutcome::OutOfMemory), "a backend was killed");
+        assert_eq!(of_phase(&broke(), on_host), None, "a kill on the host may be anybody's");
     }
 }

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Sets the squeeze, runs the load, and keeps the results, also of a phase that was cut short.
-pub(crate) fn run(lab: &mut Lab<'_>, phase: &Phase, position: u32) -> Result<(), Error> {
+pub(crate) fn run(lab: &mut Lab<'_>, phase: &Phase, position: u32) -> Result<ArmEvidence, Error> {
     let mut evidence = begun(lab, phase);
     lab.goes_on(Some(&phase.name));
     let look = Look::on_behalf_of(std::process::id(), lab.sandbox.as_ref().map(Sandbox::data).as_deref());
@@ -48,8 +48,11 @@ pub(crate) fn run(lab: &mut Lab<'_>, phase: &Phase, position: u32) -> Result<(),
     lab.goes_on(None);
     lab.notes.recording.arm(position, &evidence)?;
     let told = lab.load_spans(&evidence);
-    lab.broken = outcome.is_err().then_some((position, evidence));
-    outcome.and(told)
+    if let Err(error) = outcome {
+        lab.broken = Some((position, evidence));
+        return Err(error);
+    }
+    told.map(|()| evidence)
 }
 
 /// An arm of which nothing is measured yet.
@@ -85,6 +88,7 @@ fn measure(lab: &mut Lab<'_>, phase: &Phase, evidence: &mut ArmEvidence) -> Resu
         return Ok(delayed.missed);
     }
     lab.probe(phase)?;
+    lab.squeezes.forget_cache();
     lab.look_at_cache();
     lab.set_live(phase)?;
     lab.pause(phase)?;

@@ -14,7 +14,7 @@ use observe::memory::InventoryReader;
 use observe::server::{self, ServerKind, witness_counters};
 use observe::{Observer, Options, Reopening};
 use run::Run;
-use sandbox::{RunningServer, Sandbox, StartOptions, Taken};
+use sandbox::{End, RunningServer, Sandbox, StartOptions, Taken};
 use slowfs::control::Client;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -152,11 +152,19 @@ impl Serving {
         Ok(Error::ServerEnded { why: error.to_string(), end })
     }
 
-    pub(crate) fn stop(mut self, run: &mut Run, notes: &Notes<'_>) -> Result<(), Error> {
+    pub(crate) fn stop(mut self, run: &mut Run, notes: &Notes<'_>) -> Result<End, Error> {
         self.stop_observers(notes)?;
         let began = Instant::now();
-        self.running.stop(run)?;
-        notes.event("sandbox", format!("the server stopped cleanly in {:.1} s", began.elapsed().as_secs_f64()))
+        let end = self.running.stop(run)?;
+        let took = format!("{:.1} s", began.elapsed().as_secs_f64());
+        let said = match end {
+            End::Clean => format!("the server stopped cleanly in {took}"),
+            End::Killed => {
+                format!("the server did not stop in {took}, and was killed: the next start recovers its data")
+            }
+        };
+        notes.event("sandbox", said)?;
+        Ok(end)
     }
 
     fn stop_observers(&mut self, notes: &Notes<'_>) -> Result<(), Error> {

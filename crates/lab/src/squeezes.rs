@@ -205,7 +205,7 @@ impl Squeezes {
         Ok(Delayed { delay, missed })
     }
 
-    /// Removes the delay while the server's page cache is filled.
+    /// Removes the delay: while the server's page cache is filled, and while it stops and starts.
     pub(crate) fn full_speed(&mut self) -> Result<(), Error> {
         let none = Model::none(DelayMode::Add);
         Ok(self.disk_mut().map_or(Ok(()), |layer| layer.set(&none))?)
@@ -219,6 +219,11 @@ impl Squeezes {
         {
             self.cached_by_others = Some(self.cached_by_others.map_or(look, |worst| worst.worse(look)));
         }
+    }
+
+    /// What was seen in an arm that did not come to its end is none of the next arm's.
+    pub(crate) fn forget_cache(&mut self) {
+        self.cached_by_others = None;
     }
 
     fn tell_cache(&mut self, arm: &str, notes: &Notes<'_>) -> Result<(), Error> {

@@ -2,37 +2,33 @@
 //! One walk of the flow. Whatever ends it, [`Walk::end`] gives the host back and closes the recording.
 
 use crate::cell::{Cell, Phase};
-use crate::drivers;
 use crate::error::Error;
 use crate::footprint;
 use crate::hooks::Hooks;
 use crate::judged;
-use crate::kept_fill::{FromCache, Note, imported};
+use crate::kept_fill::FromCache;
 use crate::lab::Lab;
 use crate::meaning::Kind;
 use crate::notes::Notes;
-use crate::oom::{self, Kills};
+use crate::oom::{Killed, Kills};
 use crate::outcome::{self, Ended, Outcome};
 use crate::own_data;
 use crate::phase;
 use crate::server::{Serving, Watch};
-use crate::server_start::{pool_settings, pooling, wrapping};
-use crate::translate;
+use crate::server_start::{pooling, wrapping};
 use attach::Group;
-use evidence::{DiskMechanism, ENDED_EARLY};
-use experiment::FillSize;
+use evidence::{Arm, ArmOutcome, ENDED_EARLY};
 use host::clock::{RunClock, rfc3339, unix_seconds};
 use host::places::Places;
-use load::fill::{self, FillPlan, FillReport, ServerFacts, Stage};
-use load::prepare::pgbench;
 use observe::{Observer, Options};
 use recording::{Recording, Start};
 use run::{Begin, Kind as RunKind, Resource, Run};
-use sandbox::{PoolerSpec, Pooling, Sandbox, Spec, StartOptions};
+use sandbox::{End, Sandbox, StartOptions};
 use squeeze::disk::SlowLayer;
-use squeeze::preloaded;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+
+mod filling;
 
 /// A walk that has its locks and its watchdog, and has changed nothing yet.
 pub struct Begun<'a> {
@@ -77,7 +73,7 @@ impl Begun<'_> {
     }
 
     fn walk_to(self, recording: &Path, last: LastStation) -> Ended {
-        let killed_before = oom::on_host();
+        let killed_before = Kills::on_host();
         let mut walk = match Walk::new(self, recording) {
             Ok(walk) => walk,
             Err(error) => return Ended { outcome: Outcome::CannotStart(error), kept: None, left_alone: Vec::new() },
@@ -85,8 +81,10 @@ impl Begun<'_> {
         let walked = walk.to(last);
         let (missed, began) = (std::mem::take(&mut walk.lab.missed), walk.phases_begun > 0);
         let (kept, mut left_alone) = (walk.sandbox_to_keep(), Vec::new());
+        let server = Kills::now(&walk.lab.squeezes).since(&killed_before);
         let ended = walk.end(walked, &mut left_alone);
-        let outcome = Outcome::of(ended, missed, began, oom::on_host() > killed_before);
+        let on_host = Kills::on_host().since(&killed_before) != Killed::Nobody;
+        let outcome = Outcome::of(ended, missed, began, server, on_host);
         Ended { outcome, kept, left_alone }
     }
 }
@@ -152,14 +150,15 @@ impl<'a> Walk<'a> {
         for (position, phase) in (0..).zip(&self.lab.cell.phases) {
             self.lab.check_stop()?;
             let killed_before = Kills::now(&self.lab.squeezes);
-            if let Err(error) = self.one_phase(phase, position) {
-                self.result_of_phase(phase, position, error, &killed_before)?;
+            match self.one_phase(phase, position) {
+                Err(error) => self.result_of_phase(phase, position, error, &killed_before)?,
+                Ok(arm) => self.killed_in_part(phase, position, arm, &killed_before)?,
             }
         }
         Ok(())
     }
 
-    fn one_phase(&mut self, phase: &Phase, position: u32) -> Result<(), Error> {
+    fn one_phase(&mut self, phase: &Phase, position: u32) -> Result<Arm, Error> {
         if position == 0 || phase.restart || self.lab.serving.is_none() {
             self.restart_server(phase)?;
         }
@@ -183,8 +182,8 @@ impl<'a> Walk<'a> {
             return Err(error);
         }
         let error = self.explained_by_server(error);
-        let is_killed = Kills::now(&self.lab.squeezes).since(killed_before);
-        let Some(outcome) = outcome::of_phase(&error, is_killed) else { return Err(error) };
+        let killed = Kills::now(&self.lab.squeezes).since(killed_before);
+        let Some(outcome) = outcome::of_phase(&error, killed) else { return Err(error) };
         self.lab.squeezes.check()?;
         let why = phase::reason(&error);
         let broken = self.lab.broken.take().map(|(_, arm)| arm);
@@ -196,6 +195,29 @@ impl<'a> Walk<'a> {
         if let Some((_, log)) = error.to_string().split_once('\n') {
             self.lab.notes.event("sandbox", format!("{}: the server's end; the end of its log:\n{log}", phase.name))?;
         }
+        // a part of it may live
+        self.stop_server()?;
+        self.lab.squeezes.give_ram_back(&mut self.lab.run)
+    }
+
+    /// The kernel may kill a part of a server, and the server lives: PostgreSQL ends all its backends then, and goes on with new ones. Such a phase was not
+    /// measured as it was asked for, whatever its load has told.
+    fn killed_in_part(
+        &mut self,
+        phase: &Phase,
+        position: u32,
+        mut arm: Arm,
+        killed_before: &Kills,
+    ) -> Result<(), Error> {
+        let killed = Kills::now(&self.lab.squeezes).since(killed_before);
+        if killed != Killed::InOwnCgroup || arm.outcome != ArmOutcome::Measured {
+            return Ok(());
+        }
+        let why = "one of its processes; the server itself went on".to_owned();
+        (arm.outcome, arm.broke_off) = (ArmOutcome::OutOfMemory, Some(why.clone()));
+        self.lab.notes.recording.arm(position, &arm)?;
+        self.lab.note_result("sandbox", phase, ArmOutcome::OutOfMemory, &why)?;
+        self.stop_server()?;
         self.lab.squeezes.give_ram_back(&mut self.lab.run)
     }
 
@@ -215,7 +237,7 @@ impl<'a> Walk<'a> {
             self.mark_broken(error);
             let _ = self.lab.notes.event("release", format!("{ENDED_EARLY}{error}"));
         }
-        let stopped = self.stop_server();
+        let stopped = self.stop_server().map(drop);
         drop(self.host_observer.take());
         let recording = self.lab.notes.recording.clone();
         let clock = self.lab.notes.clock;
@@ -257,51 +279,6 @@ impl<'a> Walk<'a> {
         let _ = self.lab.notes.recording.arm(position, &arm);
     }
 
-    fn deploy(&mut self) -> Result<(), Error> {
-        let request = &self.lab.cell.server;
-        let spinner = self.lab.notes.progress.bar("looking for the server", None);
-        let mut progress = |what: &str| spinner.set_message(what);
-        let installation = match &self.lab.cell.installation {
-            Some(found) => found.clone(),
-            None => sandbox::locate(request, &self.places, &mut progress)?,
-        };
-        if self.lab.cell.disk == Some(DiskMechanism::Preload) {
-            preloaded::check_program(&installation.program)?;
-            let sandboxes = &self.places.sandboxes;
-            preloaded::check_directory(sandboxes.ancestors().find(|it| it.exists()).unwrap_or(sandboxes))?;
-        }
-        // before anything is made: no phase is refused, or waits for a library, in the middle of the run
-        for phase in &self.lab.cell.phases {
-            wrapping(&phase.start, &installation, &self.places, &mut progress)?;
-        }
-        let source = installation.describe();
-        let mut spec = Spec::new(installation);
-        spec.name = self.sandbox_name.clone();
-        // the arms do not differ in these: `wringer plan` refuses that
-        spec.options = spec.installation.init_options(&self.lab.cell.phases[0].server_options);
-        spec.run = (!self.lab.cell.keep).then(|| self.lab.run.id().to_string());
-        spec.held = true;
-        self.deployed_us = self.lab.notes.clock.now_us();
-        self.from_cache = self.lab.look_for_kept(&spec.installation, &self.places)?;
-        spec.filled.clone_from(&self.from_cache.entry);
-        // a clone has the user's own data in it already
-        spec.imported = spec.filled.as_deref().map(imported).transpose()?.flatten();
-        spec.origin = self.lab.cell.origin.clone().filter(|_| spec.filled.is_none());
-        if let Some(pgbouncer) = self.lab.cell.pgbouncer() {
-            let program = sandbox::locate_pooler(&self.places, &mut progress)?;
-            spec.pooler = Some(PoolerSpec { program, settings: pool_settings(pgbouncer)? });
-        }
-        let asked = spec.options.clone();
-        let deployed = Sandbox::deploy(spec, &self.places, &mut progress);
-        let sandbox = deployed.map_err(|error| Error::not_deployed(error, &asked))?;
-        drop(spinner);
-        self.database = own_data::database(&self.lab.cell.fill, &sandbox)?;
-        own_data::tell(&sandbox, &self.lab.notes)?;
-        self.lab.notes.event("sandbox", format!("deployed {} ({source}) as {}", request.flavour, sandbox.name()))?;
-        self.lab.sandbox = Some(sandbox);
-        Ok(())
-    }
-
     fn observe_host(&mut self) -> Result<(), Error> {
         let group = Group::host();
         for what in group.refused {
@@ -312,90 +289,11 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Fills the server on the disk without any squeeze; then the server is stopped, so that the slow layer can be put below it.
-    /// A clone of data that were filled before is there already.
-    fn fill(&mut self) -> Result<(), Error> {
-        // held no longer than it is needed
-        if let Some(entry) = self.from_cache.entry.take() {
-            return self.lab.take_clone(&entry, self.deployed_us);
-        }
-        self.start_for_fill()?;
-        self.lab.record_conditions()?;
-        let Some(serving) = &self.lab.serving else { return Ok(()) };
-        let target = serving.target().clone();
-        let mut note = Note::default();
-        match self.lab.cell.fill.size {
-            Some(size) => note.report = Some(self.fill_tables(size, self.lab.cell.phases[0].load.seed, &target)?),
-            None => {
-                self.lab.rows_per_table = own_data::rows(&target);
-                note.rows_per_table = self.lab.rows_per_table;
-            }
-        }
-        note.imported = self.lab.sandbox.as_ref().and_then(|sandbox| sandbox.manifest.origin.clone());
-        if let Some(scale) = self.lab.cell.fill.pgbench {
-            let report = pgbench::fill(&target, scale, false, &self.lab.stop, &mut |_, _| {})?;
-            self.lab.notes.event("fill", report.to_string())?;
-            note.pgbench = Some(report.to_string());
-        }
-        if let Some(program) = &self.lab.cell.filler {
-            drivers::fill(&mut self.lab, program)?;
-            if self.lab.cell.fill.size.is_none() {
-                self.lab.rows_per_table = own_data::rows(&target);
-                note.rows_per_table = self.lab.rows_per_table;
-            }
-        }
-        self.lab.check_stop()?;
-        self.stop_server()?;
-        let elapsed_us = self.lab.notes.clock.now_us().saturating_sub(self.deployed_us);
-        self.lab.keep_filled(&self.from_cache, &note, elapsed_us)
-    }
-
-    /// Starts the server with the variables of the first phase with which it does start: a failed start is only the result of its own phase.
-    fn start_for_fill(&mut self) -> Result<(), Error> {
-        let mut refused: Option<(&Phase, Error)> = None;
-        for (index, phase) in self.lab.cell.phases.iter().enumerate() {
-            let before = &self.lab.cell.phases[..index];
-            if before.iter().any(|earlier| earlier.server_options == phase.server_options) {
-                continue;
-            }
-            match self.start_server(phase, StartOptions { pooling: Pooling::Without, ..StartOptions::default() }) {
-                Err(error) if error.is_no_start() => {
-                    refused.get_or_insert((phase, error));
-                }
-                Err(error) => return Err(error),
-                Ok(()) => {
-                    let Some((first, _)) = refused else { return Ok(()) };
-                    // the key of kept data is computed from the first phase's variables
-                    self.from_cache = FromCache::default();
-                    let said = format!(
-                        "filled as in arm '{}': with the variables of '{}' it does not start",
-                        phase.name, first.name
-                    );
-                    return self.lab.notes.event("fill", said);
-                }
-            }
-        }
-        refused.map_or(Ok(()), |(_, error)| Err(error))
-    }
-
-    fn fill_tables(&mut self, size: FillSize, seed: u64, target: &load::Target) -> Result<FillReport, Error> {
-        let facts = ServerFacts::read(target)?;
-        let spec = translate::fill_spec(&self.lab.cell.fill, size, seed)?;
-        let plan = fill::plan(&spec, &facts)?;
-        let began = self.lab.notes.clock.now_us();
-        let report = self.fill_with_bar(&plan, target)?;
-        self.lab.span("fill", "", began, &[("rows a table", report.rows_per_table.to_string())])?;
-        self.lab.rows_per_table = report.rows_per_table;
-        self.lab.notes.event("fill", report.to_string())?;
-        for measured in report.measured(self.lab.notes.clock.now_us()) {
-            self.lab.notes.measured(&measured)?;
-        }
-        Ok(report)
-    }
-
-    /// Stops the server, switches, and starts it: storage and limits never change under a live server. Its page cache is filled before any delay is set.
+    /// Stops the server, switches, and starts it: storage and limits never change under a live server. Its page cache is filled before any delay is set
+    /// and any RAM is hidden; how much is to be hidden depends on how much the server has taken.
     fn restart_server(&mut self, phase: &Phase) -> Result<(), Error> {
         self.stop_server()?;
+        self.lab.squeezes.give_ram_back(&mut self.lab.run)?;
         let Some(sandbox) = &self.lab.sandbox else { return Ok(()) };
         let data = sandbox.data();
         squeeze::limits::evict(&data);
@@ -458,26 +356,15 @@ impl<'a> Walk<'a> {
         self.lab.span("server.start", "", began, &ready)
     }
 
-    fn stop_server(&mut self) -> Result<(), Error> {
-        if let Some(serving) = self.lab.serving.take() {
-            serving.stop(&mut self.lab.run, &self.lab.notes)?;
-        }
+    /// Stops the server without the delay of the phase: what it writes at its end, and what the next one reads at its start, is no part of a phase.
+    /// `None`: no server was there.
+    fn stop_server(&mut self) -> Result<Option<End>, Error> {
+        let at_full_speed = self.lab.squeezes.full_speed();
+        let serving = self.lab.serving.take();
+        let ended = serving.map(|it| it.stop(&mut self.lab.run, &self.lab.notes)).transpose()?;
         self.lab.put_host_thp_back()?;
-        self.lab.give_huge_room_back()
-    }
-
-    fn fill_with_bar(&self, plan: &FillPlan, target: &load::Target) -> Result<FillReport, Error> {
-        let bar = self.lab.notes.progress.bar("filling", Some(0));
-        let mut last: Option<Stage> = None;
-        let report = fill::run(plan, target, &self.lab.stop, &mut |progress| {
-            if last.replace(progress.stage) != Some(progress.stage) {
-                bar.restart();
-                bar.set_message(progress.stage.describe());
-            }
-            bar.set_length(progress.total);
-            bar.set_position(progress.done);
-        });
-        Ok(report?)
+        self.lab.give_huge_room_back()?;
+        at_full_speed.map(|()| ended)
     }
 }
 

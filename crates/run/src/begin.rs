@@ -240,6 +240,15 @@ impl Run {
         if failures.is_empty() { Ok(()) } else { Err(Error::NotRestored { id: self.id.clone(), failures }) }
     }
 
+    /// As [`Self::undo_step`], for the step of a process. Returns whether it did not end in its time, and was killed.
+    ///
+    /// # Errors
+    /// Those of [`Self::undo_step`].
+    pub fn end_process(&mut self, id: StepId) -> Result<bool, Error> {
+        self.undo_step(id)?;
+        Ok(self.host.has_killed())
+    }
+
     /// The first child with this role that has died; a holder or slow layer that dies ends the run.
     pub fn dead_child(&self, role: Role) -> Option<StepId> {
         let of_role = |step: &&journal::StepState| matches!(step.change, Step::Process { role: it, .. } if it == role);

@@ -16,6 +16,7 @@ use host::permit::Permit;
 use host::process::{self, Identity, Process, StopRequest, Stopped};
 use journal::{Content, Members, Outcome, Role, RunId, State, Step, StepState};
 use rustix::process::Signal;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
@@ -36,11 +37,14 @@ pub(crate) struct RealHost {
     patience: Duration,
     /// The mounts and devices that still use the slow layers, in words.
     served: Vec<String>,
+    /// Whether the last process that was asked to end did not end in its time, and was killed.
+    killed: Cell<bool>,
 }
 
 impl RealHost {
     pub(crate) fn new(run: RunId, folder: Folder) -> Self {
-        Self { run, folder, known: Vec::new(), stale: false, patience: busy_timeout(), served: Vec::new() }
+        let (known, served, killed) = (Vec::new(), Vec::new(), Cell::new(false));
+        Self { run, folder, known, stale: false, patience: busy_timeout(), served, killed }
     }
 
     /// For a journal that was read from the disk.
@@ -60,6 +64,11 @@ impl RealHost {
 
     pub(crate) fn know(&mut self, process: Identity) {
         self.known.push(process);
+    }
+
+    /// Whether the last process that was asked to end did not end in its time, and was killed.
+    pub(crate) fn has_killed(&self) -> bool {
+        self.killed.get()
     }
 
     /// Every process that carries the run's mark, except the caller.
@@ -116,6 +125,7 @@ impl RealHost {
         // Of a launcher and its server, the server is asked to end first; the launcher then ends by itself.
         let asked = if step.processes.is_empty() { processes.clone() } else { last_alive(&processes) };
         let asked_outcome = process::stop(permit, &asked, request)?;
+        self.killed.set(asked_outcome == Stopped::Killed);
         let rest = StopRequest { signal: libc::SIGTERM, ..request };
         let rest_outcome = process::stop(permit, &processes, StopRequest { grace: SWEEP_GRACE, ..rest })?;
         let nothing = asked_outcome == Stopped::AlreadyGone && rest_outcome == Stopped::AlreadyGone;

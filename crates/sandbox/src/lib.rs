@@ -84,7 +84,7 @@ pub use remove::Deleted;
 pub use replication::{Behind, Lag, MOST_REPLICAS};
 pub use request::{FETCHED, Request};
 pub use server::Server;
-pub use start::RunningServer;
+pub use start::{End, RunningServer};
 pub use start_options::{Preload, StartOptions};
 pub use user::ServerUser;
 pub use wrap::{

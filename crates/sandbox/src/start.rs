@@ -346,6 +346,14 @@ fn end_of_log(text: &str) -> Vec<&str> {
     lines[from.min(at_most(LOG_LINES))..].to_vec()
 }
 
+/// How a server ended that was asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Clean,
+    /// It did not end in the time that it was given: its data need a recovery.
+    Killed,
+}
+
 impl RunningServer {
     pub fn is_alive(&self) -> bool {
         self.child.is_alive()
@@ -367,13 +375,14 @@ impl RunningServer {
         Ok(Error::Ended { status, log: self.log.end() })
     }
 
-    /// Stops the server cleanly and waits for its end; the run continues.
+    /// Asks the server to stop, and waits for its end; the run continues.
     ///
     /// # Errors
     /// The server could not be ended.
-    pub fn stop(self, run: &mut Run) -> Result<(), Error> {
+    pub fn stop(self, run: &mut Run) -> Result<End, Error> {
         self.stop_pooler(run)?;
-        Ok(run.undo_step(self.child.step)?)
+        let killed = run.end_process(self.child.step)?;
+        Ok(if killed { End::Killed } else { End::Clean })
     }
 
     /// Stops the pooler. It must end before its server, which would wait for the pooler's connections.

@@ -3,7 +3,7 @@
 
 use crate::pair::hindering;
 use crate::state::FigureOf;
-use evidence::{ArmOutcome, DataHow, Evidence};
+use evidence::{Arm, ArmOutcome, DataHow, Evidence};
 use explain::busy::Busy;
 use explain::sides::{Conditions, conditions};
 use explain::{figures, steady};
@@ -78,15 +78,22 @@ fn unsteady(evidence: &Evidence) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let mut told = Vec::new();
     for arm in evidence.arms.iter().filter(|arm| arm.broke_off.is_none()) {
-        let Some(halves) = steady::halves(arm).filter(|halves| halves.verdict != Verdict::NoDifferenceShown) else {
-            continue;
-        };
+        let Some(changed) = changed(arm) else { continue };
         if seen.insert(&arm.name) {
-            told.push(format!(
-                "the second half of arm \"{}\" had {:.2} times the throughput of its first half: it was still warming up, or something changed",
-                arm.name, halves.ratio
-            ));
+            told.push(changed);
         }
     }
     told
+}
+
+/// Why the halves of an arm do not agree. `None`: they do, or it was too short to tell.
+fn changed(arm: &Arm) -> Option<String> {
+    if let Some(half) = steady::idle_half(arm) {
+        return Some(format!("in the {half} half of arm \"{}\", no transaction ended", arm.name));
+    }
+    let halves = steady::halves(arm).filter(|halves| halves.verdict != Verdict::NoDifferenceShown)?;
+    Some(format!(
+        "the second half of arm \"{}\" had {:.2} times the throughput of its first half: it was still warming up, or something changed",
+        arm.name, halves.ratio
+    ))
 }

@@ -91,7 +91,7 @@ impl Measured {
         }
         let is_unknown = |repeat: &&Repeat| {
             let has = |name: &str| repeat.figures.iter().any(|figure| figure.name == name && figure.value.is_finite());
-            has(THROUGHPUT) && !has(&self.name)
+            has(&throughput_beside(&self.name)) && !has(&self.name)
         };
         let unknown = a.iter().chain(b).filter(is_unknown).count();
         (is_percentile(&self.name) && unknown > 0).then_some(NoVerdict::LowerBounds)
@@ -209,9 +209,20 @@ impl Measured {
     }
 }
 
-/// `p99.9`: a load that counts transactions always has it, but for one that is a lower bound.
+/// `p99.9`, or `LOAD: p99.9` where there are several loads: a load that counts transactions always has it, but for one that is a lower bound.
 fn is_percentile(name: &str) -> bool {
-    name.strip_prefix('p').is_some_and(|rest| rest.parse::<f64>().is_ok())
+    let (_, figure) = of_load(name);
+    figure.strip_prefix('p').is_some_and(|rest| rest.parse::<f64>().is_ok())
+}
+
+/// The load, where a figure names one, and the figure.
+fn of_load(name: &str) -> (Option<&str>, &str) {
+    name.rsplit_once(": ").map_or((None, name), |(load, figure)| (Some(load), figure))
+}
+
+/// The name of the throughput of the same load.
+fn throughput_beside(name: &str) -> String {
+    of_load(name).0.map_or_else(|| THROUGHPUT.to_owned(), |load| format!("{load}: {THROUGHPUT}"))
 }
 
 fn part(side: &[Valued]) -> Part {

@@ -2,7 +2,7 @@
 //! An experiment whose arms give a real server fewer CPUs, other CPUs, less RAM and no swap: asked, got, and a host that is as before.
 //!
 //! A quota is only ever asserted as a most: a busy machine cannot reach it from that side.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
 mod standing;
 
@@ -155,6 +155,55 @@ fn reads_before_the_load_have_the_servers_ram_and_what_is_recorded_is_asserted()
             .expect_code(2)
             .expect_said(&["\"server.pss>1\" cannot be asserted", "server.huge_pages"]);
     }
+}
+
+/// A statement that wants far more RAM than its server has: the kernel kills the backend, and PostgreSQL goes on with new ones.
+const GREEDY: &str = r#"
+schema = 1
+name = "greedy"
+[server]
+flavour = "postgresql"
+[server.options]
+shared_buffers = "32MB"
+work_mem = "2GB"
+max_parallel_workers_per_gather = 0
+[fill]
+size = "16M"
+[load]
+workload = "oltp_point_select"
+threads = 2
+time = "4s"
+[squeeze]
+server_ram = "160M"
+swap = "off"
+disk = { sync = "400ms" }
+[[arm]]
+name = "greedy"
+load.at = [{ time = "1s", sql = "SELECT count(*) FROM (SELECT DISTINCT repeat('x', 1000) || g FROM generate_series(1, 2000000) g) t" }]
+[[arm]]
+name = "modest"
+"#;
+
+#[test]
+fn a_backend_that_is_killed_for_want_of_ram_is_no_measurement_and_a_stop_is_not_delayed() {
+    if !may_make_cgroups() {
+        testkit::skip!("needs root, and cgroups of memory");
+    }
+    let (_alone, lab) = (alone(), Lab::new(WRINGER));
+    let file = lab.write("greedy.toml", GREEDY);
+    lab.run(["run", file.to_str().unwrap(), "--to", "out"])
+        .expect_code(4)
+        .expect_said(&["killed the server for want of RAM"]);
+    let result = result(&lab);
+    let outcome = |index: usize| result["arms"][index]["outcome"].as_str().unwrap().to_owned();
+    assert_eq!([outcome(0), outcome(1)], ["out_of_memory", "measured"], "{:#}", result["events"]);
+    // PostgreSQL's last checkpoint syncs some twenty files
+    let texts = result["events"].as_array().unwrap().iter().filter_map(|event| event["text"].as_str());
+    let stops: Vec<f64> = texts
+        .filter_map(|text| text.strip_prefix("the server stopped cleanly in ")?.strip_suffix(" s")?.parse().ok())
+        .collect();
+    println!("the stops took {stops:?} s");
+    assert!(stops.len() >= 2 && stops.iter().all(|seconds| *seconds < 3.0), "{stops:?}");
 }
 
 /// The host's RAM by a mechanism that the file names, which is not the one that this machine would take by itself.

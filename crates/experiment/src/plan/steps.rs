@@ -121,13 +121,12 @@ impl List<'_> {
     fn arm(&mut self, arm: &Arm, turn: u32, index: usize) {
         let from = self.steps.len();
         let first = turn == 1 && index == 0;
+        let mut was = self.before(turn, index).and_then(|before| before.squeeze.ram);
         if first || arm.restart {
-            self.start(arm, first);
-        }
-        if first || arm.restart {
+            self.start(arm, first, was.take());
             self.preheat(arm);
         }
-        self.squeeze_ram(arm, self.before(turn, index).and_then(|before| before.squeeze.ram));
+        self.squeeze_ram(arm, was);
         if let Some(disk) = &arm.squeeze.disk {
             self.delay(disk);
         }
@@ -149,7 +148,8 @@ impl List<'_> {
         }
     }
 
-    fn start(&mut self, arm: &Arm, first: bool) {
+    /// `hides`: the RAM that the arm before has hidden.
+    fn start(&mut self, arm: &Arm, first: bool, hides: Option<RamSqueeze>) {
         if !first {
             self.add(
                 "sandbox",
@@ -157,6 +157,7 @@ impl List<'_> {
                 "delay to 0, stop the server: this arm starts it with other variables, in another way or with another limit",
             );
         }
+        self.give_ram_back(hides);
         self.add("squeeze", 1.0, "evict the data files from the page cache")
             .does("the data files leave the page cache", "none needed: they come back when they are read");
         if first {
@@ -209,13 +210,17 @@ impl List<'_> {
         }
     }
 
+    fn give_ram_back(&mut self, was: Option<RamSqueeze>) {
+        if self.host.as_root && was.is_some_and(|was| self.hidden(was).is_some()) {
+            self.add("squeeze", 0.5, "give the hidden RAM back");
+        }
+    }
+
     fn squeeze_ram(&mut self, arm: &Arm, was: Option<RamSqueeze>) {
         if !self.host.as_root || was == arm.squeeze.ram {
             return;
         }
-        if was.is_some_and(|was| self.hidden(was).is_some()) {
-            self.add("squeeze", 0.5, "give the hidden RAM back");
-        }
+        self.give_ram_back(was);
         let Some((ram, hidden)) = arm.squeeze.ram.and_then(|ram| Some((ram, self.hidden(ram)?))) else { return };
         let text = match ram.amount {
             RamAmount::Hide(hide) => format!("hide {hide}; measure what is left"),

@@ -25,7 +25,7 @@ pub(super) enum Ended {
 /// Returns when the driver has ended, or must be ended. `time`: how long it will probably run; a command is ended after this time.
 ///
 /// # Errors
-/// The user or the watchdog asks for the end; a process that holds a squeeze has died.
+/// The user or the watchdog asks for the end; a process that holds a squeeze, or the server, has ended: a program that tries again would try for ever.
 pub(super) fn until_it_ends(
     lab: &mut Lab<'_>,
     driver: &Driver,
@@ -41,7 +41,7 @@ pub(super) fn until_it_ends(
         if child.wait(LOOK_EVERY) {
             break Ok(Ended::ByItself);
         }
-        if let Err(error) = lab.check_stop().and_then(|()| lab.squeezes.check()) {
+        if let Err(error) = lab.check_stop().and_then(|()| lab.squeezes.check()).and_then(|()| lab.serves()) {
             break Err(error);
         }
         if limit.is_some_and(|limit| began.elapsed() >= limit) {

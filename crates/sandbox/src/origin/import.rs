@@ -112,7 +112,7 @@ fn with_server<T>(
             Sandbox { manifest: crate::Manifest { port: server.port, ..sandbox.manifest.clone() }, ..sandbox.clone() };
         let done = work(&now);
         let stopped = server.stop(&mut run);
-        done.and_then(|done| stopped.map(|()| done))
+        done.and_then(|done| stopped.map(|_| done))
     });
     let released = run.release();
     let done = done?;

@@ -108,16 +108,17 @@ pub fn main(args: Args) -> Outcome {
     let made = study.matrix(&text, &experiment);
     let matrix =
         Matrix::parse(&made).map_err(|problems| flags::refused(Exit::Usage, &file, &problems, &BTreeMap::new()))?;
-    let cells = cells::of(&file, &matrix, &places)?;
+    let mut contents = Contents::new(&places);
+    let (cells, disk_bytes) = cells::of(&file, &matrix, &places, &mut contents)?;
     if cells.iter().any(lab::Cell::changes_host) {
         ask_consent(&places, args.yes)?;
     }
     let stop = signals::install()?;
     fetch_servers(&cells, &places)?;
-    let (mut planned, mut contents) = (Vec::new(), Contents::new(&places));
-    for (setting, cell) in matrix.settings.iter().zip(&cells) {
+    let mut planned = Vec::new();
+    for ((setting, cell), disk_bytes) in matrix.settings.iter().zip(&cells).zip(disk_bytes) {
         let named = contents.of(&file, &setting.experiment, &programs_of(cell))?;
-        planned.push(Planned { id: id_of(setting, cell, named), values: setting.values.clone(), disk_bytes: 0 });
+        planned.push(Planned { id: id_of(setting, cell, named), values: setting.values.clone(), disk_bytes });
     }
     let plan = sweep::Plan {
         name: matrix.name.clone(),

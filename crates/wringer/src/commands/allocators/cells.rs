@@ -3,6 +3,7 @@
 
 use super::flags;
 use crate::commands::experiment_file::{own_data, programs, workloads};
+use crate::commands::matrix::Contents;
 use crate::commands::{command_line, disk, plan};
 use crate::exit::{Exit, Failure};
 use crate::terminal;
@@ -15,12 +16,17 @@ use recording::Recording;
 use std::path::Path;
 use sweep::{CellState, State};
 
-/// One cell for each setting, in the order of the settings.
+/// One cell for each setting, in the order of the settings, and the bytes of disk that it needs.
 ///
 /// # Errors
 /// Exit code 2 or 3: something that the file names is wrong, or this host does not have it. Nothing was started.
-pub(super) fn of(file: &Path, matrix: &Matrix, places: &Places) -> Result<Vec<Cell>, Failure> {
-    let (mut cells, mut known) = (Vec::new(), None);
+pub(super) fn of(
+    file: &Path,
+    matrix: &Matrix,
+    places: &Places,
+    contents: &mut Contents<'_>,
+) -> Result<(Vec<Cell>, Vec<u64>), Failure> {
+    let (mut cells, mut disk_bytes, mut known) = (Vec::new(), Vec::new(), None);
     for setting in &matrix.settings {
         let experiment = &setting.experiment;
         refuse_limits(experiment)?;
@@ -30,10 +36,12 @@ pub(super) fn of(file: &Path, matrix: &Matrix, places: &Places) -> Result<Vec<Ce
         if !plan.blockers.is_empty() {
             return Err(flags::refused(Exit::Missing, file, &plan.blockers, &setting.values));
         }
+        let origin = own_data::look(file, experiment)?;
+        disk_bytes.push(plan.disk_bytes + origin.as_ref().map_or(Ok(0), |origin| contents.bytes(origin))?);
         let found = Found {
             workloads: workloads::read(file, experiment)?,
             filler: programs::filler(file, experiment)?,
-            origin: own_data::look(file, experiment)?,
+            origin,
             disk: experiment::disk_mechanism(experiment, facts),
             ..Found::default()
         };
@@ -45,7 +53,7 @@ pub(super) fn of(file: &Path, matrix: &Matrix, places: &Places) -> Result<Vec<Ce
             ..Cell::of(experiment, found, &mut disk::flags::read_bins)?
         });
     }
-    Ok(cells)
+    Ok((cells, disk_bytes))
 }
 
 /// The results that the finished cells have recorded. A recording that cannot be read is left out, with a note.

@@ -110,7 +110,7 @@ impl<'a> Contents<'a> {
     ///
     /// # Errors
     /// Exit code 3: they cannot be looked at.
-    pub(super) fn bytes(&mut self, origin: &Origin) -> Result<u64, Failure> {
+    pub(in crate::commands) fn bytes(&mut self, origin: &Origin) -> Result<u64, Failure> {
         Ok(match self.bytes.entry(origin.path.clone()) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => *new.insert(origin.bytes()?),

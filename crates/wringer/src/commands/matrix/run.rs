@@ -175,12 +175,12 @@ fn not_judged(cell: &sweep::Cell, ready: &Ready) -> Vec<String> {
     }
     let outcome = |arm: &str| cell.outcomes.get(arm).or_else(|| cell.outcomes.get(sweep::ALL_ARMS));
     let of_arm = |arm: &experiment::Arm| {
-        let outcome = outcome(&arm.name).filter(|outcome| *outcome != ArmOutcome::Measured.name()).cloned();
+        // the walk may have ended before this arm began
+        let outcome = outcome(&arm.name).map_or("it did not begin", String::as_str);
+        let why = (outcome != ArmOutcome::Measured.name()).then(|| outcome.to_owned());
         let name = arm.name.clone();
         let asserted = arm.assertions.iter().map(|asserted| asserted.assertion.to_string());
-        outcome.map(|outcome| {
-            asserted.map(|it| format!("{it} in arm \"{name}\": not measured ({outcome})")).collect::<Vec<_>>()
-        })
+        why.map(|why| asserted.map(|it| format!("{it} in arm \"{name}\": not measured ({why})")).collect::<Vec<_>>())
     };
     setting.experiment.arms.iter().filter_map(of_arm).flatten().collect()
 }
