@@ -315,6 +315,18 @@ fn the_end_of_a_phase_is_no_slow_slot() {
 }
 
 #[test]
+fn a_half_in_which_nothing_ended_is_named() {
+    let idle = |slots: std::ops::Range<usize>| {
+        let mut arm = arm("a", 0, 1.0);
+        let timeline = &mut arm.load.as_mut().unwrap().measured.timeline;
+        let half = timeline.len() / 2;
+        timeline[slots.start * half..slots.end * half].iter_mut().for_each(|point| point.transactions = 0);
+        explain::steady::idle_half(&arm)
+    };
+    assert_eq!([idle(0..0), idle(0..1), idle(1..2), idle(0..2)], [None, Some("first"), Some("second"), None]);
+}
+
+#[test]
 fn what_is_out_of_tolerance_late_or_costly_is_said() {
     let mut late = arm("rate", 0, 1.0);
     let phase = &mut late.load.as_mut().unwrap().measured;

@@ -129,7 +129,7 @@ fn a_figure_that_one_side_lacks_is_told_and_takes_no_part_of_the_error() {
 /// Two of five runs fell behind their rate: their p99 is a lower bound, and they have no such figure. The three that kept up are no sample of all.
 #[test]
 fn a_percentile_that_some_repeats_know_only_as_a_lower_bound_has_no_verdict() {
-    let (a, mut b) = blocks(&mut Xoshiro256PlusPlus::seed_from_u64(5), 5, 0.01, 1.0);
+    let (mut a, mut b) = blocks(&mut Xoshiro256PlusPlus::seed_from_u64(5), 5, 0.01, 1.0);
     for repeat in &mut b[..2] {
         repeat.figures.retain(|figure| figure.name != "p99");
     }
@@ -137,6 +137,13 @@ fn a_percentile_that_some_repeats_know_only_as_a_lower_bound_has_no_verdict() {
     let p99 = judged.figure("p99").unwrap();
     assert_eq!((p99.verdict, p99.no_verdict), (None, Some(NoVerdict::LowerBounds)), "{p99:?}");
     assert!(p99.told[0].contains("lower bound") && judged.figure("p95").unwrap().verdict.is_some());
+
+    // so it is where each figure names its load
+    for figure in a.iter_mut().chain(&mut b).flat_map(|repeat| &mut repeat.figures) {
+        figure.name = format!("reads x64: {}", figure.name);
+    }
+    let p99 = judge(&a, &b).figure("reads x64: p99").unwrap().clone();
+    assert_eq!((p99.verdict, p99.no_verdict), (None, Some(NoVerdict::LowerBounds)), "{p99:?}");
 }
 
 #[test]

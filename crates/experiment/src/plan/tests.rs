@@ -159,6 +159,19 @@ fn only_what_was_squeezed_is_given_back() {
     }
 }
 
+/// How much is hidden depends on how much the server has taken, and a server starts without hidden RAM.
+#[test]
+fn ram_is_hidden_anew_where_the_server_is_started_anew() {
+    let steps = |last: &str| {
+        let plan = plan_of(&TEXT.replace("squeeze.disk.read = \"10ms\"", last), &root());
+        let wanted = ["give the hidden", "hide about 12", "start MariaDB,"];
+        let words = |step: &String| wanted.iter().position(|words| step.contains(words));
+        outline(&plan).iter().filter_map(words).collect::<Vec<_>>()
+    };
+    assert_eq!(steps("squeeze.disk.read = \"10ms\""), [2, 1], "one server, one squeeze");
+    assert_eq!(steps("server.options.innodb_buffer_pool_size = \"64M\""), [2, 1, 0, 2, 1]);
+}
+
 #[test]
 fn a_server_is_started_in_cgroups_of_its_own() {
     let text = TEXT.replace("[squeeze]", "[squeeze]\nserver_ram = \"1G\"\nswap = \"off\"\ncpus = 0.5\ncpuset = \"0\"");
