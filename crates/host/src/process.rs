@@ -39,7 +39,7 @@ pub use fork::{Forked, fork};
 pub use found_processes::{Sight, Unlisted, Unseen};
 pub use identity::{Identity, Process, ThreadLook};
 pub use launch::{LaunchSettings, Launched, block_stop_signals, launch};
-pub use namespaces::Namespaces;
+pub use namespaces::{Namespaces, numbers_in_namespaces};
 pub use order::{Order, order, report_not_ready, report_ready};
 pub use orphans::Orphans;
 pub(crate) use proc_files::look_at;

@@ -53,6 +53,9 @@ pub struct Interval {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessSeen {
     pub pid: u32,
+    /// Its number in the process namespace of the server, which the server's own rows have. `None`: it is the same, or not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_pid: Option<u32>,
     /// `mariadbd`, `postmaster`, `client backend`, `checkpointer`, ...
     pub role: String,
     pub command: String,
@@ -79,6 +82,13 @@ pub struct ProcessSeen {
     /// Of a server that is read repeatedly: the last reading of this process before this one. `None`: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Earlier>,
+}
+
+impl ProcessSeen {
+    /// The number by which the server's rows name it.
+    pub fn pid_of_server(&self) -> u32 {
+        self.inner_pid.unwrap_or(self.pid)
+    }
 }
 
 /// The figures of the last reading of a process that told its Pss. All sizes are in bytes.

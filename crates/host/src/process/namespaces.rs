@@ -28,9 +28,23 @@ fn inode(kind: &str) -> Option<u64> {
     }
 }
 
+/// The numbers of a process in the process namespaces that know it, the outermost one of the reader first: `NSpid` in the text of `/proc/PID/status`
+/// (proc_pid_status(5), Linux 4.1). Empty where the kernel does not tell them.
+pub fn numbers_in_namespaces(status: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_numbers_of_all_namespaces() {
+        let numbers = numbers_in_namespaces("Name:\tmysqld\nPid:\t4711\nNSpid:\t4711\t1\nNSpgid:\t4711\t1\n");
+        assert_eq!(numbers, [4711, 1]);
+        assert_eq!(numbers_in_namespaces("Name:\tx\nNSpid:\tx\n"), [0_u32; 0]);
+    }
 
     #[test]
     fn they_are_those_that_the_links_name() {

@@ -91,7 +91,7 @@ impl<'a> Weigh<'a> {
             return Some((session.bytes.map(sane), session.bytes_max.map(sane)));
         };
         let mut clients = self.inventory.processes.iter().filter(|it| is_client(it));
-        let process = clients.find(|it| Some(it.pid) == session.pid)?;
+        let process = clients.find(|it| Some(it.pid_of_server()) == session.pid)?;
         Some((Some(realistic::private(process, estimates)), Some(realistic::largest_private(process, &self.marks))))
     }
 }

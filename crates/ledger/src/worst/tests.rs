@@ -281,6 +281,19 @@ fn an_account_has_its_own_limit_and_the_servers() {
     assert_eq!(bound(None), (None, true));
 }
 
+/// A server in a container tells the numbers that its processes have there.
+#[test]
+fn backends_are_known_by_the_numbers_that_the_server_tells() {
+    let accounts = |inventory: &Inventory| worst_case(inventory, &Assumed::default()).accounts;
+    let mut contained = postgresql();
+    for process in &mut contained.processes {
+        (process.inner_pid, process.pid) = (Some(process.pid), process.pid + 4000);
+    }
+    assert_eq!(accounts(&contained), accounts(&postgresql()));
+    contained.processes.iter_mut().for_each(|process| process.inner_pid = None);
+    assert_ne!(accounts(&contained), accounts(&postgresql()));
+}
+
 fn backend(pid: u32, anonymous: u64, mark: u64) -> ProcessSeen {
     let role = if pid == 1 { "postmaster" } else { "client backend" };
     ProcessSeen {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub fn backends(first_pid: u32, seen: &mut ServerReading) {
     let inventory = memory::inventory(Some(first_pid), Some(Flavour::Postgresql), None, &Options::default());
     let bytes: BTreeMap<u32, u64> =
-        inventory.processes.iter().filter_map(|process| Some((process.pid, anonymous(process)?))).collect();
+        inventory.processes.iter().filter_map(|process| Some((process.pid_of_server(), anonymous(process)?))).collect();
     let Some(look) = seen.looks.last_mut() else { return };
     for sessions in &mut look.sessions {
         sessions.bytes_max = sessions.pid.and_then(|pid| bytes.get(&pid).copied());

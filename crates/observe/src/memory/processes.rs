@@ -12,7 +12,7 @@ use super::{collations, contexts, elf, glibc, holes, mappings, tcmalloc};
 use crate::process::title_role;
 use capability::Flavour;
 use host::pause_point;
-use host::process::{Identity, descendants, server_program};
+use host::process::{Identity, descendants, numbers_in_namespaces, server_program};
 use ledger::{HeapWalk, Mapping, ProcessSeen};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -92,8 +92,10 @@ fn look(it: Identity, first: Identity, flavour: Option<Flavour>, reading: &mut R
     let at_us = reading.now_us();
     let text = lossy(&format!("/proc/{pid}/status"))?;
     reading.count("status");
+    let numbers = numbers_in_namespaces(&text);
     let seen = ProcessSeen {
         pid,
+        inner_pid: numbers.last().copied().filter(|inner| *inner != pid),
         role: role(pid, it == first, flavour),
         command: comm(pid),
         started_ticks: it.start_time,
