@@ -3,8 +3,9 @@
 //! other client in the meantime. Also checks the server's limit of prepared statements.
 
 use crate::Error;
-use crate::admin::Connection;
+use crate::admin::{Connection, Rows};
 use crate::target::{Endpoint, Protocol, Target};
+use capability::{Capability, Flavour, Version, words};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -28,12 +29,13 @@ struct Room {
 }
 
 /// The second value is this account's own limit; 0: none.
-const MYSQL: &str = "SELECT @@max_connections, @@max_user_connections, @@port, @@socket";
+const MYSQL: &str = "SELECT @@max_connections, @@max_user_connections, @@port, @@socket, @@GLOBAL.max_user_connections";
 const MYSQL_IN_USE: &str = "SHOW GLOBAL STATUS LIKE 'Threads_connected'";
-/// Reserved connections are for superusers and roles that they trust. A role without a limit of its own has -1.
+/// Reserved connections are for superusers and roles that they trust. A role without a limit of its own has -1; that of a superuser does not hold
+/// (src/backend/utils/init/miscinit.c: `InitializeSessionUserId`).
 const POSTGRESQL: &str = "SELECT current_setting('max_connections')::bigint - CASE WHEN rolsuper THEN 0 ELSE \
     current_setting('superuser_reserved_connections')::bigint + \
-    coalesce(current_setting('reserved_connections', true), '0')::bigint END, rolconnlimit, current_setting('port'), \
+    coalesce(current_setting('reserved_connections', true), '0')::bigint END, CASE WHEN rolsuper THEN -1 ELSE rolconnlimit END, current_setting('port'), \
     (SELECT sum(numbackends) FROM pg_stat_database) FROM pg_roles WHERE rolname = current_user";
 
 /// The limit of prepared statements over all connections of a server. Only the MySQL family has one, 16382 by default.
@@ -112,13 +114,31 @@ fn mysql(connection: &mut Connection) -> Option<Room> {
     let said = connection.query(MYSQL).ok()?;
     let in_use = connection.query(MYSQL_IN_USE).ok()?.parse::<u64>(0, 1)?;
     let of_all = said.parse::<u64>(0, 0)?;
+    let default = said.parse::<u64>(0, 4);
     let own = said.parse::<u64>(0, 1).filter(|own| (1..of_all).contains(own));
+    let own = own.filter(|own| Some(*own) != default || !is_above_default(connection));
     let (port, socket) = (said.parse(0, 2), said.text(0, 3).unwrap_or_default());
     Some(match own {
         // The server does not tell every account how many connections the account has in use.
         Some(limit) => Room { limit, in_use: 0, setting: "max_user_connections", port, socket },
         None => Room { limit: of_all, in_use: in_use.saturating_sub(1), setting: "max_connections", port, socket },
     })
+}
+
+/// MariaDB's `max_user_connections` is not for its administrators, but for those with a limit of their own (sql/sql_connect.cc of 10.11:
+/// `check_for_max_user_connections`).
+fn is_above_default(connection: &mut Connection) -> bool {
+    let version = connection.server_version();
+    let is_mariadb = Flavour::of_mysql_family(version, "") == Flavour::Mariadb;
+    Version::find_in(version).filter(|_| is_mariadb).is_some_and(|version| {
+        let rights = words(Capability::ConnectionReserve, Flavour::Mariadb, &version);
+        connection.query("SHOW GRANTS").is_ok_and(|said| has_right(&said, rights))
+    })
+}
+
+fn has_right(grants: &Rows, rights: &[&str]) -> bool {
+    let mut of_all = (0..grants.len()).filter_map(|row| grants.text(row, 0)).filter(|grant| grant.contains(" ON *.*"));
+    of_all.any(|grant| grant.contains("ALL PRIVILEGES") || rights.iter().any(|right| grant.contains(right)))
 }
 
 fn postgresql(connection: &mut Connection) -> Option<Room> {

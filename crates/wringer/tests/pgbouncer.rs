@@ -254,6 +254,10 @@ fn a_limit_of_an_account_leaves_room_for_others() {
     sql(&lab, "m", "CREATE USER other@'%' IDENTIFIED BY 'app' WITH MAX_USER_CONNECTIONS 1");
     let of = |user: &str| target(&exported(&lab, &["m", "dsn"]), Some(user), Some("information_schema"));
     let (app, other) = (of("app"), of("other"));
+    // before a load: the default is not for an administrator of MariaDB
+    load::capacity::check(&target(&exported(&lab, &["m", "dsn"]), None, None), 4, 0).unwrap();
+    let full = load::capacity::check(&app, 4, 0).unwrap_err().to_string();
+    assert!(full.contains("max_user_connections"), "{full}");
     let _two = [open(&app), open(&app)];
     let (code, words) = refused(&app);
     assert!(code == "1203" && words.contains("max_user_connections"), "{code}: {words}");
