@@ -181,7 +181,8 @@ impl Store {
             return Ok(Kept::No(format!("{} is 0", limit::LIMIT_VARIABLE)));
         }
         if let Some(cache) = self.folder.parent() {
-            files::private_dir(cache, 0o755)?;
+            files::check_usable(&self.folder)?;
+            files::own_dir(cache, 0o755)?;
         }
         files::own_folder(&self.folder, 0o700)?;
         let Some(_lock) = self.lock(wanted.stop)? else { return Err(Error::Interrupted) };

@@ -10,7 +10,7 @@ use host::places::Places;
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use serde_json::json;
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, symlink};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,6 +63,16 @@ fn a_clone_has_the_same_bytes_modes_and_holes_and_neither_identity_nor_more() {
     if cloned.mechanism() == "copy" {
         assert!(cloned.copied_bytes < 300_000 + HOLE_BYTES / 8, "holes were copied: {cloned:?}");
     }
+}
+
+#[test]
+fn the_cache_keeps_the_mode_that_it_has() {
+    let (home, store, data) = home();
+    let cache = Places::below(home.path()).cache;
+    fs::create_dir(&cache).unwrap();
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o751)).unwrap();
+    assert!(matches!(keep(&store, &data), Kept::Yes { .. }));
+    assert_eq!(cache.metadata().unwrap().mode() & 0o7777, 0o751);
 }
 
 #[test]

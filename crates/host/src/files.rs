@@ -88,6 +88,17 @@ pub fn own_dir(path: &Path, mode: u32) -> Result<(), Error> {
     if fs::symlink_metadata(path).is_ok() { check_own_folder(path) } else { private_dir(path, mode) }
 }
 
+/// As [`private_dir`] with mode 0755, for programs, libraries and settings that are used later. Nothing is made or changed where root may not use them.
+///
+/// # Errors
+/// The errors of [`private_dir`] and of [`check_usable`].
+pub fn usable_dir(path: &Path) -> Result<(), Error> {
+    check_usable(path)?;
+    private_dir(path, 0o755)?;
+    // another user may have made it meanwhile
+    check_usable(path)
+}
+
 /// Makes one new folder in an existing one; fails when the name is taken.
 #[allow(clippy::disallowed_methods)]
 pub fn new_private_dir(path: &Path) -> Result<(), Error> {
@@ -307,6 +318,23 @@ mod tests {
         own_dir(&new, 0o750).expect("is made");
         let mode = |path: &Path| fs::metadata(path).expect("is there").permissions().mode() & 0o7777;
         assert_eq!([&shared, &new].map(|path| mode(path)), [0o1777, 0o750]);
+    }
+
+    #[test]
+    fn root_makes_and_changes_nothing_where_another_user_may_write() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [theirs, ours] = ["theirs", "ours"].map(|name| folder.path().join(name));
+        usable_dir(&ours.join("new")).expect("a folder of our own");
+        fs::create_dir(&theirs).expect("makes");
+        fs::set_permissions(&theirs, fs::Permissions::from_mode(0o1777)).expect("sets");
+        if !rustix::process::geteuid().is_root() {
+            return usable_dir(&theirs).expect("any other user decides for herself");
+        }
+        usable_dir(&theirs).expect_err("everybody may write in it");
+        chown(&theirs, Some(12_345), None).expect("gives it away");
+        usable_dir(&theirs.join("new")).expect_err("its owner may exchange what is in it");
+        assert!(!theirs.join("new").exists());
+        assert_eq!(fs::metadata(&theirs).expect("is there").mode() & 0o7777, 0o1777);
     }
 
     #[test]

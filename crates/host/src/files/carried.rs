@@ -17,6 +17,10 @@ pub fn carried_library(folder: &Path, name: &str, library: &[u8]) -> Result<Path
     if std::fs::read(&path).is_ok_and(|found| found == library) {
         return Ok(path);
     }
+    // servers run as other users, and must pass through the cache, whatever the umask
+    if let Some(cache) = folder.parent().filter(|cache| !cache.exists()) {
+        private_dir(cache, 0o755)?;
+    }
     private_dir(folder, 0o755)?;
     write_atomic(&path, library, 0o644)?;
     Ok(path)

@@ -153,9 +153,10 @@ fn sync(folder: &Path) -> Result<(), Error> {
 /// Takes the lock of the cache. Only one fetch runs at a time: a second one waits, and then finds the server that the first one fetched. Also removes
 /// the leftovers of a killed fetch.
 pub(super) fn lock(places: &Places) -> Result<fs::File, Error> {
-    files::private_dir(&places.cache, 0o755)?;
-    files::private_dir(&servers(places), 0o755)?;
+    // first of all: a folder of root's would lock the user out in whose folder it was made
     files::check_usable(&servers(places))?;
+    files::own_dir(&places.cache, 0o755)?;
+    files::usable_dir(&servers(places))?;
     let path = servers(places).join(".lock");
     let lock = files::open_lock(&path)?;
     loop {
@@ -178,4 +179,46 @@ pub(super) fn clear_unfinished(folder: &Path) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // tests lay out folders of their own
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("is there").mode() & 0o7777
+    }
+
+    #[test]
+    fn a_cache_that_is_there_keeps_its_mode() {
+        let home = tempfile::tempdir().expect("a folder");
+        let places = Places::below(home.path());
+        for (found, root_takes_it) in [(0o751, true), (0o1777, true), (0o777, false)] {
+            fs::create_dir_all(&places.cache).expect("makes");
+            fs::set_permissions(&places.cache, fs::Permissions::from_mode(found)).expect("sets");
+            let is_root = rustix::process::geteuid().is_root();
+            assert_eq!(lock(&places).is_ok(), root_takes_it || !is_root, "{found:o}");
+            assert_eq!(mode(&places.cache), found);
+        }
+    }
+
+    #[test]
+    fn root_makes_nothing_in_a_folder_of_another_user() {
+        if !rustix::process::geteuid().is_root() {
+            testkit::skip!("needs root");
+        }
+        let home = tempfile::tempdir().expect("a folder");
+        let places = Places::below(home.path());
+        chown(home.path(), Some(12_345), None).expect("gives it away");
+        let error = lock(&places).expect_err("another user's folder");
+        assert!(matches!(error, Error::Host(host::Error::Untrusted { .. })) && !places.cache.exists(), "{error}");
+        fs::create_dir_all(servers(&places)).expect("makes");
+        fs::set_permissions(servers(&places), fs::Permissions::from_mode(0o700)).expect("sets");
+        chown(servers(&places), Some(12_345), None).expect("gives it away");
+        chown(home.path(), Some(0), None).expect("takes it back");
+        lock(&places).expect_err("another user's servers");
+        assert_eq!((fs::read_dir(servers(&places)).expect("lists").count(), mode(&servers(&places))), (0, 0o700));
+    }
 }
