@@ -89,11 +89,12 @@ impl Apt {
     }
 
     pub(crate) fn make_folders(&self) -> Result<(), Error> {
-        for name in ["", "state/lists/partial", "cache/archives/partial"] {
+        // its settings name programs that the client runs
+        files::usable_dir(&self.folder)?;
+        for name in ["state/lists/partial", "cache/archives/partial"] {
             files::private_dir(&self.folder.join(name), 0o755)?;
         }
-        // its settings name programs that the client runs
-        Ok(files::check_usable(&self.folder)?)
+        Ok(())
     }
 
     /// Refreshes the lists when they are older than `most`; returns whether they were refreshed. A source of the machine that does not answer is no

@@ -40,7 +40,8 @@ impl Maven {
             tool::find(program).ok_or_else(missing)?;
         }
         let folder = places.cache.join("maven");
-        files::private_dir(&folder, 0o755)?;
+        // its repository holds the plugins that Maven runs
+        files::usable_dir(&folder)?;
         Ok(Self { flavour, folder })
     }
 
@@ -97,6 +98,8 @@ impl Maven {
             "-Dstyle.color=never",
         ]);
         command.arg(format!("-Dmaven.repo.local={}", self.folder.join("repository").display()));
+        // otherwise Maven looks in each folder above for settings (.mvn) that name code to run
+        command.env("MAVEN_BASEDIR", &self.folder);
         command.arg(format!("{PLUGIN}:{goal}")).current_dir(folder);
         command
     }
@@ -161,6 +164,14 @@ mod tests {
                     <version>10.5.0-1</version>\n  </versions>\n </versioning>\n</metadata>\n";
         assert_eq!(versions_in(text), ["9.6.24", "10.5.0-1"]);
         assert!(versions_in("<html>no such page</html>").is_empty());
+    }
+
+    #[test]
+    fn settings_in_folders_above_are_not_read() {
+        let maven = Maven { flavour: Flavour::Mariadb, folder: "/cache/maven".into() };
+        let command = maven.command("get", Path::new("/cache/servers/.new-1/unpacked"));
+        let given = command.get_envs().find(|(name, _)| *name == "MAVEN_BASEDIR").and_then(|(_, value)| value);
+        assert_eq!(given, Some("/cache/maven".as_ref()));
     }
 
     #[test]

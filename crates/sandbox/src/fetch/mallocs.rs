@@ -42,7 +42,7 @@ pub(crate) fn fetched_malloc(kind: MallocKind, places: &Places) -> Option<PathBu
 pub(crate) fn malloc(kind: MallocKind, places: &Places, progress: &mut dyn Progress) -> Result<PathBuf, Error> {
     let _lock = cache::lock(places)?;
     let folder = places.cache.join(FOLDER);
-    files::private_dir(&folder, 0o755)?;
+    files::usable_dir(&folder)?;
     cache::clear_unfinished(&folder)?;
     if let Some(found) = fetched_malloc(kind, places) {
         return Ok(found);

@@ -29,7 +29,7 @@ struct Fetched {
 pub(crate) fn pooler(places: &Places, progress: &mut dyn Progress) -> Result<PoolerProgram, Error> {
     let _lock = cache::lock(places)?;
     let folder = places.cache.join(FOLDER);
-    files::private_dir(&folder, 0o755)?;
+    files::usable_dir(&folder)?;
     cache::clear_unfinished(&folder)?;
     if let Some(found) = newest(&folder) {
         return Ok(found);
