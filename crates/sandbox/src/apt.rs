@@ -46,7 +46,7 @@ impl Age {
 }
 
 /// Settings of the machine that would act outside our folders, or fetch what we do not need.
-const LEFT_OUT: [&str; 12] = [
+const LEFT_OUT: [&str; 11] = [
     "APT::Update::P",
     "DPkg::P",
     "APT::Periodic",
@@ -58,7 +58,6 @@ const LEFT_OUT: [&str; 12] = [
     "Dir::Log",
     "Dir::Etc::parts",
     "Dir::Etc::main",
-    "Dir::Etc::Parts",
 ];
 
 /// The client's names for its indexes; a client that fails leaves them with six more letters, `pkgcache.bin.Xa3bC9`.
@@ -220,7 +219,7 @@ impl Apt {
 
     /// Writes the machine's settings, but without its hooks, and with our folders; `more` comes last.
     pub(crate) fn write_configuration(&self, machine: &str, more: &str) -> Result<(), Error> {
-        let kept = machine.lines().filter(|line| !LEFT_OUT.iter().any(|prefix| line.starts_with(prefix)));
+        let kept = machine.lines().filter(|line| !is_left_out(line));
         let mut text: String = kept.flat_map(|line| [line, "\n"]).collect();
         let folder = self.folder.display();
         text += &format!(
@@ -258,6 +257,13 @@ impl Apt {
     fn log_path(&self) -> PathBuf {
         self.folder.join("output.log")
     }
+}
+
+/// The client does not distinguish capital and small letters in the names of settings.
+fn is_left_out(line: &str) -> bool {
+    let begins =
+        |name: &str| line.as_bytes().get(..name.len()).is_some_and(|it| it.eq_ignore_ascii_case(name.as_bytes()));
+    LEFT_OUT.iter().any(|name| begins(name))
 }
 
 /// The name and version in `'URI' name_version_arch.deb size hash`; `%3a` stands for the colon of an epoch.
@@ -313,6 +319,17 @@ mod tests {
         let expected = ("mariadb-server-core".to_owned(), "1:10.11.19-0+deb12u1".to_owned());
         assert_eq!(parse_uri(line), Some(expected));
         assert_eq!(parse_uri("E: Unable to locate package"), None);
+    }
+
+    #[test]
+    fn no_hook_of_the_machine_is_kept_however_it_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let apt = Apt { folder: folder.path().into(), suite: None };
+        let machine = "apt::update::post-invoke:: \"touch /x\";\nDPKG::Post-Invoke:: \"touch /x\";\nDir::Etc::Parts \"/x\";\n\
+                       Acquire::http::Proxy \"http://proxy.invalid\";\nAPT\n";
+        apt.write_configuration(machine, "").expect("writes");
+        let kept = std::fs::read_to_string(folder.path().join("apt.conf")).expect("is there");
+        assert!(!kept.contains("/x") && kept.starts_with("Acquire::http::Proxy"), "{kept}");
     }
 
     #[test]
