@@ -145,7 +145,8 @@ impl Store {
                 self.throw_away(&folder, lock, why)
             }
             None => {
-                note_use(&entry.folder)?;
+                // also a full or read-only cache has data to clone
+                let _ = note_use(&entry.folder);
                 Ok(Looked::Here(Box::new(entry)))
             }
         }

@@ -76,6 +76,16 @@ fn the_cache_keeps_the_mode_that_it_has() {
 }
 
 #[test]
+fn whole_data_are_used_also_where_their_use_cannot_be_noted() {
+    let (_home, store, data) = home();
+    let Kept::Yes { id, .. } = keep(&store, &data) else { panic!("not kept") };
+    let used = store.folder().join(id).join("used");
+    fs::remove_file(&used).unwrap();
+    fs::create_dir(&used).unwrap();
+    drop(here(&store));
+}
+
+#[test]
 fn what_was_written_added_or_replaced_since_is_noticed() {
     type Change = fn(&Path);
     let changes: [(&str, Change); 8] = [
