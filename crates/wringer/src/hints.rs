@@ -123,11 +123,18 @@ fn of_own_folder(error: &sandbox::Error) -> Option<String> {
 
 /// For a file or folder that others can write to: who may act on it, or how it becomes the caller's alone.
 fn of_untrusted(path: &Path, why: Distrust) -> String {
+    let own = if is_cache(path, &Places::from_environment()) { "WRINGER_CACHE" } else { "WRINGER_HOME" };
+    untrusted(path, why, own)
+}
+
+/// `variable` names the folder in which the path is, or that is below it. Nothing that an undo finds is in a cache.
+fn untrusted(path: &Path, why: Distrust, variable: &str) -> String {
     let home = env::var("WRINGER_HOME").ok().filter(|home| !home.is_empty());
     let home = home.map(|home| format!("WRINGER_HOME={} ", quoted(&home))).unwrap_or_default();
     let shown = quoted(&path.display().to_string());
-    let own = "set WRINGER_HOME to a folder of your own";
+    let own = format!("set {variable} to a folder of your own");
     match why {
+        Distrust::Owner(_) if variable == "WRINGER_CACHE" => own,
         Distrust::Owner(0) => format!("its owner undoes what stands there: `sudo {home}wringer undo`; or {own}"),
         Distrust::Owner(uid) => {
             let user = user_name(uid).unwrap_or_else(|| format!("'#{uid}'"));
@@ -138,6 +145,17 @@ fn of_untrusted(path: &Path, why: Distrust) -> String {
             format!("`chmod go-w {shown}`, if nobody else is to write there; or {own}")
         }
     }
+}
+
+/// Whether the path concerns the cache alone: it is in the cache, or above the cache and not above the journals.
+fn is_cache(path: &Path, places: &Places) -> bool {
+    let is_above = |folder: &Path| {
+        let there = folder.ancestors().find_map(|folder| folder.canonicalize().ok());
+        folder.starts_with(path) || there.is_some_and(|there| there.starts_with(path))
+    };
+    let is_in =
+        path.starts_with(&places.cache) || places.cache.canonicalize().is_ok_and(|cache| path.starts_with(cache));
+    is_in || is_above(&places.cache) && !is_above(&places.journal)
 }
 
 /// The path quoted for a shell.
@@ -164,5 +182,25 @@ fn of_run(error: &run::Error) -> Option<String> {
         error if error.is_not_restored() => Some(UNDO.to_owned()),
         error if error.is_in_the_way() => Some("`wringer status` shows who holds what".to_owned()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_that_is_not_safe_is_no_matter_of_an_undo() {
+        let places = Places { cache: "/home/alice/cache".into(), ..Places::below(Path::new("/var/lib/wringer")) };
+        let is_cache = |path: &str| is_cache(Path::new(path), &places);
+        assert!(["/home/alice", "/home/alice/cache", "/home/alice/cache/servers"].map(is_cache).iter().all(|it| *it));
+        assert!(!["/", "/var/lib", "/var/lib/wringer/journal", "/home/bob"].map(is_cache).iter().any(|it| *it));
+        let path = Path::new("/home/alice");
+        let hint = |why| untrusted(path, why, "WRINGER_CACHE");
+        assert_eq!(hint(Distrust::Owner(12_345)), "set WRINGER_CACHE to a folder of your own");
+        let hint = hint(Distrust::Everybody);
+        assert!(hint.starts_with("`chmod go-w /home/alice`") && hint.contains("WRINGER_CACHE"), "{hint}");
+        let hint = untrusted(path, Distrust::Owner(12_345), "WRINGER_HOME");
+        assert!(hint.contains("wringer undo`; or set WRINGER_HOME"), "{hint}");
     }
 }
