@@ -43,6 +43,17 @@ impl Error {
         matches!(self, Self::Interrupted | Self::Host(host::Error::Interrupted))
     }
 
+    /// Whether the store is not this user's to use: another user has made it, or may write in it.
+    pub fn is_of_others(&self) -> bool {
+        let errno = match self {
+            Self::Host(host::Error::Untrusted { .. }) => return true,
+            Self::Host(error) => error.errno(),
+            Self::Path { source, .. } => source.raw_os_error(),
+            _ => None,
+        };
+        errno == Some(rustix::io::Errno::ACCESS.raw_os_error())
+    }
+
     /// What would help, in one line.
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -8,6 +8,7 @@ use crate::{Error, Key, limit, manifest};
 use host::files;
 use host::places::Places;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -161,13 +162,18 @@ impl Store {
         Ok(Looked::ThrownAway(why))
     }
 
-    /// Removes the entry of this key, unless a process reads it now: then it stays, and the next [`Self::keep`] of this key keeps nothing.
+    /// Removes the entry of this key, unless a process reads it now: then it stays, and the next [`Self::keep`] of this key keeps nothing. Of a store
+    /// that is closed to this user nothing is removed, because nothing in it is his.
     ///
     /// # Errors
-    /// The entry cannot be removed.
+    /// The entry cannot be removed; others can write in the folder.
     pub fn forget(&self, key: &Key) -> Result<(), Error> {
         let folder = self.folder.join(key.id());
-        if let Some(_ours) = self.lock_there()? {
+        let lock = match self.lock_there() {
+            Err(Error::Host(error)) if error.errno() == Some(Errno::ACCESS.raw_os_error()) => None,
+            lock => lock?,
+        };
+        if let Some(_ours) = lock {
             self.remove(&folder)?;
         }
         Ok(())
@@ -320,8 +326,8 @@ impl Store {
         loop {
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Some(lock)),
-                Err(rustix::io::Errno::WOULDBLOCK) if stop() => return Ok(None),
-                Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(50)),
+                Err(Errno::WOULDBLOCK) if stop() => return Ok(None),
+                Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(50)),
                 Err(errno) => return Err(Error::path("lock", &path, errno)),
             }
         }

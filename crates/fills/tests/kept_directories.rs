@@ -10,7 +10,7 @@ use host::places::Places;
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use serde_json::json;
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,6 +73,21 @@ fn the_cache_keeps_the_mode_that_it_has() {
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o751)).unwrap();
     assert!(matches!(keep(&store, &data), Kept::Yes { .. }));
     assert_eq!(cache.metadata().unwrap().mode() & 0o7777, 0o751);
+}
+
+#[test]
+fn a_store_of_another_user_is_told_from_one_that_fails() {
+    let (_home, store, data) = home();
+    assert!(matches!(keep(&store, &data), Kept::Yes { .. }));
+    if is_root() {
+        chown(store.folder(), Some(12_345), None).unwrap();
+        let found = [store.find(&key(), false, &never).map(drop), store.forget(&key())];
+        return assert!(found.iter().all(|it| it.as_ref().is_err_and(Error::is_of_others)), "{found:?}");
+    }
+    let lock = store.folder().join(".lock");
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o000)).unwrap();
+    store.forget(&key()).unwrap();
+    drop(here(&store));
 }
 
 #[test]

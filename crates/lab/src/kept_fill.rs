@@ -104,6 +104,14 @@ pub(crate) fn imported(entry: &Entry) -> Result<Option<Imported>, Error> {
     Ok(serde_json::from_value::<Note>(entry.note().clone())?.imported)
 }
 
+fn search(store: &Store, key: &Key, kept_fills: KeptFills) -> Result<Looked, fills::Error> {
+    if kept_fills == KeptFills::Fresh {
+        store.forget(key)?;
+        return Ok(Looked::Nothing);
+    }
+    store.find(key, kept_fills == KeptFills::Verify, &host::interrupt::requested)
+}
+
 impl Lab<'_> {
     /// Looks for the cell's data in the cache, and says what was found.
     pub(crate) fn look_for_kept(&self, installation: &Installation, places: &Places) -> Result<FromCache, Error> {
@@ -116,13 +124,12 @@ impl Lab<'_> {
             }
         };
         let store = Store::open(places).map_err(sandbox::Error::from)?;
-        let verify = self.cell.kept_fills == KeptFills::Verify;
-        let found = match self.cell.kept_fills {
-            KeptFills::Fresh => {
-                store.forget(&key).map_err(sandbox::Error::from)?;
-                Looked::Nothing
+        let found = match search(&store, &key, self.cell.kept_fills) {
+            Err(error) if error.is_of_others() => {
+                self.notes.event("fill", format!("kept data are not used: {}; filling anew", host::chain(&error)))?;
+                return Ok(FromCache::default());
             }
-            _ => store.find(&key, verify, &host::interrupt::requested).map_err(sandbox::Error::from)?,
+            found => found.map_err(sandbox::Error::from)?,
         };
         let entry = match found {
             Looked::Off => return Ok(FromCache::default()),
