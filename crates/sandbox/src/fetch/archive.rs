@@ -4,6 +4,7 @@
 
 use super::cache::{self, Part};
 use super::checksums::{self, Kind, Published};
+use super::modes::open_to_all;
 use crate::client::{checksum, sha256};
 use crate::elf;
 use crate::installation::{programs, trouble, unpacked};
@@ -65,6 +66,7 @@ pub fn unpack(archive: &Archive, places: &Places, progress: &mut dyn Progress) -
         if root != outer {
             files::remove_tree(&outer)?;
         }
+        open_to_all(&tree)?;
         let found = identify(archive, &tree, &source)?;
         Ok((of_flavour(archive, found)?, vec![part]))
     })

@@ -3,6 +3,7 @@
 
 use super::archive::root;
 use super::cache::{self, Part};
+use super::modes::open_to_all;
 use super::{Offer, not_offered};
 use crate::installation::{trouble, unpacked};
 use crate::maven::Maven;
@@ -135,6 +136,7 @@ fn fill_entry(
     if root != outer {
         files::remove_tree(&outer)?;
     }
+    open_to_all(&tree)?;
     let found = unpacked(offer.flavour, &tree, &offer.source());
     let installation = found.ok_or_else(|| unusable(trouble(offer.flavour, &tree)))?;
     let (name, version) = (offer.artifact.to_owned(), offer.artifact_version.clone());

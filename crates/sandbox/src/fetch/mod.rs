@@ -7,6 +7,7 @@ mod artifacts;
 mod cache;
 mod checksums;
 mod mallocs;
+mod modes;
 mod packages;
 mod pooler;
 
