@@ -11,7 +11,7 @@ mod without_links;
 pub use carried::carried_library;
 pub use copy::{Copied, copy, copy_opened, head};
 pub use remove::{Removed, remove_beginning, remove_manifested, remove_tree};
-pub use trust::{SafeFolder, check_usable, open_safe, own_folder, own_uid, safe_folder};
+pub use trust::{SafeFolder, check_usable, check_usable_file, open_safe, own_folder, own_uid, safe_folder};
 pub use whole::{NewFile, write_atomic, write_named};
 pub use without_links::open_without_links;
 

@@ -4,7 +4,7 @@
 use crate::libraries::Libraries;
 use crate::{Error, Flavour, Version, elf};
 use capability::{Capability, any_words, words};
-use host::tool;
+use host::{files, tool};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -174,6 +174,7 @@ impl Installation {
 fn below(flavour: Flavour, prefix: &Path, libraries: &Libraries, source: &Source) -> Vec<Installation> {
     programs(flavour, prefix)
         .into_iter()
+        .filter(|program| *source == Source::Installed || files::check_usable_file(program).is_ok())
         .filter_map(|program| {
             let version = ask_version(flavour, &program, libraries)?;
             let share = share_folder(flavour, &version, prefix)?;
@@ -299,6 +300,24 @@ pub(crate) mod tests {
         std::fs::write(prefix.path().join("share/english/errmsg.sys"), "").expect("writes");
         assert_eq!(found(Flavour::Mysql)[0].version.to_string(), "8.0.36");
         assert!(found(Flavour::Mariadb).is_empty());
+    }
+
+    #[test]
+    fn root_does_not_run_a_program_of_another_user_in_the_cache() {
+        use std::os::unix::fs::{PermissionsExt as _, chown};
+        if !rustix::process::geteuid().is_root() {
+            testkit::skip!("needs root");
+        }
+        let tree = tempfile::tempdir().expect("a folder");
+        let (program, ran) = (tree.path().join("bin/postgres"), tree.path().join("ran"));
+        std::fs::create_dir_all(tree.path().join("bin")).expect("makes");
+        std::fs::write(&program, format!("#!/bin/sh\n: > {}\n", ran.display())).expect("writes");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("sets");
+        chown(&program, Some(12_345), None).expect("gives it away");
+        let source = Source::Artifact { name: "a:b".into(), version: "1".into() };
+        assert_eq!((unpacked(Flavour::Postgresql, tree.path(), &source), ran.exists()), (None, false));
+        chown(&program, Some(0), None).expect("takes it back");
+        assert_eq!((unpacked(Flavour::Postgresql, tree.path(), &source), ran.exists()), (None, true));
     }
 
     #[test]

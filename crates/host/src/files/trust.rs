@@ -56,6 +56,18 @@ pub fn check_usable(folder: &Path) -> Result<(), Error> {
     if rustix::process::geteuid().is_root() { safe_folder(folder).map(drop) } else { Ok(()) }
 }
 
+/// As [`check_usable`], for one program or library, at a path without links.
+///
+/// # Errors
+/// The errors of [`safe_folder`] and of [`open_safe`], for root alone.
+pub fn check_usable_file(file: &Path) -> Result<(), Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    safe_folder(file.parent().unwrap_or(Path::new("/")))?;
+    open_safe(file, false).map(drop)
+}
+
 /// As [`safe_folder`], but makes missing folders, the last one and those above it; the last one has exactly this mode then.
 ///
 /// # Errors

@@ -83,10 +83,17 @@ pub(crate) fn entries(places: &Places) -> Vec<Entry> {
         .filter_map(|folder| {
             let text = fs::read_to_string(folder.join("fetched.json")).ok()?;
             let fetched: Fetched = serde_json::from_str(&text).ok()?;
-            let tree = folder.join("tree").canonicalize().ok()?;
+            let tree = usable_tree(&folder)?;
             (fetched.schema == SCHEMA).then_some(Entry { flavour: fetched.flavour, tree, source: fetched.source })
         })
         .collect()
+}
+
+/// The tree of an entry. A user may have linked it, or the entry; for root both the links and what they lead to must be safe.
+pub(super) fn usable_tree(entry: &Path) -> Option<PathBuf> {
+    let tree = entry.join("tree");
+    files::check_usable(&tree).ok()?;
+    tree.canonicalize().ok()
 }
 
 fn servers(places: &Places) -> PathBuf {
@@ -185,7 +192,7 @@ pub(super) fn clear_unfinished(folder: &Path) -> Result<(), Error> {
 #[allow(clippy::disallowed_methods)] // tests lay out folders of their own
 mod tests {
     use super::*;
-    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).expect("is there").mode() & 0o7777
@@ -220,5 +227,33 @@ mod tests {
         chown(home.path(), Some(0), None).expect("takes it back");
         lock(&places).expect_err("another user's servers");
         assert_eq!((fs::read_dir(servers(&places)).expect("lists").count(), mode(&servers(&places))), (0, 0o700));
+    }
+
+    /// Makes an entry without a server; returns its tree.
+    fn made(folder: &Path) -> PathBuf {
+        let text = r#"{"schema": 1, "flavour": "mariadb", "version": "10.11.1", "source": {"kind": "installed"}, "packages": []}"#;
+        fs::create_dir_all(folder.join("tree")).expect("makes");
+        fs::write(folder.join("fetched.json"), text).expect("writes");
+        folder.join("tree").canonicalize().expect("is there")
+    }
+
+    #[test]
+    fn linked_entries_are_used_and_for_root_none_of_another_user() {
+        let home = tempfile::tempdir().expect("a folder");
+        let places = Places::below(home.path());
+        let [ours, elsewhere] = [made(&servers(&places).join("ours")), made(&home.path().join("elsewhere"))];
+        symlink(home.path().join("elsewhere"), servers(&places).join("linked")).expect("links");
+        let trees = || {
+            let mut trees: Vec<PathBuf> = entries(&places).into_iter().map(|entry| entry.tree).collect();
+            trees.sort();
+            trees
+        };
+        assert_eq!(trees(), [ours.as_path(), &elsewhere]);
+        if rustix::process::geteuid().is_root() {
+            chown(&elsewhere, Some(12_345), None).expect("gives it away");
+            assert_eq!(trees(), [ours.as_path()]);
+            chown(&ours, Some(12_345), None).expect("gives it away");
+            assert!(trees().is_empty());
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::apt::{Age, Apt, Package};
 use crate::libraries::Libraries;
 use crate::{Error, Flavour, Progress};
 use capability::MallocKind;
-use host::files;
+use host::files::{self, check_usable_file};
 use host::places::Places;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -79,13 +79,13 @@ fn read(kind: MallocKind, folder: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(folder.join("fetched.json")).ok()?;
     let fetched: Fetched = serde_json::from_str(&text).ok()?;
     let is_it = fetched.schema == SCHEMA && fetched.malloc == kind.name();
-    is_it.then(|| library_in(kind, &folder.join("tree"))).flatten()
+    library_in(kind, &cache::usable_tree(folder).filter(|_| is_it)?)
 }
 
 fn library_in(kind: MallocKind, tree: &Path) -> Option<PathBuf> {
     let folders = Libraries::below(tree).folders;
     let named = kind.libraries().iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    let mut files = named.filter_map(|path| path.canonicalize().ok());
+    let mut files = named.filter_map(|path| path.canonicalize().ok().filter(|path| check_usable_file(path).is_ok()));
     files.find(|path| malloc::Elf::open(path).is_some_and(|library| library.kind() == Some(kind)))
 }
 

@@ -76,7 +76,7 @@ fn entries(folder: &Path) -> Vec<PoolerProgram> {
 fn read(folder: &Path) -> Option<PoolerProgram> {
     let text = fs::read_to_string(folder.join("fetched.json")).ok()?;
     let fetched: Fetched = serde_json::from_str(&text).ok()?;
-    let tree = folder.join("tree").canonicalize().ok()?;
+    let tree = cache::usable_tree(folder)?;
     unpacked(&tree, &fetched.source).filter(|_| fetched.schema == SCHEMA)
 }
 

@@ -26,7 +26,7 @@ pub fn locate(places: &Places, progress: &mut dyn Progress) -> Result<PoolerProg
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{PermissionsExt as _, chown};
 
     #[test]
     fn a_fetched_program_is_used_where_the_cache_cannot_be_locked() {
@@ -42,6 +42,11 @@ mod tests {
         fs::write(entry.join("fetched.json"), record).expect("writes");
         fs::write(places.cache.join("servers"), "no folder, so no lock").expect("writes");
         let found = locate(&places, &mut ()).expect("the fetched one, or an installed one");
+        assert!(fetch::fetched_pooler(&places).is_some());
         assert!(installed().is_some() || found.path == program.canonicalize().expect("is there"));
+        if rustix::process::geteuid().is_root() {
+            chown(&program, Some(12_345), None).expect("gives it away");
+            assert!(fetch::fetched_pooler(&places).is_none(), "root runs no program of another user");
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::libraries::Libraries;
 use crate::{Source, Version};
-use host::tool;
+use host::{files, tool};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -37,6 +37,9 @@ pub(crate) fn unpacked(tree: &Path, source: &Source) -> Option<PoolerProgram> {
 
 fn look_at(path: &Path, libraries: Libraries, source: &Source) -> Option<PoolerProgram> {
     let path = path.canonicalize().ok().filter(|path| path.is_file())?;
+    if *source != Source::Installed {
+        files::check_usable_file(&path).ok()?;
+    }
     let mut command = libraries.command(&path);
     let output = command.arg("--version").env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
