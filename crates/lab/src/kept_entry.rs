@@ -10,6 +10,7 @@ use fills::{Entry, Key, Looked, Store};
 use host::files;
 use host::places::Places;
 use sandbox::Installation;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The kept data of the cell's fill. `None`: they cannot be kept, and `hooks` was told why.
@@ -42,13 +43,19 @@ pub fn kept_entry(
         files::private_dir(&places.cache, 0o755)?;
     }
     // this sandbox is not needed once the data are kept
-    let recording = places.cache.join(format!("fill-{}.sqlite", std::process::id()));
-    let ended = walk::begin(cell, places, hooks)?.fill(&recording);
-    if recording.exists() {
-        files::remove_file(&recording)?;
-    }
+    let run = walk::begin(cell, places, hooks)?;
+    let folder = recording_folder(places, run.run())?;
+    let ended = run.fill(&folder.join("recording.sqlite"));
+    files::remove_tree(&folder)?;
     ended.outcome.into_result()?;
     find(&store, &key)
+}
+
+/// A new folder for the recording, which nobody needs later. Containers that share a cache may have the same process ids: the run's id tells them apart.
+fn recording_folder(places: &Places, run: &str) -> Result<PathBuf, host::Error> {
+    let folder = places.cache.join(format!("fill-{run}"));
+    files::new_private_dir(&folder)?;
+    Ok(folder)
 }
 
 fn find(store: &Store, key: &Key) -> Result<Option<Arc<Entry>>, Error> {
@@ -56,4 +63,18 @@ fn find(store: &Store, key: &Key) -> Result<Option<Arc<Entry>>, Error> {
         Looked::Here(entry) => Some(Arc::from(entry)),
         Looked::Off | Looked::Nothing | Looked::ThrownAway(_) => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recording_of_another_process_is_left_alone() {
+        let home = tempfile::tempdir().expect("a folder");
+        let places = Places { cache: home.path().into(), ..Places::below(home.path()) };
+        let [one, other] = ["w-1", "w-2"].map(|run| recording_folder(&places, run).expect("a new folder"));
+        assert_ne!(one, other);
+        recording_folder(&places, "w-1").expect_err("it is there, and so another process's");
+    }
 }
