@@ -109,10 +109,15 @@ fn offers_in(apt: &Apt, flavour: Flavour) -> Result<Vec<Packaged>, Error> {
         packages.extend(apt.names(prefix)?.into_iter().filter(|name| is_versioned(name, prefix)));
     }
     let found = if packages.is_empty() { Vec::new() } else { apt.versions(&packages)? };
-    let mut offers: Vec<Packaged> = found.into_iter().filter_map(|package| offer(apt, flavour, package)).collect();
-    offers.sort_by(|one, other| other.version.cmp(&one.version).then(other.package_version.cmp(&one.package_version)));
+    let offers = found.into_iter().filter_map(|package| offer(apt.suite.as_deref(), flavour, package));
+    Ok(newest_first(offers.collect()))
+}
+
+/// Of the builds of one version the client lists the newest first, and that order stays.
+fn newest_first(mut offers: Vec<Packaged>) -> Vec<Packaged> {
+    offers.sort_by(|one, other| other.version.cmp(&one.version));
     offers.dedup_by(|one, other| one.package == other.package && one.package_version == other.package_version);
-    Ok(offers)
+    offers
 }
 
 /// Whether the star in `prefix*` stands for a version, or for nothing.
@@ -123,13 +128,13 @@ fn is_versioned(name: &str, prefix: &str) -> bool {
     })
 }
 
-fn offer(apt: &Apt, flavour: Flavour, package: Package) -> Option<Packaged> {
+fn offer(suite: Option<&str>, flavour: Flavour, package: Package) -> Option<Packaged> {
     Some(Packaged {
         flavour,
         version: Version::of_package(&package.version)?,
         package: package.name,
         package_version: package.version,
-        suite: apt.suite.clone(),
+        suite: suite.map(str::to_owned),
     })
 }
 
@@ -267,6 +272,22 @@ mod tests {
             let offer = Packaged { flavour, version, package, package_version, suite: None };
             assert_eq!(star(&offer), expected);
         }
+    }
+
+    #[test]
+    fn of_two_builds_of_one_version_the_newer_is_taken() {
+        let build = |package_version: &str| Package {
+            name: "mariadb-server-core".into(),
+            version: package_version.into(),
+            sha256: String::new(),
+            size_bytes: 0,
+            unpacked_bytes: 0,
+        };
+        let listed = ["1:10.11.6-0+deb12u10", "1:10.11.6-0+deb12u9", "1:10.11.6-0+deb12u9", "1:10.11.14-0+deb12u1"];
+        let offers = listed.map(|version| offer(None, Flavour::Mariadb, build(version)).expect("has a version"));
+        let sorted = newest_first(offers.into());
+        let sorted: Vec<&str> = sorted.iter().map(|offer| offer.package_version.as_str()).collect();
+        assert_eq!(sorted, [listed[3], listed[0], listed[1]]);
     }
 
     #[test]
