@@ -50,6 +50,9 @@ impl Part {
 }
 
 const SCHEMA: u32 = 1;
+/// Prefixes of the names of entries that are being made, and of entries that are being replaced.
+const NEW: &str = ".new-";
+const OLD: &str = ".old-";
 
 impl Fetched {
     pub(super) fn new(installation: &Installation, packages: Vec<Part>) -> Self {
@@ -132,7 +135,7 @@ pub(super) fn add_entry<R: Serialize>(
     folder: &Path,
     fill: impl FnOnce(&Path) -> Result<(String, R), Error>,
 ) -> Result<(PathBuf, R), Error> {
-    let new = folder.join(format!(".new-{}", std::process::id()));
+    let new = folder.join(format!("{NEW}{}", std::process::id()));
     files::private_dir(&new, 0o755)?;
     let added = fill(&new).and_then(|(name, record)| Ok((publish(&new, &name, &record)?, record)));
     if added.is_err() {
@@ -146,9 +149,22 @@ fn publish(new: &Path, name: &str, record: &impl Serialize) -> Result<PathBuf, E
     files::write_atomic(&new.join("fetched.json"), text.as_bytes(), 0o644)?;
     sync(new)?;
     let entry = new.with_file_name(name);
-    files::remove_tree(&entry)?;
-    files::rename(new, &entry)?;
+    let old = new.with_file_name(format!("{OLD}{}", std::process::id()));
+    if entry.symlink_metadata().is_ok() {
+        files::rename(&entry, &old)?;
+    }
+    if let Err(error) = files::rename(new, &entry) {
+        let _ = files::rename(&old, &entry);
+        return Err(error.into());
+    }
+    // the next fetch removes what stays now
+    let _ = remove(&old);
     Ok(entry)
+}
+
+/// Removes what is left of an entry. Of a link, what it leads to is the user's.
+fn remove(path: &Path) -> Result<(), Error> {
+    if path.is_symlink() { Ok(files::remove_file(path)?) } else { Ok(files::remove_tree(path).map(drop)?) }
 }
 
 /// Writes the tree to the disk: this comes before the name that marks the tree as complete.
@@ -181,8 +197,9 @@ pub(super) fn lock(places: &Places) -> Result<fs::File, Error> {
 /// Removes the leftovers of killed fetches in this folder.
 pub(super) fn clear_unfinished(folder: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(".new-") {
-            files::remove_tree(&entry.path())?;
+        let name = entry.file_name();
+        if [NEW, OLD].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            remove(&entry.path())?;
         }
     }
     Ok(())
@@ -235,6 +252,31 @@ mod tests {
         fs::create_dir_all(folder.join("tree")).expect("makes");
         fs::write(folder.join("fetched.json"), text).expect("writes");
         folder.join("tree").canonicalize().expect("is there")
+    }
+
+    #[test]
+    fn an_entry_is_replaced_and_nothing_of_the_old_one_is_left() {
+        let home = tempfile::tempdir().expect("a folder");
+        let [folder, elsewhere] = ["servers", "elsewhere"].map(|name| home.path().join(name));
+        let add = |text: &'static str| {
+            let fill = |new: &Path| {
+                fs::write(new.join("made"), text).expect("writes");
+                Ok(("entry".to_owned(), serde_json::json!({})))
+            };
+            let (entry, _) = add_entry(&folder, fill).expect("is added");
+            assert_eq!(fs::read_to_string(entry.join("made")).expect("reads"), text);
+            entry
+        };
+        fs::remove_dir_all(add("first")).expect("removes");
+        made(&elsewhere);
+        symlink(&elsewhere, folder.join("entry")).expect("links");
+        add("in place of a link");
+        add("in place of a folder");
+        assert!(elsewhere.join("tree").exists(), "what a link leads to is the user's");
+        fs::rename(folder.join("entry"), folder.join(".old-1")).expect("as a killed process leaves it");
+        symlink(&elsewhere, folder.join(".old-2")).expect("links");
+        clear_unfinished(&folder).expect("clears");
+        assert_eq!(fs::read_dir(&folder).expect("lists").count(), 0);
     }
 
     #[test]
