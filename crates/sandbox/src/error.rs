@@ -81,6 +81,11 @@ pub enum Error {
         log_text_of(log, "apt-get's words")
     )]
     SuiteUnreachable { flavour: Flavour, suite: String, log: Vec<String> },
+    #[error(
+        "no such {flavour} on this machine, and the package lists of its distribution cannot be read{}",
+        log_text_of(log, "apt-get's words")
+    )]
+    ListsUnreachable { flavour: Flavour, log: Vec<String> },
     #[error("no {flavour} on this machine, and without '{program}' none can be fetched")]
     NoPackageClient { flavour: Flavour, program: &'static str },
     #[error(
@@ -211,6 +216,7 @@ impl Error {
             | Self::NotOffered { .. }
             | Self::NoPackageClient { .. }
             | Self::SuiteUnreachable { .. }
+            | Self::ListsUnreachable { .. }
             | Self::NoArtifactClient { .. }
             | Self::RepositoryUnreachable { .. }
             | Self::Archive { .. }
@@ -237,6 +243,7 @@ impl Error {
             self,
             Self::NoPackageClient { .. }
                 | Self::SuiteUnreachable { .. }
+                | Self::ListsUnreachable { .. }
                 | Self::NoArtifactClient { .. }
                 | Self::RepositoryUnreachable { .. }
         )
@@ -305,7 +312,9 @@ impl Error {
                  server's maker"
                     .into(),
             ),
-            Self::NoPackageClient { flavour, .. } | Self::SuiteUnreachable { flavour, .. } => {
+            Self::NoPackageClient { flavour, .. }
+            | Self::SuiteUnreachable { flavour, .. }
+            | Self::ListsUnreachable { flavour, .. } => {
                 Some(format!("install {flavour} by this system's own means; Wringer then finds it"))
             }
             Self::NoArtifactClient { package, .. } => Some(format!(

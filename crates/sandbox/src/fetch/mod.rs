@@ -50,8 +50,8 @@ pub fn offers(flavour: Flavour, places: &Places, progress: &mut dyn Progress) ->
 /// `request` names a whole version and the cache has that version, no source is asked.
 ///
 /// # Errors
-/// [`Error::NotOffered`]; [`Error::NoPackageClient`], [`Error::NoArtifactClient`], [`Error::SuiteUnreachable`], [`Error::RepositoryUnreachable`] when
-/// a source that could have the version cannot be asked; [`Error::DiskFull`]; [`Error::Program`] with a client's words; [`Error::Unusable`] when the
+/// [`Error::NotOffered`]; [`Error::NoPackageClient`], [`Error::NoArtifactClient`], [`Error::SuiteUnreachable`], [`Error::ListsUnreachable`],
+/// [`Error::RepositoryUnreachable`] when a source that could have the version cannot be asked; [`Error::DiskFull`]; [`Error::Program`] with a client's words; [`Error::Unusable`] when the
 /// server does not run on this machine.
 pub fn fetch(request: &Request, places: &Places, progress: &mut dyn Progress) -> Result<Installation, Error> {
     let _lock = cache::lock(places)?;

@@ -36,7 +36,7 @@ pub(super) fn offers(flavour: Flavour, places: &Places, progress: &mut dyn Progr
         return Ok(Vec::new());
     }
     let apt = Apt::open(flavour, places)?;
-    apt.update(Age::Hours, progress)?;
+    update(&apt, flavour, Age::Hours, progress)?;
     let mut found = offers_in(&apt, flavour);
     apt.drop_indexes()?;
     if found.as_ref().is_ok_and(Vec::is_empty)
@@ -54,7 +54,7 @@ pub(super) fn fetch(request: &Request, places: &Places, progress: &mut dyn Progr
         return Err(not_offered(request, Vec::new()));
     }
     let apt = Apt::open(request.flavour, places)?;
-    apt.update(Age::Hours, progress)?;
+    update(&apt, request.flavour, Age::Hours, progress)?;
     let has_other = !any_words(Capability::OtherSuite, request.flavour).is_empty();
     match fetch_twice(&apt, request, places, !has_other, progress) {
         Err(error @ Error::NotOffered { .. }) if has_other => {
@@ -80,7 +80,7 @@ fn fetch_twice(
         _ => false,
     };
     let fetched = match fetched {
-        failed if outdated && apt.update(Age::Minutes, progress)? => {
+        failed if outdated && update(apt, request.flavour, Age::Minutes, progress)? => {
             drop(failed);
             fetch_with(apt, request, places, progress)
         }
@@ -93,12 +93,20 @@ fn fetch_twice(
 /// The client for the other suite, with the lists of that suite; `None` for this flavour or machine.
 fn other_suite(machine: &Apt, flavour: Flavour, progress: &mut dyn Progress) -> Result<Option<Apt>, Error> {
     let Some(other) = suite::open(machine, flavour)? else { return Ok(None) };
-    match other.update(Age::Hours, progress) {
-        Ok(_) => Ok(Some(other)),
-        Err(Error::Program { log, .. }) => {
-            Err(Error::SuiteUnreachable { flavour, suite: other.suite.clone().unwrap_or_default(), log })
-        }
-        Err(error) => Err(error),
+    update(&other, flavour, Age::Hours, progress)?;
+    Ok(Some(other))
+}
+
+/// Refreshes the lists. A suite that cannot be read is a source that is absent: another source may have the server.
+fn update(apt: &Apt, flavour: Flavour, most: Age, progress: &mut dyn Progress) -> Result<bool, Error> {
+    apt.update(most, progress).map_err(|error| unreachable(error, flavour, apt.suite.as_ref()))
+}
+
+fn unreachable(error: Error, flavour: Flavour, suite: Option<&String>) -> Error {
+    match (error, suite) {
+        (Error::Program { log, .. }, None) => Error::ListsUnreachable { flavour, log },
+        (Error::Program { log, .. }, Some(suite)) => Error::SuiteUnreachable { flavour, suite: suite.clone(), log },
+        (other, _) => other,
     }
 }
 
@@ -288,6 +296,20 @@ mod tests {
         let sorted = newest_first(offers.into());
         let sorted: Vec<&str> = sorted.iter().map(|offer| offer.package_version.as_str()).collect();
         assert_eq!(sorted, [listed[3], listed[0], listed[1]]);
+    }
+
+    #[test]
+    fn another_source_is_asked_where_the_lists_cannot_be_read() {
+        let failed = || {
+            let (program, status) = ("apt-get".to_owned(), "exit status: 100".to_owned());
+            Error::Program { program, doing: "reading the package lists", status, log: vec!["E: no such host".into()] }
+        };
+        for suite in [None, Some("sid".to_owned())] {
+            let error = unreachable(failed(), Flavour::Mariadb, suite.as_ref());
+            assert!(error.is_absent_source() && error.is_missing(), "{error}");
+            assert!(error.to_string().ends_with("no such host"), "{error}");
+        }
+        assert!(matches!(unreachable(Error::Interrupted, Flavour::Mariadb, None), Error::Interrupted));
     }
 
     #[test]
