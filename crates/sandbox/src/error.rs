@@ -107,6 +107,8 @@ pub enum Error {
     NoTool { program: &'static str, package: &'static str, what: String },
     #[error("{flavour} {version} does not run: {why}")]
     Unusable { flavour: Flavour, version: Version, why: String },
+    #[error("nothing can be executed from {} (mounted noexec)", path.display())]
+    NoExecution { path: PathBuf },
     #[error("{what} needs {} on the disk of {}, and {} are free", Bytes(*need_bytes), path.display(), Bytes(*free_bytes))]
     DiskFull { what: &'static str, path: PathBuf, need_bytes: u64, free_bytes: u64, setting: &'static str },
     /// The words of `program` show that the disk is full.
@@ -222,6 +224,7 @@ impl Error {
             | Self::Archive { .. }
             | Self::Checksum { .. }
             | Self::NoTool { .. }
+            | Self::NoExecution { .. }
             | Self::DiskFull { .. }
             | Self::NoRoom { .. }
             | Self::MemoryFull { .. }
@@ -332,6 +335,7 @@ impl Error {
             Self::MemoryFull { .. } => Some("start fewer at a time, or give each a smaller pool with -c".into()),
             Self::DiskFull { setting, .. } => Some(format!("set {setting} to a folder on a larger disk")),
             Self::NoRoom { .. } => Some("set WRINGER_CACHE to a folder on a larger disk".into()),
+            Self::NoExecution { .. } => Some("set WRINGER_CACHE to a folder on another file system".into()),
             Self::Ended { status: Some(KILLED), .. } => Some(
                 "somebody killed it, or the kernel did because RAM ran out: `dmesg | grep -i 'out of memory'` tells"
                     .into(),

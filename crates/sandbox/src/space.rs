@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a disk has room for what is about to be written.
+//! Whether a disk has room for what is about to be written, and whether programs can run from it.
 
 use crate::Error;
+use rustix::fs::StatVfsMountFlags;
 use std::path::Path;
 
 /// # Errors
@@ -26,6 +27,13 @@ fn require_space_in(setting: &'static str, what: &'static str, path: &Path, need
     }
 }
 
+/// # Errors
+/// [`Error::NoExecution`] when no program, and no library, on the disk that holds `path` can be executed.
+pub(crate) fn require_execution(path: &Path) -> Result<(), Error> {
+    let disk = rustix::fs::statvfs(path).map_err(|errno| Error::path("look at the disk of", path, errno))?;
+    if disk.f_flag.contains(StatVfsMountFlags::NOEXEC) { Err(Error::NoExecution { path: path.into() }) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +47,16 @@ mod tests {
         assert_eq!(error.hint().as_deref(), Some("set WRINGER_HOME to a folder on a larger disk"));
         let error = require_cache_space("a test", home.path(), u64::MAX).expect_err("no disk is that large");
         assert_eq!(error.hint().as_deref(), Some("set WRINGER_CACHE to a folder on a larger disk"));
+    }
+
+    #[test]
+    fn a_disk_without_execution_is_named() {
+        require_execution(Path::new("/usr")).expect("programs run from there");
+        let error = Error::NoExecution { path: "/cache".into() };
+        assert!(error.is_missing() && error.hint().is_some_and(|hint| hint.contains("WRINGER_CACHE")), "{error}");
+        // most machines mount it so
+        let mounts = std::fs::read_to_string("/proc/self/mounts").expect("reads");
+        let is_noexec = |line: &str| line.contains(" /proc proc ") && line.contains("noexec");
+        assert_eq!(require_execution(Path::new("/proc")).is_err(), mounts.lines().any(is_noexec));
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::apt::Package;
 use crate::installation::unpacked;
+use crate::space::require_execution;
 use crate::{Error, Flavour, Installation, Source, Version};
 use host::files;
 use host::places::Places;
@@ -137,6 +138,7 @@ pub(super) fn add_entry<R: Serialize>(
 ) -> Result<(PathBuf, R), Error> {
     let new = folder.join(format!("{NEW}{}", std::process::id()));
     files::private_dir(&new, 0o755)?;
+    let fill = |new: &Path| require_execution(folder).and_then(|()| fill(new));
     let added = fill(&new).and_then(|(name, record)| Ok((publish(&new, &name, &record)?, record)));
     if added.is_err() {
         let _ = files::remove_tree(&new);

@@ -51,8 +51,8 @@ pub fn offers(flavour: Flavour, places: &Places, progress: &mut dyn Progress) ->
 ///
 /// # Errors
 /// [`Error::NotOffered`]; [`Error::NoPackageClient`], [`Error::NoArtifactClient`], [`Error::SuiteUnreachable`], [`Error::ListsUnreachable`],
-/// [`Error::RepositoryUnreachable`] when a source that could have the version cannot be asked; [`Error::DiskFull`]; [`Error::Program`] with a client's words; [`Error::Unusable`] when the
-/// server does not run on this machine.
+/// [`Error::RepositoryUnreachable`] when a source that could have the version cannot be asked; [`Error::DiskFull`], [`Error::NoExecution`];
+/// [`Error::Program`] with a client's words; [`Error::Unusable`] when the server does not run on this machine.
 pub fn fetch(request: &Request, places: &Places, progress: &mut dyn Progress) -> Result<Installation, Error> {
     let _lock = cache::lock(places)?;
     if let Some(wanted) = &request.version
