@@ -82,8 +82,7 @@ pub(crate) fn entries(places: &Places) -> Vec<Entry> {
         return Vec::new();
     }
     let folders = fs::read_dir(servers(places)).into_iter().flatten().flatten().map(|entry| entry.path());
-    let visible = folders.filter(|path| path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.')));
-    visible
+    folders
         .filter_map(|folder| {
             let text = fs::read_to_string(folder.join("fetched.json")).ok()?;
             let fetched: Fetched = serde_json::from_str(&text).ok()?;
@@ -93,8 +92,9 @@ pub(crate) fn entries(places: &Places) -> Vec<Entry> {
         .collect()
 }
 
-/// The tree of an entry. A user may have linked it, or the entry; for root both the links and what they lead to must be safe.
+/// The tree of an entry that is complete. A user may have linked it, or the entry; for root both the links and what they lead to must be safe.
 pub(super) fn usable_tree(entry: &Path) -> Option<PathBuf> {
+    entry.file_name().filter(|name| !name.to_string_lossy().starts_with('.'))?;
     let tree = entry.join("tree");
     files::check_usable(&tree).ok()?;
     tree.canonicalize().ok()
@@ -292,6 +292,9 @@ mod tests {
             trees.sort();
             trees
         };
+        for unfinished in [".new-1", ".old-1"] {
+            made(&servers(&places).join(unfinished));
+        }
         assert_eq!(trees(), [ours.as_path(), &elsewhere]);
         if rustix::process::geteuid().is_root() {
             chown(&elsewhere, Some(12_345), None).expect("gives it away");
