@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(of_phase(&died(), on_host), Some(ArmOutcome::OutOfMemory));
         assert_eq!(of_phase(&Error::from(squeeze::Error::HolderDied), own), None);
         assert_eq!(of_phase(&Error::Interrupted, own), None);
-        let lost = || load::Error::Lost { during: "a query".into(), source: std::io::Error::other("gone") };
+        let lost = || load::Error::Lost { during: "a query", source: std::io::Error::other("gone") };
         let broke = || Error::BrokeOff { phase: "load", arm: "a".into(), transactions: 1, source: lost() };
         assert_eq!(of_phase(&broke(), own), Some(ArmOutcome::OutOfMemory), "a backend was killed");
         assert_eq!(of_phase(&broke(), on_host), None, "a kill on the host may be anybody's");

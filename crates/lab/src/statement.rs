@@ -18,7 +18,7 @@ impl Lab<'_> {
     pub(crate) fn execute(&self, mut connection: Connection, sql: &str) -> Result<Connection, Error> {
         let (tell, told) = channel();
         let sql = sql.to_owned();
-        std::thread::spawn(move || tell.send(connection.execute(&sql).map(|_| connection)));
+        std::thread::spawn(move || drop(tell.send(connection.execute(&sql).map(|_| connection))));
         loop {
             match told.recv_timeout(LOOK) {
                 Ok(ended) => return Ok(ended?),

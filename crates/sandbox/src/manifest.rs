@@ -334,6 +334,21 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::disallowed_methods)] // tests lay out folders of their own
+    fn files_without_a_manifest_are_in_the_way_and_an_empty_folder_is_nobodys() {
+        let home = tempfile::tempdir().expect("a folder");
+        let places = Places::below(home.path());
+        fs::create_dir_all(places.sandboxes.join("empty")).expect("makes");
+        fs::create_dir_all(places.sandboxes.join("left")).expect("makes");
+        fs::write(places.sandboxes.join("left/notes.txt"), "mine").expect("writes");
+        let left = Sandbox::check_free("left", &places);
+        assert!(matches!(left, Err(Error::FolderInTheWay { .. })), "{left:?}");
+        Sandbox::check_free("empty", &places).expect("is free");
+        let listed: Vec<String> = Sandbox::list(&places).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(listed, ["left"]);
+    }
+
+    #[test]
     fn names() {
         for good in ["mariadb-10.11", "a", "x_1"] {
             assert!(check_name(good).is_ok(), "{good}");
