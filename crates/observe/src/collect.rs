@@ -42,11 +42,12 @@ pub struct Collector {
     points: Vec<(u32, Point)>,
     at_us: u64,
     trouble: Option<String>,
+    remarks: Vec<String>,
 }
 
 impl Collector {
     pub fn new(sink: Box<dyn SampleSink>) -> Self {
-        Self { sink, known: HashMap::new(), points: Vec::new(), at_us: 0, trouble: None }
+        Self { sink, known: HashMap::new(), points: Vec::new(), at_us: 0, trouble: None, remarks: Vec::new() }
     }
 
     /// Sets the time of the values that follow.
@@ -85,6 +86,15 @@ impl Collector {
     pub fn span(&mut self, span: &Span) {
         let taken = self.sink.span(span);
         self.note(taken);
+    }
+
+    /// What people must know of a reading that did not fail. It becomes a note of the observer.
+    pub(crate) fn remark(&mut self, text: String) {
+        self.remarks.push(text);
+    }
+
+    pub(crate) fn remarks(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.remarks)
     }
 
     /// The time of this reading, on the run's clock.

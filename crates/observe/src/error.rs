@@ -10,6 +10,8 @@ pub enum Error {
     /// The process that was read has ended.
     #[error("process {pid} has ended")]
     Gone { pid: u32 },
+    #[error("process {pid} could not be read, and goes on")]
+    Unread { pid: u32 },
     /// Neither the activity nor the wait channel of the threads can be read.
     #[error("look at the threads of process {pid}: {why}")]
     Threads { pid: u32, why: String },

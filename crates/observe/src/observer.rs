@@ -208,7 +208,10 @@ impl Rounds {
         let result = paced.reader.read(&mut self.collector);
         let took = started.elapsed();
         self.collector.value("observer", &paced.name, "reading", Kind::MicrosNow, took.as_secs_f64() * 1e6);
+        let remarks = self.collector.remarks().into_iter().map(|text| format!("{}: {text}", paced.name));
+        let mut notes: Vec<String> = remarks.collect();
         let own_pace = result.is_ok().then(|| paced.reader.pace()).flatten();
+        paced.failing &= result.is_err();
         let note = match result {
             Ok(()) if own_pace.is_some() => own_pace.and_then(|pace| paced.goes_on(pace, self.options.interval)),
             Ok(()) if paced.reader.costs_elsewhere() => paced.keep_to_budget(took, &self.options),
@@ -222,9 +225,8 @@ impl Rounds {
                 first.then(|| format!("{}: {}", paced.name, host::chain(&error)))
             }
         };
-        if let Some(note) = note {
-            self.note(note);
-        }
+        notes.extend(note);
+        notes.into_iter().for_each(|note| self.note(note));
     }
 
     /// Keeps at most 100 notes, so that repeated trouble does not fill the memory.

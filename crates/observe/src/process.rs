@@ -12,9 +12,10 @@ use crate::{Collector, Error, Kind, Reader, parse};
 use rows::Rows;
 pub(crate) use rows::role_of as title_role;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// While `smaps_rollup` is read, the process cannot map memory; and the status of each of many processes is a further file. So a fast observer does
@@ -105,8 +106,13 @@ fn group(role: &str, pid: u32, descendants: bool, part: Part) -> Box<dyn Reader>
         files: BTreeMap::new(),
         sums: BTreeMap::new(),
         rows: descendants.then(Rows::default),
+        left_out: false,
     })
 }
+
+/// The number of processes whose files stay open, the server's first one and the oldest others. The files of all would use up the descriptors of this
+/// process when a server has hundreds of connections.
+const KEPT_OPEN: usize = 64;
 
 const PARTS: [Part; 4] = [Part::Stat, Part::Io, Part::Memory(Tier::SmapsRollup), Part::PageTables];
 /// Lines of a process's status: the size of its page tables, and its memory in huge pages of the pool. Neither is in any resident size.
@@ -170,6 +176,8 @@ struct Group {
     sums: BTreeMap<String, (Kind, f64)>,
     /// With descendants: the rows of each process beside the sum.
     rows: Option<Rows>,
+    /// Whether it was said that a process is not in the sums.
+    left_out: bool,
 }
 
 impl Reader for Group {
@@ -179,16 +187,19 @@ impl Reader for Group {
 
     fn read(&mut self, into: &mut Collector) -> Result<(), Error> {
         self.sums.values_mut().for_each(|(_, value)| *value = 0.0);
-        let pids = if self.descendants { family(self.root) } else { vec![self.root] };
+        let pids = if self.descendants { family(self.root)? } else { vec![self.root] };
         self.files.retain(|pid, _| pids.contains(pid));
         if let Some(rows) = &mut self.rows {
             rows.keep(self.root, &pids);
         }
         for pid in pids {
-            match self.add(pid, into) {
-                Err(error) if error.says_gone() && pid == self.root => return Err(Error::Gone { pid }),
-                Err(error) if error.says_gone() => drop(self.files.remove(&pid)),
-                other => other?,
+            let Err(error) = self.add(pid, into) else { continue };
+            match (Failed::of(&error), pid == self.root) {
+                (Failed::Ended, true) => return Err(Error::Gone { pid }),
+                (Failed::Ended, false) => drop(self.files.remove(&pid)),
+                (Failed::Refused, false) => self.leave_out(&error, into),
+                // without the others the sums would be too low
+                (Failed::Refused, true) | (Failed::Otherwise, _) => return Err(error),
             }
         }
         let source = self.part.source();
@@ -212,12 +223,24 @@ impl Reader for Group {
 }
 
 impl Group {
+    /// Says once that processes are not in the sums.
+    fn leave_out(&mut self, error: &Error, into: &mut Collector) {
+        if !std::mem::replace(&mut self.left_out, true) {
+            into.remark(format!("{}: such a process is not in the sums", host::chain(error)));
+        }
+    }
+
     fn add(&mut self, pid: u32, into: &mut Collector) -> Result<(), Error> {
+        let open = || ProcFile::open(format!("/proc/{pid}/{}", self.part.file()));
+        let is_full = self.files.len() >= KEPT_OPEN;
+        let mut for_once;
         let file = match self.files.entry(pid) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(ProcFile::open(PathBuf::from(format!("/proc/{pid}/{}", self.part.file())))?)
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(_) if is_full => {
+                for_once = open()?;
+                &mut for_once
             }
+            Entry::Vacant(entry) => entry.insert(open()?),
         };
         let (sums, page_bytes) = (&mut self.sums, rustix::param::page_size() as f64);
         let (rows, source) = (&self.rows, self.part.source_of_rows());
@@ -247,17 +270,72 @@ impl Group {
     }
 }
 
+/// Why a process could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failed {
+    Ended,
+    /// This user may not read it.
+    Refused,
+    /// For example, this process has no descriptor left.
+    Otherwise,
+}
+
+impl Failed {
+    fn of(error: &Error) -> Self {
+        match error {
+            _ if error.says_gone() => Self::Ended,
+            Error::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Self::Refused,
+            _ => Self::Otherwise,
+        }
+    }
+}
+
 /// The process and all its descendants. `children` needs CONFIG_PROC_CHILDREN; without it there is only the process itself.
-fn family(root: u32) -> Vec<u32> {
+///
+/// # Errors
+/// Files of a process that goes on cannot be read: the family would be too small.
+fn family(root: u32) -> Result<Vec<u32>, Error> {
     let mut found = vec![root];
     let mut next = 0;
     while let Some(&pid) = found.get(next) {
         next += 1;
-        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for thread in threads {
-            let text = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            found.extend(text.split_ascii_whitespace().filter_map(|word| word.parse::<u32>().ok()));
+        match children(pid) {
+            Err(error) if Failed::of(&error) == Failed::Otherwise => return Err(error),
+            // a process that has ended has none; that one may not be read is said of its own figures
+            children => found.extend(children.unwrap_or_default()),
         }
     }
-    found
+    Ok(found)
+}
+
+fn children(pid: u32) -> Result<Vec<u32>, Error> {
+    let of = |path: &Path, source| Error::File { operation: "read", path: path.to_owned(), source };
+    let tasks = PathBuf::from(format!("/proc/{pid}/task"));
+    let mut found = Vec::new();
+    for thread in fs::read_dir(&tasks).map_err(|source| of(&tasks, source))? {
+        let path = thread.map_err(|source| of(&tasks, source))?.path().join("children");
+        match fs::read_to_string(&path).map_err(|source| of(&path, source)) {
+            Ok(text) => found.extend(text.split_ascii_whitespace().filter_map(|word| word.parse::<u32>().ok())),
+            Err(error) if Failed::of(&error) == Failed::Otherwise => return Err(error),
+            // a thread that has ended, or a kernel without this file
+            Err(_) => {}
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_end_or_a_refusal_leaves_a_process_out() {
+        let failed = |code| {
+            let source = io::Error::from_raw_os_error(code);
+            Failed::of(&Error::File { operation: "open", path: PathBuf::new(), source })
+        };
+        assert_eq!([libc::ENOENT, libc::ESRCH].map(failed), [Failed::Ended; 2]);
+        assert_eq!([libc::EACCES, libc::EPERM].map(failed), [Failed::Refused; 2]);
+        assert_eq!([libc::EMFILE, libc::ENFILE, libc::EIO].map(failed), [Failed::Otherwise; 3]);
+    }
 }

@@ -4,6 +4,7 @@
 use super::budget::{self, Cost};
 use super::processes::Known;
 use super::{ALL_US, Options, inventory_of_known};
+use crate::procfile::ProcFile;
 use crate::{Collector, Error, Pace, Reader, Reopening};
 use capability::Flavour;
 use evidence::{Format, INVENTORY};
@@ -62,7 +63,7 @@ impl InventoryReader {
     /// Reads one inventory.
     ///
     /// # Errors
-    /// [`Error::Gone`]: the process has ended, even if a later process has its number.
+    /// [`Error::Gone`]: the process has ended, even if a later process has its number. Any other error: it goes on, and could not be read this time.
     pub fn inventory(&mut self) -> Result<Inventory, Error> {
         let Identity { pid, start_time } = self.first;
         let began = thread_cpu_time();
@@ -71,12 +72,22 @@ impl InventoryReader {
         let seen = inventory_of_known(Some(pid), self.flavour, connection, &options, &mut self.known);
         let is_it = seen.processes.first().is_some_and(|process| process.started_ticks == start_time);
         if !is_it || !self.first.is_alive() {
-            return Err(Error::Gone { pid });
+            return Err(self.why_not());
         }
         let cost = Cost::of(&seen.probes, thread_cpu_time().saturating_sub(began));
         self.costs = [self.costs[1], cost];
         let interval = budget::told(self.asked, self.interval, self.why);
         Ok(Inventory { version: self.version.clone(), interval: Some(interval), ..seen })
+    }
+
+    /// A process that has ended, and one of which nothing can be read (there may be no descriptor left), look the same in an inventory.
+    fn why_not(&self) -> Error {
+        let pid = self.first.pid;
+        match ProcFile::open(format!("/proc/{pid}/stat")) {
+            Err(error) if !error.says_gone() => error,
+            Ok(_) if self.first.is_alive() => Error::Unread { pid },
+            Ok(_) | Err(_) => Error::Gone { pid },
+        }
     }
 
     /// The part of the budget for processes that are read in detail: half of it. The server's answers, and the reader's work with what it has read,
