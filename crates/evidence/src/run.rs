@@ -11,6 +11,9 @@ pub struct Evidence {
     /// RFC 3339, UTC.
     pub started: String,
     pub elapsed_us: u64,
+    /// The recording has no end: its writer was killed, could not write, or still writes. [`Self::elapsed_us`] is then the last time in it.
+    #[serde(default)]
+    pub is_cut_off: bool,
     /// The experiment file, as it was written.
     pub experiment: String,
     pub conditions: Conditions,
@@ -26,6 +29,16 @@ pub struct Evidence {
     #[serde(default)]
     pub spans: Vec<Span>,
     pub events: Vec<Event>,
+}
+
+impl Evidence {
+    /// When this arm ended. An arm that was only observed and was cut off went on until the last time in the recording; any other arm that was cut off
+    /// has no time.
+    pub fn end_of(&self, arm: &Arm) -> u64 {
+        let is_open = arm.ended_us == 0 && arm.is_observed();
+        let ended_us = if is_open { self.elapsed_us } else { arm.ended_us };
+        ended_us.max(arm.started_us)
+    }
 }
 
 /// One named variation of the experiment, run on the same data as the others.

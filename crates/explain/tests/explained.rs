@@ -68,6 +68,7 @@ fn run(flavour: &str, arms: Vec<Arm>) -> Evidence {
         run_id: "w-1".into(),
         started: "2026-01-01T00:00:00Z".into(),
         elapsed_us: 20_000_000,
+        is_cut_off: false,
         experiment: String::new(),
         conditions,
         arms,

@@ -109,6 +109,7 @@ fn evidence(case: &Case) -> Evidence {
         run_id: "w-1".into(),
         started: "2026-01-01T00:00:00Z".into(),
         elapsed_us: 12 * SECOND,
+        is_cut_off: false,
         experiment: String::new(),
         conditions: serde_json::from_value(conditions).unwrap(),
         arms: vec![arm],

@@ -62,6 +62,16 @@ fn the_time_of_processes_that_end_counts_once() {
 }
 
 #[test]
+fn an_observation_that_was_cut_off_goes_until_the_last_reading() {
+    let mut evidence = observed("postgresql");
+    evidence.samples = vec![series("process.stat", "utime", [0.0, 4e6, 8e6, 12e6])];
+    evidence.arms[0].ended_us = 0;
+    let found = finding(&evidence, "observe.server");
+    assert_eq!(found.statement, "In 12.0 s the server used 1.00 CPUs.");
+    assert_eq!(figures(&found)["elapsed_us"], 12e6);
+}
+
+#[test]
 fn a_counter_that_began_anew_gives_no_number() {
     let check = |evidence: &Evidence, id: &str, counts: &str, key: &str| {
         let finding = finding(evidence, id);

@@ -29,6 +29,7 @@ pub(crate) fn evidence(path: &Path, is_needed: impl Fn(&Series) -> bool) -> Resu
         run_id: reader.meta("run_id")?.unwrap_or_default(),
         started: reader.meta("started")?.unwrap_or_default(),
         elapsed_us,
+        is_cut_off: reader.meta("finished")?.is_none(),
         experiment: reader.meta("experiment")?.unwrap_or_default(),
         conditions: reader.conditions()?,
         arms,

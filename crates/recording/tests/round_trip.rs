@@ -196,6 +196,7 @@ fn expected(elapsed_us: u64) -> Evidence {
         run_id: "w-1".into(),
         started: start().started,
         elapsed_us,
+        is_cut_off: false,
         experiment: start().experiment,
         conditions: conditions(),
         arms: vec![arm()],
@@ -248,7 +249,8 @@ fn readable_when_the_writer_was_killed() {
         let name = |path: &Path| format!("{}{suffix}", path.display());
         std::fs::copy(name(&live), name(&left)).expect("copies");
     }
-    assert_eq!(Recording::read(&left).expect("reads"), expected(arm().ended_us));
+    let cut = Evidence { is_cut_off: true, ..expected(arm().ended_us) };
+    assert_eq!(Recording::read(&left).expect("reads"), cut);
     assert!(!Recording::is_finished(&left).expect("reads"));
     drop(recording);
 }

@@ -161,7 +161,7 @@ pub(crate) fn ranked<'c>(context: &'c Context<'_>) -> Vec<&'c Finding> {
 
 /// Facts that a reader must know before believing the result: arms that did not finish, squeezes out of tolerance, a run without arms.
 pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = cut_off(context).into_iter().collect();
     if context.arms.is_empty() {
         warnings.push("The run ended before its first arm was measured: there is nothing to compare.".to_owned());
     }
@@ -194,6 +194,12 @@ pub(crate) fn warnings(context: &Context<'_>) -> Vec<String> {
         warnings.push(format!("{}{arm} is out of tolerance: see asked and got.", measured.what));
     }
     warnings
+}
+
+fn cut_off(context: &Context<'_>) -> Option<String> {
+    let after = crate::show::micros(context.evidence.elapsed_us as f64);
+    let why = "its writer was killed, could not write any more, or still writes";
+    context.evidence.is_cut_off.then(|| format!("The recording was cut off after {after}: {why}."))
 }
 
 /// An arm that is not complete: the reason, and the part of the arm that is in the result.

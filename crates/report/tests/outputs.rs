@@ -239,6 +239,19 @@ fn an_arm_that_broke_off_in_its_load_keeps_its_figures_and_says_why() {
 }
 
 #[test]
+fn a_recording_that_was_cut_off_is_told_in_each_output() {
+    let mut sample = sample();
+    sample.evidence.is_cut_off = true;
+    let context = sample.context();
+    let told = "The recording was cut off after";
+    let result = report::json(&context);
+    assert!(result["verdict"]["warnings"][0].as_str().is_some_and(|it| it.starts_with(told)), "{}", result["verdict"]);
+    for output in [report::text(&context), report::markdown(&context), report::junit(&context), html(&sample)] {
+        assert!(output.contains(told), "{output}");
+    }
+}
+
+#[test]
 fn a_run_without_anything_has_all_outputs() {
     let sample = empty();
     assert!(report::text(&sample.context()).contains("before its first arm"));

@@ -102,6 +102,7 @@ fn evidence(arm: Arm) -> Evidence {
         run_id: "w".into(),
         started: String::new(),
         elapsed_us: 1,
+        is_cut_off: false,
         experiment: String::new(),
         conditions: Conditions { data: Some(data), ..Conditions::default() },
         arms: vec![arm],

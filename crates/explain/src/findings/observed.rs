@@ -28,8 +28,9 @@ const TRANSACTIONS: Counter = Counter {
 const LATE: &str = "PostgreSQL's backends hand their counts in up to ten seconds late";
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
-    let observed = evidence.arms.iter().filter(|arm| arm.is_observed() && arm.ended_us > arm.started_us);
-    observed.map(|arm| finding(evidence, arm)).collect()
+    let observed = evidence.arms.iter().filter(|arm| arm.is_observed());
+    let observed = observed.map(|arm| Arm { ended_us: evidence.end_of(arm), ..arm.clone() });
+    observed.filter(|arm| arm.ended_us > arm.started_us).map(|arm| finding(evidence, &arm)).collect()
 }
 
 /// `observe.joined`: the work of host and server while a joined load was measured.

@@ -20,7 +20,7 @@ pub(super) fn data(context: &Context<'_>) -> Value {
     let panels = series::panels(context.evidence).into_iter().chain(memory::panels(context));
     let mut data = json!({
         "elapsed_s": seconds(context.evidence.elapsed_us),
-        "arms": context.arms.iter().map(arm).collect::<Vec<_>>(),
+        "arms": context.arms.iter().map(|it| arm(context, it)).collect::<Vec<_>>(),
         "panels": panels.map(|it| panel(&it)).collect::<Vec<_>>(),
     });
     if let Some(found) = memory::stack(context) {
@@ -38,7 +38,7 @@ fn stack(stack: &Stack) -> Value {
     json!({ "t": times, "layers": stack.layers.iter().map(layer).collect::<Vec<_>>() })
 }
 
-fn arm(view: &ArmView<'_>) -> Value {
+fn arm(context: &Context<'_>, view: &ArmView<'_>) -> Value {
     let arm = view.arm;
     let phase = view.response().and(view.measured());
     // the page says "service time" where nothing else is said
@@ -46,7 +46,7 @@ fn arm(view: &ArmView<'_>) -> Value {
     let mut data = json!({
         "name": arm.name,
         "started_s": seconds(arm.started_us),
-        "ended_s": seconds(arm.ended_us.max(arm.started_us)),
+        "ended_s": seconds(context.evidence.end_of(arm)),
         "measured_s": view.measured().map(|phase| [seconds(phase.started_us), seconds(phase.started_us + phase.elapsed_us)]),
         "reason": view.reason(),
         "modes": view.modes().iter().map(mode).collect::<Vec<_>>(),

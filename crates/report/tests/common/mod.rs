@@ -77,6 +77,7 @@ pub fn sample() -> Sample {
         run_id: "w-20261120-201530-4f2a".into(),
         started: "2026-11-20T20:15:30Z".into(),
         elapsed_us: 171 * SECOND + 402_000,
+        is_cut_off: false,
         experiment: EXPERIMENT.into(),
         conditions: conditions(),
         arms: ARMS.iter().map(arm).collect(),
