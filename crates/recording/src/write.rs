@@ -6,7 +6,7 @@ use evidence::{
     Arm, Conditions, Driven, Event, Evidence, Measured, Point, Quantity, SampleSink, Series, SinkError, Snapshot, Span,
     Verdict, Witness,
 };
-use rusqlite::{Connection, OpenFlags, Transaction, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, params};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -14,6 +14,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The facts that are known when the run starts.
 #[derive(Debug, Clone, Default)]
@@ -180,7 +181,8 @@ impl Recording {
         self.insert_points(&points)
     }
 
-    /// Ends the recording: writes the elapsed time and merges the write-ahead log into the file. One file is left.
+    /// Ends the recording: writes the elapsed time and merges the write-ahead log into the file. One file is left, unless somebody reads
+    /// the recording at this moment.
     pub fn finish(&self, elapsed_us: u64) -> Result<(), Error> {
         self.write(|transaction| {
             set_meta(transaction, "elapsed_us", &elapsed_us.to_string())?;
@@ -360,7 +362,16 @@ fn insert_verdicts(
     Ok(())
 }
 
+/// How long to wait for others who read the file.
+const READERS: Duration = Duration::from_millis(500);
+
+/// While somebody reads the file, the write-ahead log stays beside it: nothing is lost, and the recording is whole.
 fn fold(connection: Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "journal_mode", "DELETE")?;
+    connection.busy_timeout(READERS)?;
+    let folded = connection.pragma_update(None, "journal_mode", "DELETE");
+    let is_read = |error: &rusqlite::Error| {
+        matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+    };
+    folded.or_else(|error| if is_read(&error) { Ok(()) } else { Err(error) })?;
     connection.close().map_err(|(_, error)| error)
 }

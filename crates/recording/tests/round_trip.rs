@@ -256,6 +256,19 @@ fn readable_when_the_writer_was_killed() {
 }
 
 #[test]
+fn a_reader_at_the_end_does_no_harm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("r.sqlite");
+    let recording = write(&path);
+    let reader = rusqlite::Connection::open(&path).expect("opens");
+    reader.execute_batch("BEGIN; SELECT count(*) FROM sample").expect("reads");
+    recording.finish(7_000_000).expect("finishes");
+    assert_eq!(Recording::read(&path).expect("reads"), expected(7_000_000));
+    drop(reader);
+    assert_eq!(Recording::read(&path).expect("reads"), expected(7_000_000));
+}
+
+#[test]
 fn an_early_cut_is_readable() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("r.sqlite");
