@@ -112,7 +112,7 @@ impl Collector {
 
     fn note(&mut self, taken: Result<(), SinkError>) {
         if let Err(error) = taken {
-            self.trouble.get_or_insert(error.to_string());
+            self.trouble.get_or_insert_with(|| host::chain(&*error));
         }
     }
 
@@ -132,7 +132,7 @@ impl Collector {
                 Some(number)
             }
             Err(error) => {
-                self.trouble.get_or_insert(error.to_string());
+                self.trouble.get_or_insert_with(|| host::chain(&*error));
                 None
             }
         }

@@ -89,6 +89,9 @@ pub struct Report {
 pub struct Observer {
     thread: Option<JoinHandle<Report>>,
     stop: Sender<()>,
+    news: Receiver<Event>,
+    /// How many notes [`Self::news`] has given.
+    told: usize,
 }
 
 impl Observer {
@@ -107,17 +110,27 @@ impl Observer {
             return Err(Error::Interval { asked_ms, least_ms });
         }
         let (stop, stopped) = channel();
-        let rounds = Rounds::new(clock, readers, Box::new(sink), options);
+        let (teller, news) = channel();
+        let rounds = Rounds { news: Some(teller), ..Rounds::new(clock, readers, Box::new(sink), options) };
         let thread = thread::Builder::new()
             .name("observer".into())
             .spawn(move || rounds.run(&stopped))
             .map_err(|source| Error::Thread { source })?;
-        Ok(Self { thread: Some(thread), stop })
+        Ok(Self { thread: Some(thread), stop, news, told: 0 })
     }
 
-    /// Takes a last reading and ends.
+    /// The notes since the last call, so that they are known before the end.
+    pub fn news(&mut self) -> Vec<Event> {
+        let news: Vec<Event> = self.news.try_iter().collect();
+        self.told += news.len();
+        news
+    }
+
+    /// Takes a last reading and ends. The report has the notes that [`Self::news`] has not given.
     pub fn stop(mut self) -> Report {
-        self.end().unwrap_or_default()
+        let mut report = self.end().unwrap_or_default();
+        report.notes.drain(..self.told.min(report.notes.len()));
+        report
     }
 
     fn end(&mut self) -> Option<Report> {
@@ -138,6 +151,8 @@ struct Rounds {
     collector: Collector,
     options: Options,
     report: Report,
+    /// Gets each note when it arises.
+    news: Option<Sender<Event>>,
 }
 
 /// A reader, and the pace at which it is read.
@@ -159,7 +174,7 @@ struct Paced {
 impl Rounds {
     fn new(clock: RunClock, readers: Vec<Box<dyn Reader>>, sink: Box<dyn SampleSink>, options: Options) -> Self {
         let readers = readers.into_iter().map(|reader| Paced::new(reader, options.interval)).collect();
-        Self { clock, readers, collector: Collector::new(sink), options, report: Report::default() }
+        Self { clock, readers, collector: Collector::new(sink), options, report: Report::default(), news: None }
     }
 
     fn run(mut self, stopped: &Receiver<()>) -> Report {
@@ -233,7 +248,12 @@ impl Rounds {
     fn note(&mut self, text: String) {
         let known = self.report.notes.iter().any(|event| event.text == text);
         if !known && self.report.notes.len() < 100 {
-            self.report.notes.push(Event { at_us: self.clock.now_us(), station: "observe".into(), text });
+            let note = Event { at_us: self.clock.now_us(), station: "observe".into(), text };
+            if let Some(news) = &self.news {
+                // nobody may listen any more
+                let _ = news.send(note.clone());
+            }
+            self.report.notes.push(note);
         }
     }
 }

@@ -212,8 +212,24 @@ fn kind(gauges: Gauges, name: &str, declared: Option<&str>) -> Kind {
     }
 }
 
+/// Numbers of bytes whose names do not say so.
+const BYTES: [&str; 9] = [
+    "Global_connection_memory",
+    "Innodb_data_read",
+    "Innodb_mem_adaptive_hash",
+    "Innodb_mem_dictionary",
+    "Innodb_os_log_written",
+    "Max_memory_used",
+    "Memory_used",
+    "Memory_used_initial",
+    "Qcache_free_memory",
+];
+
 fn is_bytes(name: &str) -> bool {
-    name.contains("_bytes") || name.contains("Bytes_") || name.ends_with("_written") && name.starts_with("Innodb_data")
+    BYTES.contains(&name)
+        || name.contains("_bytes")
+        || name.contains("Bytes_")
+        || name.ends_with("_written") && name.starts_with("Innodb_data")
 }
 
 fn ask(connection: &mut (impl Query + ?Sized), sql: &str) -> Result<Vec<Vec<Option<String>>>, Error> {

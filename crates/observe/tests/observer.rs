@@ -2,10 +2,10 @@
 //! The observer on this host: what it reads, that it keeps to its budget, that it knows its own cost.
 
 use capability::{Flavour, Version};
-use evidence::{Format, Point, SampleSink, Series, Snapshot, Span};
+use evidence::{Event, Format, Point, SampleSink, Series, Snapshot, Span};
 use host::clock::RunClock;
 use observe::server::{self, ServerKind};
-use observe::{Collector, Error, Kind, Observer, Options, Reader, Report, host_readers, process};
+use observe::{Collector, Error, Kind, Observer, Options, Pace, Reader, Report, host_readers, process};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -215,6 +215,81 @@ fn the_end_of_a_process_is_noted_once() {
     assert!(report.notes.iter().all(|note| note.text.contains("has ended")));
 }
 
+/// Fails in the first reading and in the last.
+struct Failing {
+    readings: u32,
+}
+
+impl Reader for Failing {
+    fn name(&self) -> String {
+        "failing".into()
+    }
+
+    fn read(&mut self, _: &mut Collector) -> Result<(), Error> {
+        self.readings += 1;
+        match self.readings {
+            1 => Err(Error::Unread { pid: 1 }),
+            2 => Ok(()),
+            _ => Err(Error::Unread { pid: 2 }),
+        }
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        (self.readings == 2).then_some(Duration::from_secs(3600))
+    }
+
+    fn pace(&mut self) -> Option<Pace> {
+        Some(Pace::Changed("seldom".into()))
+    }
+}
+
+#[test]
+fn each_note_is_told_once_and_not_only_at_the_end() {
+    let (kept, seen) = Kept::new();
+    let readers: Vec<Box<dyn Reader>> = vec![Box::new(Failing { readings: 0 })];
+    let mut observer = Observer::start(RunClock::start(), readers, kept, often()).expect("starts");
+    rounds(&seen, 3);
+    let texts = |notes: Vec<Event>| notes.into_iter().map(|note| note.text).collect::<Vec<_>>();
+    let first = "failing: process 1 could not be read, and goes on";
+    assert_eq!(texts(observer.news()), [first, "failing: seldom"]);
+    assert_eq!(observer.news(), []);
+    assert_eq!(
+        texts(observer.stop().notes),
+        ["failing: process 2 could not be read, and goes on"],
+        "after a good reading"
+    );
+}
+
+/// A full disk, say.
+struct Lost;
+
+impl SampleSink for Lost {
+    fn declare(&mut self, _: &Series) -> Result<u32, Boxed> {
+        Ok(0)
+    }
+
+    fn points(&mut self, _: &[(u32, Point)]) -> Result<(), Boxed> {
+        let source = std::io::Error::from_raw_os_error(28);
+        Err(Box::new(Error::File { operation: "write", path: "r.sqlite".into(), source }))
+    }
+
+    fn snapshot(&mut self, _: &Snapshot) -> Result<(), Boxed> {
+        Ok(())
+    }
+
+    fn span(&mut self, _: &Span) -> Result<(), Boxed> {
+        Ok(())
+    }
+}
+
+#[test]
+fn samples_that_are_lost_are_told_with_the_cause() {
+    let observer = Observer::start(RunClock::start(), Vec::new(), Lost, often()).expect("starts");
+    let notes = observer.stop().notes;
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].text.contains("samples are lost: write r.sqlite: No space left"), "{notes:?}");
+}
+
 #[test]
 fn too_fine_an_interval_is_refused() {
     let (kept, _seen) = Kept::new();
@@ -253,6 +328,10 @@ fn a_server_is_asked_what_it_knows() {
     let reads = kept.find("server.status", "Innodb_buffer_pool_reads").expect("was read");
     assert!(reads.cumulative && reads.points[0].value == 42.0);
     assert!(!kept.find("server.status", "Threads_running").expect("was read").cumulative);
+    assert_eq!(
+        kept.find("server.status", "Innodb_data_read").map(|it| (it.unit, it.cumulative)),
+        Some(("bytes".into(), true))
+    );
     assert!(kept.find("server.innodb_metrics", "log_lsn_current").expect("was read").cumulative);
     assert!(kept.find("server.status", "Rpl_semi_sync").is_none());
 }

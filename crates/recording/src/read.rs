@@ -17,7 +17,7 @@ pub(crate) fn evidence(path: &Path, is_needed: impl Fn(&Series) -> bool) -> Resu
     let arms = reader.arms()?;
     let measured = reader.measured()?;
     let samples = reader.samples(is_needed)?;
-    let events = reader.rows("SELECT at_us, station, text FROM event ORDER BY rowid", |row| {
+    let events = reader.rows("SELECT at_us, station, text FROM event ORDER BY at_us, rowid", |row| {
         Ok(Event { at_us: counter(row, 0)?, station: row.get(1)?, text: row.get(2)? })
     })?;
     let (snapshots, spans) = (snapshots::all(&reader)?, reader.spans()?);

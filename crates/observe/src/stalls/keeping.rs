@@ -134,5 +134,5 @@ fn record(mut watcher: Watcher, mut keeper: Keeper, is_over: &AtomicBool) -> Rec
         trouble = trouble.or(keeper.stall(&stall).err());
     }
     trouble = trouble.or(keeper.ended(&watched).err());
-    Recorded { watched, trouble: trouble.map(|error| error.to_string()) }
+    Recorded { watched, trouble: trouble.map(|error| host::chain(&*error)) }
 }

@@ -10,7 +10,7 @@ use ::observe::stalls::{Keeper, Options as StallOptions, Recorder};
 use ::observe::{Observer, Options, conditions};
 use attach::{Attached, Group, process};
 use evidence::{
-    Arm, Conditions, ENDED_EARLY, Point, SampleSink, Series, Server as ServerFacts, SinkError, Snapshot, Tool,
+    Arm, Conditions, ENDED_EARLY, Event, Point, SampleSink, Series, Server as ServerFacts, SinkError, Snapshot, Tool,
 };
 use host::clock::{RunClock, rfc3339_us};
 use lab::Notes;
@@ -53,7 +53,7 @@ pub(super) fn record(
     let notes = Notes { recording, clock, progress: &terminal::Shown };
     let watched = watch(attached, refused, pace, &notes, stop);
     if let Err(failure) = &watched {
-        let _ = notes.event("observe", format!("{ENDED_EARLY}{}", failure.error));
+        let _ = notes.event("observe", format!("{ENDED_EARLY}{:#}", failure.error));
     }
     let finished = notes.recording.finish(clock.now_us()).map_err(Failure::from);
     watched.and(finished)
@@ -95,7 +95,12 @@ fn watch(
             None
         }
     });
-    let end = wait(&attached, pace.time, stop);
+    let mut unwritten = Vec::new();
+    let end = wait(&attached, pace.time, stop, || {
+        for note in observers.iter_mut().flat_map(Observer::news) {
+            unwritten.extend(passed_on(note, notes).err());
+        }
+    });
     let stalls = stalls.and_then(Recorder::stop);
     arm.ended_us = notes.clock.now_us();
     if let Some(seen) = &stalls {
@@ -104,9 +109,9 @@ fn watch(
         let share = seen.watched.cost.cpu_share * 100.0;
         notes.event("observe", format!("watching for stalls took {share:.2} % of a CPU"))?;
     }
+    unwritten.into_iter().try_for_each(|note| notes.recording.event(&note))?;
     for note in observers.into_iter().flat_map(|observer| observer.stop().notes) {
-        terminal::say(format_args!(" observe  {}", note.text));
-        notes.recording.event(&note)?;
+        passed_on(note, notes).or_else(|note| notes.recording.event(&note))?;
     }
     if end != End::Gone {
         arm.witnesses = witnesses("server", &before, &told(attached.counters(), &mut refused));
@@ -126,6 +131,12 @@ fn watch(
             Ok(notes.event("observe", format!("{why}: the end"))?)
         }
     }
+}
+
+/// Tells a note of an observer at once, and writes it down. `Err`: the note, which could not be written.
+fn passed_on(note: Event, notes: &Notes<'_>) -> Result<(), Event> {
+    terminal::say(format_args!(" observe  {}", note.text));
+    notes.recording.event(&note).map_err(|_| note)
 }
 
 /// Starts the watch for stalls. `Err`: the reason, in words, why this is not possible.
@@ -212,9 +223,11 @@ enum End {
     Gone,
 }
 
-fn wait(attached: &Attached, time: Option<Duration>, stop: &AtomicBool) -> End {
+/// `each` is called until then, again and again.
+fn wait(attached: &Attached, time: Option<Duration>, stop: &AtomicBool, mut each: impl FnMut()) -> End {
     let started = Instant::now();
     loop {
+        each();
         if stop.load(Ordering::SeqCst) {
             return End::Asked;
         }
