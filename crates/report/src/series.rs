@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The series that the charts show, thinned and turned into rates.
+//! The series that the charts show.
+
+mod thinned;
 
 use evidence::{Arm, Evidence, Point, Series};
-
-/// With more points than this, neighbours are joined.
-const POINTS: usize = 480;
-/// A gap that is longer than this many usual intervals breaks the line.
-const GAP: f64 = 4.0;
 
 /// One chart over the whole run.
 #[derive(Debug, Clone)]
@@ -30,16 +27,22 @@ pub(crate) struct Line {
 /// Source, the beginning of the entity's name, name.
 type Source = (&'static str, &'static str, &'static str);
 
-/// The sources of a line. The first source that has the series is used.
+/// The sources of a line.
 struct Wanted {
     label: &'static str,
     from: &'static [Source],
     /// The growth of a counter in a second is multiplied by this.
     factor: f64,
+    /// Whether the line is the sum of all series that its sources have; else it is the first one.
+    is_sum: bool,
 }
 
 const fn wanted(label: &'static str, factor: f64, from: &'static [Source]) -> Wanted {
-    Wanted { label, from, factor }
+    Wanted { label, from, factor, is_sum: false }
+}
+
+const fn sum(label: &'static str, factor: f64, from: &'static [Source]) -> Wanted {
+    Wanted { label, from, factor, is_sum: true }
 }
 
 const HOST_MEMORY: &[Wanted] = &[
@@ -77,12 +80,13 @@ const STATEMENTS: &[Wanted] = &[
     wanted("statements (Questions)", 1.0, &[("server.status", "", "Questions")]),
     wanted("transactions committed", 1.0, &[("server.pg_stat_database", "", "xact_commit")]),
 ];
+// a process that ends takes its time out of `utime`, and its parent has it in `cutime`
 const CPU: &[Wanted] = &[
-    wanted("server, user", 1e-6, &[("process.stat", "server", "utime")]),
-    wanted("server, system", 1e-6, &[("process.stat", "server", "stime")]),
+    sum("server, user", 1e-6, &[("process.stat", "server", "utime"), ("process.stat", "server", "cutime")]),
+    sum("server, system", 1e-6, &[("process.stat", "server", "stime"), ("process.stat", "server", "cstime")]),
     wanted("host, user", 1e-6, &[("stat", "", "user")]),
     wanted("host, system", 1e-6, &[("stat", "", "system")]),
-    wanted("observer", 1e-6, &[("observer", "", "cpu")]),
+    sum("observer", 1e-6, &[OBSERVER]),
 ];
 const PRESSURE: &[Wanted] = &[
     wanted("I/O, some task stalled", 1e-6, &[("psi.io", "", "some.total")]),
@@ -176,13 +180,49 @@ fn lines(evidence: &Evidence, wanted: &[Wanted]) -> Vec<Line> {
 }
 
 fn line(evidence: &Evidence, wanted: &Wanted) -> Option<Line> {
+    if wanted.is_sum {
+        let parts: Vec<&Series> = wanted.from.iter().flat_map(|from| find(evidence, from)).collect();
+        let sum = summed(&parts).filter(|sum| !jumps(sum))?;
+        return drawn(wanted.label, &sum, wanted.factor);
+    }
     let mut sources = wanted.from.iter();
     sources.find_map(|from| {
         let series = find(evidence, from).find(|series| !series.points.is_empty() && !jumps(series))?;
-        let points = shown(series, wanted.factor);
-        let anything = points.iter().any(|(_, value)| value.is_some());
-        anything.then(|| Line { label: wanted.label.to_owned(), points })
+        drawn(wanted.label, series, wanted.factor)
     })
+}
+
+/// `None`: there is nothing to draw.
+fn drawn(label: &str, series: &Series, factor: f64) -> Option<Line> {
+    let points = thinned::shown(series, factor);
+    let anything = points.iter().any(|(_, value)| value.is_some());
+    anything.then(|| Line { label: label.to_owned(), points })
+}
+
+/// The sum, at the times of the part that was read most often. `None`: nothing was read.
+fn summed(parts: &[&Series]) -> Option<Series> {
+    let most = *parts.iter().rev().max_by_key(|part| part.points.len()).filter(|part| !part.points.is_empty())?;
+    let mut sum = most.clone();
+    for part in parts.iter().filter(|part| !std::ptr::eq(**part, most)) {
+        sum.points.iter_mut().for_each(|point| point.value += value_at(&part.points, point.at_us));
+    }
+    Some(sum)
+}
+
+/// The value of a counter between two readings, so that its growth is spread over the time in which it grew. Where it began anew, the later value
+/// counts; before the first reading and after the last one, it has not grown.
+fn value_at(points: &[Point], at_us: u64) -> f64 {
+    let after = points.partition_point(|point| point.at_us < at_us);
+    let (Some(later), earlier) = (points.get(after), after.checked_sub(1).map(|before| points[before])) else {
+        return points.last().map_or(0.0, |last| last.value);
+    };
+    match earlier {
+        Some(earlier) if earlier.value <= later.value => {
+            let share = (at_us - earlier.at_us) as f64 / (later.at_us - earlier.at_us).max(1) as f64;
+            earlier.value + (later.value - earlier.value) * share
+        }
+        _ => later.value,
+    }
 }
 
 /// A counter that falls again and again is several counters in one, and has no rate. It may fall when a server starts anew.
@@ -203,63 +243,7 @@ fn busiest_disk(evidence: &Evidence) -> Option<Line> {
         _ => 0.0,
     };
     let busiest = find(evidence, &DISKS).max_by(|a, b| growth(a).total_cmp(&growth(b)))?;
-    let points = shown(busiest, 1.0);
-    let anything = points.iter().any(|(_, value)| value.is_some());
-    anything.then(|| Line { label: format!("disk {}", busiest.entity), points })
-}
-
-/// The thinned points; rates when the series is a counter.
-fn shown(series: &Series, factor: f64) -> Vec<(f64, Option<f64>)> {
-    let mut points: Vec<Point> = series.points.iter().copied().filter(|point| point.value.is_finite()).collect();
-    points.sort_by_key(|point| point.at_us);
-    let usual = usual_interval_us(&points);
-    let step = points.len().div_ceil(POINTS).max(1);
-    let gap = |from: &Point, to: &Point| (to.at_us - from.at_us) as f64 > usual * GAP * step as f64;
-    let mut shown: Vec<(f64, Option<f64>)> = Vec::new();
-    // for a counter, the growth between the kept points is exact; for a gauge, the mean stands for the points that are left out
-    let kept: Vec<Point> = if series.cumulative { every(&points, step) } else { means(&points, step) };
-    for (index, point) in kept.iter().enumerate() {
-        let before = index.checked_sub(1).map(|index| kept[index]);
-        let broken = before.is_some_and(|before| gap(&before, point));
-        if broken {
-            shown.push((seconds(point.at_us), None));
-        }
-        if !series.cumulative {
-            shown.push((seconds(point.at_us), Some(point.value * factor)));
-        } else if let (Some(before), false) = (before, broken) {
-            shown.push((seconds(point.at_us), rate(&before, point).map(|rate| rate * factor)));
-        }
-    }
-    shown
-}
-
-fn every(points: &[Point], step: usize) -> Vec<Point> {
-    points.iter().copied().step_by(step).collect()
-}
-
-fn means(points: &[Point], step: usize) -> Vec<Point> {
-    let mean = |chunk: &[Point]| Point {
-        at_us: chunk[chunk.len() / 2].at_us,
-        value: chunk.iter().map(|point| point.value).sum::<f64>() / chunk.len() as f64,
-    };
-    points.chunks(step).map(mean).collect()
-}
-
-/// `None` when the counter fell: another server had started.
-fn rate(before: &Point, after: &Point) -> Option<f64> {
-    let elapsed = after.at_us.saturating_sub(before.at_us);
-    (elapsed > 0 && after.value >= before.value).then(|| (after.value - before.value) * 1e6 / elapsed as f64)
-}
-
-/// The median interval between two points.
-fn usual_interval_us(points: &[Point]) -> f64 {
-    let mut intervals: Vec<u64> = points.windows(2).map(|pair| pair[1].at_us - pair[0].at_us).collect();
-    intervals.sort_unstable();
-    intervals.get(intervals.len() / 2).map_or(f64::INFINITY, |us| (*us).max(1) as f64)
-}
-
-fn seconds(at_us: u64) -> f64 {
-    at_us as f64 / 1e6
+    drawn(&format!("disk {}", busiest.entity), busiest, 1.0)
 }
 
 #[cfg(test)]
@@ -272,38 +256,38 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_becomes_a_rate_and_a_restart_a_gap() {
-        let counter = series(true, [(0, 5.0), (1, 25.0), (2, 3.0), (3, 13.0), (20, 14.0), (21, 15.0)]);
-        let expected = [(1.0, Some(20.0)), (2.0, None), (3.0, Some(10.0)), (20.0, None), (21.0, Some(1.0))];
-        assert_eq!(shown(&counter, 1.0), expected);
-    }
-
-    #[test]
     fn several_counters_in_one_have_no_rate() {
         assert!(jumps(&series(true, (0..100).map(|s| (s, if s % 2 == 0 { s as f64 } else { 1e6 })))));
         assert!(!jumps(&series(true, (0..100).map(|s| (s, (s % 50) as f64)))));
     }
 
     #[test]
-    fn thinning_keeps_a_counters_total() {
-        let counter = series(true, (0..5_000).map(|s| (s, (s * s) as f64)));
-        let rates = shown(&counter, 1.0);
-        assert!(rates.len() <= POINTS);
-        let mut at = 0.0;
-        let total: f64 = rates
-            .iter()
-            .map(|(t, rate)| {
-                let part = rate.unwrap() * (t - at);
-                at = *t;
-                part
-            })
-            .sum();
-        assert!((total - at * at).abs() < 1e-3 * total);
+    fn a_sum_is_of_all_parts_at_any_time() {
+        let host = series(true, [(0, 0.0), (2, 2.0), (4, 4.0)]);
+        let server = series(true, [(0, 0.0), (1, 3.0), (2, 6.0), (3, 9.0), (4, 12.0)]);
+        let values = |parts: &[&Series]| {
+            let sum = summed(parts).map(|sum| sum.points.iter().map(|point| point.value).collect::<Vec<_>>());
+            sum.unwrap_or_default()
+        };
+        assert_eq!(values(&[&host, &server]), [0.0, 4.0, 8.0, 12.0, 16.0]);
+        // a part that begins anew, and one that ends early
+        let anew = series(true, [(0, 90.0), (2, 0.0), (3, 1.0)]);
+        assert_eq!(values(&[&server, &anew]), [90.0, 3.0, 6.0, 10.0, 13.0]);
+        assert!(summed(&[&series(true, [])]).is_none());
     }
 
+    /// What a backend used is in `cutime` of its parent when it has ended.
     #[test]
-    fn what_is_no_number_is_left_out() {
-        let gauge = series(false, [(0, 1.0), (1, f64::NAN), (2, 3.0)]);
-        assert_eq!(shown(&gauge, 1.0).iter().filter(|(_, value)| value.is_some()).count(), 2);
+    fn the_time_of_processes_that_ended_stays_in_the_chart() {
+        let of = |name: &str, values: [f64; 4]| Series {
+            source: "process.stat".into(),
+            entity: "server".into(),
+            name: name.into(),
+            ..series(true, (0..4).zip(values))
+        };
+        let samples = vec![of("utime", [0.0, 1e6, 0.0, 1e6]), of("cutime", [0.0, 0.0, 2e6, 2e6])];
+        let evidence = Evidence { samples, ..Evidence::default() };
+        let line = line(&evidence, &CPU[0]).unwrap();
+        assert_eq!(line.points, [(1.0, Some(1.0)), (2.0, Some(1.0)), (3.0, Some(1.0))]);
     }
 }
