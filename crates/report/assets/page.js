@@ -191,15 +191,23 @@ function over_time(figure, unit, columns) {
 
 // --- the host over the whole run ------------------------------------------------------------------------------------------
 
+// the usual time between two points of a line, in seconds
+function spacing(times) {
+  const between = times.slice(1).map((t, i) => t - times[i]).sort((a, b) => a - b);
+  return between.length ? between[Math.floor(between.length / 2)] : 0;
+}
+
 function panel(figure, data) {
   const box = figure.querySelector(".plots");
   box.replaceChildren();
   const lines = data.lines.map((line, index) => ({
     label: line.label, colour: index % 6, kind: DASHES[index % 6], t: line.t, v: line.v, points: line.t.map((t, i) => [t, line.v[i]]),
+    reach: Math.max(3, 0.75 * spacing(line.t)),
   }));
   legend(figure, lines);
   const high = Math.max(data.unit === "share" ? 0.01 : 1e-9, ...lines.flatMap((line) => line.v).filter((value) => value !== null));
-  const titles = { bytes: "", per_second: "reads a second (log scale)", cores: "CPUs in use", share: "share of time stalled" };
+  const counted = data.id === "statements" ? "statements or transactions" : "reads";
+  const titles = { bytes: "", per_second: `${counted} a second (log scale)`, cores: "CPUs in use", share: "share of time stalled" };
   // rates of arms differ by powers of ten; what is below one a second lies on the axis
   const y = data.unit === "per_second" ? logarithmic(1, Math.max(10, high * 1.4)) : linear(0, high * 1.06, data.unit);
   const f = frame(box, {
@@ -222,7 +230,7 @@ function panel(figure, data) {
     where: SHOW.seconds(value),
     rows: lines.map((line) => {
       const at = nearest(line.t, value);
-      const near = Math.abs(line.t[at] - value) <= 3 && line.v[at] !== null;
+      const near = Math.abs(line.t[at] - value) <= line.reach && line.v[at] !== null;
       return { ...line, value: near ? SHOW[data.unit](line.v[at]) : "–" };
     }),
   }));

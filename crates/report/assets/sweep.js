@@ -13,14 +13,20 @@ function element(name, attributes, parent, text) {
   return made;
 }
 
-// A size, a time or a number as a number, to put values in their order; NaN for a word.
-function number(text) {
+const TIMES = { ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600 };
+
+function unitOf(text) {
+  return /[a-z]*$/i.exec(text.trim())[0];
+}
+
+// A size, a time or a number as a number, to put values in their order; NaN for a word. Among times "m" is a minute.
+function number(text, amongTimes) {
   const found = /^([0-9][0-9_]*\.?[0-9]*)\s*([a-z]*)$/i.exec(text.trim());
   if (!found) return NaN;
   const value = Number(found[1].replaceAll("_", "")), unit = found[2].toLowerCase();
   if (unit === "") return value;
-  const times = { ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1, h: 3600 };
-  if (unit in times) return value * times[unit];
+  if (unit in TIMES) return value * TIMES[unit];
+  if (amongTimes && unitOf(text) === "m") return value * TIMES.min;
   return value * (UNITS[unit[0]] ?? NaN);
 }
 
@@ -43,7 +49,9 @@ const named = ([arm, name]) => several ? `${name}, ${arm}` : name;
 // The different values of a key, in the order of their numbers, or of the file.
 function valuesOf(key) {
   const values = [...new Set(DATA.settings.map((setting) => setting.values[key]))];
-  return values.every((value) => !Number.isNaN(number(value))) ? values.sort((a, b) => number(a) - number(b)) : values;
+  const amongTimes = values.some((value) => unitOf(value) in TIMES);
+  const of = (value) => number(value, amongTimes);
+  return values.every((value) => !Number.isNaN(of(value))) ? values.sort((a, b) => of(a) - of(b)) : values;
 }
 
 function choice(parent, label, options, chosen, changed) {

@@ -102,6 +102,37 @@ fn a_run_with_inventories_of_memory() {
     }
 }
 
+/// Readings each 100 s: the cursor stands between two of them, and the line is drawn there.
+#[test]
+fn the_chart_of_statements_says_what_it_counts_and_answers_between_rare_readings() {
+    let mut evidence = sample().evidence;
+    evidence.elapsed_us = 4_000_000_000;
+    evidence.arms = vec![evidence::Arm { ended_us: evidence.elapsed_us, ..evidence::Arm::observed(0) }];
+    let counter = |name: &str, late_us: u64| evidence::Series {
+        source: if name == "Questions" { "server.status".into() } else { "server.pg_stat_database".into() },
+        entity: String::new(),
+        name: name.into(),
+        unit: "count".into(),
+        cumulative: true,
+        points: (0..40)
+            .map(|n| evidence::Point { at_us: n * 100_000_000 + late_us, value: (n * 5_000) as f64 })
+            .collect(),
+    };
+    evidence.samples = vec![counter("Questions", 0), counter("xact_commit", 40_000_000)];
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path(), &Sample::of(evidence));
+    let Some(mut browser) = Browser::start(folder.path()) else { testkit::skip!("no chromium") };
+    browser.open(&path, LAPTOP, "light");
+    let title = "document.querySelector('figure[data-chart=statements] .plot svg').textContent";
+    let title = browser.evaluate(title).as_str().unwrap().to_owned();
+    assert!(title.contains("statements or transactions a second") && !title.contains("reads"), "{title}");
+    let moved = "const own = document.querySelector('figure[data-chart=statements] .plot svg'), frame = own.getBoundingClientRect(); \
+                 own.dispatchEvent(new PointerEvent('pointermove', {clientX: frame.left + frame.width * 0.6, clientY: frame.top + 50})); \
+                 document.querySelector('figure[data-chart=statements] .tip').innerText";
+    let told = browser.evaluate(moved).as_str().unwrap().to_owned();
+    assert!(told.matches("50").count() >= 2 && !told.contains('–'), "{told}");
+}
+
 #[test]
 fn charts_answer_to_mouse_keys_and_buttons() {
     let folder = tempfile::tempdir().unwrap();

@@ -160,6 +160,20 @@ fn a_choice_draws_another_figure() {
 }
 
 #[test]
+fn minutes_among_times_stand_between_seconds_and_hours() {
+    let mut view = sixty();
+    let times = ["1h", "2m", "90s", "1min"];
+    view.settings.iter_mut().enumerate().for_each(|(n, setting)| setting.values[0] = times[n % 4].into());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    write_sweep_html(&view, &mut std::fs::File::create(&path).unwrap()).unwrap();
+    let Some(mut browser) = Browser::start(folder.path()) else { testkit::skip!("no chromium") };
+    browser.open(&path, (1440, 900), "light");
+    assert_eq!(browser.evaluate("valuesOf(0).join()"), Value::from("1min,90s,2m,1h"));
+    assert_eq!(browser.evaluate("number('2m') === 2 * 2 ** 20"), Value::from(true), "a size where no time is");
+}
+
+#[test]
 fn a_key_that_follows_another_makes_no_line_of_its_own() {
     let mut view = sixty();
     view.keys.push("server.options.innodb_buffer_pool_size".into());

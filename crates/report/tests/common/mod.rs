@@ -63,7 +63,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    fn of(evidence: Evidence) -> Self {
+    pub fn of(evidence: Evidence) -> Self {
         Self { explained: explain(&evidence), evidence }
     }
 
