@@ -77,6 +77,29 @@ impl Calls {
     }
 }
 
+/// Threads that have ended, until all their hits are read: the hits of the last millisecond are read with the next ones.
+#[derive(Debug, Default)]
+pub(super) struct Leaving {
+    new: Vec<u32>,
+    /// Hits were read once after their end.
+    heard: Vec<u32>,
+}
+
+impl Leaving {
+    pub(super) fn add(&mut self, thread: u32) {
+        self.new.push(thread);
+    }
+
+    /// Hits were read. Returns the threads of which no more hits come.
+    pub(super) fn over(&mut self) -> Vec<u32> {
+        std::mem::replace(&mut self.heard, std::mem::take(&mut self.new))
+    }
+
+    pub(super) fn all(&mut self) -> Vec<u32> {
+        self.over().into_iter().chain(self.over()).collect()
+    }
+}
+
 fn call(thread: u32, from_us: u64, to_us: u64) -> Wait {
     Wait {
         thread,

@@ -11,7 +11,7 @@ use super::joining::Pieces;
 use super::kept::{Facts, Kept};
 use super::meanwhile::{HostReading, Readings};
 use super::page_writes::{Own, PageWrites};
-use super::probed::{Calls, Hit, Probe};
+use super::probed::{Calls, Hit, Leaving, Probe};
 use super::sample::{Answer, Counters, Doing, Missing, Sample, Session};
 use super::seen::SeenWaits;
 use super::server_answers::Known;
@@ -47,28 +47,12 @@ pub struct Watch {
     pub started_unix_us: u64,
 }
 
-/// The questions that the server should be asked now.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wants {
-    /// What the connections do.
-    pub sessions: bool,
-    /// Also which connections wait for locks of rows.
-    pub locks: bool,
-    /// The counters, before a wait can be judged.
-    pub counters: bool,
-}
-
 /// How long a judgement waits for an answer, in microseconds.
 const PATIENCE_US: u64 = 2_000_000;
 /// How long a stall is kept open for victims that end a little later.
 const COMPANY_US: u64 = 100_000;
 /// After this time a stall is reported although some thread of it still waits.
 const HELD_BACK_US: u64 = 3_000_000;
-/// The time from one question about a wait to the next.
-const AGAIN_US: u64 = 250_000;
-const AGAIN_IF_BUSY_US: u64 = 110_000;
-/// How long a thread must have waited before the server is asked about it.
-const ASKED_FROM_US: u64 = 25_000;
 /// A call of the probed function that took less than this may have made no try: its tries are left out of the account.
 const COUNTED_FROM_US: u64 = 1000;
 
@@ -84,6 +68,7 @@ pub struct Watching {
     beside: Beside,
     lattice: Lattice,
     calls: Calls,
+    leaving: Leaving,
     readings: Readings,
     wholes: Wholes,
     woken: Woken,
@@ -111,6 +96,7 @@ impl Watching {
             beside: Beside::default(),
             lattice,
             calls,
+            leaving: Leaving::default(),
             readings: Readings::default(),
             wholes: Wholes::default(),
             woken: Woken::default(),
@@ -160,10 +146,11 @@ impl Watching {
         }
     }
 
-    /// Takes the hits of the probe since the last call. It must be called before [`Self::gone`] for the threads in them.
+    /// Takes the hits of the probe since the last call. Those of the last millisecond may come with the next call.
     pub fn hits(&mut self, hits: &[Hit]) {
         let calls = self.calls.take(hits);
         calls.into_iter().for_each(|call| self.called(call));
+        self.leaving.over().into_iter().for_each(|thread| self.left(thread));
     }
 
     fn called(&mut self, call: Wait) {
@@ -188,75 +175,30 @@ impl Watching {
         self.readings.is_memory_short()
     }
 
-    /// The thread has ended.
+    /// The thread has ended. With a probe, its last hits are still to come.
     pub fn gone(&mut self, at_us: u64, thread: u32) {
         let wait = self.trackers.remove(&thread).and_then(|mut tracker| tracker.close(at_us));
         wait.into_iter().for_each(|wait| self.ended(wait, true));
         let chain = self.page_writes.gone(thread);
         self.chained(chain);
+        self.woken.gone(thread);
+        if self.watch.probe.is_some() {
+            self.leaving.add(thread);
+        } else {
+            self.known.went(thread);
+        }
+    }
+
+    /// No more hits of the thread come.
+    fn left(&mut self, thread: u32) {
         self.calls.gone(thread);
         self.known.went(thread);
-        self.woken.gone(thread);
     }
 
     pub fn answer(&mut self, answer: Answer) {
         self.watch.backoff = answer.backoff.or(self.watch.backoff);
         self.had_backoff |= self.watch.backoff == Some(true);
         self.known.answer(answer);
-    }
-
-    /// What the server should be asked at `now_us`.
-    pub fn wants(&self, now_us: u64) -> Wants {
-        let mut wants = Wants { sessions: self.known.has_strangers(), ..Wants::default() };
-        for wait in self.waiting() {
-            // where nobody waits for a lock, many short waits are no part of a long one
-            let wait = if self.known.has_locks() { self.pieces.with(wait) } else { wait };
-            let is_long = wait.samples >= 2 && now_us.saturating_sub(wait.from_us) >= ASKED_FROM_US;
-            let last = self.known.last_said_us(wait.thread).filter(|us| *us >= wait.from_us);
-            // what InnoDB shows of its transactions is up to 100 ms old: about a thread that is only called busy, the server is asked again soon
-            let again_us = if self.known.names_a_wait(wait.thread) { AGAIN_US } else { AGAIN_IF_BUSY_US };
-            if is_long && last.is_none_or(|us| now_us.saturating_sub(us) >= again_us) {
-                wants.sessions = true;
-                wants.locks |= wait.way == Way::Blocked;
-                wants.counters |= self.may_be_for_a_page(&wait);
-            }
-        }
-        // a thread that waits for its next client; or for a lock, on behalf of a client that it got after the last list
-        let is_new = |wait: &Wait| self.known.was_client(wait.thread) && !self.known.listed_since(wait.from_us);
-        let open = self.trackers.values().filter_map(Tracker::open);
-        wants.sessions |= open.filter(is_new).any(|wait| now_us.saturating_sub(wait.from_us) >= ASKED_FROM_US);
-        for wait in &self.pending {
-            wants.counters |= self.is_counted(wait) && !self.known.counted_since(wait.to_us);
-            wants.sessions |= !self.is_listed(wait);
-        }
-        wants
-    }
-
-    /// Whether counters can show that it was a wait for a page.
-    fn is_counted(&self, wait: &Wait) -> bool {
-        wait.way == Way::Asleep || self.may_be_for_a_page(wait)
-    }
-
-    /// Whether a wait that looks like a wait for a lock may be for a page. With a probe it is not needed.
-    fn may_be_for_a_page(&self, wait: &Wait) -> bool {
-        let waits = |row: &FreeList| match row.legacy {
-            OnEmpty::Searches(search) => {
-                let may_be = search.waits_for_batch || wait.way == Way::WritingPages;
-                may_be && self.watch.backoff == Some(false)
-            }
-            OnEmpty::OwnBatch { .. } | OnEmpty::WaitsForCleaner { .. } => true,
-        };
-        let names_a_lock = self.known.names_a_wait(wait.thread);
-        matches!(wait.way, Way::Blocked | Way::WritingPages)
-            && self.watch.probe.is_none()
-            && !names_a_lock
-            && self.watch.free_list.is_some_and(waits)
-    }
-
-    /// Whether nothing more need be asked about the wait: a list was made after it, or it was a probed call of a known connection.
-    fn is_listed(&self, wait: &Wait) -> bool {
-        let is_probed = wait.way == Way::FreePage && self.known.connection(wait.thread).is_some();
-        is_probed || self.known.listed_since(wait.to_us)
     }
 
     /// The waits of clients' threads that go on now.
@@ -432,6 +374,8 @@ impl Watching {
 
     /// Watching ends: waits that go on end now. Answers of the server that come after this are still used for the verdicts.
     pub fn stop(&mut self, at_us: u64) {
+        // the last hits have been read
+        self.leaving.all().into_iter().for_each(|thread| self.left(thread));
         let threads = std::mem::take(&mut self.trackers);
         let waits: Vec<Wait> = threads.into_values().filter_map(|mut tracker| tracker.stop(at_us)).collect();
         waits.into_iter().for_each(|wait| {
@@ -479,6 +423,12 @@ impl Watching {
 
 #[path = "watching_beside.rs"]
 mod beside;
+#[path = "watching_wants.rs"]
+mod wants;
+pub use wants::Wants;
+#[cfg(test)]
+#[path = "watching_probed_tests.rs"]
+mod probed_tests;
 #[cfg(test)]
 #[path = "watching_tests.rs"]
 mod tests;
