@@ -6,13 +6,16 @@
 use super::sample::{Says, Session};
 use super::server_answers::{Known, Ran};
 use super::track::{LEAST_SAMPLES, Wait, Way};
-use super::verdict::is_commit;
+use super::verdict::{SLACK_US, is_commit};
 use std::collections::{HashMap, VecDeque};
+use std::ops::RangeInclusive;
 
 /// The most times that are kept for a thread.
 const MOST_WOKEN: usize = 500;
 /// What InnoDB shows of its transactions is up to so old.
 const STALE_US: u64 = 100_000;
+/// When a thread was given a CPU is known to so many microseconds: it is the middle between two samples.
+const WOKEN_ERROR_US: u64 = 20_000;
 /// The most waits of each kind that are kept of all threads.
 const MOST_OTHERS: usize = 1000;
 
@@ -50,22 +53,77 @@ impl Woken {
             let until_us = known.last_asked_us(wait.thread).filter(|_| wait.is_open).unwrap_or(u64::MAX);
             return statements(&wait, woken.into_iter().flatten().copied(), &ran, until_us);
         }
-        let mut parts = vec![*wait];
-        let Some(woken) = woken.filter(|_| wait.way == Way::Blocked) else { return parts };
-        let named: Vec<(u64, u64, Says)> =
-            known.answers_within(wait).filter_map(|(asked, answered, it)| Some((asked, answered, kind(it)?))).collect();
-        for (before, after) in named.iter().zip(named.iter().skip(1)).filter(|(before, after)| before.2 != after.2) {
-            let may_be = before.0.saturating_sub(STALE_US)..=after.1;
-            let Some(last) = parts.last_mut() else { break };
-            let at_us = woken.iter().copied().find(|us| may_be.contains(us) && *us > last.from_us && *us < last.to_us);
-            if let Some(at_us) = at_us {
-                let (first, rest) = last.cut(at_us);
-                *last = first;
-                parts.push(rest);
-            }
+        if wait.way != Way::Blocked {
+            return vec![*wait];
         }
-        parts
+        let woken: Vec<u64> = woken.into_iter().flatten().copied().collect();
+        let parts = rests(wait, &woken, known).into_iter().flat_map(|part| since_begin(part, known));
+        parts.flat_map(|part| kinds(&part, &woken, known)).collect()
     }
+
+    /// Whether the thread was given a CPU after this moment.
+    pub(super) fn has_woken_since(&self, thread: u32, us: u64) -> bool {
+        self.of.get(&thread).and_then(VecDeque::back).is_some_and(|last| *last + WOKEN_ERROR_US >= us)
+    }
+}
+
+/// A wait for another thread, cut where the thread took its next statement, or had ended one: a thread of a pool waits for its next client in the same way as for a lock.
+fn rests(wait: &Wait, woken: &[u64], known: &Known) -> Vec<Wait> {
+    // an answer near the begin or the end may be about the time before or after
+    let is_inside = |(asked, answered): (u64, u64)| {
+        asked >= wait.from_us.saturating_add(SLACK_US) && answered.saturating_add(SLACK_US) <= wait.to_us
+    };
+    let said = known.answers_within(wait).map(|(asked, answered, it)| (asked, answered, it.says == Says::Idle));
+    let said: Vec<(u64, u64, bool)> =
+        said.filter(|(asked, answered, is_idle)| !is_idle || is_inside((*asked, *answered))).collect();
+    cut_at_changes(wait, &said, |before, after, last| {
+        let may_be = before.0.saturating_sub(WOKEN_ERROR_US)..=after.1;
+        Some(woken_within(woken, may_be, last).unwrap_or(before.1))
+    })
+}
+
+/// A wait, cut at the begin of the statement that the server named last in it. What lies before that is a wait only if the server said so.
+fn since_begin(wait: Wait, known: &Known) -> Vec<Wait> {
+    let begun = known.began_at_once_us(&wait).filter(|us| *us > wait.from_us.saturating_add(SLACK_US));
+    let Some(begun_us) = begun.filter(|us| *us < wait.to_us) else { return vec![wait] };
+    let (before, after) = wait.cut(begun_us);
+    let is_wait = known.answers_within(&before).any(|(_, _, it)| it.says != Says::Idle);
+    Some(before).filter(|_| is_wait).into_iter().chain([after]).collect()
+}
+
+/// A wait for another thread, cut where the thread was awake between two answers that name different kinds of waits.
+fn kinds(wait: &Wait, woken: &[u64], known: &Known) -> Vec<Wait> {
+    let named: Vec<(u64, u64, Says)> =
+        known.answers_within(wait).filter_map(|(asked, answered, it)| Some((asked, answered, kind(it)?))).collect();
+    cut_at_changes(wait, &named, |before, after, last| {
+        woken_within(woken, before.0.saturating_sub(STALE_US)..=after.1, last)
+    })
+}
+
+/// When an answer was asked for, when it came, and what it said.
+type Told<T> = (u64, u64, T);
+
+/// `at`: when, between two answers that differ and within the last part, the one wait ended and the other one began. `None`: not known.
+fn cut_at_changes<T: PartialEq>(
+    wait: &Wait,
+    told: &[Told<T>],
+    at: impl Fn(&Told<T>, &Told<T>, &Wait) -> Option<u64>,
+) -> Vec<Wait> {
+    let (mut parts, mut rest) = (Vec::new(), *wait);
+    for (before, after) in told.iter().zip(told.iter().skip(1)).filter(|(before, after)| before.2 != after.2) {
+        if let Some(at_us) = at(before, after, &rest) {
+            let (first, next) = rest.cut(at_us);
+            parts.push(first);
+            rest = next;
+        }
+    }
+    parts.push(rest);
+    parts
+}
+
+/// The first time at which the thread was given a CPU, in this range and within the wait.
+fn woken_within(woken: &[u64], may_be: RangeInclusive<u64>, wait: &Wait) -> Option<u64> {
+    woken.iter().copied().find(|us| may_be.contains(us) && *us > wait.from_us && *us < wait.to_us)
 }
 
 /// A wait for a CPU, cut where another statement began, or may have begun: a thread that is given a CPU may end its statement there, and take the next one, unless

@@ -117,3 +117,45 @@ fn what_lies_before_the_oldest_turn_that_is_kept_is_not_told() {
     let few: VecDeque<u64> = [9_000].into();
     assert_eq!(since_turns_are_known(&wait, &few, &[]), wait, "no turn was forgotten");
 }
+
+/// Thread 1, of a pool, waits for its next client until 2 s, then for a lock until 2.4 s, then for its next client again. `tells_age`: whether the server tells how old
+/// statements are; `counts`: whether the kernel counts turns on a CPU. Returns the stalls, and how often the server was asked.
+fn of_a_pool(tells_age: bool, counts: bool) -> (Vec<Stall>, u32) {
+    const BEGINS_US: u64 = 2_000_000;
+    const ENDS_US: u64 = 2_400_000;
+    let mut it = watching(Dialect::Mysql, false, 0);
+    let list = |at_us: u64| {
+        let is_in = (BEGINS_US..ENDS_US).contains(&at_us);
+        let age_us = Some(at_us.saturating_sub(BEGINS_US)).filter(|_| tells_age && is_in);
+        let says = if is_in { Says::RowLock } else { Says::Idle };
+        let sessions = Some(vec![Session { age_us, ..session(1, says) }]);
+        Answer { asked_us: at_us, answered_us: at_us + 500, sessions, ..Answer::default() }
+    };
+    it.answer(list(0));
+    let (mut stalls, mut asked) = (Vec::new(), 0);
+    for at_us in (1000..4_000_000).step_by(10_000) {
+        let turns = u64::from(at_us >= BEGINS_US) + u64::from(at_us >= ENDS_US);
+        let sched = counts.then_some(Sched { turns, ..Sched::default() });
+        it.sample(at_us, &[Sample { thread: 1, doing: Doing::Blocked, sched, stop: None }]);
+        if it.wants(at_us).sessions || at_us % 1_000_000 == 1000 {
+            asked += 1;
+            it.answer(list(at_us));
+        }
+        stalls.extend(it.settled(at_us));
+    }
+    let (last, _, _) = it.finish(WatchCost { elapsed_us: 4_000_000, ..WatchCost::default() }, None, Vec::new());
+    stalls.extend(last);
+    (stalls, asked)
+}
+
+#[test]
+fn the_time_without_a_client_is_no_part_of_the_wait_for_a_lock() {
+    for (tells_age, counts) in [(true, true), (false, true), (true, false), (false, false)] {
+        let (stalls, asked) = of_a_pool(tells_age, counts);
+        let [stall] = stalls.as_slice() else { panic!("{stalls:#?}") };
+        // without turns, the last answers before and after tell it
+        let error_us = if counts { 2 * STEP_US } else { 250_000 };
+        assert!(stall.cause == Cause::RowLock && stall.length_us.abs_diff(400_000) <= error_us, "{stall:#?}");
+        assert!(asked <= if counts { 12 } else { 40 }, "{asked} times");
+    }
+}

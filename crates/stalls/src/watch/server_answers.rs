@@ -243,6 +243,19 @@ impl Known {
         within.filter(tells).filter_map(begun).min()
     }
 
+    /// When the statement began that the server named last, at once, while the wait lasted: the earliest moment. `None`: the server does not say.
+    pub(super) fn began_at_once_us(&self, wait: &Wait) -> Option<u64> {
+        let (asked_us, answered_us, session) = self.answers_within(wait).last()?;
+        let is_prompt = answered_us.saturating_sub(asked_us) < SLACK_QUEUED_US && session.says != Says::Idle;
+        session.age_us.filter(|_| is_prompt).map(|age| asked_us.saturating_sub(age))
+    }
+
+    /// When the server was last asked what the thread does, if it said that it is idle.
+    pub(super) fn last_idle_us(&self, thread: u32) -> Option<u64> {
+        let last = self.said.get(&thread)?.back()?;
+        (last.session.says == Says::Idle).then_some(last.asked_us)
+    }
+
     /// What the answers to questions since the beginning of a wait for a CPU tell of the times for which one statement ran, from first to last. An answer that came
     /// after the wait may tell that the statement ran on over its last turns.
     pub(super) fn ran_within(&self, wait: &Wait) -> Vec<Ran> {

@@ -14,7 +14,7 @@ use crate::cause::{Cause, Evidence, ms};
 const MANY_READS: u64 = 20;
 
 /// A statement's wait may seem to begin before the statement by this much: two clocks and a sample do not agree better on one moment.
-const SLACK_US: u64 = 30_000;
+pub(super) const SLACK_US: u64 = 30_000;
 /// A thread that was given a CPU less often than once in this time, on the average, waits for a CPU: a quota gives some milliseconds of each tenth of a
 /// second.
 const TURN_EACH_US: u64 = 15_000;

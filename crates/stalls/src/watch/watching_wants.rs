@@ -33,7 +33,7 @@ impl Watching {
             let last = self.known.last_said_us(wait.thread).filter(|us| *us >= wait.from_us);
             // what InnoDB shows of its transactions is up to 100 ms old: about a thread that is only called busy, the server is asked again soon
             let again_us = if self.known.names_a_wait(wait.thread) { AGAIN_US } else { AGAIN_IF_BUSY_US };
-            if is_long && last.is_none_or(|us| now_us.saturating_sub(us) >= again_us) {
+            if is_long && !self.is_idle(&wait) && last.is_none_or(|us| now_us.saturating_sub(us) >= again_us) {
                 wants.sessions = true;
                 wants.locks |= wait.way == Way::Blocked;
                 wants.counters |= self.may_be_for_a_page(&wait);
@@ -48,6 +48,12 @@ impl Watching {
             wants.sessions |= !self.is_listed(wait);
         }
         wants
+    }
+
+    /// Whether the server said that the thread has no statement, and it has not been awake since then: it is a thread of a pool that waits for its next client.
+    fn is_idle(&self, wait: &Wait) -> bool {
+        let said_us = self.known.last_idle_us(wait.thread).filter(|us| *us >= wait.from_us);
+        wait.turns.is_some() && said_us.is_some_and(|us| !self.woken.has_woken_since(wait.thread, us))
     }
 
     /// Whether counters can show that it was a wait for a page.
