@@ -155,6 +155,7 @@ pub(super) fn by_wait_channel(wchan: &str) -> Doing {
         "do_sys_poll",
         "do_select",
         "ep_poll",
+        "do_epoll_",
         "sk_wait_data",
         "unix_stream",
         "inet_csk",
@@ -251,6 +252,8 @@ mod tests {
         let stops = ["do_signal_stop", "ptrace_stop", "do_freezer_trap", "__refrigerator"].map(stop);
         assert_eq!(stops, [Stop::Signal, Stop::Tracer, Stop::Freezer, Stop::Freezer].map(Some));
         assert_eq!(stop("futex_do_wait"), None);
+        let idle = ["ep_poll", "do_epoll_wait", "do_epoll_pwait"].map(by_wait_channel);
+        assert_eq!(idle, [Doing::Idle; 3], "of Linux 5.10, and of 6.18");
         assert_eq!(doing(""), None);
         assert_eq!(doing("gone"), None);
     }

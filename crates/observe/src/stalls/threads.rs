@@ -71,20 +71,8 @@ impl Threads {
     pub(super) fn of(pid: u32, by_process: bool) -> Result<(Self, Vec<Missing>), Error> {
         let mut missing = Vec::new();
         let is_readable = |file: &str| std::fs::read(format!("/proc/{pid}/{file}"));
-        let by_wait_channel = match is_readable("syscall") {
-            Ok(_) => false,
-            Err(error) => {
-                missing.push(Missing {
-                    what: "the system calls in which the server's threads wait".into(),
-                    why: format!("/proc/{pid}/syscall: {error}"),
-                    remedy: Some(format!(
-                        "{}; until then `wchan` tells most, but not the sleeps of XtraDB 5.6 (free_list_backoff)",
-                        crate::ptrace_rights::for_attaching()
-                    )),
-                });
-                true
-            }
-        };
+        let by_wait_channel =
+            is_readable("syscall").inspect_err(|error| missing.extend(without_calls(pid, by_process, error))).is_err();
         // a user who may not read it gets `0`, as for a running thread
         let has_channel = rustix::process::geteuid().is_root()
             || is_readable("wchan").is_ok_and(|text| !text.is_empty() && text != b"0");
@@ -247,6 +235,24 @@ impl Threads {
     }
 }
 
+/// What is not seen where `wchan` alone tells what threads do, because of this error.
+fn without_calls(pid: u32, by_process: bool, error: &io::Error) -> Vec<Missing> {
+    let rights = crate::ptrace_rights::for_attaching();
+    let calls = Missing {
+        what: "the system calls in which the server's threads wait".into(),
+        why: format!("/proc/{pid}/syscall: {error}"),
+        remedy: Some(format!(
+            "{rights}; until then `wchan` tells most, but not the sleeps of XtraDB 5.6 (free_list_backoff)"
+        )),
+    };
+    let locks = Missing {
+        what: "waits of PostgreSQL's processes for locks of rows and tables".into(),
+        why: "a process waits for its client and for a lock in the same function of the kernel, and only its system call tells them apart".into(),
+        remedy: Some(rights.to_owned()),
+    };
+    std::iter::once(calls).chain(by_process.then_some(locks)).collect()
+}
+
 /// This process, or the host, has as many open files as it may have.
 fn is_too_many(error: &io::Error) -> bool {
     let number = Errno::from_io_error(error);
@@ -305,6 +311,15 @@ fn sched(file: &File, buffer: &mut [u8]) -> Option<Sched> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_wait_channels_alone_tell_what_processes_do_no_lock_is_seen_and_that_is_told() {
+        let refused = io::Error::from(Errno::PERM);
+        let what =
+            |by_process| without_calls(7, by_process, &refused).into_iter().map(|it| it.what).collect::<Vec<_>>();
+        assert_eq!((what(false).len(), what(true).len()), (1, 2));
+        assert!(what(true)[1].contains("locks"), "{:?}", what(true));
+    }
 
     #[test]
     fn threads_of_this_test_are_seen_until_they_end() {
