@@ -34,7 +34,7 @@ mod tests {
                 Ok::<_, String>(grants.iter().map(|it| vec![Some((*it).to_owned())]).collect::<Vec<_>>())
             };
             let mut memory = Memory::default();
-            let mut asking = Asking { connection: &mut server, memory: &mut memory, lost: None };
+            let mut asking = Asking::new(&mut server, &mut memory);
             look(&mut asking);
             // a server that refuses is not told of again
             asking.missing(WHAT, "1227".to_owned(), None);

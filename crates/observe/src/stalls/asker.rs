@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Asks the server during the sampling, on a thread of its own: a server that stalls must not stall its watcher.
 
-use super::asking::{Asking, Memory};
+use super::asking::{Asking, Memory, SOME};
 use super::{account_rights, mysql, postgresql, waits};
 use crate::{Error, Reopening};
 use ::stalls::watch::{Answer, Missing};
@@ -100,7 +100,7 @@ fn work(
     let mut are_rights_known = protocol != Protocol::Mysql;
     while let Ok(question) = asked.recv() {
         let asked_us = clock.now_us();
-        let mut asking = Asking { connection: &mut connection, memory: &mut memory, lost: None };
+        let mut asking = Asking::new(&mut connection, &mut memory);
         let mut answers = Vec::new();
         own = own.or_else(|| own_number(&mut asking, protocol));
         if !are_rights_known {
@@ -132,7 +132,7 @@ fn work(
         }
         if let Some(why) = asking.lost.take() {
             own = None;
-            asking.missing("some answers of the server", why, None);
+            asking.missing(SOME, why, None);
         }
         let took_us = clock.now_us().saturating_sub(asked_us);
         let (missing, statements) = (memory.missing.clone(), memory.statements);

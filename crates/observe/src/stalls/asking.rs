@@ -48,6 +48,17 @@ pub(super) struct Asking<'a> {
     pub(super) memory: &'a mut Memory,
     /// Why the connection was lost, or that the server did not answer.
     pub(super) lost: Option<String>,
+    /// Whether some answer is missing that the server may give when it is asked again.
+    pub(super) may_answer_later: bool,
+}
+
+/// Answers that are missing although the server has what was asked for.
+pub(super) const SOME: &str = "some answers of the server";
+
+impl<'a> Asking<'a> {
+    pub(super) fn new(connection: &'a mut dyn Query, memory: &'a mut Memory) -> Self {
+        Self { connection, memory, lost: None, may_answer_later: false }
+    }
 }
 
 impl Asking<'_> {
@@ -99,25 +110,29 @@ impl Asking<'_> {
         }
     }
 
-    fn ask(&mut self, sql: &str) -> Result<Vec<Row>, Option<String>> {
+    pub(super) fn ask(&mut self, sql: &str) -> Result<Vec<Row>, Option<String>> {
         if self.lost.is_some() {
             return Err(None);
         }
         self.memory.statements += 1;
-        match self.connection.rows(sql) {
-            Ok(rows) => Ok(rows.into_iter().map(Row).collect()),
-            Err(error) => {
-                let is_refusal = match error.downcast_ref::<Refused>() {
-                    // else it was the answer to a login, not to a statement, and a later login may succeed
-                    Some(Refused::Server { code, .. }) => Busy::of_code(code).is_none(),
-                    None => true,
-                    Some(_) => false,
-                };
-                if !is_refusal {
-                    self.lost = Some(host::chain(&*error));
-                    return Err(None);
-                }
-                Err(Some(host::chain(&*error)))
+        let error = match self.connection.rows(sql) {
+            Ok(rows) => return Ok(rows.into_iter().map(Row).collect()),
+            Err(error) => error,
+        };
+        let why = host::chain(&*error);
+        match error.downcast_ref::<Refused>() {
+            Some(Refused::Server { code, .. }) if is_for_good(code) => Err(Some(why)),
+            // a login that was refused, and may succeed later
+            Some(Refused::Server { code, .. }) if Busy::of_code(code).is_none() => {
+                self.may_answer_later = true;
+                self.missing(SOME, why, None);
+                Err(None)
+            }
+            None => Err(Some(why)),
+            Some(_) => {
+                self.may_answer_later = true;
+                self.lost = Some(why);
+                Err(None)
             }
         }
     }
@@ -129,6 +144,16 @@ impl Asking<'_> {
             self.memory.missing.push(Missing { what: what.to_owned(), why, remedy });
         }
     }
+}
+
+/// Whether a server that refuses a statement with this code refuses it the next time, too: it does not have what the statement names, or the account may not
+/// read it or log in. Other refusals pass: no memory, a lock, a statement that was killed or took too long.
+fn is_for_good(code: &str) -> bool {
+    const MYSQL: [&str; 14] = [
+        "1044", "1045", "1049", "1054", "1064", "1109", "1142", "1143", "1146", "1193", "1227", "1235", "1305", "1370",
+    ];
+    let is_in_class = ["0A", "28", "3F", "42"].iter().any(|class| code.starts_with(class));
+    MYSQL.contains(&code) || code.len() == 5 && is_in_class
 }
 
 /// The right that an account lacks, by the number of the error with which MySQL and MariaDB refuse.
@@ -172,7 +197,7 @@ mod tests {
             }
         };
         for _ in 0..2 {
-            let mut asking = Asking { connection: &mut server, memory: &mut memory, lost: None };
+            let mut asking = Asking::new(&mut server, &mut memory);
             let rows = asking.first_of("sessions", &WAYS, "help").expect("the old way");
             assert_eq!((rows[0].number(0), rows[0].text(1)), (Some(7), ""));
             assert!(asking.rows("more", "SELECT nothing").is_none() && asking.lost.is_none());
@@ -197,11 +222,43 @@ mod tests {
             }
         }
         let (mut server, mut memory) = (Full(0), Memory::default());
-        let mut asking = Asking { connection: &mut server, memory: &mut memory, lost: None };
+        let mut asking = Asking::new(&mut server, &mut memory);
         assert!(asking.first_of("sessions", &WAYS, "help").is_none() && asking.lost.is_some());
-        let mut later = Asking { connection: &mut server, memory: &mut memory, lost: None };
+        let mut later = Asking::new(&mut server, &mut memory);
         assert_eq!(later.first_of("sessions", &WAYS, "help").expect("rows")[0].number(0), Some(7));
         assert!(memory.missing.is_empty(), "{:?}", memory.missing);
+    }
+
+    /// A statement that was killed once is asked again in the same words.
+    #[test]
+    fn only_a_refusal_for_good_makes_another_statement_of_a_question() {
+        struct Fails(&'static str, u32);
+        impl Query for Fails {
+            fn rows(
+                &mut self,
+                sql: &str,
+            ) -> Result<Vec<Vec<Option<String>>>, Box<dyn std::error::Error + Send + Sync>> {
+                self.1 += 1;
+                match self.1 {
+                    1 => Err(Refused::Server { code: self.0.into(), message: "no".into() }.into()),
+                    _ => Ok(vec![vec![Some(sql.to_owned())]]),
+                }
+            }
+        }
+        let asked = |code| {
+            let (mut server, mut memory) = (Fails(code, 0), Memory::default());
+            let mut asking = Asking::new(&mut server, &mut memory);
+            let first = asking.first_of("sessions", &WAYS, "help").is_some();
+            assert!(asking.lost.is_none() && first != asking.may_answer_later);
+            let rows = Asking::new(&mut server, &mut memory).first_of("sessions", &WAYS, "help").expect("rows");
+            (first, rows[0].text(0).to_owned(), memory.missing.remove(0).what)
+        };
+        for code in ["1969", "3024", "1317", "57014", "55P03"] {
+            assert_eq!(asked(code), (false, "SELECT new".into(), SOME.into()), "{code}");
+        }
+        for code in ["1054", "1142", "42P01", "42501"] {
+            assert_eq!(asked(code), (true, "SELECT old".into(), "which thread is whose".into()), "{code}");
+        }
     }
 
     #[test]
@@ -213,7 +270,7 @@ mod tests {
                 (_, None) => Ok(Vec::new()),
                 (_, Some(refusal)) => Err(refusal.to_owned()),
             };
-            let mut asking = Asking { connection: &mut server, memory: &mut memory, lost: None };
+            let mut asking = Asking::new(&mut server, &mut memory);
             asking.first_of("sessions", &WAYS, "help");
             asking.rows("more", "SELECT more");
             memory.missing.into_iter().map(|missing| missing.remedy.unwrap_or_default()).collect::<Vec<_>>()

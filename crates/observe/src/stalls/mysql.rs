@@ -173,7 +173,7 @@ pub(super) fn free_by_instance(asking: &mut Asking<'_>) -> Option<Vec<u64>> {
     let rows = asking.rows(WHAT, INSTANCES);
     let took = began.elapsed();
     asking.memory.dear_instances = match &rows {
-        None if asking.lost.is_none() => MOST_DEAR,
+        None if !asking.may_answer_later => MOST_DEAR,
         Some(_) if took > DEAR => asking.memory.dear_instances + 1,
         _ => 0,
     };

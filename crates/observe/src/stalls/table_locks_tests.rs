@@ -56,7 +56,7 @@ impl Server {
         };
         for _ in 0..3 {
             last = sessions.to_vec();
-            let mut asking = Asking { connection: &mut server, memory: &mut memory, lost: None };
+            let mut asking = Asking::new(&mut server, &mut memory);
             tell(&mut asking, &mut last);
         }
         let waits = last.iter().filter(|it| it.says == Says::MetadataLock);

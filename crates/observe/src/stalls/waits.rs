@@ -33,7 +33,7 @@ fn are_on(asking: &mut Asking<'_>) -> bool {
     }
     let rows = asking.rows(WHAT, CONSUMERS);
     let Some(rows) = rows else {
-        asking.memory.waits_are_on = asking.lost.is_none().then_some(false);
+        asking.memory.waits_are_on = (!asking.may_answer_later).then_some(false);
         return false;
     };
     let are_on = rows.len() == 3 && rows.iter().all(|row| row.text(1) == "YES");
@@ -119,7 +119,7 @@ mod tests {
             };
             let mut sessions = vec![session(7, Says::Busy), session(8, Says::Idle), session(9, Says::RowLock)];
             for _ in 0..2 {
-                let mut asking = Asking { connection: &mut server, memory: &mut memory, lost: None };
+                let mut asking = Asking::new(&mut server, &mut memory);
                 add(&mut asking, &mut sessions);
             }
             let says: Vec<Says> = sessions.iter().map(|it| it.says).collect();
