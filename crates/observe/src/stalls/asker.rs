@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Asks the server during the sampling, on a thread of its own: a server that stalls must not stall its watcher.
 
-use super::asking::{Asking, Memory, SOME};
+use super::asking::{Asking, Memory, SOME, keep_few_holders};
 use super::{account_rights, mysql, postgresql, waits};
 use crate::{Error, Reopening};
 use ::stalls::watch::{Answer, Missing};
@@ -102,7 +102,11 @@ fn work(
         let asked_us = clock.now_us();
         let mut asking = Asking::new(&mut connection, &mut memory);
         let mut answers = Vec::new();
-        own = own.or_else(|| own_number(&mut asking, protocol));
+        own = own.or_else(|| {
+            // without the limit it is asked, too
+            let _ = asking.ask(limit(protocol));
+            own_number(&mut asking, protocol)
+        });
         if !are_rights_known {
             are_rights_known = true;
             account_rights::look(&mut asking);
@@ -119,7 +123,7 @@ fn work(
         }
         if question.sessions {
             let asked_us = clock.now_us();
-            let sessions = match protocol {
+            let mut sessions = match protocol {
                 Protocol::Mysql => mysql::sessions(&mut asking, question.locks).map(|mut sessions| {
                     if scope.is_deep {
                         waits::add(&mut asking, &mut sessions);
@@ -128,6 +132,7 @@ fn work(
                 }),
                 Protocol::Postgresql => postgresql::sessions(&mut asking),
             };
+            sessions.iter_mut().for_each(|sessions| keep_few_holders(sessions));
             answers.push(Answer { asked_us, answered_us: clock.now_us(), sessions, ..Answer::default() });
         }
         if let Some(why) = asking.lost.take() {
@@ -140,6 +145,17 @@ fn work(
         if answer.send(answered).is_err() {
             return;
         }
+    }
+}
+
+/// The server ends a statement of this session that takes longer than 4 s: nobody waits for its answer after 5 s, and it may hold others up.
+fn limit(protocol: Protocol) -> &'static str {
+    match protocol {
+        // a comment with a version is run by servers from that version on, `M!` by MariaDB alone; MariaDB leaves out those of 5.7
+        Protocol::Mysql => {
+            "SET @wringer = NULL /*M!100101 , SESSION max_statement_time = 4 */ /*!50708 , SESSION max_execution_time = 4000 */"
+        }
+        Protocol::Postgresql => "SET statement_timeout = '4s'",
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::server::Query;
 use ::stalls::watch::{Missing, Session};
 use load::{Busy, Error as Refused};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// One of several statements for the same question.
 #[derive(Debug)]
@@ -169,11 +169,27 @@ fn right_for(refusal: &str) -> Option<&'static str> {
 
 /// Passes each session that waits, and the connection that holds what it waits for, to `tell`. `waits`: rows of these two numbers.
 pub(super) fn told_of(waits: Option<Vec<Row>>, sessions: &mut [Session], tell: impl Fn(&mut Session, Option<u64>)) {
-    for wait in waits.unwrap_or_default() {
-        let waiter = sessions.iter_mut().find(|it| Some(it.connection) == wait.number(0));
-        if let Some(session) = waiter {
+    let waits = waits.unwrap_or_default();
+    let place: HashMap<u64, usize> = sessions.iter().enumerate().map(|(nth, it)| (it.connection, nth)).collect();
+    for wait in waits {
+        let nth = wait.number(0).and_then(|connection| place.get(&connection));
+        if let Some(session) = nth.and_then(|nth| sessions.get_mut(*nth)) {
             tell(session, wait.number(1));
         }
+    }
+}
+
+/// The most connections that are kept of those for which one connection waits: in a queue of thousands, each waits for all before it.
+const MOST_HOLDERS: usize = 16;
+
+/// Keeps few of those for which each session waits: first those that wait for nobody themselves.
+pub(super) fn keep_few_holders(sessions: &mut [Session]) {
+    let waiting = sessions.iter().filter(|it| !it.blocked_by.is_empty()).map(|it| it.connection);
+    let waiting: HashSet<u64> = waiting.collect();
+    for session in sessions.iter_mut().filter(|it| it.blocked_by.len() > MOST_HOLDERS) {
+        session.blocked_by.sort_by_key(|holder| waiting.contains(holder));
+        session.blocked_by.truncate(MOST_HOLDERS);
+        session.blocked_by.shrink_to_fit();
     }
 }
 
@@ -279,5 +295,27 @@ mod tests {
         assert_eq!(remedies(Some("the server answered 1142: SELECT command denied")), [select, select]);
         assert_eq!(remedies(Some("the server answered 1227: Access denied")), [process, process]);
         assert_eq!(remedies(None), ["performance_schema=ON at the server's start"]);
+    }
+
+    #[test]
+    fn of_a_long_queue_the_holder_is_kept() {
+        let session = |connection, blocked_by| Session {
+            connection,
+            thread: None,
+            says: ::stalls::watch::Says::RowLock,
+            words: String::new(),
+            statement: None,
+            age_us: None,
+            blocked_by,
+            perhaps_blocked_by: Vec::new(),
+        };
+        let mut sessions: Vec<Session> = (100..200).map(|nth| session(nth, (100..nth).chain([7]).collect())).collect();
+        keep_few_holders(&mut sessions);
+        let holders = &sessions[99].blocked_by;
+        assert_eq!((holders.len(), holders[0], holders[1]), (MOST_HOLDERS, 7, 100));
+        let rows =
+            [("199", "8"), ("3", "8")].map(|(waiter, holder)| Row(vec![Some(waiter.into()), Some(holder.into())]));
+        told_of(Some(rows.into()), &mut sessions, |session, holder| session.blocked_by = holder.into_iter().collect());
+        assert_eq!(sessions[99].blocked_by, [8]);
     }
 }

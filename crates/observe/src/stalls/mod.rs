@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stalls of a running server: its threads are sampled, and the server is asked what its connections wait for; [`::stalls::watch`] interprets both.
 //!
-//! Read-only: nothing is set on the server, no thread is stopped. A thread of its own asks the server, once a second, and up to ten times a second
-//! while a client's thread is seen waiting.
+//! Read-only: nothing is set on the server but a limit of time for our own session, no thread is stopped. A thread of its own asks the server, once a second,
+//! and up to ten times a second while a client's thread is seen waiting; less often where the answers take long.
 
 mod account_rights;
 mod asker;
@@ -35,7 +35,7 @@ use host::clock::RunClock;
 use host::process::Identity;
 use host_side::HostSide;
 pub use keeping::{Keeper, Recorded, Recorder};
-use pace::Pacer;
+use pace::{Budget, Pacer};
 use probe::Probing;
 use raw::Raw;
 use sql::Dialect;
@@ -149,7 +149,7 @@ pub struct Watcher {
     cpu_of_rounds: Duration,
     asker_cpu: Duration,
     pressure_before: Option<Pressure>,
-    asked_us: u64,
+    budget: Budget,
     listed_us: u64,
     counted_us: u64,
 }
@@ -158,8 +158,6 @@ pub struct Watcher {
 const LISTED_EVERY_US: u64 = 100_000;
 /// The server is asked at this interval when no client waits.
 const COUNTED_EVERY_US: u64 = 1_000_000;
-/// The least time from one question to the next.
-const ASKED_EVERY_US: u64 = 50_000;
 /// Threads that serve no client are sampled once in this many sweeps.
 const STRANGERS_EVERY: u64 = 8;
 const ALGORITHM: &str = "innodb_empty_free_list_algorithm";
@@ -247,7 +245,7 @@ impl Watcher {
             cpu_of_rounds: host::clock::thread_cpu_time(),
             asker_cpu: Duration::ZERO,
             pressure_before: pace::pressure(),
-            asked_us: 0,
+            budget: Budget::default(),
             listed_us: 0,
             counted_us: 0,
         };
@@ -391,8 +389,8 @@ impl Watcher {
         let now_us = self.clock.now_us();
         let wants = self.watching.wants(now_us);
         let is_due = now_us >= self.counted_us + COUNTED_EVERY_US;
-        let is_wanted = (wants.sessions || wants.counters) && now_us >= self.asked_us + ASKED_EVERY_US;
-        if is_due || is_wanted {
+        let is_wanted = wants.sessions || wants.counters;
+        if (is_due || is_wanted) && self.budget.allows(now_us) {
             self.ask(Question {
                 sessions: is_due || wants.sessions,
                 locks: wants.locks,
@@ -405,11 +403,8 @@ impl Watcher {
         let Some(asker) = &mut self.asker else { return false };
         let now_us = self.clock.now_us();
         let is_sent = asker.ask(question);
-        if is_sent {
-            self.asked_us = now_us;
-            if question.counters {
-                self.counted_us = now_us;
-            }
+        if is_sent && question.counters {
+            self.counted_us = now_us;
         }
         is_sent
     }
@@ -429,6 +424,7 @@ impl Watcher {
             }
             self.watching.answer(answer);
         }
+        self.budget.answered(self.clock.now_us(), took_us);
         self.of_server = missing;
         self.asker_cpu = cpu;
         own.into_iter().for_each(|own| self.watching.own_connection(own));

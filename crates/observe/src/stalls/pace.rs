@@ -145,6 +145,30 @@ pub(super) fn pressure() -> Option<Pressure> {
     Some(Pressure { cpu_us: total("cpu")?, io_us: total("io")?, memory_us: total("memory")? })
 }
 
+/// When the server may be asked again: the questions are to be a small part of its work, also where many connections wait.
+#[derive(Debug, Default)]
+pub(super) struct Budget {
+    last_took_us: u64,
+    until_us: u64,
+}
+
+/// The least time from an answer to the next question, and the most.
+const REST_US: (u64, u64) = (50_000, 10_000_000);
+/// The rest is so many times as long as the answer took.
+const REST_SHARE: u64 = 5;
+
+impl Budget {
+    /// Takes how long the server took for an answer. One late answer alone may be that of a server that was stopped; after two the server is spared.
+    pub(super) fn answered(&mut self, now_us: u64, took_us: u64) {
+        let usual_us = took_us.min(std::mem::replace(&mut self.last_took_us, took_us));
+        self.until_us = now_us + usual_us.saturating_mul(REST_SHARE).clamp(REST_US.0, REST_US.1);
+    }
+
+    pub(super) fn allows(&self, now_us: u64) -> bool {
+        now_us >= self.until_us
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,5 +213,17 @@ mod tests {
         let sleeps = std::iter::repeat_with(|| pacer.sleep()).take_while(|_| Instant::now() < patience);
         let told = sleeps.flatten().next();
         assert!(told.is_some_and(|us| us >= 1.0), "{told:?}");
+    }
+
+    #[test]
+    fn a_server_whose_answers_take_long_is_asked_less_often() {
+        let mut budget = Budget::default();
+        assert!(budget.allows(0));
+        let mut rest_ms = |took_us| {
+            budget.answered(1_000_000, took_us);
+            (0..20_000).find(|ms| budget.allows(1_000_000 + ms * 1000)).expect("some time")
+        };
+        assert_eq!([2_000, 3_000_000, 2_000].map(&mut rest_ms), [50; 3], "one late answer");
+        assert_eq!([100_000, 200_000, 1_600_000, 5_000_000].map(rest_ms), [50, 500, 1_000, 8_000]);
     }
 }

@@ -37,7 +37,8 @@ fn session(row: &Row) -> Option<Session> {
         _ => Says::Idle,
     };
     let words = if kind.is_empty() { String::new() } else { format!("{kind}/{event}") };
-    let statement = Some(row.text(4)).filter(|text| !text.is_empty()).map(str::to_owned);
+    // of an idle connection it is the last one, which is over
+    let statement = Some(row.text(4)).filter(|text| !text.is_empty() && says != Says::Idle).map(str::to_owned);
     let blocked_by = row.text(5).split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
     Some(Session {
         connection,
