@@ -306,7 +306,8 @@ impl Watcher {
         if self.ask(Question { sessions: true, locks: false, counters: true }) {
             self.take_answers(Duration::from_secs(1));
         }
-        self.surroundings.end(&mut self.watching);
+        let now_us = self.clock.now_us();
+        self.surroundings.end(&mut self.watching, now_us);
         let now_us = self.clock.now_us();
         let spans = self.spans();
         let cpu_us = micros(cpu(self.asker_cpu));

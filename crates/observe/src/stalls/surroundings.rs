@@ -90,9 +90,13 @@ impl Surroundings {
     }
 
     /// Takes the last readings. No canary is sent after this.
-    pub(super) fn end(&mut self, watching: &mut Watching) {
+    pub(super) fn end(&mut self, watching: &mut Watching, now_us: u64) {
         self.told(watching);
-        self.canary = None;
+        let open = self.canary.take().and_then(|canary| canary.open(now_us)).filter(|run| run.took_us >= SLOW_US);
+        if let Some(run) = open {
+            watching.canary_waits(run);
+            self.span(CANARY, run.from_us, run.took_us, BTreeMap::new());
+        }
         let rest = self.slow_log.as_mut().map(SlowLog::end).unwrap_or_default();
         self.read(rest, watching);
     }

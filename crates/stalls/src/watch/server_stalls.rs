@@ -100,10 +100,11 @@ impl Wholes {
         self.untold.extend(ended.filter(|it| it.length_us() >= least_us));
     }
 
-    pub(super) fn canary(&mut self, run: Canary, least_us: u64) {
+    /// `is_open`: whether it has no answer yet.
+    pub(super) fn canary(&mut self, run: Canary, least_us: u64, is_open: bool) {
         if run.took_us >= least_us {
             let to_us = run.from_us.saturating_add(run.took_us);
-            self.untold.push(Whole { from_us: run.from_us, to_us, stop: None, is_open: false });
+            self.untold.push(Whole { from_us: run.from_us, to_us, stop: None, is_open });
         }
     }
 

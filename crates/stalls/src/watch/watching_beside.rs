@@ -22,7 +22,13 @@ impl Watching {
     }
 
     pub fn canary(&mut self, run: Canary) {
-        self.wholes.canary(run, self.watch.least_us);
+        self.wholes.canary(run, self.watch.least_us, false);
+        self.beside.canary(run);
+    }
+
+    /// Watching ends, and this run has no answer yet.
+    pub fn canary_waits(&mut self, run: Canary) {
+        self.wholes.canary(run, self.watch.least_us, true);
         self.beside.canary(run);
     }
 

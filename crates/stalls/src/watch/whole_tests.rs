@@ -83,7 +83,7 @@ fn a_canary_that_waited_is_a_stall_unless_one_of_that_time_is_told() {
     let run = |took_us| Canary { from_us: 100_000, took_us };
     let told = |took_us: u64| {
         let mut wholes = Wholes::default();
-        wholes.canary(run(took_us), 50_000);
+        wholes.canary(run(took_us), 50_000, false);
         wholes
     };
     assert_eq!(told(49_000).over(|_| true), []);
@@ -108,4 +108,15 @@ fn a_stop_that_goes_on_is_told_with_its_length_so_far() {
     assert_eq!(it.going_on(6_000_000, 5_600_000), []);
     let (last, _, _) = it.finish(WatchCost { elapsed_us: 6_000_000, ..WatchCost::default() }, None, Vec::new());
     assert!(matches!(last.as_slice(), [stall] if stall.goes_on), "{last:#?}");
+}
+
+#[test]
+fn a_query_that_needs_nothing_and_has_no_answer_at_the_end_is_a_stall_that_goes_on() {
+    let mut it = watching(Dialect::Mysql, false, 0);
+    it.answer(list(0));
+    it.stop(9_000_000);
+    it.canary_waits(Canary { from_us: 1_000_000, took_us: 8_000_000 });
+    let (last, _, _) = it.finish(WatchCost { elapsed_us: 9_000_000, ..WatchCost::default() }, None, Vec::new());
+    let [stall] = last.as_slice() else { panic!("{last:#?}") };
+    assert!(stall.goes_on && stall.length_us == 8_000_000, "{stall:#?}");
 }
