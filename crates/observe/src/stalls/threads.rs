@@ -19,6 +19,8 @@ use std::path::PathBuf;
 pub(super) struct Threads {
     pid: u32,
     by_process: bool,
+    /// Whether the kernel has a list of a process's children; else all processes are looked at.
+    lists_children: bool,
     open: BTreeMap<u32, Files>,
     buffer: Vec<u8>,
     by_wait_channel: bool,
@@ -82,6 +84,7 @@ impl Threads {
         let threads = Self {
             pid,
             by_process,
+            lists_children: by_process && listed_children(pid).is_ok(),
             open: BTreeMap::new(),
             buffer: vec![0; 512],
             by_wait_channel,
@@ -93,6 +96,7 @@ impl Threads {
             without_files: None,
             namespaced: Namespaced::of(pid),
         };
+        threads.there().map_err(|error| Error::Threads { pid, why: format!("there is no list of them: {error}") })?;
         if std::fs::read(format!("/proc/{pid}/schedstat")).is_err() {
             missing.push(Missing {
                 what: "how long threads wait for a CPU".into(),
@@ -162,8 +166,7 @@ impl Threads {
 
     fn there(&self) -> io::Result<BTreeSet<u32>> {
         if self.by_process {
-            let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid))?;
-            return Ok(children.split_ascii_whitespace().filter_map(|it| it.parse().ok()).collect());
+            return if self.lists_children { listed_children(self.pid) } else { found_children(self.pid) };
         }
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid))?;
         let names = tasks.map(|task| Ok(task?.file_name()));
@@ -233,6 +236,26 @@ impl Threads {
         }
         swept
     }
+}
+
+/// The children of a process, as the kernel lists them (CONFIG_PROC_CHILDREN).
+fn listed_children(pid: u32) -> io::Result<BTreeSet<u32>> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    Ok(children.split_ascii_whitespace().filter_map(|it| it.parse().ok()).collect())
+}
+
+/// The processes of this host that name this one as their parent.
+fn found_children(pid: u32) -> io::Result<BTreeSet<u32>> {
+    std::fs::metadata(format!("/proc/{pid}"))?;
+    let processes = std::fs::read_dir("/proc")?.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+    let parent = |process: &u32| {
+        let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
+        // the name of the program, in parentheses, may have any characters in it
+        let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+        let mut words = std::str::from_utf8(stat.get(after_name..)?).ok()?.split_ascii_whitespace();
+        words.nth(1)?.parse().ok()
+    };
+    Ok(processes.filter(|process| parent(process) == Some(pid)).collect())
 }
 
 /// What is not seen where `wchan` alone tells what threads do, because of this error.
@@ -344,6 +367,16 @@ mod tests {
         gone.extend(threads.list());
         assert!(gone.contains(&tid), "{gone:?}");
         assert!(threads.sweep(&|thread| thread == tid, &|_| false).samples.is_empty());
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test starts its own process")]
+    fn without_a_list_the_children_of_a_process_are_found_among_all_processes() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
+        let found = found_children(std::process::id()).expect("processes");
+        child.kill().and_then(|()| child.wait()).expect("our own");
+        assert!(found.contains(&child.id()), "{found:?}");
+        assert!(!found_children(std::process::id()).expect("processes").contains(&child.id()), "it has ended");
     }
 
     /// `sleep` is stopped in its system call; its `schedstat` is read then, and once more after the stop.
