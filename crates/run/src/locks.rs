@@ -34,6 +34,8 @@ pub enum Resource {
     Image(PathBuf),
     /// A sandbox, by name.
     Sandbox(String),
+    /// The stalls that are planted in a sandbox, by its name: the run of its server holds the sandbox.
+    Injection(String),
 }
 
 impl Resource {
@@ -43,7 +45,7 @@ impl Resource {
             Self::HostRam | Self::HugePages | Self::Directory(_) | Self::Device(_) | Self::Image(_) => {
                 host_locks(places)?
             }
-            Self::Sandbox(_) => locks(places),
+            Self::Sandbox(_) | Self::Injection(_) => locks(places),
         };
         Ok(folder.join(self.lock_name()))
     }
@@ -66,6 +68,7 @@ impl Resource {
                 Err(_) => format!("image-{}", plain(&path.to_string_lossy())),
             },
             Self::Sandbox(name) => format!("sandbox-{}", plain(name)),
+            Self::Injection(name) => format!("injection-{}", plain(name)),
         }
     }
 }
@@ -79,6 +82,7 @@ impl fmt::Display for Resource {
             Self::Device(path) => write!(formatter, "device {}", path.display()),
             Self::Image(path) => write!(formatter, "image {}", path.display()),
             Self::Sandbox(name) => write!(formatter, "sandbox {name}"),
+            Self::Injection(name) => write!(formatter, "the planting of stalls in sandbox {name}"),
         }
     }
 }
@@ -341,6 +345,10 @@ mod tests {
         let second = take_resources(&places, &[Resource::Sandbox("a/b".into())], &RunId::new(0, 2));
         assert!(matches!(second, Err(Error::Busy { owner: Some(owner), .. }) if owner == first));
         take_resources(&places, &[Resource::Sandbox("b".into())], &first).expect("another resource");
+        let planting = [Resource::Injection("a/b".into())];
+        let _plants = take_resources(&places, &planting, &first).expect("beside the run of its server");
+        let message = take_resources(&places, &planting, &RunId::new(0, 2)).expect_err("one at a time").to_string();
+        assert!(message.contains("the planting of stalls in sandbox a/b is held by run"), "{message}");
         drop(held);
         // a child that another test has just forked has the lock until it executes its program
         let lock = directory.lock_path(&places).expect("known");

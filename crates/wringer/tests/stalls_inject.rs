@@ -98,6 +98,7 @@ fn the_server_ends_meanwhile(server: &Server) {
         connection.query(held).unwrap().parse(0, 0) == Some(1)
     };
     assert!(wait_until(PATIENCE, &mut holds), "{}", server.lab.said("cut"));
+    server.lab.run(words("row_lock", "50ms", &[])).expect_code(3).expect_said(&["the planting of stalls in sandbox s"]);
     kill(server.pid, libc::SIGKILL);
     assert_eq!(child.wait().unwrap().code(), Some(4), "{}", server.lab.said("cut"));
     let found = said(server);

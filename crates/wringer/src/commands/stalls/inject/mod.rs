@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::signals;
 use crate::terminal::{self, Output};
 use ::inject::{Conducted, Error, Ground, Injected, Plantable};
-use ::run::{Begin, Kind, Run};
+use ::run::{Begin, Kind, Resource, Run};
 use ::sandbox::Sandbox;
 use host::places::Places;
 use planned_stalls::PlannedStalls;
@@ -76,6 +76,7 @@ pub fn main(args: &Args) -> Outcome {
     let ground = ground(args, &places)?;
     ground.check(asked.causes()).map_err(failure)?;
     ground.note().iter().for_each(|note| terminal::say(format_args!("note: {note}")));
+    ::run::require_free(&places, &planting(args))?;
     let recorded = args.to.start(&args.connection, &places)?;
     inject(args, &asked, &ground, places, recorded)
 }
@@ -111,13 +112,18 @@ fn ground(args: &Args, places: &Places) -> Result<Ground, Failure> {
     Ground::look(sandbox, target, args.table.as_deref(), places).map_err(failure)
 }
 
+/// Only one run at a time plants stalls in a sandbox: each of two would end the other's locks, and drop its table.
+fn planting(args: &Args) -> Resource {
+    Resource::Injection(args.connection.named_sandbox().unwrap_or_default().to_owned())
+}
+
 fn inject(args: &Args, asked: &PlannedStalls, ground: &Ground, places: Places, recorded: Option<Recorded>) -> Outcome {
     signals::install()?;
     // the typed command line is not stored, because flags of a connection may contain a password
     let sandbox = args.connection.named_sandbox().unwrap_or_default();
     let command = ["wringer", "stalls", "inject", "--sandbox", sandbox].map(str::to_owned).to_vec();
     // the run does not take the sandbox's lock: its server holds it
-    let begin = Begin { kind: Kind::Run, command, resources: Vec::new(), places };
+    let begin = Begin { kind: Kind::Run, command, resources: vec![planting(args)], places };
     let run = Run::begin(begin)?;
     let told = |injected: &Injected| {
         if args.output == Output::Text {
