@@ -388,10 +388,13 @@ impl Watcher {
 
     fn ask_what_is_wanted(&mut self) {
         let now_us = self.clock.now_us();
+        if !self.budget.allows(now_us) {
+            return;
+        }
         let wants = self.watching.wants(now_us);
         let is_due = now_us >= self.counted_us + COUNTED_EVERY_US;
         let is_wanted = wants.sessions || wants.counters;
-        if (is_due || is_wanted) && self.budget.allows(now_us) {
+        if is_due || is_wanted {
             self.ask(Question {
                 sessions: is_due || wants.sessions,
                 locks: wants.locks,
