@@ -87,7 +87,7 @@ pub fn cut_short<T>(server: &Server, cause: &str, sql: &str, end: impl FnOnce(Ch
 
 pub fn runs_of_inject(server: &Server) -> Vec<Value> {
     let status = json(&server.lab.run(["status", "-o", "json"]));
-    let is_one = |run: &&Value| run["command"].to_string().contains("stalls") && run["condition"] != "over";
+    let is_one = |run: &&Value| run["command"][1] == "stalls" && run["condition"] != "over";
     status["runs"].as_array().unwrap().iter().filter(is_one).cloned().collect()
 }
 
