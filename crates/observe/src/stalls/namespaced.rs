@@ -2,6 +2,7 @@
 //! The threads of a server in a process namespace of its own, as in a container: the server tells the numbers that they have there, and `/proc` has the
 //! numbers of this program's namespace. `NSpid` of `/proc/PID/status` has both (proc_pid_status(5), Linux 4.1).
 
+use host::process::numbers_in_namespaces;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -35,12 +36,7 @@ impl Namespaced {
 /// The number in each namespace, the outermost first. Empty when it cannot be read.
 fn numbers(folder: &Path) -> Vec<u32> {
     let text = std::fs::read_to_string(folder.join("status")).unwrap_or_default();
-    numbers_in(&text)
-}
-
-fn numbers_in(status: &str) -> Vec<u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
-    line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
+    numbers_in_namespaces(&text)
 }
 
 #[cfg(test)]
@@ -49,9 +45,7 @@ mod tests {
     use std::process::{Child, Command};
 
     #[test]
-    fn the_numbers_of_all_namespaces() {
-        assert_eq!(numbers_in("Name:\tmysqld\nPid:\t4711\nNSpid:\t4711\t1\nNSpgid:\t4711\t1\n"), [4711, 1]);
-        assert_eq!(numbers_in("Name:\tx\nNSpid:\tx\n"), [0_u32; 0]);
+    fn the_own_namespace_needs_no_numbers_of_another() {
         assert!(Namespaced::of(std::process::id()).is_none(), "the own namespace");
     }
 
