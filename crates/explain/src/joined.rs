@@ -66,6 +66,10 @@ pub fn join(evidence: &mut Evidence, document: &Value) -> Result<(), Error> {
         }
         arms.push((arm(run.load, clock, runs.len() > 1), offset_us));
     }
+    // an observation that was cut off ends with its own last time, not with that of the load
+    let last_us = evidence.elapsed_us;
+    let cut_off = evidence.arms.iter_mut().filter(|arm| arm.is_observed() && arm.ended_us == 0);
+    cut_off.for_each(|arm| arm.ended_us = last_us);
     // no time may be below zero: when a load began before the observation, all times of the observation become later
     let first = arms.iter().map(|(_, offset_us)| *offset_us).min().unwrap_or(0).min(0);
     shift_all(evidence, first.unsigned_abs());

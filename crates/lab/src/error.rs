@@ -181,9 +181,17 @@ impl Error {
         matches!(self, Self::ServerEnded { .. })
     }
 
-    /// Whether a load ended before its time, and its server may live.
+    /// Whether the conversation with the server is broken, and not a question refused.
+    pub(crate) fn is_of_the_connection(&self) -> bool {
+        use load::Error::{Connect, Lost, ServerLost};
+        self.chain().any(|cause| matches!(cause.downcast_ref(), Some(Connect { .. } | Lost { .. } | ServerLost { .. })))
+    }
+
+    /// Whether a load, or a question beside it, ended before its time, and the server may live.
     pub(crate) fn is_of_the_load(&self) -> bool {
         matches!(self, Self::BrokeOff { .. } | Self::LoadBeside { .. } | Self::Driver { .. } | Self::Load(_))
+            || self.is_of_the_connection()
+            || self.chain().filter_map(|cause| cause.downcast_ref()).any(|cause| load::Error::busy(cause).is_some())
     }
 
     /// The error of a deployment with these options: of its own kind where the program that makes the data directory ended by itself, and was not killed.

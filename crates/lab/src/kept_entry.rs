@@ -46,8 +46,9 @@ pub fn kept_entry(
     let run = walk::begin(cell, places, hooks)?;
     let folder = recording_folder(places, run.run())?;
     let ended = run.fill(&folder.join("recording.sqlite"));
-    files::remove_tree(&folder)?;
+    let removed = files::remove_tree(&folder);
     ended.outcome.into_result()?;
+    removed?;
     find(&store, &key)
 }
 

@@ -161,6 +161,7 @@ mod tests {
         let lost = || load::Error::Lost { during: "a query", source: std::io::Error::other("gone") };
         let broke = || Error::BrokeOff { phase: "load", arm: "a".into(), transactions: 1, source: lost() };
         assert_eq!(of_phase(&broke(), own), Some(ArmOutcome::OutOfMemory), "a backend was killed");
+        assert_eq!(of_phase(&Error::Load(lost()), own), Some(ArmOutcome::OutOfMemory), "a question beside the load");
         assert_eq!(of_phase(&broke(), on_host), None, "a kill on the host may be anybody's");
     }
 }

@@ -115,9 +115,9 @@ impl Serving {
     {
         let mut connection = self.connection.borrow_mut();
         let is_kept = connection.is_open();
-        let mut ask = || connection.ask(|open| question(open).map_err(Error::from), is_of_the_connection);
+        let mut ask = || connection.ask(|open| question(open).map_err(Error::from), Error::is_of_the_connection);
         match ask() {
-            Err(error) if is_kept && is_of_the_connection(&error) => ask(),
+            Err(error) if is_kept && error.is_of_the_connection() => ask(),
             answer => answer,
         }
     }
@@ -138,7 +138,7 @@ impl Serving {
 
     /// Whether the end of the server has caused `error`. It waits for the end of the process only where a connection was broken.
     pub(crate) fn ended_before(&self, error: &Error) -> bool {
-        let patience = if is_of_the_connection(error) { Duration::from_secs(5) } else { Duration::ZERO };
+        let patience = if error.is_of_the_connection() { Duration::from_secs(5) } else { Duration::ZERO };
         self.running.wait(patience)
     }
 
@@ -189,12 +189,6 @@ fn not_started(filled: Option<&Taken>, error: sandbox::Error) -> Error {
         Some(taken) => Error::KeptAccount { key: taken.key.clone(), source: error.into() },
         None => error.into(),
     }
-}
-
-/// Whether the conversation with the server is broken, and not a question refused.
-fn is_of_the_connection(error: &Error) -> bool {
-    use load::Error::{Connect, Lost, ServerLost};
-    error.chain().any(|cause| matches!(cause.downcast_ref(), Some(Connect { .. } | Lost { .. } | ServerLost { .. })))
 }
 
 #[cfg(test)]

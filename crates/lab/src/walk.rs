@@ -81,7 +81,7 @@ impl Begun<'_> {
         let walked = walk.to(last);
         let (missed, began) = (std::mem::take(&mut walk.lab.missed), walk.phases_begun > 0);
         let (kept, mut left_alone) = (walk.sandbox_to_keep(), Vec::new());
-        let server = Kills::now(&walk.lab.squeezes).since(&killed_before);
+        let server = Kills::now(&walk.lab.squeezes).since(&walk.killed_before);
         let ended = walk.end(walked, &mut left_alone);
         let on_host = Kills::on_host().since(&killed_before) != Killed::Nobody;
         let outcome = Outcome::of(ended, missed, began, server, on_host);
@@ -105,6 +105,8 @@ struct Walk<'a> {
     host_observer: Option<Observer>,
     sandbox_name: String,
     phases_begun: u32,
+    /// The kernel's counts when the last phase began, or the walk.
+    killed_before: Kills,
     /// The cell's data in the cache, as far as there are any.
     from_cache: FromCache,
     /// The run's clock when making the sandbox began.
@@ -131,6 +133,7 @@ impl<'a> Walk<'a> {
             host_observer: None,
             sandbox_name,
             phases_begun: 0,
+            killed_before: Kills::on_host(),
             from_cache: FromCache::default(),
             deployed_us: 0,
         })
@@ -149,10 +152,10 @@ impl<'a> Walk<'a> {
     fn every_phase(&mut self) -> Result<(), Error> {
         for (position, phase) in (0..).zip(&self.lab.cell.phases) {
             self.lab.check_stop()?;
-            let killed_before = Kills::now(&self.lab.squeezes);
+            self.killed_before = Kills::now(&self.lab.squeezes);
             match self.one_phase(phase, position) {
-                Err(error) => self.result_of_phase(phase, position, error, &killed_before)?,
-                Ok(arm) => self.killed_in_part(phase, position, arm, &killed_before)?,
+                Err(error) => self.result_of_phase(phase, position, error)?,
+                Ok(arm) => self.killed_in_part(phase, position, arm)?,
             }
         }
         Ok(())
@@ -171,18 +174,12 @@ impl<'a> Walk<'a> {
     ///
     /// # Errors
     /// `error`, as the end of the server explains it, where it ends the walk.
-    fn result_of_phase(
-        &mut self,
-        phase: &Phase,
-        position: u32,
-        error: Error,
-        killed_before: &Kills,
-    ) -> Result<(), Error> {
+    fn result_of_phase(&mut self, phase: &Phase, position: u32, error: Error) -> Result<(), Error> {
         if self.lab.stop.load(Ordering::SeqCst) || self.lab.run.neutralised().is_some() {
             return Err(error);
         }
         let error = self.explained_by_server(error);
-        let killed = Kills::now(&self.lab.squeezes).since(killed_before);
+        let killed = Kills::now(&self.lab.squeezes).since(&self.killed_before);
         let Some(outcome) = outcome::of_phase(&error, killed) else { return Err(error) };
         self.lab.squeezes.check()?;
         let why = phase::reason(&error);
@@ -196,20 +193,13 @@ impl<'a> Walk<'a> {
             self.lab.notes.event("sandbox", format!("{}: the server's end; the end of its log:\n{log}", phase.name))?;
         }
         // a part of it may live
-        self.stop_server()?;
-        self.lab.squeezes.give_ram_back(&mut self.lab.run)
+        self.stop_server().map(drop)
     }
 
     /// The kernel may kill a part of a server, and the server lives: PostgreSQL ends all its backends then, and goes on with new ones. Such a phase was not
     /// measured as it was asked for, whatever its load has told.
-    fn killed_in_part(
-        &mut self,
-        phase: &Phase,
-        position: u32,
-        mut arm: Arm,
-        killed_before: &Kills,
-    ) -> Result<(), Error> {
-        let killed = Kills::now(&self.lab.squeezes).since(killed_before);
+    fn killed_in_part(&mut self, phase: &Phase, position: u32, mut arm: Arm) -> Result<(), Error> {
+        let killed = Kills::now(&self.lab.squeezes).since(&self.killed_before);
         if killed != Killed::InOwnCgroup || arm.outcome != ArmOutcome::Measured {
             return Ok(());
         }
@@ -217,8 +207,7 @@ impl<'a> Walk<'a> {
         (arm.outcome, arm.broke_off) = (ArmOutcome::OutOfMemory, Some(why.clone()));
         self.lab.notes.recording.arm(position, &arm)?;
         self.lab.note_result("sandbox", phase, ArmOutcome::OutOfMemory, &why)?;
-        self.stop_server()?;
-        self.lab.squeezes.give_ram_back(&mut self.lab.run)
+        self.stop_server().map(drop)
     }
 
     fn sandbox_to_keep(&self) -> Option<String> {
@@ -235,7 +224,7 @@ impl<'a> Walk<'a> {
         let walked = walked.map_err(|error| self.explained_by_server(error));
         if let Err(error) = &walked {
             self.mark_broken(error);
-            let _ = self.lab.notes.event("release", format!("{ENDED_EARLY}{error}"));
+            let _ = self.lab.notes.event("release", format!("{ENDED_EARLY}{}", host::chain(error)));
         }
         let stopped = self.stop_server().map(drop);
         drop(self.host_observer.take());
@@ -293,7 +282,6 @@ impl<'a> Walk<'a> {
     /// and any RAM is hidden; how much is to be hidden depends on how much the server has taken.
     fn restart_server(&mut self, phase: &Phase) -> Result<(), Error> {
         self.stop_server()?;
-        self.lab.squeezes.give_ram_back(&mut self.lab.run)?;
         let Some(sandbox) = &self.lab.sandbox else { return Ok(()) };
         let data = sandbox.data();
         squeeze::limits::evict(&data);
@@ -356,15 +344,16 @@ impl<'a> Walk<'a> {
         self.lab.span("server.start", "", began, &ready)
     }
 
-    /// Stops the server without the delay of the phase: what it writes at its end, and what the next one reads at its start, is no part of a phase.
+    /// Stops the server without the squeezes of the phase: what it writes at its end, and what the next one reads at its start, is no part of a phase.
     /// `None`: no server was there.
     fn stop_server(&mut self) -> Result<Option<End>, Error> {
         let at_full_speed = self.lab.squeezes.full_speed();
+        let with_all_ram = self.lab.squeezes.give_ram_back(&mut self.lab.run);
         let serving = self.lab.serving.take();
         let ended = serving.map(|it| it.stop(&mut self.lab.run, &self.lab.notes)).transpose()?;
         self.lab.put_host_thp_back()?;
         self.lab.give_huge_room_back()?;
-        at_full_speed.map(|()| ended)
+        at_full_speed.and(with_all_ram).map(|()| ended)
     }
 }
 

@@ -91,7 +91,7 @@ impl Sandbox {
         check_name(name)?;
         match Self::open_any(name, places) {
             Ok(there) if there.cut_short(places).is_none() => Err(Error::NameTaken { name: name.into() }),
-            Err(Error::NoSandbox { .. }) => Self::in_the_way(name, places).map_or(Ok(()), Err),
+            Err(error @ Error::FolderInTheWay { .. }) => Err(error),
             _ => Ok(()),
         }
     }

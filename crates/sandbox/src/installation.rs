@@ -311,8 +311,10 @@ pub(crate) mod tests {
         let tree = tempfile::tempdir().expect("a folder");
         let (program, ran) = (tree.path().join("bin/postgres"), tree.path().join("ran"));
         std::fs::create_dir_all(tree.path().join("bin")).expect("makes");
-        std::fs::write(&program, format!("#!/bin/sh\n: > {}\n", ran.display())).expect("writes");
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("sets");
+        let text = tree.path().join("text");
+        std::fs::write(&text, format!("#!/bin/sh\n: > {}\n", ran.display())).expect("writes");
+        std::fs::set_permissions(&text, std::fs::Permissions::from_mode(0o755)).expect("sets");
+        testkit::copy_program(&text, &program);
         chown(&program, Some(12_345), None).expect("gives it away");
         let source = Source::Artifact { name: "a:b".into(), version: "1".into() };
         assert_eq!((unpacked(Flavour::Postgresql, tree.path(), &source), ran.exists()), (None, false));

@@ -198,7 +198,7 @@ impl Sandbox {
         // only a manifest in a safe folder is used
         files::safe_folder(&folder)?;
         if !folder.join("manifest.json").exists() {
-            return Err(Error::NoSandbox { name: name.into() });
+            return Err(Self::in_the_way(name, places).unwrap_or_else(|| Error::NoSandbox { name: name.into() }));
         }
         let manifest = Manifest::read(&folder.join("manifest.json"))?;
         Ok(Self { folder, manifest })
@@ -220,11 +220,8 @@ impl Sandbox {
             .filter(|name| check_name(name).is_ok())
             .collect();
         names.sort();
-        let open = |name: &str| match Self::open_any(name, places) {
-            Err(Error::NoSandbox { .. }) => Some(Err(Self::in_the_way(name, places)?)),
-            opened => Some(opened),
-        };
-        names.into_iter().filter_map(|name| open(&name).map(|opened| (name, opened))).collect()
+        let all = names.into_iter().map(|name| (name.clone(), Self::open_any(&name, places)));
+        all.filter(|(_, opened)| !matches!(opened, Err(Error::NoSandbox { .. }))).collect()
     }
 
     pub fn name(&self) -> &str {

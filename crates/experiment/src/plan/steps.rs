@@ -150,6 +150,7 @@ impl List<'_> {
 
     /// `hides`: the RAM that the arm before has hidden.
     fn start(&mut self, arm: &Arm, first: bool, hides: Option<RamSqueeze>) {
+        self.give_ram_back(hides);
         if !first {
             self.add(
                 "sandbox",
@@ -157,7 +158,6 @@ impl List<'_> {
                 "delay to 0, stop the server: this arm starts it with other variables, in another way or with another limit",
             );
         }
-        self.give_ram_back(hides);
         self.add("squeeze", 1.0, "evict the data files from the page cache")
             .does("the data files leave the page cache", "none needed: they come back when they are read");
         if first {

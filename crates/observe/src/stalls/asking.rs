@@ -122,13 +122,14 @@ impl Asking<'_> {
         let why = host::chain(&*error);
         match error.downcast_ref::<Refused>() {
             Some(Refused::Server { code, .. }) if is_for_good(code) => Err(Some(why)),
-            // a login that was refused, and may succeed later
+            // the same statement is sent the next time
             Some(Refused::Server { code, .. }) if Busy::of_code(code).is_none() => {
                 self.may_answer_later = true;
                 self.missing(SOME, why, None);
                 Err(None)
             }
             None => Err(Some(why)),
+            // a login that was refused, and may succeed later
             Some(_) => {
                 self.may_answer_later = true;
                 self.lost = Some(why);
@@ -146,14 +147,15 @@ impl Asking<'_> {
     }
 }
 
-/// Whether a server that refuses a statement with this code refuses it the next time, too: it does not have what the statement names, or the account may not
-/// read it or log in. Other refusals pass: no memory, a lock, a statement that was killed or took too long.
+/// Whether a server that refuses a statement with this code refuses it the next time, too: it does not have what the statement names, or has it in another
+/// shape (tables of an earlier version), or the account may not read it or log in. Other refusals pass: no memory, a lock, a statement that was killed or took too long.
 fn is_for_good(code: &str) -> bool {
-    const MYSQL: [&str; 14] = [
-        "1044", "1045", "1049", "1054", "1064", "1109", "1142", "1143", "1146", "1193", "1227", "1235", "1305", "1370",
+    const MYSQL: [&str; 19] = [
+        "1044", "1045", "1049", "1054", "1064", "1109", "1142", "1143", "1146", "1193", "1227", "1235", "1286", "1305",
+        "1356", "1370", "1558", "1682", "1805",
     ];
     let is_in_class = ["0A", "28", "3F", "42"].iter().any(|class| code.starts_with(class));
-    MYSQL.contains(&code) || code.len() == 5 && is_in_class
+    MYSQL.contains(&code) || code == "55000" || code.len() == 5 && is_in_class
 }
 
 /// The right that an account lacks, by the number of the error with which MySQL and MariaDB refuse.

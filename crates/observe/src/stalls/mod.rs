@@ -428,7 +428,9 @@ impl Watcher {
             }
             self.watching.answer(answer);
         }
-        self.budget.answered(self.clock.now_us(), took_us);
+        // a server that did not answer is not spared: what it says when it goes on tells why
+        let worked_us = if own.is_some() { took_us } else { 0 };
+        self.budget.answered(self.clock.now_us(), worked_us);
         self.of_server = missing;
         self.asker_cpu = cpu;
         own.into_iter().for_each(|own| self.watching.own_connection(own));

@@ -35,8 +35,10 @@ mod tests {
         let entry = places.cache.join("poolers/pgbouncer-1.18.0");
         let program = entry.join("tree/usr/sbin/pgbouncer");
         fs::create_dir_all(entry.join("tree/usr/sbin")).expect("makes");
-        fs::write(&program, "#!/bin/sh\necho PgBouncer 1.18.0\n").expect("writes");
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("sets");
+        let text = home.path().join("text");
+        fs::write(&text, "#!/bin/sh\necho PgBouncer 1.18.0\n").expect("writes");
+        fs::set_permissions(&text, fs::Permissions::from_mode(0o755)).expect("sets");
+        testkit::copy_program(&text, &program);
         let source = r#"{"kind": "package", "name": "pgbouncer", "version": "1.18.0-1"}"#;
         let record = format!(r#"{{"schema": 1, "source": {source}, "packages": []}}"#);
         fs::write(entry.join("fetched.json"), record).expect("writes");
