@@ -46,7 +46,8 @@ pub(crate) use proc_files::look_at;
 pub use proc_files::{links, pids};
 pub(crate) use scan::look_into;
 pub use scan::{
-    carries_mark, descendants, holders_of, is_helper, mapped_by, oldest_below, open_below, open_device, with_mark,
+    carries_mark, children_of, descendants, holders_of, is_helper, mapped_by, oldest_below, open_below, open_device,
+    with_mark,
 };
 pub use server::{Server, server_program, servers};
 pub use spawn::{Ended, Marks, Spawned, spawn, spawn_supervisor};

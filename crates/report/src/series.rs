@@ -250,7 +250,7 @@ fn busiest_disk(evidence: &Evidence) -> Option<Line> {
 mod tests {
     use super::*;
 
-    fn series(cumulative: bool, values: impl IntoIterator<Item = (u64, f64)>) -> Series {
+    pub(super) fn series(cumulative: bool, values: impl IntoIterator<Item = (u64, f64)>) -> Series {
         let points = values.into_iter().map(|(s, value)| Point { at_us: s * 1_000_000, value }).collect();
         Series { source: "s".into(), entity: String::new(), name: "n".into(), unit: "count".into(), cumulative, points }
     }

@@ -103,6 +103,11 @@ pub fn descendants(roots: &[Identity]) -> BTreeSet<Identity> {
     family.into_iter().filter_map(Identity::of).collect()
 }
 
+/// The children of a process, by the parent that each process of this host names.
+pub fn children_of(pid: u32) -> Vec<u32> {
+    children_by_parent().remove(&pid).unwrap_or_default()
+}
+
 /// The pids of the children of each process that has some.
 pub(super) fn children_by_parent() -> BTreeMap<u32, Vec<u32>> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();

@@ -7,6 +7,7 @@ use super::syscall::{by_wait_channel, doing, doing_restarted, is_reclaim, is_res
 use super::written::written;
 use crate::Error;
 use ::stalls::watch::{Doing, Missing, Sample, Sched, Stop, Written};
+use host::process::children_of;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -247,15 +248,7 @@ fn listed_children(pid: u32) -> io::Result<BTreeSet<u32>> {
 /// The processes of this host that name this one as their parent.
 fn found_children(pid: u32) -> io::Result<BTreeSet<u32>> {
     std::fs::metadata(format!("/proc/{pid}"))?;
-    let processes = std::fs::read_dir("/proc")?.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
-    let parent = |process: &u32| {
-        let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
-        // the name of the program, in parentheses, may have any characters in it
-        let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
-        let mut words = std::str::from_utf8(stat.get(after_name..)?).ok()?.split_ascii_whitespace();
-        words.nth(1)?.parse().ok()
-    };
-    Ok(processes.filter(|process| parent(process) == Some(pid)).collect())
+    Ok(children_of(pid).into_iter().collect())
 }
 
 /// What is not seen where `wchan` alone tells what threads do, because of this error.

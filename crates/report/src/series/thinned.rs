@@ -90,12 +90,8 @@ fn seconds(at_us: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::series;
     use super::*;
-
-    fn series(cumulative: bool, values: impl IntoIterator<Item = (u64, f64)>) -> Series {
-        let points = values.into_iter().map(|(s, value)| Point { at_us: s * 1_000_000, value }).collect();
-        Series { source: "s".into(), entity: String::new(), name: "n".into(), unit: "count".into(), cumulative, points }
-    }
 
     #[test]
     fn a_counter_becomes_a_rate_and_a_restart_a_gap() {

@@ -37,7 +37,7 @@ pub(super) fn of(
             return Err(flags::refused(Exit::Missing, file, &plan.blockers, &setting.values));
         }
         let origin = own_data::look(file, experiment)?;
-        disk_bytes.push(plan.disk_bytes + origin.as_ref().map_or(Ok(0), |origin| contents.bytes(origin))?);
+        disk_bytes.push(contents.disk_bytes(&plan, origin.as_ref())?);
         let found = Found {
             workloads: workloads::read(file, experiment)?,
             filler: programs::filler(file, experiment)?,

@@ -4,7 +4,7 @@
 //! another setting when the file was edited, or another build of the server has come.
 
 use crate::exit::{Exit, Failure};
-use experiment::{Arm, Experiment};
+use experiment::{Arm, Experiment, Plan};
 use host::places::Places;
 use lab::{Found, Program, files_named, files_that_fill, server_request};
 use sandbox::{Origin, sha256};
@@ -106,11 +106,15 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// What the data take on a disk.
+    /// What a cell takes on a disk: what its plan says, and the data that it begins with.
     ///
     /// # Errors
-    /// Exit code 3: they cannot be looked at.
-    pub(in crate::commands) fn bytes(&mut self, origin: &Origin) -> Result<u64, Failure> {
+    /// Exit code 3: the data cannot be looked at.
+    pub(in crate::commands) fn disk_bytes(&mut self, plan: &Plan, origin: Option<&Origin>) -> Result<u64, Failure> {
+        Ok(plan.disk_bytes + origin.map_or(Ok(0), |origin| self.bytes(origin))?)
+    }
+
+    fn bytes(&mut self, origin: &Origin) -> Result<u64, Failure> {
         Ok(match self.bytes.entry(origin.path.clone()) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => *new.insert(origin.bytes()?),

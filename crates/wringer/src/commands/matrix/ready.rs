@@ -71,7 +71,7 @@ impl Ready {
             let programs = programs::find(file, experiment)?;
             let filler = programs::filler(file, experiment)?;
             let origin = own_data::look(file, experiment)?;
-            plan.disk_bytes += origin.as_ref().map_or(Ok(0), |origin| contents.bytes(origin))?;
+            plan.disk_bytes = contents.disk_bytes(&plan, origin.as_ref())?;
             let disk = experiment::disk_mechanism(experiment, &facts);
             let found = Found { workloads, programs, filler, logs, origin, disk };
             let named = contents.of(file, experiment, &found)?;
