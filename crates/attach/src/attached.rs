@@ -162,9 +162,9 @@ impl Attached {
     }
 
     /// The groups of readers: for the host, and for the server and its process.
-    pub fn groups(&self) -> Vec<Group> {
+    pub fn groups(&mut self) -> Vec<Group> {
         let process = self.pid().map(|pid| Group::process(pid, self.flavour()));
-        let server = self.server.as_ref().map(|it| Group::server(it.target.clone(), &it.kind));
+        let server = self.server.as_mut().map(|it| Group::server(it.hand_over(), &it.kind));
         [Group::host()].into_iter().chain(process).chain(server).collect()
     }
 }
@@ -185,7 +185,12 @@ impl Server {
             kind = kind.with_comment(&comment.unwrap_or_default());
         }
         let peer = connection.peer_process();
-        Ok(Self { kind, version, peer, connection: Reopening::new(target.clone()), target })
+        Ok(Self { kind, version, peer, connection: Reopening::over(connection, target.clone()), target })
+    }
+
+    /// The connection, for a reader that keeps it. The next question of this server's own opens another.
+    pub(crate) fn hand_over(&mut self) -> Reopening {
+        std::mem::replace(&mut self.connection, Reopening::new(self.target.clone()))
     }
 
     /// Refuses a process that is not this server's. For one of which that is not known, the reason.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 use capability::Flavour;
-use load::Target;
 use observe::memory::InventoryReader;
 use observe::process::readable;
 use observe::server::{self, ServerKind};
@@ -36,9 +35,9 @@ impl Group {
         Self { name: "process", readers, refused, interval: None }
     }
 
-    /// Readers of a server's counters. Its connection is made with the first reading, and made again when it is lost.
-    pub fn server(target: Target, kind: &ServerKind) -> Self {
-        let readers = server::readers(Reopening::new(target), kind);
+    /// Readers of a server's counters, over a connection of their own.
+    pub fn server(connection: Reopening, kind: &ServerKind) -> Self {
+        let readers = server::readers(connection, kind);
         Self { name: "server", readers, refused: Vec::new(), interval: None }
     }
 

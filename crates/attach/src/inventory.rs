@@ -3,7 +3,6 @@ use crate::Attached;
 use capability::Flavour;
 use ledger::huge_pages::HugeSeen;
 use ledger::{Inventory, Missing, ServerSeen};
-use observe::Reopening;
 use observe::memory::{self, InventoryReader, Options};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,10 +38,10 @@ impl Attached {
     }
 
     /// Reads inventories, one every `interval`, over a connection of its own. `None`: the server's process is not known.
-    pub fn inventories(&self, interval: Duration) -> Option<InventoryReader> {
+    pub fn inventories(&mut self, interval: Duration) -> Option<InventoryReader> {
         let reader = InventoryReader::new(self.process()?.identity(), self.flavour(), interval);
-        Some(match &self.server {
-            Some(server) => reader.asking(Reopening::new(server.target.clone()), server.version.clone()),
+        Some(match &mut self.server {
+            Some(server) => reader.asking(server.hand_over(), server.version.clone()),
             None => reader,
         })
     }

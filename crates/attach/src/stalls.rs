@@ -13,8 +13,8 @@ impl Attached {
         let Some(process) = self.process().map(host::process::Process::identity) else { return Ok(None) };
         let by_process = self.flavour().is_some_and(Flavour::has_process_per_connection);
         let variables = self.variables()?;
-        let asked = self.server.as_ref().map(|server| Asked {
-            connection: Reopening::new(server.target.clone()),
+        let asked = self.server.as_mut().map(|server| Asked {
+            connection: server.hand_over(),
             canary: options.canary.map(|_| Reopening::new(server.target.clone())),
             kind: server.kind.clone(),
             name: format!("{} {}", server.kind.flavour, server.version),

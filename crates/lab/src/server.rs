@@ -80,7 +80,7 @@ impl Serving {
         sinks: &dyn Fn() -> Sinks,
     ) -> Result<(), Error> {
         let process = watch.process.then(|| Group::process(self.running.pid, Some(self.kind.flavour)));
-        let server = watch.server.then(|| Group::server(self.target().clone(), &self.kind));
+        let server = watch.server.then(|| Group::server(Reopening::new(self.target().clone()), &self.kind));
         let of_layer = |client| Group {
             name: "layer",
             readers: vec![Box::new(LayerReader(client))],

@@ -23,6 +23,12 @@ impl Reopening {
         Self { target, patience: Some(PATIENCE), connection: None }
     }
 
+    /// As [`Self::new`], over a connection that is open already ([`Connection::open_within`] with [`PATIENCE`]). To close it and open another would need two of
+    /// the server's connections for a moment: a server ends one after its client has gone, and a full one refuses the second.
+    pub fn over(connection: Connection, target: Target) -> Self {
+        Self { connection: Some(connection), ..Self::new(target) }
+    }
+
     /// As [`Self::new`]; each answer is waited for as long as it takes.
     pub fn waiting(target: Target) -> Self {
         Self { target, patience: None, connection: None }

@@ -133,6 +133,10 @@ fn mariadb_a_leaking_account_is_refused_and_the_application_is_served() {
     let unlimited = audit["overbooking"]["unlimited"].as_array().unwrap();
     assert!(unlimited.contains(&json!("app@%")) && !unlimited.contains(&json!("locked@%")), "{audit:#}");
     assert!(audit["looks"].as_u64().unwrap() >= 2 && audit["missing"] == json!([]), "{audit:#}");
+    // an audit of a full server has one connection for an administrator, and would be refused a second one
+    let before = opened_in_all(&mut held[0][0]);
+    server.audit(&["--for", "300ms", "--every", "100ms"]);
+    assert_eq!(opened_in_all(&mut held[0][0]) - before, 1);
 
     // a plan alone changes nothing
     let former = server.stored(STORED_BY_MARIADB);
@@ -174,6 +178,11 @@ fn mariadb_a_leaking_account_is_refused_and_the_application_is_served() {
 fn until_connected(asks: &mut Connection, count: u64) {
     let mut seen = || asks.query("SHOW STATUS LIKE 'Threads_connected'").unwrap().parse::<u64>(0, 1);
     assert!(wait_until(PATIENCE, || seen() == Some(count)), "connected: {:?}, not {count}", seen());
+}
+
+/// Connections since the server's start, open ones and others.
+fn opened_in_all(asks: &mut Connection) -> u64 {
+    asks.query("SHOW GLOBAL STATUS LIKE 'Connections'").unwrap().parse(0, 1).unwrap()
 }
 
 /// Without the plan the application is refused; the error is explained. MariaDB counts such a refusal only when the reserve is taken, too.

@@ -47,7 +47,7 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args) -> Outcome {
     check_inventories(args.interval)?;
-    let (attached, unasked) = args.connection.attach_or_process(args.pid, &Places::from_environment())?;
+    let (mut attached, unasked) = args.connection.attach_or_process(args.pid, &Places::from_environment())?;
     let reader = attached.inventories(args.interval).ok_or_else(|| whose("memory"))?;
     let stop = signals::install()?;
     let view = View { of: attached.describe(), output: args.output, screen: Screen::of_terminal(), first: None };
