@@ -235,7 +235,7 @@ mod tests {
         Attached::find(wanted, Surroundings { places: &places, variable: &|_| None, say: &|_| {} })
     }
 
-    fn groups(attached: &Attached) -> Vec<&'static str> {
+    fn groups(attached: &mut Attached) -> Vec<&'static str> {
         attached.groups().iter().map(|group| group.name).collect()
     }
 
@@ -243,7 +243,7 @@ mod tests {
     fn nothing_asked_leads_to_the_host() {
         let mut host = find(&Wanted::default()).unwrap().require_process().unwrap();
         assert_eq!((host.describe().as_str(), host.pid(), host.flavour()), ("the host alone", None, None));
-        assert_eq!(groups(&host), ["host"]);
+        assert_eq!(groups(&mut host), ["host"]);
         assert!(host.variables().unwrap().is_empty() && host.counters().unwrap().is_empty());
         assert_eq!(host.data(&BTreeMap::new()), None);
     }
@@ -251,8 +251,8 @@ mod tests {
     #[test]
     fn a_process_is_enough() {
         let own = std::process::id();
-        let attached = find(&Wanted { pid: Some(own), ..Wanted::default() }).unwrap();
-        assert_eq!((attached.pid(), groups(&attached)), (Some(own), vec!["host", "process"]));
+        let mut attached = find(&Wanted { pid: Some(own), ..Wanted::default() }).unwrap();
+        assert_eq!((attached.pid(), groups(&mut attached)), (Some(own), vec!["host", "process"]));
         assert!(attached.process().is_some_and(|process| process.is_alive()));
         assert_eq!(attached.data(&BTreeMap::new()), std::env::current_dir().ok(), "where it works");
         let elsewhere = BTreeMap::from([("datadir".to_owned(), "/proc".to_owned())]);
@@ -276,7 +276,7 @@ mod tests {
             Attached { server: Some(server), process: None, name: String::new(), unseen, doubt: None }
         };
         let remote = || found("mysql://me@db.example/x", None);
-        assert_eq!((groups(&remote()), remote().data(&BTreeMap::new())), (vec!["host", "server"], None));
+        assert_eq!((groups(&mut remote()), remote().data(&BTreeMap::new())), (vec!["host", "server"], None));
         let told = |attached: Attached| attached.require_process().map(drop).unwrap_err().to_string();
         assert!(told(remote()).contains("this connection does not show which process serves db.example:3306"));
         // who listens there is this test
