@@ -30,7 +30,7 @@ pub fn figure_of_article(explained: &Explained, name: &str) -> Option<f64> {
 fn memory(evidence: &Evidence, explained: &Explained, arm: &str, figure: &str) -> Option<f64> {
     let seen = evidence.arms.iter().find(|it| it.name == arm)?;
     let loaded = seen.load.as_ref().map(|load| load.measured.started_us.saturating_add(load.measured.elapsed_us));
-    let until = loaded.unwrap_or(seen.ended_us);
+    let until = loaded.unwrap_or_else(|| evidence.end_of(seen));
     let of = &explained.memory.iter().find(|memory| memory.arm.as_deref() == Some(arm))?.over_time;
     let last = of.at_us.iter().rposition(|at_us| *at_us <= until)?;
     let total = *of.kernel_total_bytes.get(last)? as f64;

@@ -47,6 +47,14 @@ fn the_memory_is_that_of_the_load_and_not_of_the_rest_after_it() {
     assert_eq!(figure_of_arm(&evidence, &explained, "b", "memory.rss"), None, "no memory of another arm");
 }
 
+#[test]
+fn the_memory_of_a_recording_that_was_cut_off_is_its_last() {
+    let snapshots = vec![inventory(2_000_000, 100), inventory(4_900_000, 200)];
+    let arm = Arm { name: "a".into(), ..Arm::observed(0) };
+    let evidence = Evidence { arms: vec![arm], snapshots, elapsed_us: 5_000_000, ..Evidence::default() };
+    assert_eq!(figure(&evidence, &explain(&evidence), "memory.rss"), Some((200 * MIB) as f64));
+}
+
 /// An arm whose load kept the statements that took 20 ms or longer: one for each of these lengths, on a connection of its own.
 fn slow(lengths_us: &[u64]) -> Evidence {
     let attributes = |all: &[(&str, String)]| all.iter().map(|(name, it)| ((*name).to_owned(), it.clone())).collect();
