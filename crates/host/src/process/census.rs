@@ -59,17 +59,16 @@ impl Census {
         self.residents.iter().map(|it| it.identity.pid)
     }
 
-    /// All processes but the caller.
+    /// All processes but the caller and its forks.
     pub(super) fn others(&self) -> impl Iterator<Item = &Resident> {
-        let own = std::process::id();
-        self.residents.iter().filter(move |it| it.identity.pid != own)
+        self.residents.iter().filter(|it| !it.is_us)
     }
 
     /// Every live process that carries the mark, except the caller and its forks. Sorted by start.
     pub fn with_mark(&self, mark: &Mark) -> Sight {
         let is_token = lock_held(&mark.token);
         let mut sight = Sight { unseen: Unseen { unlisted: self.unlisted, ..Unseen::default() }, ..Sight::default() };
-        for resident in self.residents.iter().filter(|it| !it.is_us) {
+        for resident in self.others() {
             match resident.carries(&is_token, &mark.run_id) {
                 Look::Wanted => sight.found.extend(Some(resident.identity).filter(Identity::is_alive)),
                 Look::Refused => sight.unseen.add(resident.identity.pid),

@@ -45,7 +45,7 @@ pub struct HeldFile {
 const DELETED: &str = " (deleted)";
 
 impl Census {
-    /// Every live process but the caller that has a file open for writing for which `is_mark` holds, or `WRINGER_RUN` in its environment. An ordinary
+    /// Every live process but the caller and its forks that has a file open for writing for which `is_mark` holds, or `WRINGER_RUN` in its environment. An ordinary
     /// user only sees their own processes.
     pub fn marked(&self, is_mark: &dyn Fn(&Path) -> bool) -> Vec<Marked> {
         let mut found: Vec<Marked> = self.others().filter_map(|resident| look(resident, is_mark)).collect();
@@ -164,5 +164,29 @@ mod tests {
         let held = HeldFile { path, is_deleted: true, is_locked: true, owner: Some(uid) };
         let it = found.iter().find(|it| it.identity.pid == child.id()).expect("is found");
         assert_eq!((&it.files, it.uid, it.run.as_deref()), (&vec![held], Some(uid), Some("w-test")));
+    }
+
+    /// Otherwise a child that is just being started for one run would count as what is left of another run of the same process.
+    #[test]
+    fn a_child_before_its_exec_has_no_files_of_its_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().canonicalize().expect("is there").join("token");
+        let _file = fs::File::create(&path).expect("makes");
+        // SAFETY: the child makes one system call, which never returns.
+        let child = match unsafe { libc::fork() } {
+            0 => loop {
+                // SAFETY: it has no argument, and waits for a signal.
+                unsafe { libc::pause() };
+            },
+            child => child,
+        };
+        let census = Census::take();
+        let found = census.marked(&|name| name == path);
+        // SAFETY: signals and waits for the child that was forked above.
+        unsafe { (libc::kill(child, libc::SIGKILL), libc::waitpid(child, std::ptr::null_mut(), 0)) };
+        let child = u32::try_from(child).expect("was forked");
+        assert!(census.pids().any(|pid| pid == child), "it was listed");
+        // other tests on this host have marked processes
+        assert!(!found.iter().any(|it| it.identity.pid == child || !it.files.is_empty()), "{found:?}");
     }
 }
