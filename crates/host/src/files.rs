@@ -19,7 +19,7 @@ pub use crate::distrust::Distrust;
 pub use crate::user_names::user_name;
 
 use crate::Error;
-use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, RenameFlags, renameat_with};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -125,6 +125,20 @@ pub fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
 pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
     fs::rename(from, to).map_err(|source| Error::path("rename", from, source))?;
     sync_parent(to)
+}
+
+/// Swaps two files or folders of Wringer's own in one step: a kill leaves both names in use. `false`: nothing has changed, because the file system or
+/// the kernel cannot do it, or because one of the two is missing.
+///
+/// # Errors
+/// The swap may not be on the disk.
+pub fn exchange(one: &Path, other: &Path) -> Result<bool, Error> {
+    if renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).is_err() {
+        return Ok(false);
+    }
+    sync_parent(one)?;
+    sync_parent(other)?;
+    Ok(true)
 }
 
 /// Removes one file of Wringer's own, not a folder; a missing file is no error.
@@ -306,6 +320,20 @@ mod tests {
     fn a_bare_name_lies_in_the_working_directory() {
         sync_parent(Path::new("name")).expect("the working directory is synced");
         sync_parent(Path::new("/name")).expect("the root is synced");
+    }
+
+    #[test]
+    fn a_folder_and_a_link_swap_their_names_or_nothing_changes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [one, other, missing] = ["one", "other", "missing"].map(|name| folder.path().join(name));
+        fs::create_dir(&one).expect("makes");
+        std::os::unix::fs::symlink("nowhere", &other).expect("links");
+        assert!(!exchange(&one, &missing).expect("no error") && one.is_dir());
+        match exchange(&one, &other).expect("no error") {
+            true => assert!(one.is_symlink() && other.is_dir()),
+            // the fall-back of callers is for this file system
+            false => assert!(other.is_symlink() && one.is_dir()),
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The cache of fetched servers: `<cache>/servers/<entry>/{fetched.json, tree/}`. An entry appears by one rename, when it is complete and was tried,
-//! or not at all.
+//! or not at all. It takes the place of an earlier one in one step.
 
 use crate::apt::Package;
 use crate::installation::unpacked;
@@ -151,17 +151,24 @@ fn publish(new: &Path, name: &str, record: &impl Serialize) -> Result<PathBuf, E
     files::write_atomic(&new.join("fetched.json"), text.as_bytes(), 0o644)?;
     sync(new)?;
     let entry = new.with_file_name(name);
-    let old = new.with_file_name(format!("{OLD}{}", std::process::id()));
-    if entry.symlink_metadata().is_ok() {
-        files::rename(&entry, &old)?;
-    }
-    if let Err(error) = files::rename(new, &entry) {
-        let _ = files::rename(&old, &entry);
-        return Err(error.into());
-    }
+    // a kill at any moment leaves the old entry or the new one
+    let old = if files::exchange(new, &entry)? { new.to_owned() } else { rename(new, &entry)? };
     // the next fetch removes what stays now
     let _ = remove(&old);
     Ok(entry)
+}
+
+/// Gives the new entry its name, where the two cannot be swapped. Returns where the old one is, if there was one.
+fn rename(new: &Path, entry: &Path) -> Result<PathBuf, Error> {
+    let old = new.with_file_name(format!("{OLD}{}", std::process::id()));
+    if entry.symlink_metadata().is_ok() {
+        files::rename(entry, &old)?;
+    }
+    if let Err(error) = files::rename(new, entry) {
+        let _ = files::rename(&old, entry);
+        return Err(error.into());
+    }
+    Ok(old)
 }
 
 /// Removes what is left of an entry. Of a link, what it leads to is the user's.
@@ -279,6 +286,20 @@ mod tests {
         symlink(&elsewhere, folder.join(".old-2")).expect("links");
         clear_unfinished(&folder).expect("clears");
         assert_eq!(fs::read_dir(&folder).expect("lists").count(), 0);
+    }
+
+    #[test]
+    fn where_names_cannot_be_swapped_the_old_entry_is_set_aside() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [new, entry] = [".new-1", "entry"].map(|name| folder.path().join(name));
+        for (path, text) in [(&new, "new"), (&entry, "old")] {
+            fs::create_dir(path).expect("makes");
+            fs::write(path.join("made"), text).expect("writes");
+        }
+        let old = rename(&new, &entry).expect("renames");
+        let made = |folder: &Path| fs::read_to_string(folder.join("made")).expect("reads");
+        assert_eq!((made(&entry), made(&old), new.exists()), ("new".into(), "old".into(), false));
+        assert!(rename(&new, &entry).is_err() && made(&entry) == "new", "a failed one changes nothing");
     }
 
     #[test]
