@@ -9,9 +9,18 @@ use crate::walk;
 use fills::{Entry, Key, Looked, Store};
 use host::files;
 use host::places::Places;
+use journal::RunId;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat};
+use rustix::io::Errno;
 use sandbox::Installation;
-use std::path::PathBuf;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The beginning of the names of folders for recordings that nobody needs later; the run's id follows.
+const FOLDER: &str = "fill-";
+const RECORDING: &str = "recording.sqlite";
 
 /// The kept data of the cell's fill. `None`: they cannot be kept, and `hooks` was told why.
 ///
@@ -36,6 +45,7 @@ pub fn kept_entry(
         hooks.progress.step("fill", &format!("{} is 0: nothing is kept", fills::LIMIT_VARIABLE));
         return Ok(None);
     }
+    remove_left(&places.cache);
     if let Some(entry) = find(&store, &key)? {
         return Ok(Some(entry));
     }
@@ -44,19 +54,51 @@ pub fn kept_entry(
     }
     // this sandbox is not needed once the data are kept
     let run = walk::begin(cell, places, hooks)?;
-    let folder = recording_folder(places, run.run())?;
-    let ended = run.fill(&folder.join("recording.sqlite"));
+    let (folder, lock) = recording_folder(places, run.run())?;
+    let ended = run.fill(&folder.join(RECORDING));
     let removed = files::remove_tree(&folder);
+    drop(lock);
     ended.outcome.into_result()?;
     removed?;
     find(&store, &key)
 }
 
 /// A new folder for the recording, which nobody needs later. Containers that share a cache may have the same process ids: the run's id tells them apart.
-fn recording_folder(places: &Places, run: &str) -> Result<PathBuf, host::Error> {
-    let folder = places.cache.join(format!("fill-{run}"));
+/// The lock tells others that the folder's maker lives. `None`: the file system has no locks.
+fn recording_folder(places: &Places, run: &str) -> Result<(PathBuf, Option<OwnedFd>), host::Error> {
+    let folder = places.cache.join(format!("{FOLDER}{run}"));
     files::new_private_dir(&folder)?;
-    Ok(folder)
+    let lock = locked(&folder, FlockOperation::LockExclusive).ok();
+    Ok((folder, lock))
+}
+
+fn locked(folder: &Path, operation: FlockOperation) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(folder, flags, Mode::empty())?;
+    flock(&opened, operation)?;
+    Ok(opened)
+}
+
+/// Removes the recordings of makers that were killed. One that cannot be removed hinders nothing.
+fn remove_left(cache: &Path) {
+    if !files::safe_folder(cache).is_ok_and(|folder| folder.is_some()) {
+        return;
+    }
+    for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
+        let is_of_a_run = |name: &str| name.strip_prefix(FOLDER).is_some_and(|run| run.parse::<RunId>().is_ok());
+        if entry.file_name().to_str().is_some_and(is_of_a_run) {
+            remove_unless_used(&entry.path());
+        }
+    }
+}
+
+/// A folder without a recording stays: its maker may not have its lock yet.
+fn remove_unless_used(folder: &Path) {
+    let Ok(lock) = locked(folder, FlockOperation::NonBlockingLockExclusive) else { return };
+    let is_own = fstat(&lock).is_ok_and(|stat| stat.st_uid == files::own_uid());
+    if is_own && folder.join(RECORDING).exists() {
+        let _ = files::remove_tree(folder);
+    }
 }
 
 fn find(store: &Store, key: &Key) -> Result<Option<Arc<Entry>>, Error> {
@@ -67,6 +109,7 @@ fn find(store: &Store, key: &Key) -> Result<Option<Arc<Entry>>, Error> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // tests lay out folders of their own
 mod tests {
     use super::*;
 
@@ -74,8 +117,28 @@ mod tests {
     fn the_recording_of_another_process_is_left_alone() {
         let home = tempfile::tempdir().expect("a folder");
         let places = Places { cache: home.path().into(), ..Places::below(home.path()) };
-        let [one, other] = ["w-1", "w-2"].map(|run| recording_folder(&places, run).expect("a new folder"));
+        let [one, other] = ["w-1", "w-2"].map(|run| recording_folder(&places, run).expect("a new folder").0);
         assert_ne!(one, other);
         recording_folder(&places, "w-1").expect_err("it is there, and so another process's");
+    }
+
+    #[test]
+    fn only_recordings_whose_maker_has_ended_are_removed() {
+        let home = tempfile::tempdir().expect("a folder");
+        let places = Places { cache: home.path().into(), ..Places::below(home.path()) };
+        let recorded = |run: &str| {
+            let (folder, lock) = recording_folder(&places, run).expect("a new folder");
+            fs::write(folder.join(RECORDING), "seen").expect("writes");
+            (folder, lock.expect("is locked"))
+        };
+        let (used, lock) = recorded("w-20261120-201530-4f2a");
+        let [left, not_ours] = ["w-20261120-201530-4f2b", "shop"].map(|run| recorded(run).0);
+        let empty = recording_folder(&places, "w-20261120-201530-4f2c").expect("a new folder").0;
+        let there = || [&used, &left, &not_ours, &empty].map(|folder| folder.exists());
+        remove_left(&places.cache);
+        assert_eq!(there(), [true, false, true, true]);
+        drop(lock);
+        remove_left(&places.cache);
+        assert_eq!(there(), [false, false, true, true]);
     }
 }
