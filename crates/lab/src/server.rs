@@ -162,6 +162,10 @@ impl Serving {
             End::Killed => {
                 format!("the server did not stop in {took}, and was killed: the next start recovers its data")
             }
+            End::Before { status } => {
+                let ended = sandbox::Error::Ended { status, log: Vec::new() };
+                format!("{ended}, before it was asked to stop")
+            }
         };
         notes.event("sandbox", said)?;
         Ok(end)

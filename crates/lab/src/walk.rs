@@ -153,7 +153,7 @@ impl<'a> Walk<'a> {
         for (position, phase) in (0..).zip(&self.lab.cell.phases) {
             self.lab.check_stop()?;
             self.killed_before = Kills::now(&self.lab.squeezes);
-            match self.one_phase(phase, position) {
+            match self.one_phase(phase, position).and_then(|arm| self.still_served(position, arm)) {
                 Err(error) => self.result_of_phase(phase, position, error)?,
                 Ok(arm) => self.killed_in_part(phase, position, arm)?,
             }
@@ -167,6 +167,17 @@ impl<'a> Walk<'a> {
         }
         self.phases_begun += 1;
         phase::run(&mut self.lab, phase, position)
+    }
+
+    /// A server that ended by itself after the last question of an arm has ended in this arm.
+    fn still_served(&mut self, position: u32, mut arm: Arm) -> Result<Arm, Error> {
+        let is_gone = self.lab.serving.as_ref().is_some_and(|serving| !serving.running.is_alive());
+        if !is_gone || arm.outcome != ArmOutcome::Measured {
+            return Ok(arm);
+        }
+        arm.outcome = ArmOutcome::BrokeOff;
+        self.lab.broken = Some((position, arm));
+        Err(Error::NoServer)
     }
 
     /// Keeps the end of the server as the result of the phase, where it is one: then the next phases run, on a server that is started anew.

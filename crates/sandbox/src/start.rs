@@ -352,6 +352,10 @@ pub enum End {
     Clean,
     /// It did not end in the time that it was given: its data need a recovery.
     Killed,
+    /// It had ended by itself before it was asked. `status`: 128 + n when signal n ended it.
+    Before {
+        status: Option<i32>,
+    },
 }
 
 impl RunningServer {
@@ -380,9 +384,12 @@ impl RunningServer {
     /// # Errors
     /// The server could not be ended.
     pub fn stop(self, run: &mut Run) -> Result<End, Error> {
+        // the watchdog may have ended it with the run
+        let is_before = !self.is_alive() && run.neutralised().is_none();
+        let before = is_before.then(|| End::Before { status: end_of(run, &self.child) });
         self.stop_pooler(run)?;
         let killed = run.end_process(self.child.step)?;
-        Ok(if killed { End::Killed } else { End::Clean })
+        Ok(before.unwrap_or(if killed { End::Killed } else { End::Clean }))
     }
 
     /// Stops the pooler. It must end before its server, which would wait for the pooler's connections.

@@ -5,7 +5,7 @@
 use host::places::Places;
 use load::admin::Connection;
 use run::{Begin, Kind, Resource, Run};
-use sandbox::{Error, Flavour, Installation, Request, Sandbox, ServerOption, Spec, StartOptions, Version};
+use sandbox::{End, Error, Flavour, Installation, Request, Sandbox, ServerOption, Spec, StartOptions, Version};
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -102,8 +102,7 @@ fn round_trip(lab: &Lab, installation: &Installation) {
     let held = Sandbox::delete("round", &lab.places, false);
     assert!(matches!(held, Err(Error::Run(_))), "the run may start its server again: {held:?}");
     let _ = run.release().unwrap();
-    let deleted = Sandbox::delete("round", &lab.places, false).unwrap();
-    assert!(deleted.kept.is_empty(), "{:?}", deleted.kept);
+    assert_eq!(Sandbox::delete("round", &lab.places, false).unwrap().kept, [] as [PathBuf; 0]);
     assert!(!sandbox.folder.exists());
 }
 
@@ -276,7 +275,10 @@ fn a_server_that_dies_at_start_shows_why() {
         assert!(matches!(error, Error::Died { status: Some(1..128), .. }), "{error}");
         assert!(error.to_string().replace('-', "_").contains(word), "{error}");
         assert_eq!(sandbox.server_process(), None);
-        sandbox.start(&mut run, &StartOptions::default()).unwrap().stop(&mut run).unwrap();
+        let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
+        Command::new("sh").args(["-c", &format!("kill -9 {}", server.pid)]).status().unwrap();
+        assert!(server.wait(Duration::from_secs(5)));
+        assert_eq!(server.stop(&mut run).unwrap(), End::Before { status: Some(137) });
         let extra_options = vec![option("port=bad")];
         let error = sandbox.start(&mut run, &StartOptions { extra_options, ..StartOptions::default() }).unwrap_err();
         assert!(!error.to_string().contains(word), "lines of an earlier start: {error}");
@@ -406,12 +408,10 @@ fn a_path_too_long_for_a_socket_gets_a_short_one() {
         let sandbox = lab.deploy(&installation, flavour.name());
         assert!(sandbox.socket().as_os_str().len() <= 107);
         let mut run = lab.run(flavour.name());
-        let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
-        server.stop(&mut run).unwrap();
+        sandbox.start(&mut run, &StartOptions::default()).unwrap().stop(&mut run).unwrap();
         // as by a reboot that empties /tmp
         fs::remove_dir_all(&sandbox.manifest.socket_folder).unwrap();
-        let server = sandbox.start(&mut run, &StartOptions::default()).unwrap();
-        server.stop(&mut run).unwrap();
+        sandbox.start(&mut run, &StartOptions::default()).unwrap().stop(&mut run).unwrap();
         let _ = run.release().unwrap();
         Sandbox::delete(flavour.name(), &lab.places, false).unwrap();
         assert!(!sandbox.manifest.socket_folder.exists());

@@ -95,11 +95,10 @@ impl Walk<'_> {
             }
         }
         self.lab.check_stop()?;
-        if self.stop_server()? == Some(End::Killed) {
+        if let Some(why) = self.stop_server()?.and_then(unclean) {
             // the next server begins by repairing them, and so would that of each clone
             self.from_cache = FromCache::default();
-            let said = "the filled data: not kept, because their server did not end in its time and was killed";
-            self.lab.notes.event("fill", said)?;
+            self.lab.notes.event("fill", format!("the filled data: not kept, because their server {why}"))?;
         }
         let elapsed_us = self.lab.notes.clock.now_us().saturating_sub(self.deployed_us);
         self.lab.keep_filled(&self.from_cache, &note, elapsed_us)
@@ -160,5 +159,14 @@ impl Walk<'_> {
             bar.set_position(progress.done);
         });
         Ok(report?)
+    }
+}
+
+/// Why the server's data need a recovery. `None`: they need none.
+fn unclean(end: End) -> Option<&'static str> {
+    match end {
+        End::Clean => None,
+        End::Killed => Some("did not end in its time and was killed"),
+        End::Before { .. } => Some("had ended by itself before it was asked to stop"),
     }
 }
