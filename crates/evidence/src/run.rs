@@ -16,6 +16,9 @@ pub struct Evidence {
     pub is_cut_off: bool,
     /// The experiment file, as it was written.
     pub experiment: String,
+    /// The texts of the files that it names, by the names there: workloads, scripts of the program that is the load.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
     pub conditions: Conditions,
     /// In the order in which they ran.
     pub arms: Vec<Arm>,

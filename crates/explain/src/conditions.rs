@@ -55,7 +55,20 @@ pub(crate) fn of_run(run: &Evidence) -> BTreeMap<String, Value> {
         flat.insert(EXPERIMENT.to_owned(), Value::Bool(true));
         flatten(EXPERIMENT, written(file), &mut flat);
     }
+    flat.extend(run.files.iter().map(|(name, text)| (format!("{FILES}.{name}"), content(text))));
     flat
+}
+
+/// The beginning of the keys of files that the experiment names. A run without such a file hinders nothing: another condition tells its load.
+pub(crate) const FILES: &str = "files";
+
+/// A short word for what a file says: comments and spaces of TOML are no part of it. FNV-1a, 64 bits.
+fn content(text: &str) -> Value {
+    let said = text.parse().map_or_else(|_| text.to_owned(), |table: toml::Table| format!("{table:?}"));
+    let hash = said
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    Value::String(format!("content {hash:016x}"))
 }
 
 /// What the experiment's file has for all arms and no other condition tells: how the load is made, its warm-up, the disk with its limits, hidden RAM. What
@@ -146,7 +159,20 @@ pub(crate) fn of_arm(run: &Evidence, arm: &Arm, prefix: &str, into: &mut BTreeMa
             "prepared_statements": arm.driven.is_none().then_some(load.prepared_statements),
         })
     });
-    flatten(prefix, json!({ "load": load, "delay": arm.delay, "limits": limits, "settings": arm.settings }), into);
+    let settings: BTreeMap<&String, Value> =
+        arm.settings.iter().map(|(key, text)| (key, setting_in_one_spelling(text))).collect();
+    flatten(prefix, json!({ "load": load, "delay": arm.delay, "limits": limits, "settings": settings }), into);
+}
+
+/// `512M` and `512MiB`, `ON` and `on` are the same setting. A bare number stays as it is written: the variable has its own unit for it.
+fn setting_in_one_spelling(text: &str) -> Value {
+    const SWITCHES: [&str; 4] = ["on", "off", "true", "false"];
+    let small = text.to_ascii_lowercase();
+    match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => Value::String(text.to_owned()),
+        false if SWITCHES.contains(&small.as_str()) => Value::String(small),
+        false => in_one_spelling(Value::String(text.to_owned())),
+    }
 }
 
 /// Flattens only objects; a list is one value.
@@ -174,6 +200,17 @@ mod tests {
         assert_ne!(of("load.warmup = '60s'"), of("load.warmup = '61s'"));
         assert_ne!(of("squeeze.disk.read = '1.2341ms'"), of("squeeze.disk.read = '1.2342ms'"), "printed alike");
         assert_eq!(of("squeeze.disk = 'gp3'")["squeeze"]["disk"], "gp3");
+    }
+
+    #[test]
+    fn one_setting_of_an_arm_in_two_spellings_is_one() {
+        let of = setting_in_one_spelling;
+        for (one, other) in [("512M", "512MiB"), ("ON", "on"), ("60s", "1m"), ("False", "false")] {
+            assert_eq!(of(one), of(other));
+        }
+        for (one, other) in [("512M", "513M"), ("1048576", "1M"), ("ON", "OFF"), ("a.lua", "A.lua")] {
+            assert_ne!(of(one), of(other));
+        }
     }
 
     #[test]

@@ -244,10 +244,11 @@ fn is_of_times(one: &Differs) -> bool {
 
 /// `None`: the condition is the same in all runs.
 fn differs_in(key: &str, a: &[Conditions], b: &[Conditions], wanted: &Wanted, arms: &[Pair]) -> Option<Differs> {
+    let may_be_missing = key == BUILD || is_within(conditions::FILES, key);
     let values = |side: &[Conditions]| {
         let mut values: Vec<Value> = Vec::new();
         let all = side.iter().map(|run| run.get(key).cloned().unwrap_or(Value::Null));
-        for value in all.filter(|value| key != BUILD || !value.is_null()) {
+        for value in all.filter(|value| !may_be_missing || !value.is_null()) {
             if !values.iter().any(|other| is_same(key, other, &value)) {
                 values.push(value);
             }

@@ -70,6 +70,7 @@ fn run(flavour: &str, arms: Vec<Arm>) -> Evidence {
         elapsed_us: 20_000_000,
         is_cut_off: false,
         experiment: String::new(),
+        files: [].into(),
         conditions,
         arms,
         measured: Vec::new(),

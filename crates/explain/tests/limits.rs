@@ -111,6 +111,7 @@ fn evidence(case: &Case) -> Evidence {
         elapsed_us: 12 * SECOND,
         is_cut_off: false,
         experiment: String::new(),
+        files: [].into(),
         conditions: serde_json::from_value(conditions).unwrap(),
         arms: vec![arm],
         measured: case.asked.iter().map(measured).collect(),

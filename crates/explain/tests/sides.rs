@@ -44,6 +44,24 @@ fn a_condition_of_several_arms_may_differ_like_that_of_one() {
     assert!(!compared("", "arm.delay").not_comparable.is_empty());
 }
 
+#[test]
+fn a_workload_s_file_of_the_same_name_and_another_content_is_another_load() {
+    let with = |name: &str, text: &str| Evidence { files: [(name.into(), text.into())].into(), ..stored() };
+    let keys = |a: Evidence, mut b: Evidence| -> Vec<String> {
+        b.run_id = "another".into();
+        let sides = compare(&[a], &[b], &Wanted::default()).unwrap();
+        assert_eq!(sides.not_comparable.is_empty(), sides.differs.is_empty());
+        sides.differs.into_iter().map(|one| one.key).collect()
+    };
+    let shop = || with("shop.toml", "rows = 5");
+    assert_eq!(keys(shop(), with("shop.toml", "rows = 6")), ["files.shop.toml"]);
+    assert!(keys(shop(), with("shop.toml", "# as it was\nrows=5")).is_empty(), "only a comment");
+    assert!(
+        keys(shop(), with("b/shop.toml", "rows = 6")).is_empty() && keys(shop(), stored()).is_empty(),
+        "one side has it"
+    );
+}
+
 /// What the file has for all arms, and no measurement tells.
 #[test]
 fn what_is_written_for_all_arms_is_compared() {

@@ -9,6 +9,7 @@ use evidence::{
     Arm, ArmOutcome, Conditions, Driven, Event, Evidence, Host, Measured, Output, Point, Series, Server, Snapshot,
     Span, Tool, Verdict, Witness,
 };
+use rusqlite::Row;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -31,6 +32,7 @@ pub(crate) fn evidence(path: &Path, is_needed: impl Fn(&Series) -> bool) -> Resu
         elapsed_us,
         is_cut_off: reader.meta("finished")?.is_none(),
         experiment: reader.meta("experiment")?.unwrap_or_default(),
+        files: reader.files()?,
         conditions: reader.conditions()?,
         arms,
         measured,
@@ -46,6 +48,12 @@ pub(crate) fn is_finished(path: &Path) -> Result<bool, Error> {
 }
 
 impl Reader<'_> {
+    fn files(&self) -> Result<BTreeMap<String, String>, Error> {
+        let named = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let rows = self.rows("SELECT substr(key, 6), value FROM meta WHERE key GLOB 'file:*'", named)?;
+        Ok(rows.into_iter().collect())
+    }
+
     /// The conditions are empty when the run was cut off before they were known.
     fn conditions(&self) -> Result<Conditions, Error> {
         let found = self.rows("SELECT document FROM conditions", |row| row.get::<_, String>(0))?;

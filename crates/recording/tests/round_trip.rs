@@ -12,7 +12,7 @@ fn start() -> Start {
         run_id: "w-1".into(),
         started: "2026-11-20T20:15:30Z".into(),
         experiment,
-        files: Vec::new(),
+        files: vec![("shop.toml".into(), "rows = 5".into())],
         is_private: false,
     }
 }
@@ -198,6 +198,7 @@ fn expected(elapsed_us: u64) -> Evidence {
         elapsed_us,
         is_cut_off: false,
         experiment: start().experiment,
+        files: start().files.into_iter().collect(),
         conditions: conditions(),
         arms: vec![arm()],
         measured: vec![measured()],

@@ -104,6 +104,7 @@ fn evidence(arm: Arm) -> Evidence {
         elapsed_us: 1,
         is_cut_off: false,
         experiment: String::new(),
+        files: [].into(),
         conditions: Conditions { data: Some(data), ..Conditions::default() },
         arms: vec![arm],
         measured: Vec::new(),

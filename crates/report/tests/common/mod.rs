@@ -79,6 +79,7 @@ pub fn sample() -> Sample {
         elapsed_us: 171 * SECOND + 402_000,
         is_cut_off: false,
         experiment: EXPERIMENT.into(),
+        files: [].into(),
         conditions: conditions(),
         arms: ARMS.iter().map(arm).collect(),
         measured: measured(),
