@@ -12,7 +12,7 @@ use ::observe::{Observer, Options};
 use ::stalls::Stall;
 use ::stalls::watch::Watched;
 use attach::Attached;
-use evidence::{Arm, ENDED_EARLY, Span};
+use evidence::{Arm, ENDED_EARLY, Event, Span};
 use host::clock::{RunClock, rfc3339_us, unix_seconds};
 use host::places::Places;
 use lab::Notes;
@@ -57,6 +57,8 @@ pub(in crate::commands::stalls) struct Kept {
     notes: Notes<'static>,
     keeper: Keeper,
     observers: Vec<Observer>,
+    /// Notes of observers that the recording did not take yet.
+    unwritten: Vec<Event>,
     arm: Arm,
     before: BTreeMap<String, u64>,
     /// The first stall that could not be written.
@@ -94,13 +96,22 @@ impl Kept {
             observers.push(Observer::start(clock, group.readers, sink, options)?);
         }
         let keeper = Keeper::new(clock, notes.recording.clone(), &arm.name);
-        Ok(Self { output, notes, keeper, observers, arm, before, trouble: None })
+        Ok(Self { output, notes, keeper, observers, unwritten: Vec::new(), arm, before, trouble: None })
     }
 
+    /// The spans of a round of the watch, and the observers' notes since the last round.
     pub(in crate::commands::stalls) fn spans(&mut self, spans: Vec<Span>) {
         if let Err(error) = self.keeper.spans(spans) {
             self.trouble.get_or_insert(error.to_string());
         }
+        self.write_news();
+    }
+
+    /// Writes the observers' notes down as they come, so that a recording that is cut off has them.
+    fn write_news(&mut self) {
+        let news: Vec<Event> = self.observers.iter_mut().flat_map(Observer::news).collect();
+        let recording = &self.notes.recording;
+        self.unwritten.extend(news.into_iter().filter(|note| recording.event(note).is_err()));
     }
 
     pub(in crate::commands::stalls) fn stall(&mut self, stall: &Stall) {
@@ -133,7 +144,8 @@ impl Kept {
         if let Err(error) = self.keeper.ended(watched) {
             self.trouble.get_or_insert(error.to_string());
         }
-        for note in self.observers.drain(..).flat_map(|observer| observer.stop().notes) {
+        let late = self.observers.drain(..).flat_map(|observer| observer.stop().notes);
+        for note in self.unwritten.drain(..).chain(late) {
             self.notes.recording.event(&note)?;
         }
         for missing in &watched.missing {
