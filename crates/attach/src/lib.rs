@@ -21,6 +21,7 @@ mod files;
 mod group;
 mod inventory;
 mod listener;
+pub mod option_file;
 mod parts;
 pub mod process;
 mod same;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connection data that a user has already written down for the servers' own clients: environment variables, `.my.cnf`, `.pgpass`. Pure: text in.
 
+use crate::option_file;
 use load::{Endpoint, Password, Protocol, Target, Tls};
 use std::path::{Path, PathBuf};
 
@@ -58,7 +59,7 @@ impl Parts {
                 ours = [group, with_suffix].iter().any(|group| MY_CNF_GROUPS.contains(group));
             } else if let (true, Some((key, value))) = (ours, line.split_once('=')) {
                 let key = key.trim().replace('_', "-");
-                let set = parts.set_my_cnf(&key, my_cnf_value(value.trim()));
+                let set = parts.set_my_cnf(&key, &option_file::value(value));
                 set.map_err(|why| format!("line {number}, {key}: {why}"))?;
             }
         }
@@ -158,14 +159,6 @@ fn usual_socket(protocol: Protocol, port: u16, exists: &impl Fn(&Path) -> bool) 
 /// The groups of an option file that the command line clients of MySQL and MariaDB read.
 const MY_CNF_GROUPS: [&str; 6] = ["client", "client-mariadb", "client-server", "mysql", "mariadb-client", "mariadb"];
 
-/// A password from `.my.cnf` without quotes ends at a comment; one in quotes does not.
-fn my_cnf_value(value: &str) -> &str {
-    if value.starts_with(['"', '\'']) {
-        return unquote(value);
-    }
-    value.split(" #").next().unwrap_or(value).trim_end()
-}
-
 /// What a client asks the service file of PostgreSQL for (`pg_service.conf`, libpq): `[name]`, then `key=value` without quotes.
 /// `None`: it has no such service.
 ///
@@ -239,11 +232,6 @@ fn pgpass_fields(line: &str) -> Vec<String> {
     fields
 }
 
-fn unquote(value: &str) -> &str {
-    let quoted = |quote: char| value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
-    quoted('"').or_else(|| quoted('\'')).unwrap_or(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,6 +266,33 @@ mod tests {
         );
         assert_eq!((parts.password.unwrap().reveal(), parts.tls_ca), ("a # b", Some(PathBuf::from("/ca.pem"))));
         assert_eq!(Parts::from_my_cnf(text, "").unwrap().host, None);
+    }
+
+    #[test]
+    fn a_value_that_is_written_into_an_option_file_is_read_back() {
+        let plain = [
+            "",
+            "word",
+            " a b ",
+            "a#b",
+            "a # b",
+            "it's",
+            "say \"x\"",
+            "C:\\new",
+            "\\",
+            "'",
+            "\"#",
+            "a\tb\r\n\u{8}",
+            "ü",
+        ];
+        for plain in plain {
+            let written = option_file::written(plain);
+            let text = format!("[client]\nuser = me\npassword = {written}\nsocket = {written}\n");
+            let parts = Parts::from_my_cnf(&text, "").unwrap();
+            assert_eq!(parts.password.unwrap().reveal(), plain, "{text}");
+            assert_eq!(parts.socket.unwrap().to_str(), Some(plain), "{text}");
+            assert_eq!(parts.user.as_deref(), Some("me"));
+        }
     }
 
     #[test]

@@ -39,9 +39,8 @@ fn sysbench_file(folder: &Path) -> PathBuf {
 const OPTION_FILE: &str = "my.cnf";
 
 fn option_file(socket: &str, port: u16, user: &str, password: &str) -> String {
-    format!(
-        "[client]\nhost = localhost\nport = {port}\nsocket = \"{socket}\"\nuser = \"{user}\"\npassword = \"{password}\"\n"
-    )
+    let [socket, user, password] = [socket, user, password].map(attach::option_file::written);
+    format!("[client]\nhost = localhost\nport = {port}\nsocket = {socket}\nuser = {user}\npassword = {password}\n")
 }
 
 /// Whether a user's own option file says where a client goes, or as whom. A file that is not understood may.

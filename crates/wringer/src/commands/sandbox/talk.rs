@@ -4,6 +4,7 @@
 use super::{Export, ExportAs, Output, Use};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal;
+use attach::option_file::written;
 use host::places::Places;
 use load::Target;
 use load::admin::{Connection, Rows};
@@ -246,6 +247,7 @@ fn variables(pairs: &[(&str, String)]) -> String {
 
 fn option_file(access: &Access) -> String {
     let Access { user, password, database, socket, port } = access;
+    let [user, password, database, socket] = [user, password, database, socket].map(|value| written(value));
     format!(
         "[client]\nhost = localhost\nsocket = {socket}\nport = {port}\nuser = {user}\npassword = {password}\n\n[mysql]\ndatabase = {database}"
     )
