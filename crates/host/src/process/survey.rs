@@ -168,6 +168,7 @@ mod tests {
 
     /// Otherwise a child that is just being started for one run would count as what is left of another run of the same process.
     #[test]
+    #[allow(clippy::disallowed_methods)] // a file of the test's own
     fn a_child_before_its_exec_has_no_files_of_its_own() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().canonicalize().expect("is there").join("token");
