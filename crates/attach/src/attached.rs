@@ -8,7 +8,7 @@ use host::places::Places;
 use host::process::Process;
 use load::admin::Connection;
 use load::{Endpoint, Target};
-use observe::server::{self, ServerKind, witness_counters};
+use observe::server::{self, Query as _, ServerKind, witness_counters};
 use observe::{PATIENCE, Reopening};
 use sandbox::Sandbox;
 use std::collections::BTreeMap;
@@ -176,16 +176,18 @@ impl Server {
             target.database = None;
         }
         let mut connected = |peer: Option<u32>| peer.into_iter().for_each(&mut *listens);
-        let mut connection = Connection::open_telling(&target, PATIENCE, &mut connected).map_err(Error::Connect)?;
+        let connection = Connection::open_telling(&target, PATIENCE, &mut connected).map_err(Error::Connect)?;
         let version = connection.server_version().to_owned();
         let mut kind = ServerKind::of(target.protocol, &version);
+        let peer = connection.peer_process();
+        let mut connection = Reopening::over(connection, target.clone());
         if kind.flavour == Flavour::Mysql {
             // a server that does not answer this is no Percona Server: it may be a proxy
-            let comment = connection.query("SELECT @@version_comment").ok().and_then(|rows| rows.text(0, 0));
+            let told = connection.rows("SELECT @@version_comment").ok();
+            let comment = told.and_then(|rows| rows.into_iter().flatten().flatten().next());
             kind = kind.with_comment(&comment.unwrap_or_default());
         }
-        let peer = connection.peer_process();
-        Ok(Self { kind, version, peer, connection: Reopening::over(connection, target.clone()), target })
+        Ok(Self { kind, version, peer, connection, target })
     }
 
     /// The connection, for a reader that keeps it. The next question of this server's own opens another.

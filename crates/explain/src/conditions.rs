@@ -55,16 +55,17 @@ pub(crate) fn of_run(run: &Evidence) -> BTreeMap<String, Value> {
         flat.insert(EXPERIMENT.to_owned(), Value::Bool(true));
         flatten(EXPERIMENT, written(file), &mut flat);
     }
-    flat.extend(run.files.iter().map(|(name, text)| (format!("{FILES}.{name}"), content(text))));
+    flat.extend(run.files.iter().map(|(name, text)| (format!("{FILES}.{name}"), content(name, text))));
     flat
 }
 
 /// The beginning of the keys of files that the experiment names. A run without such a file hinders nothing: another condition tells its load.
 pub(crate) const FILES: &str = "files";
 
-/// A short word for what a file says: comments and spaces of TOML are no part of it. FNV-1a, 64 bits.
-fn content(text: &str) -> Value {
-    let said = text.parse().map_or_else(|_| text.to_owned(), |table: toml::Table| format!("{table:?}"));
+/// A short word for what a file says: comments and spaces of a TOML file are no part of it. FNV-1a, 64 bits.
+fn content(name: &str, text: &str) -> Value {
+    let table = name.ends_with(".toml").then(|| text.parse::<toml::Table>().ok()).flatten();
+    let said = table.map_or_else(|| text.to_owned(), |table| format!("{table:?}"));
     let hash = said
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
@@ -164,11 +165,13 @@ pub(crate) fn of_arm(run: &Evidence, arm: &Arm, prefix: &str, into: &mut BTreeMa
     flatten(prefix, json!({ "load": load, "delay": arm.delay, "limits": limits, "settings": settings }), into);
 }
 
-/// `512M` and `512MiB`, `ON` and `on` are the same setting. A bare number stays as it is written: the variable has its own unit for it.
+/// `512M` and `512MiB`, `ON` and `on` are the same setting. A bare number stays as it is written, because the variable has its own unit for it; so does
+/// `1m`, which is a minute for Wringer and a MiB for MySQL.
 fn setting_in_one_spelling(text: &str) -> Value {
     const SWITCHES: [&str; 4] = ["on", "off", "true", "false"];
     let small = text.to_ascii_lowercase();
-    match text.bytes().all(|byte| byte.is_ascii_digit()) {
+    let number = text.strip_suffix('m').unwrap_or(text);
+    match number.bytes().all(|byte| byte.is_ascii_digit()) {
         true => Value::String(text.to_owned()),
         false if SWITCHES.contains(&small.as_str()) => Value::String(small),
         false => in_one_spelling(Value::String(text.to_owned())),
@@ -205,10 +208,10 @@ mod tests {
     #[test]
     fn one_setting_of_an_arm_in_two_spellings_is_one() {
         let of = setting_in_one_spelling;
-        for (one, other) in [("512M", "512MiB"), ("ON", "on"), ("60s", "1m"), ("False", "false")] {
+        for (one, other) in [("512M", "512MiB"), ("ON", "on"), ("60s", "1min"), ("False", "false")] {
             assert_eq!(of(one), of(other));
         }
-        for (one, other) in [("512M", "513M"), ("1048576", "1M"), ("ON", "OFF"), ("a.lua", "A.lua")] {
+        for (one, other) in [("512M", "513M"), ("1048576", "1M"), ("60s", "1m"), ("ON", "OFF"), ("a.lua", "A.lua")] {
             assert_ne!(of(one), of(other));
         }
     }

@@ -56,6 +56,8 @@ fn a_workload_s_file_of_the_same_name_and_another_content_is_another_load() {
     let shop = || with("shop.toml", "rows = 5");
     assert_eq!(keys(shop(), with("shop.toml", "rows = 6")), ["files.shop.toml"]);
     assert!(keys(shop(), with("shop.toml", "# as it was\nrows=5")).is_empty(), "only a comment");
+    let script = |first: &str| with("load.sh", &format!("{first}\nROWS=5\n"));
+    assert_eq!(keys(script("#!/bin/sh"), script("#!/bin/bash")), ["files.load.sh"], "it begins with no comment");
     assert!(
         keys(shop(), with("b/shop.toml", "rows = 6")).is_empty() && keys(shop(), stored()).is_empty(),
         "one side has it"

@@ -169,10 +169,11 @@ impl<'a> Walk<'a> {
         phase::run(&mut self.lab, phase, position)
     }
 
-    /// A server that ended by itself after the last question of an arm has ended in this arm.
+    /// A server that ended by itself after the last question of an arm has ended in this arm. One that was ended with the run is no result of the arm.
     fn still_served(&mut self, position: u32, mut arm: Arm) -> Result<Arm, Error> {
         let is_gone = self.lab.serving.as_ref().is_some_and(|serving| !serving.running.is_alive());
-        if !is_gone || arm.outcome != ArmOutcome::Measured {
+        let is_over = self.lab.check_stop().is_err() || self.lab.run.neutralised().is_some();
+        if !is_gone || is_over || arm.outcome != ArmOutcome::Measured {
             return Ok(arm);
         }
         arm.outcome = ArmOutcome::BrokeOff;
