@@ -100,6 +100,11 @@ impl<'a> Lab<'a> {
         if self.stop.load(Ordering::SeqCst) { Err(self.stopped()) } else { Ok(()) }
     }
 
+    /// Whether the caller has asked for the end, or the watchdog has ended the squeeze: what ends then is no result.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop.load(Ordering::SeqCst) || self.run.neutralised().is_some()
+    }
+
     /// # Errors
     /// [`Error::NoServer`]: the server that was started has ended.
     pub(crate) fn serves(&self) -> Result<(), Error> {

@@ -26,7 +26,6 @@ use run::{Begin, Kind as RunKind, Resource, Run};
 use sandbox::{End, Sandbox, StartOptions};
 use squeeze::disk::SlowLayer;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 mod filling;
 
@@ -171,14 +170,13 @@ impl<'a> Walk<'a> {
 
     /// A server that ended by itself after the last question of an arm has ended in this arm. One that was ended with the run is no result of the arm.
     fn still_served(&mut self, position: u32, mut arm: Arm) -> Result<Arm, Error> {
-        let is_gone = self.lab.serving.as_ref().is_some_and(|serving| !serving.running.is_alive());
-        let is_over = self.lab.check_stop().is_err() || self.lab.run.neutralised().is_some();
-        if !is_gone || is_over || arm.outcome != ArmOutcome::Measured {
+        let Err(gone) = self.lab.serves() else { return Ok(arm) };
+        if self.lab.is_over() || arm.outcome != ArmOutcome::Measured {
             return Ok(arm);
         }
         arm.outcome = ArmOutcome::BrokeOff;
         self.lab.broken = Some((position, arm));
-        Err(Error::NoServer)
+        Err(gone)
     }
 
     /// Keeps the end of the server as the result of the phase, where it is one: then the next phases run, on a server that is started anew.
@@ -187,7 +185,7 @@ impl<'a> Walk<'a> {
     /// # Errors
     /// `error`, as the end of the server explains it, where it ends the walk.
     fn result_of_phase(&mut self, phase: &Phase, position: u32, error: Error) -> Result<(), Error> {
-        if self.lab.stop.load(Ordering::SeqCst) || self.lab.run.neutralised().is_some() {
+        if self.lab.is_over() {
             return Err(error);
         }
         let error = self.explained_by_server(error);
@@ -260,8 +258,7 @@ impl<'a> Walk<'a> {
     }
 
     fn interrupted(&self, error: Error) -> Error {
-        let asked = self.lab.stop.load(Ordering::SeqCst) || self.lab.run.neutralised().is_some();
-        if asked && error.kind() != Kind::NotRestored { self.lab.stopped() } else { error }
+        if self.lab.is_over() && error.kind() != Kind::NotRestored { self.lab.stopped() } else { error }
     }
 
     /// The error as the end of the server explains it, with the end of its log; unchanged when the server lives, or the user asked for the end.
