@@ -115,17 +115,19 @@ fn planted_and_freed(server: &Server, plant: &Plant) -> (Value, Value) {
     (with, freed)
 }
 
-/// Returns the account with both.
+/// Returns the account with both. The first question of all lets the server take memory that it keeps: it is not counted.
 fn planted(server: &Server, plant: &Plant) -> Value {
+    server.account();
     ["SMALL", "LARGE"].into_iter().fold(server.account(), |without, size| {
-        plant.order(size);
+        let bytes = plant.order(size);
+        assert!((64 * MIB..70 * MIB).contains(&bytes), "{size}: {bytes}");
         let with = server.account();
-        expect_unknown(&without, &with);
+        expect_unknown(bytes, &without, &with);
         with
     })
 }
 
-/// Debian's MySQL 9 has tcmalloc, whose free memory nobody measures.
+/// Debian's MySQL 9 has tcmalloc. Of what it has free, only whole spans are measured: what becomes of freed blocks is not asked here.
 #[test]
 fn planted_unknown_memory_is_unexplained_in_mysql() {
     let _one = one_at_a_time();
