@@ -52,6 +52,27 @@ fn scripts_run_on_every_server() {
     }
 }
 
+/// Whoever knows the one word from a command finds it with each command that watches for a time.
+#[test]
+fn how_long_to_watch_has_two_words() {
+    let lab = Lab::new(WRINGER);
+    for command in [
+        &["observe"][..],
+        &["memory", "record"],
+        &["memory", "profile", "s"],
+        &["connections", "audit"],
+        &["connections", "plan"],
+        &["stalls", "advise"],
+        &["stalls", "watch"],
+        &["stalls", "inject"],
+    ] {
+        let refused = |word: &str| lab.run([command, &[word, "never"]].concat()).expect_code(2).stderr;
+        let [one, other] = ["--for", "--time"].map(refused);
+        assert!(one.contains("invalid value 'never'"), "{command:?}: {one}");
+        assert_eq!(one, other, "{command:?}");
+    }
+}
+
 #[test]
 fn sysbenchs_verbs_and_its_output() {
     for flavour in ["mariadb", "postgresql"] {

@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(50);
 #[derive(Debug, clap::Args)]
 pub(super) struct Looks {
     /// Look again and again for this time, and take the peak. Without it there is one look, which shows no peak
-    #[arg(long = "for", value_name = "TIME", default_value = "0", value_parser = seconds)]
+    #[arg(long = "for", visible_alias = "time", value_name = "TIME", default_value = "0", value_parser = seconds)]
     time: Duration,
     /// Time from one look to the next, 100ms at least
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = seconds)]

@@ -117,7 +117,7 @@ pub fn main(args: &Args) -> Outcome {
 #[derive(Debug, clap::Args)]
 pub(super) struct To {
     /// How long, in seconds or with a unit (500ms, 2m); 0: until Ctrl-C [default: 0]
-    #[arg(long, value_parser = seconds, value_name = "TIME")]
+    #[arg(long, visible_alias = "for", value_parser = seconds, value_name = "TIME")]
     time: Option<Duration>,
     /// Folder for the results [default: a new one below Wringer's recordings]
     #[arg(long = "to", value_name = "FOLDER")]

@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
     /// How long to watch [default: until Ctrl-C, or the server's end]
-    #[arg(long = "for", value_name = "TIME")]
+    #[arg(long = "for", visible_alias = "time", value_name = "TIME")]
     lasting: Option<Span>,
     /// Time from one look at the threads to the next, 1ms to 1s [default: 10ms, up to 20ms where looking takes more than 1 % of a CPU]
     #[arg(long, value_name = "TIME", value_parser = interval)]

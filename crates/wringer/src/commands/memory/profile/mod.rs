@@ -89,7 +89,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "200ms", requires = "repeat")]
     rest: Span,
     /// How long to profile, in seconds or with a unit [default: until Ctrl-C, or until the statements are done]
-    #[arg(long, value_parser = seconds, value_name = "TIME")]
+    #[arg(long, visible_alias = "for", value_parser = seconds, value_name = "TIME")]
     time: Option<Duration>,
     /// Time from one snapshot to the next, 1s at least
     #[arg(long, value_parser = every, value_name = "TIME")]

@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// How long to watch the counters; a number without a unit is seconds
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    #[arg(long, visible_alias = "for", value_name = "TIME", default_value = "10s", value_parser = time)]
     time: Span,
     /// Number of clients that send their next query as soon as they have an answer [default: estimated from Threads_running; the band then has loads of this kind and loads with a fixed rate]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]

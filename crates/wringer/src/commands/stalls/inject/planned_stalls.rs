@@ -32,7 +32,7 @@ pub(super) struct Flags {
     #[arg(long, value_name = "CAUSE,...", value_delimiter = ',', value_parser = cause, requires = "plan")]
     causes: Vec<Cause>,
     /// The time after which the whole plan is over
-    #[arg(long = "for", value_name = "TIME", requires = "plan")]
+    #[arg(long = "for", visible_alias = "time", value_name = "TIME", requires = "plan")]
     lasts: Option<Span>,
     /// The shortest time between two stalls of the plan, before the first, and after the last
     #[arg(long, value_name = "TIME", default_value = "200ms", requires = "plan")]
