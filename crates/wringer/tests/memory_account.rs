@@ -404,6 +404,23 @@ fn what_cannot_be_looked_at() {
     }
 }
 
+/// Without a server, the order of the host's processes is the kernel's.
+#[test]
+fn whom_the_killer_would_take_of_the_whole_host() {
+    let _one = one_at_a_time();
+    let lab = Lab::new(WRINGER);
+    let host = json(&lab.run(["memory", "oom", "-o", "json"]).expect_code(0));
+    let victims = host["host"]["victims"].as_array().unwrap();
+    let own = victims.iter().find(|it| it["pid"] == std::process::id()).unwrap();
+    let [predicted, said] = ["oom_score_predicted", "oom_score"].map(|name| own[name].as_i64().unwrap());
+    assert!((predicted - said).abs() <= 1 && own["is_server"] == false, "{own}");
+    assert!(host["cgroup"].is_null() && host["host"]["headroom_bytes"].as_i64() > Some(0), "{host:#}");
+    let shown = lab.run(["memory", "oom"]).expect_code(0).stdout;
+    assert!(shown.contains("no server is named") && !shown.contains("a process of the server"), "{shown}");
+    // what is kept answers every question, and so has a server
+    lab.run(["memory", "oom", "--keep", "kept.json"]).expect_code(2).expect_said(&["whose memory?"]);
+}
+
 /// `connections plan --apply`: the file that restores the limits works with a client of any character set.
 #[test]
 fn a_restore_file_names_its_character_set() {

@@ -67,6 +67,10 @@ pub(crate) fn growth(inventory: &Inventory) -> (Option<u64>, Vec<Missing>) {
         why: why.into(),
         remedy: remedy.map(str::to_owned),
     };
+    if inventory.processes.is_empty() && inventory.server.is_none() {
+        let remedy = "--sandbox NAME, a connection, or --pid";
+        return (None, vec![missing("the realistic peak of a server", "no server was read", Some(remedy))]);
+    }
     let has_mark = inventory.processes.iter().any(|process| process.status.contains_key("VmHWM"));
     if !has_mark || crate::implausible(inventory).is_some() {
         let why = "no high-water mark of the server's processes (VmHWM) was read";

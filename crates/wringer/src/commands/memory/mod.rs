@@ -27,7 +27,7 @@ use clap::{Subcommand, ValueEnum};
 use host::files::write_named;
 use host::places::Places;
 use ledger::{Inventory, Missing};
-use observe::memory::Options;
+use observe::memory::{self, Options};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -148,8 +148,26 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
         Ok(read)
     }
 
+    /// The same; where neither a server nor a process is named, the host alone. What is kept is always a server's.
+    fn read_or_host(&self, wanted: Wanted) -> Result<Read, Failure> {
+        if self.from.is_some() || self.keep.is_some() {
+            return self.read(wanted);
+        }
+        match self.named()? {
+            Some(found) => self.of(found, wanted),
+            None => Ok(Read {
+                of: "no server is named: the processes of this host".to_owned(),
+                server: String::new(),
+                inventory: memory::inventory(None, None, None, &self.options(wanted)),
+            }),
+        }
+    }
+
     fn live(&self, wanted: Wanted) -> Result<Read, Failure> {
-        let (mut attached, unasked) = self.attached()?;
+        self.of(self.attached()?, wanted)
+    }
+
+    fn of(&self, (mut attached, unasked): (Attached, Option<Missing>), wanted: Wanted) -> Result<Read, Failure> {
         let mut inventory = attached.inventory(self.options(wanted));
         inventory.missing.extend(unasked);
         alive(&attached, &inventory)?;
@@ -174,12 +192,13 @@ impl<O: ValueEnum + Clone + Send + Sync + 'static> Looked<O> {
 
     /// The named server, its process, or both; and the reason if a server was named but cannot be asked.
     fn attached(&self) -> Result<(Attached, Option<Missing>), Failure> {
-        let places = Places::from_environment();
-        let (attached, unasked) = self.connection.attach_or_process(self.pid, &places)?;
-        if attached.pid().is_none() {
-            return Err(whose("memory"));
-        }
-        Ok((attached, unasked))
+        self.named()?.ok_or_else(|| whose("memory"))
+    }
+
+    /// `None`: neither a server nor a process is named.
+    fn named(&self) -> Result<Option<(Attached, Option<Missing>)>, Failure> {
+        let found = self.connection.attach_or_process(self.pid, &Places::from_environment())?;
+        Ok(Some(found).filter(|(attached, _)| attached.pid().is_some()))
     }
 
     /// The options of a reading. The OOM killer's rule needs no mappings. Data that are kept must suffice for all questions.

@@ -17,11 +17,13 @@ const SHOWN: usize = 10;
     oom_score_adj, a thousandth of RAM and swap together (in a memory cgroup: of its limit). Memory in huge pages does not count. `predicted` is computed here from that rule; `kernel says` is /proc/PID/oom_score. The realistic peak \
     is that of `memory worst-case`.\n\n\
     Examples:\n  \
+      # the processes of this host, without a server\n  \
+      wringer memory oom\n  \
       wringer memory oom --sandbox shop\n  \
       # a server without an account for you: its process is enough\n  \
       sudo wringer memory oom --pid \"$(pidof mysqld)\"\n  \
       # the process that would die first on this host\n  \
-      wringer memory oom --sandbox shop -o json | jq '.host.victims[0]'\n  \
+      wringer memory oom -o json | jq '.host.victims[0]'\n  \
       # the same answer from a bundle of another machine\n  \
       wringer memory oom --from shop.tar.gz\n\n\
     More: docs/memory.md, or `wringer doc memory`."
@@ -32,7 +34,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args) -> Outcome {
-    let read = args.looked.read(Wanted { candidates: true, limits: true })?;
+    let read = args.looked.read_or_host(Wanted { candidates: true, limits: true })?;
     let oom = ledger::oom(&read.inventory);
     match args.looked.output {
         terminal::Output::Json => terminal::json(&oom),
@@ -47,6 +49,9 @@ fn text(of: &str, oom: &Oom) -> String {
     if let Some(cgroup) = &oom.cgroup {
         text.push('\n');
         arena(&mut text, "in the server's memory cgroup", cgroup);
+    }
+    if oom.host.victims.iter().any(|victim| victim.is_server) {
+        text.push_str("\n* a process of the server\n");
     }
     advice(&mut text, &oom.advice);
     last_kill(&mut text, oom.last_kill.as_ref());
@@ -143,7 +148,6 @@ fn row(text: &mut String, victim: &Victim) {
 }
 
 fn advice(text: &mut String, advice: &[Advice]) {
-    let _ = writeln!(text, "\n* a process of the server");
     if advice.is_empty() {
         return;
     }
