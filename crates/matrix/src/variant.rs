@@ -21,7 +21,11 @@ pub(crate) fn laid(base: &Table, sets: &[Set], problems: &Problems) -> Table {
     for set in sets {
         if let Err(blocked) = path::set(&mut file, &set.path, &set.key_at, set.node.clone()) {
             let message = format!("the matrix cannot vary {}: {blocked} is no table", set.path);
-            problems.add(&set.key_at, message, Some("name a key of the file: docs/experiment.md lists them".into()));
+            problems.add(
+                &set.key_at,
+                message,
+                Some("name a key of the file: `wringer doc experiment` lists them".into()),
+            );
         }
     }
     file

@@ -293,7 +293,7 @@ impl Error {
             }
             Self::NoPooler { .. } => Some("install the package pgbouncer by this system's own means, and deploy anew".into()),
             Self::PoolerFlavour { .. } => {
-                Some("MariaDB and MySQL limit connections themselves: docs/sandbox.md, \"Limits of connections\"".into())
+                Some("MariaDB and MySQL limit connections themselves: `wringer doc sandbox`, \"Limits of connections\"".into())
             }
             Self::PortOfRoot { .. } => {
                 Some("/proc/sys/net/ipv4/ip_unprivileged_port_start is the first port that everybody may use: take one from there on".into())

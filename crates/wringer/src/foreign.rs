@@ -25,7 +25,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("--validate", "errors are counted by code; --assert errors=0 makes them an exit code (`load`)"),
     (
         "--mysql-ignore-errors --pgsql-ignore-errors",
-        "no error ends a load: each is counted by its code, and deadlocks are tried again (docs/load.md)",
+        "no error ends a load: each is counted by its code, and deadlocks are tried again (`wringer doc load`)",
     ),
     ("--reconnect", "a connection that breaks is made again by itself, and counted"),
     (
@@ -48,7 +48,7 @@ const FLAGS: &[(&str, &str)] = &[
         "--builtin -b",
         "pgbench's scripts are workloads: pgbench_tpcb_like, pgbench_simple_update, pgbench_select_only (`load`)",
     ),
-    ("--file -f", "a workload of your own is a TOML file: `wringer load my.toml` (docs/workloads.md)"),
+    ("--file -f", "a workload of your own is a TOML file: `wringer load my.toml` (`wringer doc workloads`)"),
     ("--aggregate-interval --log", "-o json has a timeline; its slots are --timeline-interval (`load`)"),
     // the servers' own clients
     ("--host -h", "--mysql-host=HOST or --pgsql-host=HOST; or --dsn, or --sandbox NAME"),
@@ -92,7 +92,7 @@ const FLAGS: &[(&str, &str)] = &[
     ),
     ("--nodes --topology", "`sandbox deploy ... --replicas N`: one primary with N replicas"),
     ("--gtid", "replicas follow by GTID always: `sandbox deploy ... --replicas N`"),
-    ("--remote-access --bind-address", "a sandbox listens on 127.0.0.1 alone (docs/refusals.md)"),
+    ("--remote-access --bind-address", "a sandbox listens on 127.0.0.1 alone (`wringer doc refusals`)"),
     (
         "--db-user --db-password --rpl-user --rpl-password",
         "account and password are made; `sandbox export NAME` prints how to connect",

@@ -38,7 +38,7 @@ fn of_lab(error: &lab::Error) -> Vec<String> {
             "its whole output is in the recording: wringer report FOLDER -o json | jq '.arms[].driven'"
         }
         Of::FillCommand { .. } => {
-            "it is given the server by its words ({dsn}, {socket}, ...) and its environment (WRINGER_DSN): docs/experiment.md"
+            "it is given the server by its words ({dsn}, {socket}, ...) and its environment (WRINGER_DSN): `wringer doc experiment`"
         }
         Of::KeptAccount { .. } => {
             "`wringer run FILE --fresh-fill` fills anew and keeps that; `wringer purge` throws all kept fills away"

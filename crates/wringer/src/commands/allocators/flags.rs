@@ -14,7 +14,7 @@ const FLAGS: [(&str, &str); 4] =
 /// `values`: of the setting that has the problems, by their keys; none, if the problems are of all settings.
 pub(super) fn refused(exit: Exit, file: &Path, problems: &[Problem], values: &BTreeMap<String, String>) -> Failure {
     let told: Vec<String> = problems.iter().map(|problem| told(file, problem, values)).collect();
-    Failure::message(exit, told.join("\n")).hint("docs/allocators.md lists the flags; nothing was changed")
+    Failure::message(exit, told.join("\n")).hint("`wringer doc allocators` lists the flags; nothing was changed")
 }
 
 fn told(file: &Path, problem: &Problem, values: &BTreeMap<String, String>) -> String {

@@ -161,7 +161,7 @@ fn look_before_mount(directory: &Path) -> Outcome {
     let failure =
         Failure::message(Exit::Missing, format_args!("a directory cannot be slowed down here: {}", missing.found));
     let failure = missing.remedy.into_iter().fold(failure, Failure::hint);
-    Err(failure.hint("`wringer squeeze --disk` slows one command down without a mount: docs/preload.md"))
+    Err(failure.hint("`wringer squeeze --disk` slows one command down without a mount: `wringer doc preload`"))
 }
 
 fn begun(plan: &Plan) -> &'static str {

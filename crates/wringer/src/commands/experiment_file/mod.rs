@@ -32,7 +32,7 @@ impl Require {
                 Exit::Usage,
                 format!("--require {nowhere}: no arm of the experiment asks for squeeze.{nowhere}"),
             )
-            .hint("the file's keys are in docs/experiment.md")
+            .hint("`wringer doc experiment` lists the keys of such a file")
         })
     }
 }
@@ -66,7 +66,7 @@ pub fn read_text(file: &Path) -> Result<String, Failure> {
     };
     text.map_err(|error| {
         Failure::new(input::exit_of(&error), error)
-            .hint("ready files are in experiments/; docs/experiment.md lists the keys")
+            .hint("`wringer examples` has ready files; `wringer doc experiment` lists the keys")
     })
 }
 
@@ -82,5 +82,5 @@ fn refuse_any(file: &Path, text: &str, mut problems: Vec<Problem>) -> Outcome {
 
 /// The failure for a wrong experiment file, with every problem.
 pub fn refused(file: &Path, text: &str, problems: &[Problem]) -> Failure {
-    problems::refused(file, text, problems, "an experiment that can be run", "docs/experiment.md").into()
+    problems::refused(file, text, problems, "an experiment that can be run", "experiment").into()
 }

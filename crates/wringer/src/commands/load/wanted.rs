@@ -37,7 +37,7 @@ impl FromStr for Wanted {
 pub fn read(path: &Path) -> Result<WorkloadFromFile, Failure> {
     let text = input::read(path).map_err(|error| {
         let error = error.context(format!("read the workload {}", path.display()));
-        Failure::new(input::exit_of(&error), error).hint("docs/workloads.md has an example to start from")
+        Failure::new(input::exit_of(&error), error).hint("`wringer doc workloads` has an example to start from")
     })?;
     Ok(WorkloadFromFile::parse(path, &text)?)
 }
