@@ -8,7 +8,7 @@ mod wrapped;
 
 use crate::width::WIDTH;
 use crate::{ArmView, Context, memory as ledger, show, verdict};
-use explain::{Finding, FindingEvidence, Reads};
+use explain::{Doubt, Finding, FindingEvidence, Reads};
 use serde_json::{Value, json};
 use table::{Align, Table};
 use wrapped::Part;
@@ -178,16 +178,21 @@ fn measured(context: &Context<'_>) -> String {
     table.text()
 }
 
+/// Doubts of one kind stand together, with their hint once: most of them are the same doubt about several arms.
 fn doubts(context: &Context<'_>) -> String {
-    let mut seen = Vec::new();
-    let mut part = Part::of(context.width);
+    let mut groups: Vec<Vec<&Doubt>> = Vec::new();
     for doubt in verdict::doubts(context) {
-        if seen.contains(&doubt) {
-            continue;
+        let is_alike = |group: &&mut Vec<&Doubt>| group[0].id == doubt.id && group[0].hint == doubt.hint;
+        match groups.iter_mut().find(is_alike) {
+            Some(group) if group.contains(&doubt) => {}
+            Some(group) => group.push(doubt),
+            None => groups.push(vec![doubt]),
         }
-        seen.push(doubt);
-        part.wrap("doubt: ", &doubt.text);
-        if let Some(hint) = &doubt.hint {
+    }
+    let mut part = Part::of(context.width);
+    for group in groups {
+        group.iter().for_each(|doubt| part.wrap("doubt: ", &doubt.text));
+        if let Some(hint) = &group[0].hint {
             part.wrap("     → ", hint);
         }
     }
