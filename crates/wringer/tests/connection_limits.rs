@@ -161,7 +161,7 @@ fn mariadb_a_leaking_account_is_refused_and_the_application_is_served() {
     let (code, said) = server.refused("leaks");
     assert_eq!(code, "1226", "{said}");
     let served = server.open("app", 3);
-    let error = &server.audit(&["--error", &said])["error"];
+    let error = &server.audit(&["--error", &said])["explained_error"];
     assert_eq!((&error["code"], &error["limits"][0]["user"]), (&json!("1226"), &json!("leaks")), "{error:#}");
     assert_eq!((&error["hits"][0]["value"], &error["hits"][0]["in_use"]), (&json!(5), &json!(5)), "{error:#}");
     drop((leaking, served));
@@ -196,7 +196,7 @@ fn everything_taken(server: &Server) {
     assert_eq!(code, "1040", "{said}");
     until_connected(&mut own, 12);
     // the one more that is for an administrator
-    let error = &server.audit(&["--error", &said])["error"];
+    let error = &server.audit(&["--error", &said])["explained_error"];
     assert_eq!((&error["hits"][0]["value"], &error["hits"][0]["in_use"]), (&json!(12), &json!(12)), "{error:#}");
     let counted = || {
         let audit = server.audit(&[]);
@@ -254,7 +254,7 @@ fn mysql_applies_a_plan_and_restores_what_was_before() {
     let (code, said) = server.refused("leaks");
     assert_eq!(code, "1226", "{said}");
     let served = server.open("app", 3);
-    let error = &server.audit(&["--error", &said])["error"];
+    let error = &server.audit(&["--error", &said])["explained_error"];
     assert_eq!((&error["hits"][0]["value"], &error["hits"][0]["in_use"]), (&json!(5), &json!(5)), "{error:#}");
     drop((leaking, served));
     server.restore(&file);
@@ -314,7 +314,7 @@ fn a_role_is_refused(server: &Server) {
     let third = server.as_user("app").unwrap();
     let (code, said) = server.refused("app");
     assert_eq!(code, "53300", "{said}");
-    let error = &server.audit(&["--error", &said])["error"];
+    let error = &server.audit(&["--error", &said])["explained_error"];
     assert_eq!((&error["hits"][0]["value"], &error["hits"][0]["in_use"]), (&json!(3), &json!(3)), "{error:#}");
     drop((held, third));
     server.restore(&file);
@@ -425,7 +425,7 @@ fn through_a_pooler(server: &Server) {
     let error = Connection::open(&pooled).map(drop).unwrap_err().to_string();
     let explained = read(&server.lab.run(["connections", "audit", "--error", &error, "-o", "json"]).expect_code(0));
     assert_eq!(explained["schema"], 1, "{explained}");
-    assert_eq!(explained["error"]["limits"][0]["kind"], "pooler_clients", "{error}: {explained:#}");
+    assert_eq!(explained["explained_error"]["limits"][0]["kind"], "pooler_clients", "{error}: {explained:#}");
     drop((held, third));
 }
 

@@ -391,6 +391,7 @@ fn what_cannot_be_looked_at() {
     lab.run(["memory", "account"]).expect_code(2).expect_said(&["whose memory?"]);
     lab.run(["memory", "account", "--pid", "4000000000"]).expect_code(3);
     lab.run(["memory", "account", "--from", "/nowhere"]).expect_code(3).expect_said(&["/nowhere"]);
+    lab.run(["memory", "account", "--from", "/nowhere", "--at", "5m"]).expect_code(3).expect_said(&["No such file"]);
     let damaged = lab.write("damaged.json", "{\"processes\": 3}");
     lab.run(["memory", "oom", "--from", damaged.to_str().unwrap()]).expect_code(3).expect_said(&["not what"]);
     // somebody else's process: the exit code is 0, and what would help is said

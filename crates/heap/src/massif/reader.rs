@@ -58,7 +58,7 @@ impl<R: Read> Reader<R> {
             reader.header.arguments.push(arguments);
         }
         if reader.text().starts_with(b"snapshot=") {
-            let what = "snapshots without a header: heaptrack_print 1.4 exports so, and without any names; the file that heaptrack wrote itself has them";
+            let what = "snapshots without a header, as heaptrack_print 1.4 exports them: no function has a name there; give the file that heaptrack itself wrote (heaptrack.PROGRAM.PID.zst or .gz)";
             return Err(reader.lines.damage(what).into());
         }
         reader.header.command = reader.behind("cmd:")?;

@@ -37,7 +37,8 @@ pub(super) struct Args {
 struct Shown<'a> {
     #[serde(flatten)]
     audit: Option<&'a Audit>,
-    error: Option<&'a Explained>,
+    /// Not `error`: this is the name in the answer of a command that failed.
+    explained_error: Option<&'a Explained>,
 }
 
 pub(super) fn main(args: &Args) -> Outcome {
@@ -53,7 +54,7 @@ pub(super) fn main(args: &Args) -> Outcome {
     let audit = looked.as_ref().map(|looked| connections::audit(&looked.seen));
     let error = text.and_then(|text| connections::explain(&text, audit.as_ref()));
     match args.looks.output {
-        terminal::Output::Json => terminal::document(&Shown { audit: audit.as_ref(), error: error.as_ref() }),
+        terminal::Output::Json => terminal::document(&Shown { audit: audit.as_ref(), explained_error: error.as_ref() }),
         terminal::Output::Text => {
             let of_error = error.iter().map(explained).collect::<String>();
             let of_audit =

@@ -51,7 +51,11 @@ pub struct Args {
 
 pub(super) fn main(args: &Args) -> Outcome {
     if args.to.is_none() && args.files.first().is_some_and(|it| is_read_once(it)) {
-        return Err(Failure::message(Exit::Usage, "a page of a pipe has no name by itself").hint("--to heap.html"));
+        return Err(Failure::message(
+            Exit::Usage,
+            "the name of the page is made of the profile's name, and a pipe has none",
+        )
+        .hint("give the page a name: --to heap.html"));
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let mut page = HeapPage { version, profiles: Vec::new() };

@@ -54,7 +54,9 @@ pub(super) fn main(args: &Args) -> Outcome {
     if let Some(path) = from.and_then(recorded::recording_at) {
         return then(args, &path);
     }
-    if args.at.or(args.since).is_some() {
+    // of a file that is not there, the reading says so
+    let is_there = |file: &Path| file == Path::new("-") || file.exists();
+    if args.at.or(args.since).is_some() && from.is_none_or(is_there) {
         let message = match from {
             Some(file) => format!("{} is no recording: it has one inventory, and no times", file.display()),
             None => "--at and --since name times of a recording, and --from names none".to_owned(),
