@@ -36,8 +36,8 @@ pub use secret::{
     MASK, command_masked, is_never_shown, is_password_word, is_secret_name, secrets_masked, setting_masked,
 };
 pub use snapshots_and_spans::{
-    CANARY, CANARY_MEANWHILE, Format, INVENTORY, LOGGED, PLANTED, PROBED_CALL, SERVER_COUNTED, SERVER_SAID,
-    SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED, Snapshot, Span, THREAD_WAIT,
+    CANARY, CANARY_MEANWHILE, Format, INVENTORY, INVENTORY_FIGURES, LOGGED, PLANTED, PROBED_CALL, SERVER_COUNTED,
+    SERVER_SAID, SLOW_STATEMENT, STALL, STALL_VICTIM, STALLS_WATCHED, Snapshot, Span, THREAD_WAIT,
 };
 pub use squeeze::{DiskMechanism, OomVictim, RamAmount, RamMechanism};
 pub use times::{Clock, Time, Times};

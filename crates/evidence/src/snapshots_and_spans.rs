@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 /// The [`Snapshot::source`] of the parts of a server's memory: each snapshot is one JSON value, a `ledger::Inventory`.
 pub const INVENTORY: &str = "memory.inventory";
 
+/// The [`Snapshot::source`] of what stands for an [`INVENTORY`] in memory: one JSON value, a `ledger::Moment`. No recording has it.
+pub const INVENTORY_FIGURES: &str = "memory.inventory.figures";
+
 /// A text that was read as a whole at one moment, and is kept unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {

@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize};
 
 pub use findings::{ArticleFigure, ArticleFigures, Doubt, Finding, FindingEvidence, figures_of_article};
 pub use growth::{Course, Growth, LeafGrowth};
-pub use memory::{ArmMemory, is_inventory};
+pub use memory::{ArmMemory, is_inventory, with_figures_alone, without_inventory};
 pub use reads::{Reads, Reference, StatementModes};
 pub use recorded::{figure_of_arm, figure_of_article};
 pub use series::needs;

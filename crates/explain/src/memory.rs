@@ -1,13 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The memory of a server over time, from the inventories that a recording has as snapshots.
 
-use evidence::{Evidence, Format, INVENTORY, Snapshot};
-use ledger::{Inventory, OverTime, over_time};
+use evidence::{Evidence, Format, INVENTORY, INVENTORY_FIGURES, Snapshot};
+use ledger::{Inventory, Moment, OverTime, side_by_side};
 use serde::{Deserialize, Serialize};
 
-/// Whether this snapshot holds an inventory.
+/// Whether this snapshot holds an inventory, or the figures of one.
 pub fn is_inventory(snapshot: &Snapshot) -> bool {
-    snapshot.source == INVENTORY && snapshot.format == Format::Json
+    [INVENTORY, INVENTORY_FIGURES].contains(&snapshot.source.as_str()) && snapshot.format == Format::Json
+}
+
+/// An inventory with its figures alone: hundreds of whole ones do not fit into memory together, and [`crate::explain`] says the same of both. Other snapshots stay as
+/// they are.
+#[must_use]
+pub fn with_figures_alone(snapshot: Snapshot) -> Snapshot {
+    // one that cannot be read has no figures, and is counted later
+    let figures = |snapshot: &Snapshot| serde_json::to_string(&figures(snapshot)?).ok();
+    reduced(snapshot, |snapshot| figures(snapshot).unwrap_or_default())
+}
+
+/// For a reader of the rest: an inventory without its content. Other snapshots stay as they are.
+#[must_use]
+pub fn without_inventory(snapshot: Snapshot) -> Snapshot {
+    reduced(snapshot, |_| String::new())
+}
+
+fn reduced(snapshot: Snapshot, content: impl Fn(&Snapshot) -> String) -> Snapshot {
+    if !is_inventory(&snapshot) {
+        return snapshot;
+    }
+    Snapshot { source: INVENTORY_FIGURES.to_owned(), content: content(&snapshot), ..snapshot }
+}
+
+/// `None`: this build cannot read it.
+fn figures(snapshot: &Snapshot) -> Option<Moment> {
+    match snapshot.source.as_str() {
+        INVENTORY => serde_json::from_str::<Inventory>(&snapshot.content).ok().as_ref().map(Moment::of),
+        _ => serde_json::from_str(&snapshot.content).ok(),
+    }
 }
 
 /// The ledger of one arm, inventory by inventory. Times are those of the run.
@@ -35,13 +65,11 @@ pub(crate) fn of(evidence: &Evidence) -> Vec<ArmMemory> {
 fn of_arm(evidence: &Evidence, arm: &Option<String>) -> ArmMemory {
     let own = evidence.snapshots.iter().filter(|snapshot| is_inventory(snapshot) && snapshot.arm == *arm);
     let mut unreadable = 0;
-    let read = own.filter_map(|snapshot| match serde_json::from_str::<Inventory>(&snapshot.content) {
-        Ok(inventory) => Some((snapshot.at_us, inventory)),
-        Err(_) => {
-            unreadable += 1;
-            None
-        }
+    let read = own.filter_map(|snapshot| {
+        let figures = figures(snapshot).map(|figures| figures.at(snapshot.at_us));
+        unreadable += u64::from(figures.is_none());
+        figures
     });
-    let over_time = over_time(read);
+    let over_time = side_by_side(read);
     ArmMemory { arm: arm.clone(), unreadable, over_time }
 }

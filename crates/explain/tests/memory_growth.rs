@@ -8,7 +8,7 @@ mod random;
 
 use common::figures;
 use evidence::{Arm, Evidence, Format, Snapshot};
-use explain::{Finding, explain};
+use explain::{Finding, explain, with_figures_alone};
 use ledger::{Context, Earlier, HeapWalk, HostSeen, Inventory, Mapping, ProcessSeen, ServerSeen, Session};
 use random::Random;
 use std::collections::BTreeMap;
@@ -346,6 +346,25 @@ fn the_same_recording_is_explained_the_same_way_and_reads_back() {
     let read: explain::Explained = serde_json::from_str(&serde_json::to_string(&explained).unwrap()).unwrap();
     assert_eq!(read.memory, explained.memory);
     assert_eq!(explained.memory[0].over_time.at_us.len(), 60);
+}
+
+#[test]
+fn figures_alone_say_what_whole_inventories_say() {
+    let mut swing = Swing::new(16);
+    let mut evidence = recording(60, |at, _| swing.at_rest(at));
+    evidence.snapshots[5].content = "{".into();
+    let explained = explain(&evidence);
+    let whole = evidence.snapshots.iter().map(|it| it.content.len()).max();
+    evidence.snapshots = evidence.snapshots.into_iter().map(with_figures_alone).collect();
+    assert_eq!(explain(&evidence), explained);
+    assert_eq!(explained.memory[0].unreadable, 1);
+    let again: Vec<Snapshot> = evidence.snapshots.iter().cloned().map(with_figures_alone).collect();
+    assert_eq!(again, evidence.snapshots);
+    // the time is that of the snapshot, which a load from another host may move
+    evidence.snapshots.iter_mut().for_each(|it| it.at_us += 7);
+    assert_eq!(explain(&evidence).memory[0].over_time.at_us[1], explained.memory[0].over_time.at_us[1] + 7);
+    let figures = evidence.snapshots.iter().map(|it| it.content.len()).max();
+    assert!(figures < whole, "{figures:?} {whole:?}");
 }
 
 /// A PostgreSQL: its postmaster and one backend were read, with so much in prepared statements; of six others only the status, with so much shared memory.

@@ -16,7 +16,7 @@ pub(crate) fn judge_recorded(notes: &Notes<'_>, phases: &[Phase]) -> Result<(), 
     if !phases.iter().any(|phase| phase.assertions.iter().any(is_recorded)) {
         return Ok(());
     }
-    let evidence = Recording::read_for(notes.recording.path(), explain::needs)?;
+    let evidence = Recording::read_reduced(notes.recording.path(), explain::needs, explain::with_figures_alone)?;
     let explained = explain::explain(&evidence);
     for (position, phase) in (0..).zip(phases) {
         let Some(arm) = evidence.arms.iter().find(|arm| arm.name == phase.name) else { continue };

@@ -63,7 +63,7 @@ pub use kind::{Kind, kind};
 pub use leaf::{event_leaf, rows, rows_for};
 pub use marks::{AccountMark, Marks, Raised, StatementMark};
 pub use oom::{badness, oom, oom_score};
-pub use over_time::{LeafOverTime, OverTime, over_time};
+pub use over_time::{LeafOverTime, Moment, OverTime, over_time, side_by_side};
 pub use plausible::implausible;
 pub use row::{Amount, Reckoned, Reckoning, Row, Rule};
 pub use worst::{AccountClaim, Assumed, Concurrency, Line, Unbounded, WorstCase, worst_case};

@@ -65,8 +65,11 @@ pub struct LeafOverTime {
     pub allocated_bytes: Vec<Option<u64>>,
 }
 
-/// The figures of one inventory that are kept.
-struct Moment {
+/// The figures of one inventory that are kept: some KiB of some MiB.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Moment {
+    /// Where it stands among others is the caller's to say: [`Moment::at`].
+    #[serde(skip)]
     at_us: u64,
     sight: u8,
     /// The first process: its pid, and when it was started.
@@ -89,8 +92,12 @@ struct Moment {
 
 /// Makes the account of each inventory; takes them one at a time, because they are large. With each comes its time on the caller's clock.
 pub fn over_time(readings: impl IntoIterator<Item = (u64, Inventory)>) -> OverTime {
-    let mut moments: Vec<Moment> =
-        readings.into_iter().map(|(at_us, inventory)| Moment::of(at_us, &inventory)).collect();
+    side_by_side(readings.into_iter().map(|(at_us, inventory)| Moment::of(&inventory).at(at_us)))
+}
+
+/// Like [`over_time`], from the figures that were kept of the inventories.
+pub fn side_by_side(moments: impl IntoIterator<Item = Moment>) -> OverTime {
+    let mut moments: Vec<Moment> = moments.into_iter().collect();
     moments.sort_by_key(|moment| moment.at_us);
     let whole = whole(&moments);
     let retained = column(&moments, Moment::retained);
@@ -171,6 +178,12 @@ fn leaf(moments: &[Moment], path: &str, whole: u8) -> LeafOverTime {
 }
 
 impl Moment {
+    /// The same figures at this time on the caller's clock.
+    #[must_use]
+    pub fn at(self, at_us: u64) -> Self {
+        Self { at_us, ..self }
+    }
+
     fn retained(&self) -> Option<u64> {
         let leaf = self.leaves.iter().find(|leaf| leaf.path == RETAINED);
         (self.sight & WALKED > 0).then(|| leaf.map_or(0, |leaf| leaf.resident_bytes))
@@ -186,7 +199,8 @@ impl Moment {
         self.sight = whole;
     }
 
-    fn of(at_us: u64, inventory: &Inventory) -> Self {
+    /// At the time 0.
+    pub fn of(inventory: &Inventory) -> Self {
         let account = account(inventory);
         let sum = |name: &str| sum(inventory, name);
         let reserved = reserved(inventory);
@@ -194,7 +208,7 @@ impl Moment {
         let host = |name: &str| inventory.host.meminfo.get(name).map(|bytes| sane(*bytes));
         let alone = first.filter(|_| inventory.processes.len() == 1);
         Self {
-            at_us,
+            at_us: 0,
             sight: sight(inventory),
             process: first.map_or((0, 0), |it| (it.pid, it.started_ticks)),
             total: account.kernel_total_bytes,

@@ -3,7 +3,7 @@
 //!
 //! In: the types of `evidence`, while the run goes on ([`Recording`] is cheap to clone and may be used from several threads). Out:
 //! [`Recording::read`] returns the whole [`evidence::Evidence`], equal to what was written; [`Recording::read_for`] leaves out the series that its
-//! caller does not need; [`Snapshots`] returns the snapshots of one source one by one.
+//! caller does not need, [`Recording::read_reduced`] also what it does not need of a snapshot; [`Snapshots`] returns the snapshots of one source one by one.
 //!
 //! Not here: rates, ledgers, findings. They are computed when the recording is read, so that an old run can be explained
 //! anew.

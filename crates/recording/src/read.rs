@@ -13,7 +13,11 @@ use rusqlite::Row;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-pub(crate) fn evidence(path: &Path, is_needed: impl Fn(&Series) -> bool) -> Result<Evidence, Error> {
+pub(crate) fn evidence(
+    path: &Path,
+    is_needed: impl Fn(&Series) -> bool,
+    kept: impl Fn(Snapshot) -> Snapshot,
+) -> Result<Evidence, Error> {
     let reader = Reader::open(path)?;
     let arms = reader.arms()?;
     let measured = reader.measured()?;
@@ -21,7 +25,7 @@ pub(crate) fn evidence(path: &Path, is_needed: impl Fn(&Series) -> bool) -> Resu
     let events = reader.rows("SELECT at_us, station, text FROM event ORDER BY at_us, rowid", |row| {
         Ok(Event { at_us: counter(row, 0)?, station: row.get(1)?, text: row.get(2)? })
     })?;
-    let (snapshots, spans) = (snapshots::all(&reader)?, reader.spans()?);
+    let (snapshots, spans) = (snapshots::all(&reader, kept)?, reader.spans()?);
     let elapsed_us = match reader.meta("elapsed_us")? {
         Some(text) => text.parse().unwrap_or_default(),
         None => last_time(&arms, &measured, &events).max(last_seen(&snapshots, &spans)).max(reader.last_sample()?),

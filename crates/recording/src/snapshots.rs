@@ -34,7 +34,7 @@ pub(crate) fn insert(transaction: &Transaction<'_>, snapshot: &Snapshot) -> rusq
 const MOST: u64 = 500;
 
 /// In the order in which they were taken. An older recording lacks one of the tables, or both.
-pub(crate) fn all(reader: &Reader<'_>) -> Result<Vec<Snapshot>, Error> {
+pub(crate) fn all(reader: &Reader<'_>, kept: impl Fn(Snapshot) -> Snapshot) -> Result<Vec<Snapshot>, Error> {
     let of_source =
         "OVER (PARTITION BY source ORDER BY rowid ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)";
     let numbered = format!(
@@ -42,16 +42,17 @@ pub(crate) fn all(reader: &Reader<'_>) -> Result<Vec<Snapshot>, Error> {
     );
     let spread = format!("nth % ((total + {MOST} - 1) / {MOST}) = 0 OR nth = total - 1");
     let of_large = format!("WHERE rowid IN (SELECT number FROM ({numbered}) WHERE {spread})");
-    some(reader, ["", &of_large])
+    some(reader, ["", &of_large], kept)
 }
 
-/// `filters`: the end of the statement for each table. It contains only text from this program.
-fn some(reader: &Reader<'_>, filters: [&str; 2]) -> Result<Vec<Snapshot>, Error> {
+/// `filters`: the end of the statement for each table. It contains only text from this program. `kept`: what takes the place of each, before the next
+/// one is read.
+fn some(reader: &Reader<'_>, filters: [&str; 2], kept: impl Fn(Snapshot) -> Snapshot) -> Result<Vec<Snapshot>, Error> {
     let mut found = Vec::new();
     for (table, filter) in TABLES.into_iter().zip(filters) {
         if reader.has_table(table)? {
             let sql = format!("SELECT {COLUMNS} FROM {table} {filter} ORDER BY rowid");
-            found.extend(reader.rows(&sql, snapshot)?);
+            found.extend(reader.rows(&sql, |row| snapshot(row).map(&kept))?);
         }
     }
     found.sort_by_key(|snapshot| snapshot.at_us);
@@ -122,7 +123,7 @@ impl<'a> Snapshots<'a> {
     /// An error of SQLite, such as a damaged file.
     pub fn at(&self, moment_us: u64) -> Result<Option<Snapshot>, Error> {
         let of_moment = format!("WHERE at_us = {moment_us}");
-        let found = some(&self.reader, [&of_moment, &of_moment])?;
+        let found = some(&self.reader, [&of_moment, &of_moment], |snapshot| snapshot)?;
         Ok(found.into_iter().find(|snapshot| snapshot.source == self.source))
     }
 }

@@ -74,7 +74,20 @@ impl Recording {
     /// # Errors
     /// The errors of [`Self::read`].
     pub fn read_for(path: &Path, is_needed: impl Fn(&Series) -> bool) -> Result<Evidence, Error> {
-        read::evidence(path, is_needed)
+        Self::read_reduced(path, is_needed, |snapshot| snapshot)
+    }
+
+    /// Like [`Self::read_for`], for large snapshots that do not fit into memory together. `kept` gets one after the other; what it returns, in place
+    /// of the snapshot, is in the evidence.
+    ///
+    /// # Errors
+    /// The errors of [`Self::read`].
+    pub fn read_reduced(
+        path: &Path,
+        is_needed: impl Fn(&Series) -> bool,
+        kept: impl Fn(Snapshot) -> Snapshot,
+    ) -> Result<Evidence, Error> {
+        read::evidence(path, is_needed, kept)
     }
 
     /// True when [`Recording::finish`] has written its mark into the file.

@@ -320,6 +320,21 @@ fn large_json_is_packed_and_read_one_by_one() {
 }
 
 #[test]
+fn what_is_kept_of_a_snapshot_takes_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("r.sqlite");
+    write(&path).finish(7_000_000).expect("finishes");
+    let kept = |snapshot: Snapshot| match snapshot.source == evidence::INVENTORY {
+        true => Snapshot { content: "short".into(), ..snapshot },
+        false => snapshot,
+    };
+    let seen = Recording::read_reduced(&path, |_| true, kept).expect("reads");
+    let snapshots = expected(7_000_000).snapshots.into_iter().map(kept).collect();
+    assert_eq!(seen, Evidence { snapshots, ..expected(7_000_000) });
+    assert!(seen.snapshots.iter().any(|it| it.content == "short"));
+}
+
+#[test]
 fn of_very_many_large_ones_some_are_read_with_all_else() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("r.sqlite");

@@ -77,6 +77,8 @@ fn check(name: &str) {
     let context = Context::new(&evidence, &explained);
     let fewer = Recording::read_for(&recording, explain::needs).unwrap();
     assert_eq!(explain::explain(&fewer), explained, "{name}");
+    let reduced = Recording::read_reduced(&recording, explain::needs, explain::with_figures_alone).unwrap();
+    assert_eq!(explain::explain(&reduced), explained, "{name}");
     assert!(fewer.samples.len() < evidence.samples.len(), "{name}: charts show more series than explaining asks for");
     assert_eq!(report::findings_text(&context), stored("findings.txt"), "{name}");
     assert_eq!(report::text(&context), stored("summary.txt"), "{name}");

@@ -36,7 +36,7 @@ pub trait Bench {
         if !path.exists() {
             return Ok(None);
         }
-        Recording::read_for(&path, explain::needs).map(Some)
+        Recording::read_reduced(&path, explain::needs, explain::without_inventory).map(Some)
     }
 
     fn tell(&mut self, news: News<'_>);

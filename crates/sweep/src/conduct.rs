@@ -334,7 +334,7 @@ fn add_conditions(state: &mut State, folder: &Path) {
     let without = |cell: &&mut Cell| cell.state == CellState::Done && cell.conditions.is_empty();
     for cell in state.cells.iter_mut().filter(without) {
         let Some(path) = cell.recording.as_ref().map(|path| folder.join(path)) else { continue };
-        if let Ok(evidence) = Recording::read_for(&path, |_| false) {
+        if let Ok(evidence) = Recording::read_reduced(&path, |_| false, explain::without_inventory) {
             cell.conditions = hindering(conditions(&evidence));
         }
     }

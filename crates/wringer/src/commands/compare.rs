@@ -97,7 +97,7 @@ pub fn main(args: Args) -> Outcome {
 
 fn all(paths: &[PathBuf]) -> Result<Vec<Evidence>, Failure> {
     let compared = |path: &PathBuf| {
-        let mut evidence = read(&recording_in(path), explain::needs)?;
+        let mut evidence = read(&recording_in(path), explain::needs, explain::without_inventory)?;
         // hundreds of megabytes a recording; no figure comes from them
         (evidence.snapshots, evidence.spans) = (Vec::new(), Vec::new());
         Ok(evidence)

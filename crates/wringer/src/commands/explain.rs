@@ -29,7 +29,8 @@ pub struct Args {
 }
 
 pub fn main(args: Args) -> Outcome {
-    let recordings = args.recordings.iter().map(|path| read(&recording_in(path), explain::needs));
+    let recordings = args.recordings.iter();
+    let recordings = recordings.map(|path| read(&recording_in(path), explain::needs, explain::with_figures_alone));
     let recordings = recordings.collect::<Result<Vec<Evidence>, _>>()?;
     match (recordings.as_slice(), args.output) {
         ([evidence], output) => one(evidence, output),

@@ -7,7 +7,7 @@ use crate::commands::run::RECORDING;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{input, output_file, terminal};
 use clap::ValueEnum;
-use evidence::{Evidence, Series};
+use evidence::{Evidence, Series, Snapshot};
 use recording::Recording;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -68,7 +68,7 @@ pub fn main(args: Args) -> Outcome {
     };
     let path = recording_in(recording);
     let is_needed = if args.output == Format::Html { report::needs } else { explain::needs };
-    let mut evidence = read(&path, is_needed)?;
+    let mut evidence = read(&path, is_needed, explain::with_figures_alone)?;
     if let Some(file) = &args.load {
         join(&mut evidence, file)?;
     }
@@ -133,11 +133,11 @@ pub fn is_recording_file(path: &Path) -> bool {
     path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *SQLITE
 }
 
-/// The evidence in the recording, with the series that are needed.
+/// The evidence in the recording, with the series that are needed. `kept`: what is kept of a snapshot.
 ///
 /// # Errors
 /// Exit code 3: there is no such recording, this user may not read it, or the file is something else. 4: it is damaged.
-pub fn read(path: &Path, is_needed: fn(&Series) -> bool) -> Result<Evidence, Failure> {
+pub fn read(path: &Path, is_needed: fn(&Series) -> bool, kept: fn(Snapshot) -> Snapshot) -> Result<Evidence, Failure> {
     input::check_readable(path).map_err(|error| {
         if error.kind() != ErrorKind::NotFound {
             return Failure::new(Exit::Missing, input::named(error, path));
@@ -148,7 +148,7 @@ pub fn read(path: &Path, is_needed: fn(&Series) -> bool) -> Result<Evidence, Fai
         };
         Failure::message(Exit::Missing, message).hint(crate::hints::RECORDING)
     })?;
-    Ok(Recording::read_for(path, is_needed)?)
+    Ok(Recording::read_reduced(path, is_needed, kept)?)
 }
 
 fn html(context: &report::Context<'_>) -> Result<String, Failure> {

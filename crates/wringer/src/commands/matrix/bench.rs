@@ -63,7 +63,7 @@ impl Bench for Runner<'_> {
         if !path.exists() {
             return Ok(None);
         }
-        let evidence = Recording::read_for(&path, report::needs)?;
+        let evidence = Recording::read_reduced(&path, report::needs, explain::with_figures_alone)?;
         let explained = explain::explain(&evidence);
         if let Err(failure) = write_files(due.folder, 0o644, &report::Context::new(&evidence, &explained)) {
             self.say(format!("note: no report of cell {}: {:#}", due.cell.id, failure.error));

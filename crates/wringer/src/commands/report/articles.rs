@@ -58,7 +58,7 @@ pub(super) fn main(runs: &[impl AsRef<Path>], gallery: Option<&Path>, to: Option
 
 /// The reproduction in one recording; its report is written into the gallery.
 fn one(run: &Path, gallery: Option<&Path>, earlier: &[Reproduction]) -> Result<Reproduction, Failure> {
-    let evidence = read(&recording_in(run), report::needs)?;
+    let evidence = read(&recording_in(run), report::needs, explain::with_figures_alone)?;
     let explained = explain::explain(&evidence);
     let context = report::Context::new(&evidence, &explained);
     let told = Reproduction::of(&context).ok_or_else(|| {

@@ -296,7 +296,7 @@ fn report_and_show(output: &Output, format: Option<Format>) -> Result<Vec<Arm>, 
     if !output.is_prepared() || !path.exists() {
         return Ok(Vec::new());
     }
-    let evidence = Recording::read_for(&path, report::needs)?;
+    let evidence = Recording::read_reduced(&path, report::needs, explain::with_figures_alone)?;
     let explained = explain::explain(&evidence);
     let context = report::Context::new(&evidence, &explained);
     let json = write_files(&output.folder, output.mode(), &context)?;

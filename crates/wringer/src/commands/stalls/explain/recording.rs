@@ -31,7 +31,7 @@ pub(super) struct OfArm {
 }
 
 pub(super) fn explain(args: &Args, path: &Path, server: Option<Server>) -> Result<OfRecording, Failure> {
-    let evidence = read(&recording_in(path), |_| false)?;
+    let evidence = read(&recording_in(path), |_| false, ::explain::without_inventory)?;
     let wanted = Wanted {
         least_us: args.least_us(),
         server,
