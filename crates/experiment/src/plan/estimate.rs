@@ -12,7 +12,8 @@ const FILL_BYTES_PER_SECOND: f64 = 25.0 * 1024.0 * 1024.0;
 const TRANSACTIONS_PER_SECOND: f64 = 4000.0;
 /// Download and unpacking of a package.
 const FETCH_SECONDS: f64 = 60.0;
-const PACKAGE_BYTES: u64 = 400 * Bytes::MIB;
+/// A server when it is unpacked, with its libraries.
+pub(super) const PACKAGE: Bytes = Bytes(400 * Bytes::MIB);
 /// An empty data directory: system tables, redo log or WAL.
 const EMPTY_DATA_BYTES: u64 = 350 * Bytes::MIB;
 /// A server without its page cache, and the driver.
@@ -120,7 +121,7 @@ pub(super) fn measured_seconds(arm: &Arm) -> f64 {
 }
 
 pub(super) fn disk(experiment: &Experiment, host: &HostFacts) -> Bytes {
-    let package = if host.server_binary.is_some() { 0 } else { PACKAGE_BYTES };
+    let package = if host.server_binary.is_some() { 0 } else { PACKAGE.0 };
     let filled = fill_bytes(experiment).0 + pgbench_bytes(experiment.fill.pgbench);
     Bytes(times(filled, 1.3).0 + EMPTY_DATA_BYTES + package)
 }

@@ -9,6 +9,7 @@ mod blockers;
 mod estimate;
 mod huge_pages;
 mod replay;
+mod server;
 mod steps;
 
 use crate::model::{Arm, Experiment};
@@ -125,7 +126,7 @@ pub fn plan(experiment: &Experiment, host: &HostFacts) -> Plan {
         left_out: left_out(experiment, host),
         blockers: blockers::blockers(experiment, host),
         doubts: Vec::new(),
-        not_asked: Vec::new(),
+        not_asked: server::not_asked(experiment, host),
         disk_bytes: estimate::disk(experiment, host).0,
         ram_bytes: estimate::ram(experiment).0,
         steps,

@@ -2,11 +2,8 @@
 //! The steps in the order in which they are done.
 
 use super::{HostFacts, Step, disk_mechanism, estimate};
-use crate::model::{
-    Arm, DriverProgram, Experiment, Fill, Flavour, Load, LoadBeside, Preheat, RamSqueeze, RowShape, Squeeze,
-};
+use crate::model::{Arm, DriverProgram, Experiment, Fill, Load, LoadBeside, Preheat, RamSqueeze, RowShape, Squeeze};
 use crate::server_start::ServerStart;
-use capability::{Capability, any_words};
 use diskmodel::DiskRequest;
 use evidence::{Arrivals, DiskMechanism, OomVictim, RamAmount, RamMechanism};
 use units::{Bytes, counted};
@@ -52,18 +49,7 @@ impl List<'_> {
             "a watchdog process",
             "it ends with the run; if the run dies first, it puts everything back and ends",
         );
-        let host = self.host;
-        match &host.server_binary {
-            Some(binary) => self.add("sandbox", 0.0, format!("use {server}: {binary}")),
-            None if any_words(Capability::ServerPackage, self.experiment.server.flavour).is_empty() => {
-                self.add("sandbox", 0.0, format!("use {server}, which is not there: it cannot be fetched"))
-            }
-            None => self.add(
-                "sandbox",
-                estimate::fetch_seconds(host),
-                format!("fetch {server} with the distribution's package client and unpack it into the cache; nothing is installed"),
-            ),
-        };
+        self.server();
         let folder = self.host.data_folder.clone();
         self.add(
             "sandbox",
@@ -416,19 +402,6 @@ impl List<'_> {
         self.add("release", STOP_SECONDS, format!("dismantle, newest step first: {rest}; close the journal"));
         self.add("sandbox", 0.5, "delete the sandbox, by its manifest (--keep leaves it)");
         self.add("report", 1.0, "explain the recording; write report.html, result.json and recording.sqlite");
-    }
-
-    fn server_name(&self) -> String {
-        let name = match self.experiment.server.flavour {
-            Flavour::Mariadb => "MariaDB",
-            Flavour::Mysql => "MySQL",
-            Flavour::Percona => "Percona Server",
-            Flavour::Postgresql => "PostgreSQL",
-        };
-        match &self.experiment.server.version {
-            Some(version) => format!("{name} {version}"),
-            None => name.to_owned(),
-        }
     }
 }
 

@@ -241,6 +241,26 @@ fn a_missing_server_is_fetched_and_the_plan_counts_it() {
     assert!(without.disk_bytes > with.disk_bytes && without.seconds > with.seconds);
 }
 
+/// Whether a source has the version is known to that source alone.
+#[test]
+fn where_a_missing_server_would_come_from_is_told() {
+    let told = |flavour: &str, host: &HostFacts| {
+        let plan = plan_of(&TEXT.replace("\"mariadb\"", &format!("\"{flavour}\"\nversion = \"11.4\"")), host);
+        (plan.steps[1].text.clone(), plan.not_asked)
+    };
+    let absent = HostFacts { server_binary: None, ..root() };
+    let sources = ["the distribution or Maven's repository:", "the distribution or another suite of it:"];
+    for ((flavour, name), from) in [("mariadb", "MariaDB"), ("mysql", "MySQL")].into_iter().zip(sources) {
+        let (step, not_asked) = told(flavour, &absent);
+        assert!(step.contains(&format!("fetch {name} 11.4 into the cache, from {from}")), "{step}");
+        assert!(step.contains("up to 400 MiB"), "{step}");
+        let [not_asked] = &not_asked[..] else { panic!("{not_asked:?}") };
+        assert!(not_asked.contains(&format!("whether {name} 11.4 can be fetched")), "{not_asked}");
+        assert!(told(flavour, &root()).1.is_empty());
+    }
+    assert!(told("percona", &absent).1.is_empty(), "it cannot be fetched, and that is in the way");
+}
+
 #[test]
 fn repeated_arms_are_laid_out_turn_by_turn() {
     let plan = plan_of(&format!("repeat = 2\n{TEXT}"), &root());
