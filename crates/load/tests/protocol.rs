@@ -210,6 +210,36 @@ fn replay_damaged(protocol: Protocol, capture: &[u8], script: &[Say]) {
     }
 }
 
+/// A payload of 16 MiB or more comes in several packets, the last of which is shorter and may be empty.
+#[test]
+fn a_row_of_several_packets_is_one_row() {
+    const FULL: usize = 0xff_ffff;
+    let packet = |payload: &[u8]| [&payload.len().to_le_bytes()[..3], &[1], payload].concat();
+    let (mut seen, mut out) = (Seen::default(), Vec::new());
+    let mut session = Session::new(Protocol::Mysql, Login::new(&target(Protocol::Mysql)), &mut out);
+    let event = session.feed(&bytes(MARIADB), &mut seen, &mut out).unwrap().event;
+    assert_eq!(event, Some(Event::LoggedIn));
+    for (count, pieces) in [(FULL - 9, vec![FULL, 0]), (FULL, vec![FULL, 9]), (2 * FULL, vec![FULL, FULL, 9])] {
+        // the length of a value that is so long begins with the byte of the reply's end
+        let row = [&[0xfe][..], &count.to_le_bytes(), &vec![b'x'; count]].concat();
+        let mut rest = row.as_slice();
+        // one column that the client knows already
+        let mut said = packet(&[1, 0]);
+        for length in pieces {
+            let (piece, later) = rest.split_at(length);
+            said.extend(packet(piece));
+            rest = later;
+        }
+        said.extend(packet(&[0xfe, 0, 0, 0, 0, 0, 0]));
+        session.query(&mut out, |out| out.extend_from_slice(b"SELECT c FROM t"));
+        let fed = session.feed(&said, &mut seen, &mut out).unwrap();
+        assert_eq!((fed.consumed, rest.len()), (said.len(), 0));
+        let Some(Event::Done(reply)) = fed.event else { panic!("{:?}", fed.event) };
+        assert_eq!((reply.rows, reply.row_bytes, reply.error), (1, row.len() as u64, None));
+        assert!(seen.rows.pop().unwrap() == row);
+    }
+}
+
 /// A server may hang up with words of its own, in an error or, after a crash, in a notice.
 mod last_words {
     use super::*;

@@ -2,7 +2,7 @@
 //! From the server's greeting to its first OK: TLS, and the authentication methods of `mysql_common`
 //! (mysql_native_password, caching_sha2_password, sha256_password, client_ed25519, ...).
 
-use super::{error_fields, write_packet};
+use super::{WHOLE_BYTES_MAX, error_fields, write_packet};
 use crate::protocol::{Broken, Channel, Login};
 use crate::target::Tls;
 use mysql_common::auth::plugins::{AuthProc, ChallengeResponsePlugin as _, Context, Error as AuthError, Response};
@@ -11,8 +11,6 @@ use mysql_common::io::ParseBuf;
 use mysql_common::packets::{AuthPlugin, AuthSwitchRequest, HandshakePacket, HandshakeResponse, SslRequest};
 use mysql_common::proto::{MyDeserialize, MySerialize};
 
-/// The longest packet that this client takes; the server sends none that is longer.
-const PACKET_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// `utf8mb4_general_ci`, which every server since 5.5.3 has.
 const COLLATION: u8 = 45;
 
@@ -101,7 +99,7 @@ impl Handshake {
             tls if tls.is_required() && !offered => return Err(Broken::NoTls),
             tls if tls != Tls::Disable && offered => {
                 self.capabilities |= CapabilityFlags::CLIENT_SSL;
-                let request = SslRequest::new(self.capabilities, PACKET_BYTES_MAX, COLLATION)
+                let request = SslRequest::new(self.capabilities, WHOLE_BYTES_MAX, COLLATION)
                     .with_mariadb_capabilities(self.mariadb);
                 write_packet(next, out, |out| request.serialize(out));
                 self.stage = Stage::Securing { sequence: next.wrapping_add(1) };
@@ -153,7 +151,7 @@ impl Handshake {
             Some(plugin),
             self.capabilities,
             None,
-            PACKET_BYTES_MAX,
+            WHOLE_BYTES_MAX,
         )
         .with_mariadb_ext_capabilities(self.mariadb);
         write_packet(sequence, out, |out| response.serialize(out));

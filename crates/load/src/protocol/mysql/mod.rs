@@ -4,7 +4,7 @@
 //!
 //! Used where the server offers it: results without intermediate EOF packets (`CLIENT_DEPRECATE_EOF`, MySQL 5.7 and MariaDB
 //! 10.2), and column descriptions sent only when they change (`MARIADB_CLIENT_CACHE_METADATA`, MariaDB 10.6; sysbench's client
-//! library uses that too). Packets of 16 MiB or more are refused.
+//! library uses that too). A payload of 16 MiB or more comes in several packets.
 
 mod login;
 mod session;
@@ -16,19 +16,18 @@ use crate::protocol::{Broken, Code};
 const HEADER_BYTES: usize = 4;
 /// A payload of this length continues in the next packet.
 const PAYLOAD_BYTES_MAX: usize = 0xff_ffff;
+/// The longest payload that this client takes, in however many packets it comes: the most that a server's `max_allowed_packet` can be.
+const WHOLE_BYTES_MAX: u32 = 1 << 30;
 /// Status flags of OK and EOF packets.
 const STATUS_IN_TRANSACTION: u16 = 0x0001;
 const STATUS_MORE_RESULTS: u16 = 0x0008;
 
 /// The first whole packet in `bytes`: sequence number and payload. `None` when it is not complete yet.
 #[inline]
-fn packet(bytes: &[u8]) -> Result<Option<(u8, &[u8])>, Broken> {
-    let Some(&[a, b, c, sequence]) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+fn packet(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let &[a, b, c, sequence] = bytes.first_chunk::<HEADER_BYTES>()?;
     let length = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
-    if length == PAYLOAD_BYTES_MAX {
-        return Err(Broken::Malformed("a packet of 16 MiB or more".into()));
-    }
-    Ok(bytes.get(HEADER_BYTES..HEADER_BYTES + length).map(|payload| (sequence, payload)))
+    bytes.get(HEADER_BYTES..HEADER_BYTES + length).map(|payload| (sequence, payload))
 }
 
 /// Appends a packet; `write` appends its payload. A payload that is too long for one packet is split.

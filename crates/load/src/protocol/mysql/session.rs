@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::login::{Features, Handshake, Step};
 use super::{
-    HEADER_BYTES, STATUS_IN_TRANSACTION, STATUS_MORE_RESULTS, error_fields, length_encoded, ok_fields, packet, string,
-    write_packet,
+    HEADER_BYTES, PAYLOAD_BYTES_MAX, STATUS_IN_TRANSACTION, STATUS_MORE_RESULTS, WHOLE_BYTES_MAX, error_fields,
+    length_encoded, ok_fields, packet, string, write_packet,
 };
 use crate::protocol::{Broken, Code, Event, Fed, Login, Reply, Rows};
 use workload::Param;
@@ -30,6 +30,8 @@ pub struct Session {
     message: String,
     /// The sequence number of the packet to answer, while a bulk load's data is sent.
     sequence: u8,
+    /// The payload so far, while it goes on in the next packet.
+    begun: Vec<u8>,
 }
 
 enum State {
@@ -68,6 +70,7 @@ impl Session {
             in_transaction: false,
             message: String::new(),
             sequence: 0,
+            begun: Vec::new(),
         }
     }
 
@@ -112,7 +115,7 @@ impl Session {
     }
 
     pub(crate) fn copy_data(&mut self, data: &[u8], out: &mut Vec<u8>) {
-        for piece in data.chunks(super::PAYLOAD_BYTES_MAX - 1) {
+        for piece in data.chunks(PAYLOAD_BYTES_MAX - 1) {
             self.sequence = self.sequence.wrapping_add(1);
             write_packet(self.sequence, out, |out| out.extend_from_slice(piece));
         }
@@ -141,9 +144,14 @@ impl Session {
     #[inline]
     pub(crate) fn feed(&mut self, bytes: &[u8], rows: &mut impl Rows, out: &mut Vec<u8>) -> Result<Fed, Broken> {
         let mut consumed = 0;
-        while let Some((sequence, payload)) = packet(&bytes[consumed..])? {
+        while let Some((sequence, payload)) = packet(&bytes[consumed..]) {
             consumed += HEADER_BYTES + payload.len();
-            if let Some(event) = self.packet(sequence, payload, rows, out)? {
+            let is_piece = payload.len() == PAYLOAD_BYTES_MAX || !self.begun.is_empty();
+            let event = match is_piece {
+                true => self.piece(sequence, payload, rows, out)?,
+                false => self.packet(sequence, payload, rows, out)?,
+            };
+            if let Some(event) = event {
                 return Ok(Fed { consumed, event: Some(event) });
             }
         }
@@ -153,6 +161,26 @@ impl Session {
     fn expect(&mut self, state: State) {
         self.state = state;
         self.reply = Reply::default();
+    }
+
+    /// One packet of a payload that comes in several: the last one is shorter than the others, and may be empty.
+    #[cold]
+    fn piece(
+        &mut self,
+        sequence: u8,
+        payload: &[u8],
+        rows: &mut impl Rows,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Event>, Broken> {
+        self.begun.extend_from_slice(payload);
+        if self.begun.len() > WHOLE_BYTES_MAX as usize {
+            return Err(Broken::Malformed("a packet of more than 1 GiB".into()));
+        }
+        if payload.len() == PAYLOAD_BYTES_MAX {
+            return Ok(None);
+        }
+        let whole = std::mem::take(&mut self.begun);
+        self.packet(sequence, &whole, rows, out)
     }
 
     #[inline]
@@ -165,7 +193,8 @@ impl Session {
     ) -> Result<Option<Event>, Broken> {
         let Some(&first) = payload.first() else { return Err(Broken::Malformed("an empty packet".into())) };
         match self.state {
-            State::Rows if first == 0xfe => self.end_of_rows(payload),
+            // a row whose first value has 16 MiB or more begins with this byte, too
+            State::Rows if first == 0xfe && payload.len() < PAYLOAD_BYTES_MAX => self.end_of_rows(payload),
             State::Rows if first == 0xff => self.failed(payload),
             State::Rows => {
                 self.reply.rows += 1;
