@@ -55,12 +55,16 @@ pub(crate) fn of_run(run: &Evidence) -> BTreeMap<String, Value> {
         flat.insert(EXPERIMENT.to_owned(), Value::Bool(true));
         flatten(EXPERIMENT, written(file), &mut flat);
     }
-    flat.extend(run.files.iter().map(|(name, text)| (format!("{FILES}.{name}"), content(name, text))));
+    flat.extend(run.files.iter().map(|(name, text)| (key_of_file(name), content(name, text))));
     flat
 }
 
 /// The beginning of the keys of files that the experiment names. A run without such a file hinders nothing: another condition tells its load.
 pub(crate) const FILES: &str = "files";
+
+pub(crate) fn key_of_file(name: &str) -> String {
+    format!("{FILES}.{name}")
+}
 
 /// A short word for what a file says: comments and spaces of a TOML file are no part of it. FNV-1a, 64 bits.
 fn content(name: &str, text: &str) -> Value {

@@ -15,6 +15,7 @@ pub mod busy;
 mod conditions;
 pub mod driven;
 pub mod figures;
+mod files_of_arms;
 pub mod findings;
 mod growth;
 pub mod histograms;

@@ -3,7 +3,7 @@
 //!
 //! A run is one repeat of each of its arms: all turns of an arm in one run share the conditions of the run.
 
-use crate::{conditions, figures};
+use crate::{conditions, figures, files_of_arms};
 use evidence::{Arm, Evidence};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -110,7 +110,10 @@ pub fn compare(a: &[Evidence], b: &[Evidence], wanted: &Wanted) -> Result<Sides,
     let arms = matched(a, b, wanted.arm.as_deref());
     let (of_a, of_b) = (told(a, &arms, |pair| &pair.0), told(b, &arms, |pair| &pair.1));
     let keys = keys(&of_a, &of_b);
-    let unknown = wanted.across.iter().find(|across| !keys.iter().any(|key| covers(across, key, &arms)));
+    let files = a.iter().chain(b).flat_map(|run| run.files.keys());
+    let files: Vec<String> = files.map(|name| conditions::key_of_file(name)).collect();
+    let is_known = |across: &String| keys.iter().copied().chain(&files).any(|key| covers(across, key, &arms));
+    let unknown = wanted.across.iter().find(|across| !is_known(across));
     if let Some(unknown) = unknown {
         return Err(SidesError::NoCondition(unknown.clone()));
     }
@@ -187,10 +190,14 @@ fn turns<'e>(run: &'e Evidence, cell: &str) -> Vec<&'e Arm> {
     run.arms.iter().filter(|arm| arm.cell == cell && arm.load.is_some()).collect()
 }
 
-/// The conditions of each run. When there are several arms, their keys contain the arm's name.
+/// The conditions of each run, without files of arms that are not compared. When there are several arms, their keys contain the arm's name.
 fn told(side: &[Evidence], arms: &[Pair], own: fn(&Pair) -> &String) -> Vec<Conditions> {
+    let compared: BTreeSet<&str> = arms.iter().map(|pair| own(pair).as_str()).collect();
     let of = |run: &Evidence| {
         let mut flat = conditions::of_run(run);
+        for name in files_of_arms::of_others(run, &compared) {
+            flat.remove(&conditions::key_of_file(name));
+        }
         for pair in arms {
             let prefix = if arms.len() == 1 { ARM.to_owned() } else { prefix_of(pair) };
             if let Some(arm) = turns(run, own(pair)).first() {

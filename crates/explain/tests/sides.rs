@@ -64,6 +64,50 @@ fn a_workload_s_file_of_the_same_name_and_another_content_is_another_load() {
     );
 }
 
+/// As far as the experiment's file tells which arm has the file.
+#[test]
+fn a_file_of_an_arm_that_is_not_compared_hinders_nothing() {
+    let both = |experiment: &str, wanted: &Wanted| -> Vec<String> {
+        let run = |text: &str| {
+            let files = ["shop.toml", "b/other.sql"].map(|name| (name.to_owned(), text.to_owned())).into();
+            Evidence { experiment: experiment.into(), files, run_id: text.into(), ..stored() }
+        };
+        let sides = compare(&[run("rows = 5")], &[run("rows = 6")], wanted).unwrap();
+        sides.differs.into_iter().map(|one| one.key).collect()
+    };
+    let (mut one, mut other) = (Wanted::default(), Wanted::default());
+    let cells: Vec<String> = cells(&stored());
+    (one.arm, other.arm) = (Some(cells[0].clone()), Some(cells[1].clone()));
+    let arms = |load: [&str; 2]| -> String {
+        let arm = |(name, load): (&String, &str)| format!("[[arm]]\nname = {name:?}\n{load}\n");
+        cells.iter().zip(load).map(arm).collect()
+    };
+    let (shop, script) = ("load.workload = \"shop.toml\"", "load.arguments = [\"--file=b/other.sql@3\"]");
+    let own = arms([shop, script]);
+    assert_eq!(both(&own, &one), ["files.shop.toml"]);
+    assert_eq!(both(&own, &other), ["files.b/other.sql"]);
+    assert_eq!(both(&own, &Wanted::default()).len(), 2, "all arms are compared");
+    one.across = vec!["files.b/other.sql".into()];
+    assert_eq!(both(&own, &one), ["files.shop.toml"], "what does not count may be named");
+    one.across.clear();
+
+    let shared = format!(
+        "[fill]\ncommand = [\"./fill\", \"b/other.sql\"]\n[load]\nworkload = \"shop.toml\"\n{}",
+        arms(["", script])
+    );
+    assert_eq!(both(&shared, &one).len(), 2, "what stands outside of arms is of all");
+    let replaced = shared.replace(script, &format!("{script}\nload.driver = \"pgbench\""));
+    assert_eq!(both(&replaced, &other), ["files.b/other.sql"], "but a load that the arm replaces");
+    assert_eq!(both("", &one).len(), 2, "nothing tells whose they are");
+}
+
+fn cells(run: &Evidence) -> Vec<String> {
+    let mut cells: Vec<String> = run.arms.iter().map(|arm| arm.cell.clone()).collect();
+    cells.sort();
+    cells.dedup();
+    cells
+}
+
 /// What the file has for all arms, and no measurement tells.
 #[test]
 fn what_is_written_for_all_arms_is_compared() {
