@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::hooks::Progress;
 use evidence::{Clock, Event, LoadResult, Measured};
 use host::clock::RunClock;
+use observe::Observer;
 use recording::Recording;
 
 /// The recording, and the clock of all times in it.
@@ -25,6 +26,20 @@ impl Notes<'_> {
         self.progress.step(station, told);
         let event = Event { at_us: self.clock.now_us(), station: station.to_owned(), text };
         Ok(self.recording.event(&event)?)
+    }
+
+    /// Records each note of an observer when it arises, so that a run that is cut off has it.
+    pub(crate) fn teller(&self) -> impl Fn(&Event) -> bool + Send + use<> + 'static {
+        let recording = self.recording.clone();
+        move |note| recording.event(note).is_ok()
+    }
+
+    /// Ends the observer, and records the notes that the recording did not take before.
+    ///
+    /// # Errors
+    /// The recording cannot be written.
+    pub(crate) fn end(&self, observer: Observer) -> Result<(), Error> {
+        Ok(observer.stop().notes.iter().try_for_each(|note| self.recording.event(note))?)
     }
 
     /// Records it.

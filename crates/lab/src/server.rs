@@ -94,7 +94,8 @@ impl Serving {
             }
             let interval = group.interval.unwrap_or(watch.interval);
             let options = Options { name: group.name, interval, ..Options::default() };
-            self.observers.push(Observer::start(notes.clock, group.readers, sinks(), options)?);
+            let (readers, tell) = (group.readers, notes.teller());
+            self.observers.push(Observer::start_telling(notes.clock, readers, sinks(), options, tell)?);
         }
         Ok(())
     }
@@ -174,12 +175,7 @@ impl Serving {
     fn stop_observers(&mut self, notes: &Notes<'_>) -> Result<(), Error> {
         self.connection.get_mut().close();
         self.staying.take();
-        for observer in self.observers.drain(..) {
-            for note in observer.stop().notes {
-                notes.recording.event(&note)?;
-            }
-        }
-        Ok(())
+        self.observers.drain(..).try_for_each(|observer| notes.end(observer))
     }
 }
 

@@ -237,7 +237,7 @@ impl<'a> Walk<'a> {
             let _ = self.lab.notes.event("release", format!("{ENDED_EARLY}{}", host::chain(error)));
         }
         let stopped = self.stop_server().map(drop);
-        drop(self.host_observer.take());
+        let observed = self.host_observer.take().map_or(Ok(()), |observer| self.lab.notes.end(observer));
         let recording = self.lab.notes.recording.clone();
         let clock = self.lab.notes.clock;
         let released = release(self.lab.run);
@@ -254,7 +254,7 @@ impl<'a> Walk<'a> {
             Err(error) if error.kind() == Kind::NotRestored => (Err(error), Ok(())),
             other => (Ok(()), other),
         };
-        released.and(restored).and(walked).and(stopped).and(deleted).and(judged).and(finished)
+        released.and(restored).and(walked).and(stopped).and(deleted).and(judged).and(observed).and(finished)
     }
 
     fn interrupted(&self, error: Error) -> Error {
@@ -283,7 +283,8 @@ impl<'a> Walk<'a> {
             self.lab.notes.event("observe", what)?;
         }
         let options = Options { name: group.name, interval: self.lab.cell.observe.interval.0, ..Options::default() };
-        self.host_observer = Some(Observer::start(self.lab.notes.clock, group.readers, self.lab.sinks(), options)?);
+        let (notes, sinks) = (&self.lab.notes, self.lab.sinks());
+        self.host_observer = Some(Observer::start_telling(notes.clock, group.readers, sinks, options, notes.teller())?);
         Ok(())
     }
 

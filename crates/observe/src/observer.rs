@@ -2,6 +2,7 @@
 use crate::{Collector, Error, Kind};
 use evidence::{Event, SampleSink};
 use host::clock::{RunClock, thread_cpu_time};
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -79,7 +80,7 @@ pub struct Report {
     pub missed: u64,
     /// CPU time of the observer's thread.
     pub cpu_us: u64,
-    /// Tiers that were left, readers that ended, readings that failed.
+    /// Tiers that were left, readers that ended, readings that failed; without those that were told before.
     pub notes: Vec<Event>,
 }
 
@@ -89,7 +90,7 @@ pub struct Report {
 pub struct Observer {
     thread: Option<JoinHandle<Report>>,
     stop: Sender<()>,
-    news: Receiver<Event>,
+    news: Option<Receiver<Event>>,
     /// How many notes [`Self::news`] has given.
     told: usize,
 }
@@ -105,23 +106,44 @@ impl Observer {
         sink: impl SampleSink + 'static,
         options: Options,
     ) -> Result<Self, Error> {
+        let (teller, news) = channel();
+        let tell = move |note: &Event| {
+            // nobody may listen any more
+            let _ = teller.send(note.clone());
+            false
+        };
+        let mut observer = Self::start_telling(clock, readers, sink, options, tell)?;
+        observer.news = Some(news);
+        Ok(observer)
+    }
+
+    /// Like [`Self::start`]. `tell` gets each note when it arises, in the observer's thread; a note for which it returns false is in the report.
+    ///
+    /// # Errors
+    /// Those of [`Self::start`].
+    pub fn start_telling(
+        clock: RunClock,
+        readers: Vec<Box<dyn Reader>>,
+        sink: impl SampleSink + 'static,
+        options: Options,
+        tell: impl Fn(&Event) -> bool + Send + 'static,
+    ) -> Result<Self, Error> {
         if options.interval < Options::LEAST_INTERVAL {
             let (asked_ms, least_ms) = (options.interval.as_millis(), Options::LEAST_INTERVAL.as_millis());
             return Err(Error::Interval { asked_ms, least_ms });
         }
         let (stop, stopped) = channel();
-        let (teller, news) = channel();
-        let rounds = Rounds { news: Some(teller), ..Rounds::new(clock, readers, Box::new(sink), options) };
+        let rounds = Rounds { tell: Box::new(tell), ..Rounds::new(clock, readers, Box::new(sink), options) };
         let thread = thread::Builder::new()
             .name("observer".into())
             .spawn(move || rounds.run(&stopped))
             .map_err(|source| Error::Thread { source })?;
-        Ok(Self { thread: Some(thread), stop, news, told: 0 })
+        Ok(Self { thread: Some(thread), stop, news: None, told: 0 })
     }
 
     /// The notes since the last call, so that they are known before the end.
     pub fn news(&mut self) -> Vec<Event> {
-        let news: Vec<Event> = self.news.try_iter().collect();
+        let news: Vec<Event> = self.news.iter().flat_map(Receiver::try_iter).collect();
         self.told += news.len();
         news
     }
@@ -151,8 +173,10 @@ struct Rounds {
     collector: Collector,
     options: Options,
     report: Report,
-    /// Gets each note when it arises.
-    news: Option<Sender<Event>>,
+    /// The texts of all notes.
+    known: BTreeSet<String>,
+    /// Gets each note when it arises; false: the note is kept for the report.
+    tell: Box<dyn Fn(&Event) -> bool + Send>,
 }
 
 /// A reader, and the pace at which it is read.
@@ -174,7 +198,8 @@ struct Paced {
 impl Rounds {
     fn new(clock: RunClock, readers: Vec<Box<dyn Reader>>, sink: Box<dyn SampleSink>, options: Options) -> Self {
         let readers = readers.into_iter().map(|reader| Paced::new(reader, options.interval)).collect();
-        Self { clock, readers, collector: Collector::new(sink), options, report: Report::default(), news: None }
+        let (collector, report) = (Collector::new(sink), Report::default());
+        Self { clock, readers, collector, options, report, known: BTreeSet::new(), tell: Box::new(|_| false) }
     }
 
     fn run(mut self, stopped: &Receiver<()>) -> Report {
@@ -246,13 +271,11 @@ impl Rounds {
 
     /// Keeps at most 100 notes, so that repeated trouble does not fill the memory.
     fn note(&mut self, text: String) {
-        let known = self.report.notes.iter().any(|event| event.text == text);
-        if !known && self.report.notes.len() < 100 {
-            let note = Event { at_us: self.clock.now_us(), station: "observe".into(), text };
-            if let Some(news) = &self.news {
-                // nobody may listen any more
-                let _ = news.send(note.clone());
-            }
+        if self.known.len() >= 100 || !self.known.insert(text.clone()) {
+            return;
+        }
+        let note = Event { at_us: self.clock.now_us(), station: "observe".into(), text };
+        if !(self.tell)(&note) {
             self.report.notes.push(note);
         }
     }
@@ -414,6 +437,18 @@ mod tests {
         assert_eq!(count.load(Ordering::Relaxed), 7, "in rounds 0, 1, 3, 5, 7, 9 and 11");
         let notes: Vec<_> = observer.report.notes.iter().map(|note| note.text.as_str()).collect();
         assert_eq!(notes, ["slowing: now every 20 ms"]);
+    }
+
+    /// The recording refuses the first note.
+    #[test]
+    fn a_note_that_is_not_taken_is_in_the_report() {
+        let told = Arc::<AtomicU64>::default();
+        let count = told.clone();
+        let rounds = Rounds::new(RunClock::start(), Vec::new(), Box::new(Nowhere), Options::default());
+        let mut rounds = Rounds { tell: Box::new(move |_| count.fetch_add(1, Ordering::Relaxed) > 0), ..rounds };
+        ["one", "two", "two", "one", "three"].into_iter().for_each(|text| rounds.note(text.to_owned()));
+        let kept: Vec<_> = rounds.report.notes.iter().map(|note| note.text.as_str()).collect();
+        assert_eq!((kept, told.load(Ordering::Relaxed)), (vec!["one"], 3));
     }
 
     #[test]
