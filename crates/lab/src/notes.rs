@@ -29,7 +29,7 @@ impl Notes<'_> {
     }
 
     /// Records each note of an observer when it arises, so that a run that is cut off has it.
-    pub(crate) fn teller(&self) -> impl Fn(&Event) -> bool + Send + use<> + 'static {
+    pub fn teller(&self) -> impl Fn(&Event) -> bool + Send + use<> + 'static {
         let recording = self.recording.clone();
         move |note| recording.event(note).is_ok()
     }
@@ -38,7 +38,7 @@ impl Notes<'_> {
     ///
     /// # Errors
     /// The recording cannot be written.
-    pub(crate) fn end(&self, observer: Observer) -> Result<(), Error> {
+    pub fn end_observer(&self, observer: Observer) -> Result<(), Error> {
         Ok(observer.stop().notes.iter().try_for_each(|note| self.recording.event(note))?)
     }
 

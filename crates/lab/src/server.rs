@@ -175,7 +175,7 @@ impl Serving {
     fn stop_observers(&mut self, notes: &Notes<'_>) -> Result<(), Error> {
         self.connection.get_mut().close();
         self.staying.take();
-        self.observers.drain(..).try_for_each(|observer| notes.end(observer))
+        self.observers.drain(..).try_for_each(|observer| notes.end_observer(observer))
     }
 }
 

@@ -237,7 +237,7 @@ impl<'a> Walk<'a> {
             let _ = self.lab.notes.event("release", format!("{ENDED_EARLY}{}", host::chain(error)));
         }
         let stopped = self.stop_server().map(drop);
-        let observed = self.host_observer.take().map_or(Ok(()), |observer| self.lab.notes.end(observer));
+        let observed = self.host_observer.take().map_or(Ok(()), |observer| self.lab.notes.end_observer(observer));
         let recording = self.lab.notes.recording.clone();
         let clock = self.lab.notes.clock;
         let released = release(self.lab.run);

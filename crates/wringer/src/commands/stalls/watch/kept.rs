@@ -12,7 +12,7 @@ use ::observe::{Observer, Options};
 use ::stalls::Stall;
 use ::stalls::watch::Watched;
 use attach::Attached;
-use evidence::{Arm, ENDED_EARLY, Event, Span};
+use evidence::{Arm, ENDED_EARLY, Span};
 use host::clock::{RunClock, rfc3339_us, unix_seconds};
 use host::places::Places;
 use lab::Notes;
@@ -57,8 +57,6 @@ pub(in crate::commands::stalls) struct Kept {
     notes: Notes<'static>,
     keeper: Keeper,
     observers: Vec<Observer>,
-    /// Notes of observers that the recording did not take yet.
-    unwritten: Vec<Event>,
     arm: Arm,
     before: BTreeMap<String, u64>,
     /// The first stall that could not be written.
@@ -93,25 +91,17 @@ impl Kept {
         for group in groups {
             let options = Options { name: group.name, ..Options::default() };
             let sink = OfArm { recording: notes.recording.clone(), arm: arm.name.clone() };
-            observers.push(Observer::start(clock, group.readers, sink, options)?);
+            let (readers, tell) = (group.readers, notes.teller());
+            observers.push(Observer::start_telling(clock, readers, sink, options, tell)?);
         }
         let keeper = Keeper::new(clock, notes.recording.clone(), &arm.name);
-        Ok(Self { output, notes, keeper, observers, unwritten: Vec::new(), arm, before, trouble: None })
+        Ok(Self { output, notes, keeper, observers, arm, before, trouble: None })
     }
 
-    /// The spans of a round of the watch, and the observers' notes since the last round.
     pub(in crate::commands::stalls) fn spans(&mut self, spans: Vec<Span>) {
         if let Err(error) = self.keeper.spans(spans) {
             self.trouble.get_or_insert(error.to_string());
         }
-        self.write_news();
-    }
-
-    /// Writes the observers' notes down as they come, so that a recording that is cut off has them.
-    fn write_news(&mut self) {
-        let news: Vec<Event> = self.observers.iter_mut().flat_map(Observer::news).collect();
-        let recording = &self.notes.recording;
-        self.unwritten.extend(news.into_iter().filter(|note| recording.event(note).is_err()));
     }
 
     pub(in crate::commands::stalls) fn stall(&mut self, stall: &Stall) {
@@ -144,10 +134,7 @@ impl Kept {
         if let Err(error) = self.keeper.ended(watched) {
             self.trouble.get_or_insert(error.to_string());
         }
-        let late = self.observers.drain(..).flat_map(|observer| observer.stop().notes);
-        for note in self.unwritten.drain(..).chain(late) {
-            self.notes.recording.event(&note)?;
-        }
+        self.observers.drain(..).try_for_each(|observer| self.notes.end_observer(observer))?;
         for missing in &watched.missing {
             self.notes.event("observe", format!("not seen: {}: {}", missing.what, missing.why))?;
         }
