@@ -116,6 +116,11 @@ impl Connection {
         self.hung_up
     }
 
+    /// Whether the server has closed the connection, for example because nothing was asked for too long.
+    pub fn is_closed(&self) -> bool {
+        self.link.transport.is_closed()
+    }
+
     /// Limits the wait for an answer; a longer wait ends with [`Error::Lost`]. `None`, the default: no limit.
     ///
     /// # Errors

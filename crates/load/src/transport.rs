@@ -79,6 +79,13 @@ impl Transport {
         Ok(())
     }
 
+    /// Whether the server has closed its end; bytes that it sent before may still be there.
+    pub(crate) fn is_closed(&self) -> bool {
+        let mut socket = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut socket, Some(&at_once)).is_ok_and(|count| count > 0)
+    }
+
     /// Ends sending and reading.
     pub(crate) fn shut(&self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);

@@ -41,6 +41,9 @@ pub trait Query: Send {
     /// # Errors
     /// An error of the client or of the server.
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Box<dyn std::error::Error + Send + Sync>>;
+
+    /// Before questions that need nothing of what was asked before: where the server has closed an idle connection meanwhile, they go over a new one.
+    fn renew(&mut self) {}
 }
 
 /// What would help with a statement that the server refused with these words: `right`; or, where it has no such table or column, no right.
@@ -233,6 +236,7 @@ fn is_bytes(name: &str) -> bool {
 }
 
 fn ask(connection: &mut (impl Query + ?Sized), sql: &str) -> Result<Vec<Vec<Option<String>>>, Error> {
+    connection.renew();
     connection.rows(sql).map_err(|source| Error::Server { sql: sql.to_owned(), source })
 }
 

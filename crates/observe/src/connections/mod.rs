@@ -41,6 +41,7 @@ pub fn begin(connection: &mut dyn Query, kind: &ServerKind) -> Result<ServerRead
         pooler: None,
         missing: Vec::new(),
     };
+    connection.renew();
     let mut asking = Asking { connection, missing: Vec::new() };
     match kind.flavour.protocol() {
         Protocol::Mysql => mysql::begin(&mut asking, &mut seen)?,
@@ -56,6 +57,7 @@ pub fn begin(connection: &mut dyn Query, kind: &ServerKind) -> Result<ServerRead
 /// # Errors
 /// [`Lost`].
 pub fn look(connection: &mut dyn Query, seen: &mut ServerReading, at_us: u64) -> Result<(), Lost> {
+    connection.renew();
     let mut asking = Asking { connection, missing: Vec::new() };
     let mut look = match seen.flavour.protocol() {
         Protocol::Mysql => mysql::look(&mut asking, seen.flavour)?,
@@ -75,6 +77,7 @@ pub fn look(connection: &mut dyn Query, seen: &mut ServerReading, at_us: u64) ->
 /// # Errors
 /// [`Lost`].
 pub fn end(connection: &mut dyn Query, seen: &mut ServerReading) -> Result<(), Lost> {
+    connection.renew();
     let mut asking = Asking { connection, missing: Vec::new() };
     if seen.flavour.protocol() == Protocol::Mysql {
         mysql::end(&mut asking, seen)?;

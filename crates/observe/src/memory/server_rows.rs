@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 pub(super) type Row = Vec<Option<String>>;
 
 pub(super) fn read(connection: &mut dyn Query, flavour: Flavour, reading: &mut Reading) -> ServerSeen {
+    connection.renew();
     let mut seen = ServerSeen { at_us: reading.now_us(), ..ServerSeen::default() };
     let mut asking = Asking { connection, reading, is_silent: false };
     match flavour {
@@ -33,6 +34,7 @@ pub(super) fn read(connection: &mut dyn Query, flavour: Flavour, reading: &mut R
 
 /// The few rows that describe the memory for which a server asks for huge pages.
 pub(super) fn for_huge_pages(connection: &mut dyn Query, flavour: Flavour, reading: &mut Reading) -> ServerSeen {
+    connection.renew();
     let mut seen = ServerSeen { at_us: reading.now_us(), ..ServerSeen::default() };
     huge_pages::read(&mut Asking { connection, reading, is_silent: false }, flavour, &mut seen);
     seen

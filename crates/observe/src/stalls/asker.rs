@@ -3,6 +3,7 @@
 
 use super::asking::{Asking, Memory, SOME, keep_few_holders};
 use super::{account_rights, mysql, postgresql, waits};
+use crate::server::Query as _;
 use crate::{Error, Reopening};
 use ::stalls::watch::{Answer, Missing};
 use capability::Protocol;
@@ -100,6 +101,9 @@ fn work(
     let mut are_rights_known = protocol != Protocol::Mysql;
     while let Ok(question) = asked.recv() {
         let asked_us = clock.now_us();
+        if own.is_none() {
+            connection.renew();
+        }
         let mut asking = Asking::new(&mut connection, &mut memory);
         let mut answers = Vec::new();
         own = own.or_else(|| {

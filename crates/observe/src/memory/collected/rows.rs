@@ -108,6 +108,7 @@ const POSTGRESQL: &[Table] = &[
 pub(super) fn of(connection: &mut dyn Query, flavour: Flavour) -> Vec<(String, String)> {
     let tables = if flavour == Flavour::Postgresql { POSTGRESQL } else { MYSQL };
     let mut is_silent = false;
+    connection.renew();
     tables
         .iter()
         .map(|table| {
