@@ -14,7 +14,7 @@ use observe::memory::InventoryReader;
 use observe::server::{self, ServerKind, witness_counters};
 use observe::{Observer, Options, Reopening};
 use run::Run;
-use sandbox::{End, RunningServer, Sandbox, StartOptions, Taken};
+use sandbox::{End, RunningServer, Sandbox, StartOptions, Taken, status_text};
 use slowfs::control::Client;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -157,18 +157,7 @@ impl Serving {
         self.stop_observers(notes)?;
         let began = Instant::now();
         let end = self.running.stop(run)?;
-        let took = format!("{:.1} s", began.elapsed().as_secs_f64());
-        let said = match end {
-            End::Clean => format!("the server stopped cleanly in {took}"),
-            End::Killed => {
-                format!("the server did not stop in {took}, and was killed: the next start recovers its data")
-            }
-            End::Before { status } => {
-                let ended = sandbox::Error::Ended { status, log: Vec::new() };
-                format!("{ended}, before it was asked to stop")
-            }
-        };
-        notes.event("sandbox", said)?;
+        notes.event("sandbox", told(end, began.elapsed()))?;
         Ok(end)
     }
 
@@ -176,6 +165,22 @@ impl Serving {
         self.connection.get_mut().close();
         self.staying.take();
         self.observers.drain(..).try_for_each(|observer| notes.end_observer(observer))
+    }
+}
+
+fn told(end: End, took: Duration) -> String {
+    let took = format!("{:.1} s", took.as_secs_f64());
+    match end {
+        End::Clean => format!("the server stopped cleanly in {took}"),
+        End::Killed => format!("the server did not stop in {took}, and was killed: the next start recovers its data"),
+        End::Failed { status } => {
+            let how = status_text(Some(status));
+            format!("the server did not stop cleanly: it ended{how} after {took}; the next start recovers its data")
+        }
+        End::Before { status } => {
+            let ended = sandbox::Error::Ended { status, log: Vec::new() };
+            format!("{ended}, before it was asked to stop")
+        }
     }
 }
 
@@ -194,6 +199,14 @@ fn not_started(filled: Option<&Taken>, error: sandbox::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_while_the_server_stops_is_told_as_one() {
+        let told = |status| told(End::Failed { status }, Duration::from_secs(2));
+        let rest = "after 2.0 s; the next start recovers its data";
+        assert_eq!(told(1), format!("the server did not stop cleanly: it ended with exit code 1 {rest}"));
+        assert_eq!(told(139), format!("the server did not stop cleanly: it ended, killed by signal 11 {rest}"));
+    }
 
     #[test]
     fn a_server_that_does_not_take_the_kept_account_names_the_kept_data() {

@@ -54,6 +54,15 @@ pub struct Run {
     ties: Ties,
 }
 
+/// How a process ended that was told to end.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessEnd {
+    /// It did not end in its time, and the run killed it.
+    pub was_killed: bool,
+    /// As [`Run::exit_status`]. `None`: not known.
+    pub status: Option<std::process::ExitStatus>,
+}
+
 /// Descriptors that are open as long as the run, or a part of it, lives, so that others can see that.
 #[derive(Debug)]
 struct Ties {
@@ -240,13 +249,18 @@ impl Run {
         if failures.is_empty() { Ok(()) } else { Err(Error::NotRestored { id: self.id.clone(), failures }) }
     }
 
-    /// As [`Self::undo_step`], for the step of a process. Returns whether it did not end in its time, and was killed.
+    /// As [`Self::undo_step`], for the step of a process; tells how the process ended.
     ///
     /// # Errors
     /// Those of [`Self::undo_step`].
-    pub fn end_process(&mut self, id: StepId) -> Result<bool, Error> {
-        self.undo_step(id)?;
-        Ok(self.host.has_killed())
+    pub fn end_process(&mut self, id: StepId) -> Result<ProcessEnd, Error> {
+        // the undo collects the exit statuses of the others
+        let mut own: Vec<_> = self.children.extract_if(.., |(step, _)| *step == id).collect();
+        let undone = self.undo_step(id);
+        let status = own.iter_mut().find_map(|(_, child)| child.reap());
+        self.children.append(&mut own);
+        self.reap();
+        undone.map(|()| ProcessEnd { was_killed: self.host.has_killed(), status })
     }
 
     /// The first child with this role that has died; a holder or slow layer that dies ends the run.

@@ -34,7 +34,7 @@ mod undo_report;
 pub mod watchdog;
 
 pub use alive::takes_unseen_for_dead;
-pub use begin::{Begin, Child, Run};
+pub use begin::{Begin, Child, ProcessEnd, Run};
 pub use dismantle::{Conflict, Executor, Report, dismantle, neutralise};
 pub use error::Error;
 pub use find::{FoundRun, Look, find_runs, refuse_hot};

@@ -69,6 +69,23 @@ fn one_server_ends_between_two_arms() {
 }
 
 #[test]
+fn a_server_that_fails_while_it_stops_tells_its_status() {
+    let home = tempfile::tempdir().unwrap();
+    let mut run = begin(home.path());
+    let log = home.path().join("log");
+    for (at_its_stop, code) in [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137)] {
+        let script = format!("trap '{at_its_stop}' TERM; echo ready; while :; do sleep 0.02; done");
+        let server = ChildSpec { launcher: true, stdout: Some(log.clone()), ..shell(&script) };
+        let child = run.spawn(Role::Server, server).unwrap();
+        await_log(&log);
+        let ended = run.end_process(child.step).unwrap();
+        assert_eq!((ended.was_killed, ended.status.and_then(|it| it.code())), (false, Some(code)), "{at_its_stop}");
+        fs::remove_file(&log).unwrap();
+    }
+    let _ = run.release().unwrap();
+}
+
+#[test]
 fn who_ignores_the_stop_signal_is_killed_with_its_family() {
     let home = tempfile::tempdir().unwrap();
     let mut run = begin(home.path());

@@ -369,7 +369,8 @@ fn as_said_in(file: Option<&Path>) -> String {
 /// 128 + SIGKILL.
 const KILLED: i32 = 137;
 
-fn status_text(status: Option<i32>) -> String {
+/// How a server ended, as the end of a sentence. 128 + n: signal n ended it.
+pub fn status_text(status: Option<i32>) -> String {
     match status {
         Some(code @ 129..) => format!(", killed by signal {}", code - 128),
         Some(code) => format!(" with exit code {code}"),

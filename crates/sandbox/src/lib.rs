@@ -63,7 +63,7 @@ pub use capability::{Flavour, Version};
 pub use capability_check::CapabilityAnswer;
 pub use deploy::Spec;
 pub use digest::sha256;
-pub use error::Error;
+pub use error::{Error, status_text};
 pub use fetch::{Archive, Offer, fetch, newest, offers, unpack};
 pub use filled::{LEFT_OUT, filled_key};
 pub use huge_need::shared_memory_bytes;

@@ -352,10 +352,25 @@ pub enum End {
     Clean,
     /// It did not end in the time that it was given: its data need a recovery.
     Killed,
+    /// It ended with this error while it stopped, or somebody else killed it: its data may need a recovery. 128 + n: signal n ended it.
+    Failed {
+        status: i32,
+    },
     /// It had ended by itself before it was asked. `status`: 128 + n when signal n ended it.
     Before {
         status: Option<i32>,
     },
+}
+
+impl End {
+    /// `status`: of a server that was asked to stop, as far as its launcher told it.
+    fn of(was_killed: bool, status: Option<i32>) -> Self {
+        match status {
+            _ if was_killed => Self::Killed,
+            None | Some(0) => Self::Clean,
+            Some(status) => Self::Failed { status },
+        }
+    }
 }
 
 impl RunningServer {
@@ -388,8 +403,8 @@ impl RunningServer {
         let is_before = !self.is_alive() && run.neutralised().is_none();
         let before = is_before.then(|| End::Before { status: end_of(run, &self.child) });
         self.stop_pooler(run)?;
-        let killed = run.end_process(self.child.step)?;
-        Ok(before.unwrap_or(if killed { End::Killed } else { End::Clean }))
+        let ended = run.end_process(self.child.step)?;
+        Ok(before.unwrap_or_else(|| End::of(ended.was_killed, ended.status.and_then(|status| status.code()))))
     }
 
     /// Stops the pooler. It must end before its server, which would wait for the pooler's connections.
@@ -425,6 +440,16 @@ pub(crate) fn is_settled(error: &load::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_fails_while_it_stops_did_not_stop_cleanly() {
+        let failed = |status| End::Failed { status };
+        assert_eq!(
+            [Some(0), None, Some(1), Some(139)].map(|it| End::of(false, it)),
+            [End::Clean, End::Clean, failed(1), failed(139)]
+        );
+        assert_eq!(End::of(true, Some(137)), End::Killed, "by us: that is known already");
+    }
 
     #[test]
     fn the_end_of_a_log_begins_where_the_trouble_does() {

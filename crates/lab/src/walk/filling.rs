@@ -167,6 +167,7 @@ fn unclean(end: End) -> Option<&'static str> {
     match end {
         End::Clean => None,
         End::Killed => Some("did not end in its time and was killed"),
+        End::Failed { .. } => Some("failed while it stopped"),
         End::Before { .. } => Some("had ended by itself before it was asked to stop"),
     }
 }
