@@ -131,7 +131,8 @@ pub(super) fn make(
 }
 
 /// Adds an entry to `folder`, replacing one of the same name: `fill` fills the folder that it gets, tries the content, and returns the entry's name
-/// and its record. Returns the path of the entry. Nothing is left of an entry that fails.
+/// and its record. Returns the path of the entry. Nothing is left of an entry that fails; one that is in place, and may not be on the disk, stays, and the
+/// error says so.
 pub(super) fn add_entry<R: Serialize>(
     folder: &Path,
     fill: impl FnOnce(&Path) -> Result<(String, R), Error>,
@@ -143,32 +144,49 @@ pub(super) fn add_entry<R: Serialize>(
     if added.is_err() {
         let _ = files::remove_tree(&new);
     }
-    added
+    let ((entry, old), record) = added?;
+    sync_name(&entry)?;
+    // the next fetch removes what stays now
+    let _ = remove(&old);
+    Ok((entry, record))
 }
 
-fn publish(new: &Path, name: &str, record: &impl Serialize) -> Result<PathBuf, Error> {
+/// Gives the new entry its name. Returns its path, and where the old one is, if there was one.
+fn publish(new: &Path, name: &str, record: &impl Serialize) -> Result<(PathBuf, PathBuf), Error> {
     let text = format!("{:#}\n", serde_json::json!(record));
     files::write_atomic(&new.join("fetched.json"), text.as_bytes(), 0o644)?;
     sync(new)?;
     let entry = new.with_file_name(name);
     // a kill at any moment leaves the old entry or the new one
-    let old = if files::exchange(new, &entry)? { new.to_owned() } else { rename(new, &entry)? };
-    // the next fetch removes what stays now
-    let _ = remove(&old);
-    Ok(entry)
+    let old = if files::exchange(new, &entry) { new.to_owned() } else { rename(new, &entry)? };
+    Ok((entry, old))
 }
 
-/// Gives the new entry its name, where the two cannot be swapped. Returns where the old one is, if there was one.
+/// The same where the two cannot be swapped. Returns where the old one is, if there was one.
 fn rename(new: &Path, entry: &Path) -> Result<PathBuf, Error> {
     let old = new.with_file_name(format!("{OLD}{}", std::process::id()));
-    if entry.symlink_metadata().is_ok() {
-        files::rename(entry, &old)?;
-    }
-    if let Err(error) = files::rename(new, entry) {
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    let put_back = |error: host::Error| {
         let _ = files::rename(&old, entry);
-        return Err(error.into());
+        Error::from(error)
+    };
+    if is_there(entry) {
+        files::rename(entry, &old).map_err(put_back)?;
+    }
+    match files::rename(new, entry) {
+        // it is in place, and only the sync failed: the caller syncs, too
+        Err(_) if is_there(entry) && !is_there(new) => {}
+        renamed => renamed.map_err(put_back)?,
     }
     Ok(old)
+}
+
+/// Writes the name of an entry to the disk: until then, the earlier entry may be back after a power cut.
+fn sync_name(entry: &Path) -> Result<(), Error> {
+    let synced = fs::File::open(entry.parent().unwrap_or(entry)).and_then(|folder| folder.sync_all());
+    synced.map_err(|source| {
+        Error::path("sync the folder of the new entry, which is complete and in place:", entry, source)
+    })
 }
 
 /// Removes what is left of an entry. Of a link, what it leads to is the user's.
@@ -219,6 +237,7 @@ pub(super) fn clear_unfinished(folder: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).expect("is there").mode() & 0o7777
@@ -286,6 +305,37 @@ mod tests {
         symlink(&elsewhere, folder.join(".old-2")).expect("links");
         clear_unfinished(&folder).expect("clears");
         assert_eq!(fs::read_dir(&folder).expect("lists").count(), 0);
+    }
+
+    /// With two renames the name would be missing between them.
+    #[test]
+    fn the_name_of_an_entry_is_never_missing_while_the_entry_is_replaced() {
+        let home = tempfile::tempdir().expect("a folder");
+        let add = || add_entry(home.path(), |_| Ok(("entry".to_owned(), serde_json::json!({})))).expect("is added").0;
+        let (entry, is_over) = (add(), AtomicBool::new(false));
+        let missing = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut missing = 0;
+                while !is_over.load(Ordering::SeqCst) {
+                    missing += u32::from(!entry.is_dir());
+                }
+                missing
+            });
+            (0..5).for_each(|_| drop(add()));
+            is_over.store(true, Ordering::SeqCst);
+            reader.join().expect("ends")
+        });
+        // where a file system cannot swap names, the name is missing for a moment
+        let others = tempfile::tempdir_in(home.path()).expect("a folder");
+        assert!(missing == 0 || !files::exchange(&entry, others.path()), "{missing} times");
+    }
+
+    #[test]
+    fn an_entry_that_is_in_place_and_not_known_to_be_on_the_disk_says_so() {
+        let home = tempfile::tempdir().expect("a folder");
+        let error = sync_name(&home.path().join("gone/entry")).expect_err("there is no such folder");
+        let said = host::chain(&error);
+        assert!(said.contains("complete and in place") && said.contains("gone/entry"), "{said}");
     }
 
     #[test]
