@@ -45,7 +45,7 @@ pub fn kept_entry(
         hooks.progress.step("fill", &format!("{} is 0: nothing is kept", fills::LIMIT_VARIABLE));
         return Ok(None);
     }
-    remove_left(&places.cache);
+    clear_recordings(places, false);
     if let Some(entry) = find(&store, &key)? {
         return Ok(Some(entry));
     }
@@ -79,26 +79,26 @@ fn locked(folder: &Path, operation: FlockOperation) -> Result<OwnedFd, Errno> {
     Ok(opened)
 }
 
-/// Removes the recordings of makers that were killed. One that cannot be removed hinders nothing.
-fn remove_left(cache: &Path) {
-    if !files::safe_folder(cache).is_ok_and(|folder| folder.is_some()) {
-        return;
+/// Removes the recordings of fills that were killed, and returns their folders. `pretend`: removes nothing, and says what would be removed. One that cannot
+/// be removed hinders nothing, and is left out.
+pub fn clear_recordings(places: &Places, pretend: bool) -> Vec<PathBuf> {
+    if !files::safe_folder(&places.cache).is_ok_and(|folder| folder.is_some()) {
+        return Vec::new();
     }
-    for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
-        let is_of_a_run = |name: &str| name.strip_prefix(FOLDER).is_some_and(|run| run.parse::<RunId>().is_ok());
-        if entry.file_name().to_str().is_some_and(is_of_a_run) {
-            remove_unless_used(&entry.path());
-        }
-    }
+    let is_of_a_run = |name: &str| name.strip_prefix(FOLDER).is_some_and(|run| run.parse::<RunId>().is_ok());
+    let entries = fs::read_dir(&places.cache).into_iter().flatten().flatten();
+    let of_runs = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_of_a_run));
+    let mut cleared: Vec<PathBuf> =
+        of_runs.map(|entry| entry.path()).filter(|folder| is_cleared(folder, pretend)).collect();
+    cleared.sort();
+    cleared
 }
 
 /// A folder without a recording stays: its maker may not have its lock yet.
-fn remove_unless_used(folder: &Path) {
-    let Ok(lock) = locked(folder, FlockOperation::NonBlockingLockExclusive) else { return };
+fn is_cleared(folder: &Path, pretend: bool) -> bool {
+    let Ok(lock) = locked(folder, FlockOperation::NonBlockingLockExclusive) else { return false };
     let is_own = fstat(&lock).is_ok_and(|stat| stat.st_uid == files::own_uid());
-    if is_own && folder.join(RECORDING).exists() {
-        let _ = files::remove_tree(folder);
-    }
+    is_own && folder.join(RECORDING).exists() && (pretend || files::remove_tree(folder).is_ok())
 }
 
 fn find(store: &Store, key: &Key) -> Result<Option<Arc<Entry>>, Error> {
@@ -135,10 +135,9 @@ mod tests {
         let [left, not_ours] = ["w-20261120-201530-4f2b", "shop"].map(|run| recorded(run).0);
         let empty = recording_folder(&places, "w-20261120-201530-4f2c").expect("a new folder").0;
         let there = || [&used, &left, &not_ours, &empty].map(|folder| folder.exists());
-        remove_left(&places.cache);
-        assert_eq!(there(), [true, false, true, true]);
+        assert_eq!((clear_recordings(&places, true), there()), (vec![left.clone()], [true; 4]), "only told");
+        assert_eq!((clear_recordings(&places, false), there()), (vec![left.clone()], [true, false, true, true]));
         drop(lock);
-        remove_left(&places.cache);
-        assert_eq!(there(), [false, false, true, true]);
+        assert_eq!((clear_recordings(&places, false), there()), (vec![used.clone()], [false, false, true, true]));
     }
 }

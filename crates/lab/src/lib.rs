@@ -83,7 +83,7 @@ pub mod problems;
 pub use cell::{Cell, Found, KeptFills, Log, Logs, Phase, Program, server_options, server_request};
 pub use error::{Error, meaning};
 pub use hooks::{Bar, Hooks, Progress, SecondSink, Silent};
-pub use kept_entry::kept_entry;
+pub use kept_entry::{clear_recordings, kept_entry};
 pub use kept_fill_files::{files_named, files_that_fill};
 pub use meaning::{Kind, not_kept};
 pub use notes::Notes;

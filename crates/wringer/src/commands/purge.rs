@@ -8,12 +8,13 @@ use fills::{Listed, Purged, Store};
 use host::clock::rfc3339;
 use host::places::Places;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use units::{Bytes, counted};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Frees the data directories that `wringer run`, matrices and `sandbox deploy --filled` have kept (`wringer doc fills`). No result, sandbox, recording or fetched \
-    server is touched; the next run fills anew. What a run clones at this moment stays, and is named.\n\n\
+    after_help = "Frees the data directories that `wringer run`, matrices and `sandbox deploy --filled` have kept (`wringer doc fills`), and removes what a killed `--filled` has left in the \
+    cache. No result, sandbox, recording of a run or fetched server is touched; the next run fills anew. What a run clones at this moment stays, and is named.\n\n\
     Examples:\n  \
     # list what is kept, how large it is, and when it was used last; remove nothing\n  \
     wringer purge --dry-run\n  \
@@ -35,11 +36,13 @@ pub struct Args {
 /// The cache's folder is not the caller's alone; an entry cannot be removed; interrupted.
 pub fn main(args: &Args) -> Outcome {
     signals::install()?;
-    let store = Store::open(&Places::from_environment()).map_err(sandbox::Error::from)?;
+    let places = Places::from_environment();
+    let store = Store::open(&places).map_err(sandbox::Error::from)?;
     let purged = store.purge(args.dry_run, &host::interrupt::requested).map_err(sandbox::Error::from)?;
+    let recordings = lab::clear_recordings(&places, args.dry_run);
     match args.output {
-        Output::Json => terminal::json(&as_json(&store, &purged, args.dry_run)),
-        Output::Text => show(&store, &purged, args.dry_run),
+        Output::Json => terminal::json(&as_json(&store, &purged, &recordings, args.dry_run)),
+        Output::Text => show(&store, &purged, &recordings, args.dry_run),
     }
     Ok(())
 }
@@ -48,7 +51,7 @@ fn freed_bytes(purged: &Purged) -> u64 {
     purged.removed.iter().map(|entry| entry.taken_bytes).sum()
 }
 
-fn as_json(store: &Store, purged: &Purged, dry_run: bool) -> Value {
+fn as_json(store: &Store, purged: &Purged, recordings: &[PathBuf], dry_run: bool) -> Value {
     let entries = |entries: &[Listed]| entries.iter().map(entry_json).collect::<Vec<_>>();
     json!({
         "schema": 1,
@@ -58,6 +61,7 @@ fn as_json(store: &Store, purged: &Purged, dry_run: bool) -> Value {
         "removed": entries(&purged.removed),
         "left": entries(&purged.left),
         "leftovers": purged.debris,
+        "recordings": recordings,
     })
 }
 
@@ -72,7 +76,7 @@ fn entry_json(entry: &Listed) -> Value {
     })
 }
 
-fn show(store: &Store, purged: &Purged, dry_run: bool) {
+fn show(store: &Store, purged: &Purged, recordings: &[PathBuf], dry_run: bool) {
     let line = |entry: &Listed, what: &str| {
         let server = format!("{} {}", entry.key.text("flavour"), entry.key.text("version"));
         let (bytes, used) = (Bytes(entry.taken_bytes), rfc3339(entry.used));
@@ -84,6 +88,10 @@ fn show(store: &Store, purged: &Purged, dry_run: bool) {
         let what = counted(purged.debris, "leftover");
         terminal::data(format_args!("removed {what} of processes that were killed while they kept data"));
     }
+    let what = if dry_run { "would remove" } else { "removed" };
+    recordings.iter().for_each(|folder| {
+        terminal::data(format_args!("{what} what a killed fill has recorded: {}", folder.display()));
+    });
     let folder = store.folder().display();
     let (bytes, count) = (Bytes(freed_bytes(purged)), counted(purged.removed.len() as u64, "kept fill"));
     match (purged.removed.is_empty(), dry_run) {
