@@ -170,6 +170,7 @@ impl<'a> Walk<'a> {
 
     /// A server that ended by itself after the last question of an arm has ended in this arm. One that was ended with the run is no result of the arm.
     fn still_served(&mut self, position: u32, mut arm: Arm) -> Result<Arm, Error> {
+        host::pause_point("an arm has ended");
         let Err(gone) = self.lab.serves() else { return Ok(arm) };
         if self.lab.is_over() || arm.outcome != ArmOutcome::Measured {
             return Ok(arm);
