@@ -9,7 +9,7 @@ use host::process::Process;
 use load::admin::Connection;
 use load::{Endpoint, Target};
 use observe::server::{self, Query as _, ServerKind, witness_counters};
-use observe::{PATIENCE, Reopening};
+use observe::{OwnConnections, PATIENCE, Reopening};
 use sandbox::Sandbox;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,6 +36,8 @@ pub struct Server {
     /// The process at the other end of a Unix socket.
     peer: Option<u32>,
     pub(crate) connection: Reopening,
+    /// The connections that were opened after the first one was handed over.
+    pub(crate) own: OwnConnections,
 }
 
 impl Attached {
@@ -187,12 +189,12 @@ impl Server {
             let comment = told.and_then(|rows| rows.into_iter().flatten().flatten().next());
             kind = kind.with_comment(&comment.unwrap_or_default());
         }
-        Ok(Self { kind, version, peer, connection, target })
+        Ok(Self { kind, version, peer, connection, target, own: OwnConnections::default() })
     }
 
     /// The connection, for a reader that keeps it. The next question of this server's own opens another.
     pub(crate) fn hand_over(&mut self) -> Reopening {
-        std::mem::replace(&mut self.connection, Reopening::new(self.target.clone()))
+        std::mem::replace(&mut self.connection, Reopening::new(self.target.clone()).named_in(&self.own))
     }
 
     /// Refuses a process that is not this server's. For one of which that is not known, the reason.
@@ -273,7 +275,8 @@ mod tests {
         let found = |dsn: &str, peer| {
             let target: Target = dsn.parse().unwrap();
             let (kind, connection) = (ServerKind::of(target.protocol, "8.4.3"), Reopening::new(target.clone()));
-            let server = Server { target, kind, version: "8.4.3".into(), peer, connection };
+            let server =
+                Server { target, kind, version: "8.4.3".into(), peer, connection, own: OwnConnections::default() };
             let unseen = server.find_process(&places).err();
             Attached { server: Some(server), process: None, name: String::new(), unseen, doubt: None }
         };
@@ -293,7 +296,14 @@ mod tests {
             let mut attached = find(&Wanted { pid: Some(std::process::id()), ..Wanted::default() }).unwrap();
             let target: Target = dsn.parse().unwrap();
             let (kind, connection) = (ServerKind::of(target.protocol, "8.4.3"), Reopening::new(target.clone()));
-            attached.server = Some(Server { target, kind, version: "8.4.3".into(), peer: None, connection });
+            attached.server = Some(Server {
+                target,
+                kind,
+                version: "8.4.3".into(),
+                peer: None,
+                connection,
+                own: OwnConnections::default(),
+            });
             let options = observe::memory::Options { lightly: true, limits, ..Default::default() };
             let seen = attached.inventory(options);
             assert!(seen.processes[0].mappings.is_none(), "no process is held");

@@ -15,6 +15,7 @@ impl Attached {
         let variables = self.variables()?;
         let asked = self.server.as_mut().map(|server| Asked {
             connection: server.hand_over(),
+            own: server.own.clone(),
             canary: options.canary.map(|_| Reopening::new(server.target.clone())),
             kind: server.kind.clone(),
             name: format!("{} {}", server.kind.flavour, server.version),

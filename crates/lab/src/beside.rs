@@ -5,6 +5,7 @@
 use crate::cell::Phase;
 use crate::error::Error;
 use crate::lab::Lab;
+use crate::server::Serving;
 use evidence::{Measured, Quantity};
 use load::admin::Connection;
 use load::{Busy, Protocol, Target};
@@ -85,7 +86,7 @@ impl Lab<'_> {
             }
         }
         if let Some(serving) = self.serving.as_ref().filter(|_| !kept.is_empty()) {
-            await_room(serving.target(), &kept);
+            await_room(serving, &kept);
         }
         Ok(())
     }
@@ -93,11 +94,13 @@ impl Lab<'_> {
 
 /// Waits until the server has ended the closed connections: for a moment it still counts them, and would refuse the next ones. If they stay, the next
 /// connections fail with an error that shows it.
-fn await_room(target: &Target, accounts: &[String]) {
+fn await_room(serving: &Serving, accounts: &[String]) {
+    let target = serving.target();
+    let opened = || Connection::open(target).and_then(|mut it| serving.own.name(&mut it).map(|()| it));
     let deadline = Instant::now() + ANSWER_LIMIT;
     let mut open = None;
     while Instant::now() < deadline {
-        let connection = open.take().map_or_else(|| Connection::open(target), Ok);
+        let connection = open.take().map_or_else(opened, Ok);
         match connection.and_then(|mut connection| Ok((sessions_of(&mut connection, target, accounts)?, connection))) {
             Ok((0, _)) => return,
             Ok((_, connection)) => open = Some(connection),

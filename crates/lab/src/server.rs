@@ -12,7 +12,7 @@ use load::admin::Connection;
 use load::engine::Kept;
 use observe::memory::InventoryReader;
 use observe::server::{self, ServerKind, witness_counters};
-use observe::{Observer, Options, Reopening};
+use observe::{Observer, Options, OwnConnections, Reopening};
 use run::Run;
 use sandbox::{End, RunningServer, Sandbox, StartOptions, Taken, status_text};
 use slowfs::control::Client;
@@ -29,6 +29,8 @@ pub(crate) struct Serving {
     /// The connections of an earlier load that stay open.
     pub staying: Option<Kept>,
     observers: Vec<Observer>,
+    /// The lab's connections to this server that are no load.
+    pub own: OwnConnections,
     /// Opened with the first question, and kept: at the end of a phase the clients may have taken all connections that the server has.
     connection: RefCell<Reopening>,
 }
@@ -58,8 +60,9 @@ impl Serving {
             ServerKind { flavour: sandbox.flavour(), ..ServerKind::of(running.target.protocol, &running.version) };
         let seconds = began.elapsed().as_secs_f64();
         notes.event("sandbox", format!("{} {} is ready after {seconds:.1} s", sandbox.flavour(), running.version))?;
-        let connection = RefCell::new(Reopening::waiting(running.target.clone()));
-        Ok(Self { running, kind, asked: None, staying: None, observers: Vec::new(), connection })
+        let own = OwnConnections::default();
+        let connection = RefCell::new(Reopening::waiting(running.target.clone()).named_in(&own));
+        Ok(Self { running, kind, asked: None, staying: None, observers: Vec::new(), own, connection })
     }
 
     pub(crate) fn target(&self) -> &Target {
@@ -80,7 +83,7 @@ impl Serving {
         sinks: &dyn Fn() -> Sinks,
     ) -> Result<(), Error> {
         let process = watch.process.then(|| Group::process(self.running.pid, Some(self.kind.flavour)));
-        let server = watch.server.then(|| Group::server(Reopening::new(self.target().clone()), &self.kind));
+        let server = watch.server.then(|| Group::server(self.reopening(), &self.kind));
         let of_layer = |client| Group {
             name: "layer",
             readers: vec![Box::new(LayerReader(client))],
@@ -100,10 +103,15 @@ impl Serving {
         Ok(())
     }
 
+    /// A connection for an observer.
+    fn reopening(&self) -> Reopening {
+        Reopening::new(self.target().clone()).named_in(&self.own)
+    }
+
     /// `None`: the server has ended.
     fn memory(&self, interval: Duration) -> Option<Group> {
         let first = Identity::of(self.running.pid)?;
-        let connection = Reopening::new(self.target().clone());
+        let connection = self.reopening();
         let reader = InventoryReader::new(first, Some(self.kind.flavour), interval);
         Some(Group::memory(reader.asking(connection, self.running.version.clone())))
     }

@@ -65,6 +65,7 @@ fn started(serving: &Serving, options: &Options, keeper: Keeper) -> Result<Recor
     let asked = Asked {
         connection: Reopening::new(serving.target().clone()),
         canary: None,
+        own: serving.own.clone(),
         kind: serving.kind.clone(),
         variables,
         name: format!("{} {}", serving.kind.flavour, serving.running.version),

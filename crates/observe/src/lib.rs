@@ -41,4 +41,4 @@ mod reopening;
 pub use collect::{Collector, Kind};
 pub use error::Error;
 pub use observer::{Observer, Options, Pace, Reader, Report};
-pub use reopening::{PATIENCE, Reopening};
+pub use reopening::{OwnConnections, PATIENCE, Reopening};

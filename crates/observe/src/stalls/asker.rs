@@ -4,7 +4,7 @@
 use super::asking::{Asking, Memory, SOME, keep_few_holders};
 use super::{account_rights, mysql, postgresql, waits};
 use crate::server::Query as _;
-use crate::{Error, Reopening};
+use crate::{Error, Reopening, reopening};
 use ::stalls::watch::{Answer, Missing};
 use capability::Protocol;
 use host::clock::{RunClock, thread_cpu_time};
@@ -165,9 +165,5 @@ fn limit(protocol: Protocol) -> &'static str {
 
 /// The server's number of our connection; it changes after each loss of the connection.
 fn own_number(asking: &mut Asking<'_>, protocol: Protocol) -> Option<u64> {
-    let sql = match protocol {
-        Protocol::Mysql => "SELECT CONNECTION_ID()",
-        Protocol::Postgresql => "SELECT pg_backend_pid()",
-    };
-    asking.rows("the number of our own connection", sql)?.first()?.number(0)
+    asking.rows("the number of our own connection", reopening::own_number(protocol))?.first()?.number(0)
 }

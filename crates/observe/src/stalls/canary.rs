@@ -2,7 +2,7 @@
 //! The canary: a query that needs no data and no lock, sent at equal intervals, on a connection and a thread of its own. When even this query waits,
 //! the server or its host answers no client.
 
-use crate::reopening::PATIENCE;
+use crate::reopening::{PATIENCE, own_number};
 use crate::server::Query as _;
 use crate::{Error, Reopening};
 use ::stalls::watch;
@@ -79,10 +79,7 @@ fn sing(
     tell: &Sender<Sung>,
     (is_over, asked_us): (&AtomicBool, &AtomicU64),
 ) {
-    let own = match protocol {
-        Protocol::Mysql => "SELECT CONNECTION_ID()",
-        Protocol::Postgresql => "SELECT pg_backend_pid()",
-    };
+    let own = own_number(protocol);
     let (mut is_known, mut has_failed, mut due) = (false, false, Instant::now());
     let mut unanswered = Unanswered::default();
     while !is_over.load(Ordering::SeqCst) {

@@ -26,7 +26,7 @@ mod waits;
 mod written;
 
 use crate::server::ServerKind;
-use crate::{Error, Reopening};
+use crate::{Error, OwnConnections, Reopening};
 use ::stalls::Stall;
 use ::stalls::watch::{Missing, Pressure, Watch, WatchCost, Watched, Watching};
 use asker::{Answered, Asker, Question, Scope};
@@ -109,6 +109,8 @@ pub struct Asked {
     pub kind: ServerKind,
     /// A second connection, for the canary.
     pub canary: Option<Reopening>,
+    /// Connections that this program has to the server for other work.
+    pub own: OwnConnections,
     /// The server's settings, by name.
     pub variables: BTreeMap<String, String>,
     /// The server's name, in words.

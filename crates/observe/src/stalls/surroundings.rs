@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sources beside samples and answers: the canary and the slow log, each on a thread of its own.
+//! Sources beside samples and answers: the canary and the slow log, each on a thread of its own; and which connections are this program's own.
 
 use super::canary::{Canary, Sung};
 use super::slow_log::{self, Read, SlowLog};
 use super::{Asked, Options};
-use crate::Error;
+use crate::{Error, OwnConnections};
 use ::stalls::SkippedPart;
 use ::stalls::watch::{Missing, Watching};
 use capability::Protocol;
@@ -27,6 +27,9 @@ pub(super) struct Surroundings {
     skipped: Vec<SkippedPart>,
     statements: u64,
     spans: Vec<Span>,
+    own: OwnConnections,
+    /// How many of them `watching` knows.
+    known: usize,
 }
 
 impl Surroundings {
@@ -44,6 +47,7 @@ impl Surroundings {
         let mut missing = Vec::new();
         let mut surroundings = Self::default();
         let Some(asked) = asked else { return Ok((surroundings, missing)) };
+        surroundings.own = asked.own.clone();
         if let Some((connection, every)) = asked.canary.take().zip(options.canary) {
             surroundings.canary = Some(Canary::start(connection, protocol, clock, every)?);
         }
@@ -68,6 +72,10 @@ impl Surroundings {
 
     /// Passes the reports since the last call to `watching`.
     pub(super) fn told(&mut self, watching: &mut Watching) {
+        for number in self.own.after(self.known) {
+            self.known += 1;
+            watching.own_connection(number);
+        }
         let sung: Vec<Sung> = self.canary.iter().flat_map(Canary::sung).collect();
         for sung in sung {
             self.statements += 1;
@@ -134,5 +142,51 @@ impl Surroundings {
 
     pub(super) fn missing(self) -> (Vec<Missing>, Vec<SkippedPart>) {
         (self.missing, self.skipped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::stalls::watch::{Answer, Doing, Sample, Says, Session, Watch};
+
+    /// Connection 7 waits for a lock of a row for 400 ms. Returns how many stalls are told.
+    fn told(own: &OwnConnections) -> usize {
+        let mut watching = Watching::new(Watch {
+            least_us: 50_000,
+            backoff: None,
+            free_list: None,
+            probe: None,
+            is_deep: false,
+            with_values: false,
+            dialect: sql::Dialect::Mysql,
+            server: None,
+            started_unix_us: 0,
+        });
+        let mut surroundings = Surroundings { own: own.clone(), ..Surroundings::default() };
+        let mut stalls = 0;
+        for at_us in (0..2_000_000).step_by(10_000) {
+            let waits = (500_000..900_000).contains(&at_us);
+            let (doing, says) = if waits { (Doing::Blocked, Says::RowLock) } else { (Doing::Idle, Says::Idle) };
+            watching.sample(at_us, &[Sample { thread: 1, doing, sched: None, stop: None }]);
+            let (words, blocked_by) = (String::new(), Vec::new());
+            let (statement, age_us, perhaps_blocked_by) = (None, None, Vec::new());
+            let thread = Some(1);
+            let of = Session { connection: 7, thread, says, words, statement, age_us, blocked_by, perhaps_blocked_by };
+            let sessions = Some(vec![of]);
+            watching.answer(Answer { asked_us: at_us, answered_us: at_us + 500, sessions, ..Answer::default() });
+            surroundings.told(&mut watching);
+            stalls += watching.settled(at_us).len();
+        }
+        stalls
+    }
+
+    #[test]
+    fn a_connection_that_this_program_has_for_other_work_is_no_client() {
+        let own = OwnConnections::default();
+        own.add(8);
+        assert_eq!(told(&own), 1);
+        own.add(7);
+        assert_eq!(told(&own), 0);
     }
 }
