@@ -5,16 +5,15 @@
 
 use super::sample::{Says, Session};
 use super::server_answers::{Known, Ran};
-use super::track::{LEAST_SAMPLES, Wait, Way};
+use super::track::{LEAST_SAMPLES, Wait, Way, Woke};
 use super::verdict::{SLACK_US, is_commit};
 use std::collections::{HashMap, VecDeque};
-use std::ops::RangeInclusive;
 
 /// The most times that are kept for a thread.
 const MOST_WOKEN: usize = 500;
 /// What InnoDB shows of its transactions is up to so old.
 const STALE_US: u64 = 100_000;
-/// When a thread was given a CPU is known to so many microseconds: it is the middle between two samples.
+/// When a thread was given a CPU is known to so many microseconds at best: it is the middle between two samples.
 const WOKEN_ERROR_US: u64 = 20_000;
 /// The most waits of each kind that are kept of all threads.
 const MOST_OTHERS: usize = 1000;
@@ -22,13 +21,13 @@ const MOST_OTHERS: usize = 1000;
 /// When threads were given a CPU within their waits.
 #[derive(Debug, Default)]
 pub(super) struct Woken {
-    of: HashMap<u32, VecDeque<u64>>,
+    of: HashMap<u32, VecDeque<Woke>>,
 }
 
 impl Woken {
-    pub(super) fn add(&mut self, thread: u32, at_us: u64) {
+    pub(super) fn add(&mut self, thread: u32, woke: Woke) {
         let of = self.of.entry(thread).or_default();
-        of.push_back(at_us);
+        of.push_back(Woke { error_us: woke.error_us.max(WOKEN_ERROR_US), ..woke });
         if of.len() > MOST_WOKEN {
             of.pop_front();
         }
@@ -51,24 +50,24 @@ impl Woken {
             let wait = woken.map_or(*wait, |woken| since_turns_are_known(wait, woken, &ran));
             // of the turns of an open wait since the last answer nobody has said yet whether a statement ended there
             let until_us = known.last_asked_us(wait.thread).filter(|_| wait.is_open).unwrap_or(u64::MAX);
-            return statements(&wait, woken.into_iter().flatten().copied(), &ran, until_us);
+            return statements(&wait, woken.into_iter().flatten().map(|it| it.at_us), &ran, until_us);
         }
         if wait.way != Way::Blocked {
             return vec![*wait];
         }
-        let woken: Vec<u64> = woken.into_iter().flatten().copied().collect();
+        let woken: Vec<Woke> = woken.into_iter().flatten().copied().collect();
         let parts = rests(wait, &woken, known).into_iter().flat_map(|part| since_begin(part, known));
         parts.flat_map(|part| kinds(&part, &woken, known)).collect()
     }
 
     /// Whether the thread was given a CPU after this moment.
     pub(super) fn has_woken_since(&self, thread: u32, us: u64) -> bool {
-        self.of.get(&thread).and_then(VecDeque::back).is_some_and(|last| *last + WOKEN_ERROR_US >= us)
+        self.of.get(&thread).and_then(VecDeque::back).is_some_and(|last| last.at_us + last.error_us >= us)
     }
 }
 
 /// A wait for another thread, cut where the thread took its next statement, or had ended one: a thread of a pool waits for its next client in the same way as for a lock.
-fn rests(wait: &Wait, woken: &[u64], known: &Known) -> Vec<Wait> {
+fn rests(wait: &Wait, mut woken: &[Woke], known: &Known) -> Vec<Wait> {
     // an answer near the begin or the end may be about the time before or after
     let is_inside = |(asked, answered): (u64, u64)| {
         asked >= wait.from_us.saturating_add(SLACK_US) && answered.saturating_add(SLACK_US) <= wait.to_us
@@ -77,8 +76,7 @@ fn rests(wait: &Wait, woken: &[u64], known: &Known) -> Vec<Wait> {
     let said: Vec<(u64, u64, bool)> =
         said.filter(|(asked, answered, is_idle)| !is_idle || is_inside((*asked, *answered))).collect();
     cut_at_changes(wait, &said, |before, after, last| {
-        let may_be = before.0.saturating_sub(WOKEN_ERROR_US)..=after.1;
-        Some(woken_within(woken, may_be, last).unwrap_or(before.1))
+        Some(woken_between(&mut woken, before.0, after, last).unwrap_or(before.1))
     })
 }
 
@@ -92,11 +90,11 @@ fn since_begin(wait: Wait, known: &Known) -> Vec<Wait> {
 }
 
 /// A wait for another thread, cut where the thread was awake between two answers that name different kinds of waits.
-fn kinds(wait: &Wait, woken: &[u64], known: &Known) -> Vec<Wait> {
+fn kinds(wait: &Wait, mut woken: &[Woke], known: &Known) -> Vec<Wait> {
     let named: Vec<(u64, u64, Says)> =
         known.answers_within(wait).filter_map(|(asked, answered, it)| Some((asked, answered, kind(it)?))).collect();
     cut_at_changes(wait, &named, |before, after, last| {
-        woken_within(woken, before.0.saturating_sub(STALE_US)..=after.1, last)
+        woken_between(&mut woken, before.0.saturating_sub(STALE_US), after, last)
     })
 }
 
@@ -107,7 +105,7 @@ type Told<T> = (u64, u64, T);
 fn cut_at_changes<T: PartialEq>(
     wait: &Wait,
     told: &[Told<T>],
-    at: impl Fn(&Told<T>, &Told<T>, &Wait) -> Option<u64>,
+    mut at: impl FnMut(&Told<T>, &Told<T>, &Wait) -> Option<u64>,
 ) -> Vec<Wait> {
     let (mut parts, mut rest) = (Vec::new(), *wait);
     for (before, after) in told.iter().zip(told.iter().skip(1)).filter(|(before, after)| before.2 != after.2) {
@@ -121,9 +119,20 @@ fn cut_at_changes<T: PartialEq>(
     parts
 }
 
-/// The first time at which the thread was given a CPU, in this range and within the wait.
-fn woken_within(woken: &[u64], may_be: RangeInclusive<u64>, wait: &Wait) -> Option<u64> {
-    woken.iter().copied().find(|us| may_be.contains(us) && *us > wait.from_us && *us < wait.to_us)
+/// When the thread was first given a CPU within the wait, from `from_us` on and until this answer. `woken` then has only the later turns: each ends one wait at most.
+fn woken_between<T>(woken: &mut &[Woke], from_us: u64, after: &Told<T>, wait: &Wait) -> Option<u64> {
+    let (asked_us, answered_us) = (after.0, after.1);
+    let may_be = |it: &Woke| it.at_us > wait.from_us && it.at_us + it.error_us >= from_us;
+    let nth = woken.iter().position(may_be)?;
+    let (_, rest) = woken.split_at(nth);
+    let (woke, later) = rest.split_first()?;
+    if woke.at_us.saturating_sub(woke.error_us) > answered_us {
+        return None;
+    }
+    *woken = later;
+    // the answer is about the next wait
+    let us = if woke.at_us > answered_us { asked_us } else { woke.at_us.max(from_us) };
+    Some(us).filter(|us| *us > wait.from_us && *us < wait.to_us)
 }
 
 /// A wait for a CPU, cut where another statement began, or may have begun: a thread that is given a CPU may end its statement there, and take the next one, unless
@@ -148,9 +157,11 @@ fn statements(wait: &Wait, turns: impl Iterator<Item = u64>, ran: &[Ran], until_
 
 /// A wait for a CPU, without the time before the oldest turn that is kept: whether other statements ended in that time is not known any more, unless the server
 /// said that one ran on.
-fn since_turns_are_known(wait: &Wait, turns: &VecDeque<u64>, ran: &[Ran]) -> Wait {
-    let oldest =
-        turns.front().copied().filter(|us| turns.len() == MOST_WOKEN && *us > wait.from_us && *us < wait.to_us);
+fn since_turns_are_known(wait: &Wait, turns: &VecDeque<Woke>, ran: &[Ran]) -> Wait {
+    let oldest = turns
+        .front()
+        .map(|it| it.at_us)
+        .filter(|us| turns.len() == MOST_WOKEN && *us > wait.from_us && *us < wait.to_us);
     match oldest {
         Some(us) if !ran.iter().any(|it| it.has(us)) => Wait { is_cut: true, ..wait.cut(us).1 },
         _ => *wait,

@@ -73,6 +73,10 @@ fn of(thread: u32, way: Way, from_us: u64, to_us: u64) -> Wait {
     Wait { thread, way, from_us, to_us, samples: 4, turns: None, is_cut: false, is_open: false }
 }
 
+fn woke(at_us: u64, error_us: u64) -> Woke {
+    Woke { at_us, error_us }
+}
+
 #[test]
 fn times_of_several_threads_that_write_are_counted_once() {
     let mut others = Others::default();
@@ -109,12 +113,12 @@ fn an_open_wait_is_not_cut_where_no_answer_could_tell_yet() {
 #[test]
 fn what_lies_before_the_oldest_turn_that_is_kept_is_not_told() {
     let wait = of(1, Way::Queued, 0, 10_000);
-    let turns: VecDeque<u64> = (0..MOST_WOKEN as u64).map(|nth| 9_000 + nth).collect();
+    let turns: VecDeque<Woke> = (0..MOST_WOKEN as u64).map(|nth| woke(9_000 + nth, 0)).collect();
     let rest = since_turns_are_known(&wait, &turns, &[]);
     assert_eq!((rest.from_us, rest.is_cut), (9_000, true));
     let ran = [Ran { from_us: 0, to_us: 9_500, is_prompt: true }];
     assert_eq!(since_turns_are_known(&wait, &turns, &ran), wait, "the server said that one statement ran");
-    let few: VecDeque<u64> = [9_000].into();
+    let few: VecDeque<Woke> = [woke(9_000, 0)].into();
     assert_eq!(since_turns_are_known(&wait, &few, &[]), wait, "no turn was forgotten");
 }
 
@@ -158,4 +162,40 @@ fn the_time_without_a_client_is_no_part_of_the_wait_for_a_lock() {
         assert!(stall.cause == Cause::RowLock && stall.length_us.abs_diff(400_000) <= error_us, "{stall:#?}");
         assert!(asked <= if counts { 12 } else { 40 }, "{asked} times");
     }
+}
+
+/// The ends of the parts of a wait of 4 s, in milliseconds, between two looks at 1000 and 1500 ms a turn on a CPU. `said`: when the server was asked, and its
+/// answer.
+fn cut_ms(said: &[(u64, Says)], error_us: u64) -> Vec<u64> {
+    let mut known = Known::default();
+    for (asked_ms, says) in said {
+        let (asked_us, sessions) = (asked_ms * 1000, Some(vec![session(1, *says)]));
+        known.answer(Answer { asked_us, answered_us: asked_us + 500, sessions, ..Answer::default() });
+    }
+    let mut woken = Woken::default();
+    woken.add(1, woke(1_250_000, error_us));
+    let parts = woken.parts(&of(1, Way::Blocked, 0, 4_000_000), &known);
+    parts.iter().map(|part| part.to_us / 1000).collect()
+}
+
+#[test]
+fn between_two_rare_looks_a_turn_ends_the_wait_that_the_answers_name() {
+    let (lock, sync) = (Says::MetadataLock, Says::Sync);
+    let rare = |said: &[(u64, Says)]| cut_ms(said, 250_000);
+    assert_eq!(rare(&[(1020, lock), (1130, sync)]), [1130, 4000], "the turn was before the second answer");
+    assert_eq!(rare(&[(1200, lock), (1300, sync)]), [1250, 4000], "as with looks at short intervals");
+    assert_eq!(rare(&[(1480, lock), (1600, sync)]), [1380, 4000], "an answer may be 100 ms old");
+    assert_eq!(rare(&[(1020, lock), (1130, sync), (1240, lock)]), [1130, 4000], "one turn ends one wait");
+    assert_eq!(rare(&[(1620, lock), (1730, sync)]), [4000], "the turn was before");
+    assert_eq!(rare(&[(1400, Says::Idle), (1600, lock)]), [1400, 4000], "no client until then");
+    assert_eq!(cut_ms(&[(1020, lock), (1130, sync)], 5000), [4000], "the turn was later for sure");
+}
+
+#[test]
+fn a_thread_may_have_been_awake_as_late_as_at_the_look_after_it() {
+    let mut woken = Woken::default();
+    woken.add(1, woke(500_000, 100_000));
+    assert!(woken.has_woken_since(1, 600_000) && !woken.has_woken_since(1, 600_001));
+    woken.add(1, woke(700_000, 5_000));
+    assert!(woken.has_woken_since(1, 720_000) && !woken.has_woken_since(1, 720_001));
 }

@@ -174,7 +174,15 @@ pub struct Tracker {
     run: Option<Run>,
     sched: Option<(u64, Sched)>,
     /// The last times at which the thread was given a CPU within a wait for another thread or for a CPU, and waited on.
-    woke: Vec<u64>,
+    woke: Vec<Woke>,
+}
+
+/// A turn on a CPU between two samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Woke {
+    pub(super) at_us: u64,
+    /// It was so much earlier or later at most.
+    pub(super) error_us: u64,
 }
 
 impl Tracker {
@@ -208,7 +216,7 @@ impl Tracker {
     }
 
     /// When the thread was given a CPU within its wait for another thread or for a CPU, if that was between the last two samples.
-    pub(super) fn woke(&mut self) -> Vec<u64> {
+    pub(super) fn woke(&mut self) -> Vec<Woke> {
         std::mem::take(&mut self.woke)
     }
 
@@ -308,7 +316,7 @@ impl Run {
     }
 
     /// When the thread was awake between the last sample and this one. Several turns in the queue for a CPU are taken as evenly spread.
-    fn woke(&self, seen: &Seen) -> Vec<u64> {
+    fn woke(&self, seen: &Seen) -> Vec<Woke> {
         let way = self.wait.way;
         let scheds = self.last.sched.zip(seen.sched);
         let turns = scheds.map_or(0, |(last, now)| now.turns.saturating_sub(last.turns));
@@ -320,7 +328,11 @@ impl Run {
         }
         let times = if way == Way::Queued { turns.clamp(1, MOST_TURNS) } else { 1 };
         let since_us = seen.at_us.saturating_sub(self.last.at_us);
-        (0..times).map(|nth| self.last.at_us + since_us * (2 * nth + 1) / (2 * times)).collect()
+        let woke = |nth: u64| {
+            let after_us = since_us * (2 * nth + 1) / (2 * times);
+            Woke { at_us: self.last.at_us + after_us, error_us: after_us.max(since_us - after_us) }
+        };
+        (0..times).map(woke).collect()
     }
 
     /// Whether this sample of something else may lie between two samples of the wait.

@@ -103,7 +103,11 @@ fn turns_between_two_looks_are_evenly_spread() {
         woke.push(tracker.woke());
     }
     let eight: Vec<u64> = (0..8).map(|nth| 50_000 + 20_000 * nth).collect();
-    assert_eq!(woke, [vec![], vec![], vec![30_000], eight]);
+    let at = |of: &Vec<Woke>| of.iter().map(|it| it.at_us).collect::<Vec<_>>();
+    assert_eq!(woke.iter().map(at).collect::<Vec<_>>(), [vec![], vec![], vec![30_000], eight]);
+    let errors = |of: &Vec<Woke>| of.iter().map(|it| it.error_us / 1000).collect::<Vec<_>>();
+    assert_eq!(errors(&woke[2]), [10], "half the time between two looks");
+    assert_eq!(errors(&woke[3]), [150, 130, 110, 90, 90, 110, 130, 150], "it may be any of the eight");
 }
 
 fn any_doing() -> impl Strategy<Value = Doing> {

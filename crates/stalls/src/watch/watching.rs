@@ -121,7 +121,7 @@ impl Watching {
                 Tracker::new(sample.thread)
             });
             let ended = tracker.sample(at_us, &sample);
-            tracker.woke().into_iter().for_each(|us| self.woken.add(sample.thread, us));
+            tracker.woke().into_iter().for_each(|woke| self.woken.add(sample.thread, woke));
             let is_answered = sample.stop.is_none() && matches!(sample.doing, Doing::Idle | Doing::Polling(_));
             ended.into_iter().for_each(|wait| self.ended(wait, is_answered));
             if self.looks_for_page_writes() && self.known.is_client(sample.thread) {
