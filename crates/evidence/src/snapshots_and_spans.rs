@@ -87,11 +87,12 @@ pub const PROBED_CALL: &str = "probe.call";
 /// Attributes: `connection`, and of its fields `lock_us`, `row_lock_us`, `read_us`, `queue_us`, `rows_examined`; `earliest_us`: the earliest begin of its statement.
 pub const LOGGED: &str = "log.slow_statement";
 
-/// The kind of a span: a query that needs no data and no lock, and took 10 ms or longer ([`STALL`]'s watch sent it).
+/// The kind of a span: a query that needs no data and no lock, and took 10 ms or longer ([`STALL`]'s watch sent it). Attribute: `lost` (`yes`), where it got no
+/// answer because its connection was lost.
 pub const CANARY: &str = "canary";
 
 /// The kind of a span: what the answers to that query showed from the begin to the end of a stall. Attributes: `answers`, `slowest_us`, `usual_us` (the median of the
-/// watch).
+/// watch), `lost` (`yes`: the slowest one got no answer).
 pub const CANARY_MEANWHILE: &str = "canary.meanwhile";
 
 /// The source of a snapshot: the summary of such a watch after its end, with its account, its cost, and what it could not read.

@@ -33,6 +33,8 @@ pub(super) struct Canary {
 }
 
 const ANSWERED: u64 = u64::MAX;
+/// A connection that is lost within this time after the question shows no wait: mostly there is nobody to connect to.
+const LOST_US: u64 = 10_000;
 
 impl Canary {
     /// # Errors
@@ -61,7 +63,7 @@ impl Canary {
     /// The run that has no answer at this moment.
     pub(super) fn open(&self, now_us: u64) -> Option<watch::Canary> {
         let from_us = Some(self.asked_us.load(Ordering::SeqCst)).filter(|us| *us != ANSWERED)?;
-        Some(watch::Canary { from_us, took_us: now_us.saturating_sub(from_us) })
+        Some(watch::Canary { from_us, took_us: now_us.saturating_sub(from_us), is_lost: false })
     }
 }
 
@@ -118,7 +120,7 @@ struct Unanswered {
 }
 
 impl Unanswered {
-    /// Returns the whole wait when it is over.
+    /// Returns the whole wait when it is over: it was answered, or the connection was lost.
     fn heard(&mut self, heard: Heard, from_us: u64, now_us: u64) -> Option<watch::Canary> {
         match heard {
             Heard::Late => {
@@ -126,12 +128,13 @@ impl Unanswered {
                 None
             }
             Heard::Lost => {
-                self.since_us = None;
-                None
+                let from_us = self.since_us.take().unwrap_or(from_us);
+                let run = watch::Canary { from_us, took_us: now_us.saturating_sub(from_us), is_lost: true };
+                Some(run).filter(|run| run.took_us >= LOST_US)
             }
             Heard::Answered => {
                 let from_us = self.since_us.take()?;
-                Some(watch::Canary { from_us, took_us: now_us.saturating_sub(from_us) })
+                Some(watch::Canary { from_us, took_us: now_us.saturating_sub(from_us), is_lost: false })
             }
         }
     }
@@ -171,7 +174,7 @@ fn run(connection: &mut Reopening, clock: &RunClock) -> (Sung, Heard) {
     let (from_us, began) = (clock.now_us(), Instant::now());
     let (answer, heard) = ask(connection, "SELECT 1");
     let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-    (answer.map_or_else(Sung::Failed, |_| Sung::Run(watch::Canary { from_us, took_us })), heard)
+    (answer.map_or_else(Sung::Failed, |_| Sung::Run(watch::Canary { from_us, took_us, is_lost: false })), heard)
 }
 
 #[cfg(test)]
@@ -183,13 +186,16 @@ mod tests {
         let mut it = Unanswered::default();
         let mut heard = |heard, from_s: u64, now_s: u64| {
             let waited = it.heard(heard, from_s * 1_000_000, now_s * 1_000_000);
-            waited.map(|it| (it.from_us / 1_000_000, it.took_us / 1_000_000))
+            waited.map(|it| (it.from_us / 1_000_000, it.took_us / 1_000_000, it.is_lost))
         };
         assert_eq!(heard(Heard::Answered, 1, 2), None, "it is told as a run of its own");
         assert_eq!((heard(Heard::Late, 10, 15), heard(Heard::Late, 15, 20)), (None, None));
-        assert_eq!(heard(Heard::Answered, 20, 22), Some((10, 12)));
+        assert_eq!(heard(Heard::Answered, 20, 22), Some((10, 12, false)));
         assert_eq!(heard(Heard::Answered, 23, 24), None);
-        assert_eq!((heard(Heard::Late, 30, 35), heard(Heard::Lost, 35, 36)), (None, None), "the server has ended");
+        let ended = (heard(Heard::Late, 30, 35), heard(Heard::Lost, 35, 36));
+        assert_eq!(ended, (None, Some((30, 6, true))), "the server has ended");
+        assert_eq!(heard(Heard::Lost, 40, 40), None, "nobody is there");
         assert_eq!(heard(Heard::Answered, 60, 61), None);
+        assert_eq!(heard(Heard::Lost, 70, 73), Some((70, 3, true)), "a hang that ended with the server");
     }
 }

@@ -84,7 +84,8 @@ impl Surroundings {
                 Sung::Run(run) => {
                     watching.canary(run);
                     if run.took_us >= SLOW_US {
-                        self.span(CANARY, run.from_us, run.took_us, BTreeMap::new());
+                        let lost = run.is_lost.then(|| ("lost".to_owned(), "yes".to_owned()));
+                        self.span(CANARY, run.from_us, run.took_us, lost.into_iter().collect());
                     }
                 }
                 Sung::Failed(why) => {

@@ -103,12 +103,12 @@ fn a_field_of_the_log_names_what_nobody_named_and_speaks_against_another_name() 
 fn a_canary_tells_a_stall_of_all_from_one_of_some() {
     let mut beside = Beside::default();
     for nth in 0..20 {
-        beside.canary(Canary { from_us: nth * 100_000, took_us: 300 });
+        beside.canary(Canary { from_us: nth * 100_000, took_us: 300, is_lost: false });
     }
     let mut slow = Beside::default();
-    slow.canary(Canary { from_us: 2_010_000, took_us: 380_000 });
+    slow.canary(Canary { from_us: 2_010_000, took_us: 380_000, is_lost: false });
     assert_eq!(told(&beside, Cause::Cpu).evidence, Evidence::default(), "none ran meanwhile");
-    beside.canary(Canary { from_us: 2_100_000, took_us: 300 });
+    beside.canary(Canary { from_us: 2_100_000, took_us: 300, is_lost: false });
     assert_eq!(told(&beside, Cause::Cpu).evidence.against.len(), 1);
     assert_eq!(told(&beside, Cause::RowLock).evidence.speaks_for.len(), 1);
     assert_eq!(told(&slow, Cause::Unknown).evidence.speaks_for.len(), 1);
@@ -120,6 +120,20 @@ fn a_canary_tells_a_stall_of_all_from_one_of_some() {
     };
     assert_eq!(of_sync(0.95), (Cause::Sync, 0.95, 1), "somebody was seen writing");
     assert_eq!(of_sync(UNSEEN_SYNC), (Cause::Unknown, 0.0, 1), "a query that writes nothing waited, too");
+}
+
+#[test]
+fn a_query_that_lost_its_connection_is_not_told_as_answered() {
+    let mut beside = Beside::default();
+    beside.canary(Canary { from_us: 1_000_000, took_us: 300, is_lost: false });
+    beside.canary(Canary { from_us: 2_010_000, took_us: 380_000, is_lost: true });
+    let stall = told(&beside, Cause::Unknown);
+    let [said] = stall.evidence.speaks_for.as_slice() else { panic!("{stall:#?}") };
+    let waited =
+        "a query of our own that needs nothing waited 380.0 ms and got no answer, because its connection was lost";
+    assert!(said.starts_with(waited), "{said}");
+    let sung = beside.sung(2_000_000, 400_000).expect("one ran meanwhile");
+    assert_eq!((sung.times, Sung::of(&sung.part())), (0, Some(sung)), "also from a recording");
 }
 
 #[test]

@@ -67,6 +67,8 @@ impl Logged {
 pub struct Canary {
     pub from_us: u64,
     pub took_us: u64,
+    /// It got no answer: its connection was lost, as when the server ends.
+    pub is_lost: bool,
 }
 
 /// An entry of the slow log may be read so long after the end of its statement.
@@ -176,8 +178,10 @@ impl Beside {
         let to_us = from_us.saturating_add(length_us);
         let meanwhile = |run: &&Canary| run.from_us < to_us && run.from_us.saturating_add(run.took_us) > from_us;
         let runs: Vec<&Canary> = self.runs.iter().filter(meanwhile).collect();
-        let slowest_us = runs.iter().map(|run| run.took_us).max()?;
-        Some(Sung { from_us, to_us, times: runs.len() as u64, slowest_us, usual_us: self.usual_us() })
+        let slowest = runs.iter().max_by_key(|run| run.took_us)?;
+        let times = runs.iter().filter(|run| !run.is_lost).count() as u64;
+        let (slowest_us, is_lost, usual_us) = (slowest.took_us, slowest.is_lost, self.usual_us());
+        Some(Sung { from_us, to_us, times, slowest_us, usual_us, is_lost })
     }
 
     /// The median.
@@ -196,6 +200,8 @@ pub struct Sung {
     times: u64,
     slowest_us: u64,
     usual_us: u64,
+    /// Whether the slowest one got no answer.
+    is_lost: bool,
 }
 
 impl Sung {
@@ -205,12 +211,17 @@ impl Sung {
     }
 
     pub(super) fn speaks_of(&self, stall: &mut Stall) {
-        let Self { times, slowest_us, usual_us, .. } = *self;
+        let Self { times, slowest_us, usual_us, is_lost, .. } = *self;
         let evidence = &mut stall.evidence;
         if slowest_us.saturating_mul(2) >= stall.length_us {
+            let took = ms(slowest_us);
+            let took = if is_lost {
+                format!("waited {took} and got no answer, because its connection was lost")
+            } else {
+                format!("took {took} meanwhile")
+            };
             let told = format!(
-                "a query of our own that needs nothing took {} meanwhile, and usually takes {}: the server or its host answered nobody",
-                ms(slowest_us),
+                "a query of our own that needs nothing {took}, and usually takes {}: the server or its host answered nobody",
                 ms(usual_us)
             );
             // neither a wait for a lock nor a write makes a query wait that needs none
@@ -231,10 +242,12 @@ impl Sung {
         }
     }
 
-    /// `answers`, `slowest_us`, `usual_us`.
+    /// `answers`, `slowest_us`, `usual_us`; `lost` (`yes`).
     pub fn part(&self) -> Part {
         let numbers = [("answers", self.times), ("slowest_us", self.slowest_us), ("usual_us", self.usual_us)];
-        let attributes = numbers.map(|(name, number)| (name.to_owned(), number.to_string())).into_iter().collect();
+        let numbers = numbers.into_iter().map(|(name, number)| (name.to_owned(), number.to_string()));
+        let lost = self.is_lost.then(|| ("lost".to_owned(), "yes".to_owned()));
+        let attributes = numbers.chain(lost).collect();
         Part { started_us: i64::try_from(self.from_us).ok(), length_us: self.to_us - self.from_us, attributes }
     }
 
@@ -243,7 +256,8 @@ impl Sung {
         let from_us = u64::try_from(part.started_us?).ok()?;
         let to_us = from_us.saturating_add(part.length_us);
         let (times, slowest_us, usual_us) = (number("answers")?, number("slowest_us")?, number("usual_us")?);
-        Some(Self { from_us, to_us, times, slowest_us, usual_us })
+        let is_lost = part.attributes.contains_key("lost");
+        Some(Self { from_us, to_us, times, slowest_us, usual_us, is_lost })
     }
 }
 

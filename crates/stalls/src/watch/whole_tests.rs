@@ -68,7 +68,7 @@ fn a_stopped_server_is_one_stall_of_those_whose_clients_waited() {
 
 #[test]
 fn a_stopped_server_that_nobody_asked_is_told_and_has_no_victim() {
-    let run = Canary { from_us: 510_000, took_us: 291_000 };
+    let run = Canary { from_us: 510_000, took_us: 291_000, is_lost: false };
     for canary in [None, Some(run)] {
         let stalls = told(&THREADS[..1], canary);
         let [stall] = stalls.as_slice() else { panic!("{stalls:#?}") };
@@ -80,7 +80,7 @@ fn a_stopped_server_that_nobody_asked_is_told_and_has_no_victim() {
 
 #[test]
 fn a_canary_that_waited_is_a_stall_unless_one_of_that_time_is_told() {
-    let run = |took_us| Canary { from_us: 100_000, took_us };
+    let run = |took_us| Canary { from_us: 100_000, took_us, is_lost: false };
     let told = |took_us: u64| {
         let mut wholes = Wholes::default();
         wholes.canary(run(took_us), 50_000, false);
@@ -115,7 +115,7 @@ fn a_query_that_needs_nothing_and_has_no_answer_at_the_end_is_a_stall_that_goes_
     let mut it = watching(Dialect::Mysql, false, 0);
     it.answer(list(0));
     it.stop(9_000_000);
-    it.canary_waits(Canary { from_us: 1_000_000, took_us: 8_000_000 });
+    it.canary_waits(Canary { from_us: 1_000_000, took_us: 8_000_000, is_lost: false });
     let (last, _, _) = it.finish(WatchCost { elapsed_us: 9_000_000, ..WatchCost::default() }, None, Vec::new());
     let [stall] = last.as_slice() else { panic!("{last:#?}") };
     assert!(stall.goes_on && stall.length_us == 8_000_000, "{stall:#?}");
