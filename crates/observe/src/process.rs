@@ -4,18 +4,20 @@
 //! Reading CPU, faults and I/O is cheap. Memory has tiers, because `smaps_rollup` walks the page tables and during this time keeps the process from
 //! mapping memory: the more resident memory, the longer.
 
+pub(crate) mod kin;
 mod rows;
 
 use crate::host_readers::tick_us;
 use crate::procfile::ProcFile;
 use crate::{Collector, Error, Kind, Reader, parse};
+use kin::{Failed, Kin};
 use rows::Rows;
 pub(crate) use rows::role_of as title_role;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// While `smaps_rollup` is read, the process cannot map memory; and the status of each of many processes is a further file. So a fast observer does
@@ -64,18 +66,20 @@ impl Tier {
 /// once for each process, `Pss` counts it once. Beside the sums, sources `process.each.*` have a few values of each process, for at most 64
 /// processes; the entity is `PID ROLE` if PostgreSQL names the role: `4711 checkpointer`.
 pub fn readers(role: &str, pid: u32, descendants: bool) -> Vec<Box<dyn Reader>> {
-    PARTS.map(|part| group(role, pid, descendants, part)).into()
+    let family = family(pid, descendants);
+    PARTS.map(|part| group(role, pid, &family, part)).into()
 }
 
 /// Like [`readers`], but only with files that this user may read: when a tier of memory is refused, the next one is used. Also returns what was
 /// refused, in words.
 pub fn readable(role: &str, pid: u32, descendants: bool) -> (Vec<Box<dyn Reader>>, Vec<String>) {
     let (mut readers, mut refused) = (Vec::new(), Vec::new());
+    let family = family(pid, descendants);
     for part in PARTS {
         let mut wanted = Some(part);
         while let Some(part) = wanted {
             let Some(why) = refusal(pid, part) else {
-                readers.push(group(role, pid, descendants, part));
+                readers.push(group(role, pid, &family, part));
                 break;
             };
             wanted = part.cheaper();
@@ -97,15 +101,38 @@ fn refusal(pid: u32, part: Part) -> Option<String> {
     (error.kind() == io::ErrorKind::PermissionDenied).then(|| format!("{path}: {error}"))
 }
 
-fn group(role: &str, pid: u32, descendants: bool, part: Part) -> Box<dyn Reader> {
+/// Shared, so that the readers of one round search once.
+type Family = Option<Arc<Mutex<Relatives>>>;
+
+/// The process and all its descendants.
+struct Relatives {
+    kin: Kin,
+    /// Whether it was said that they are searched for.
+    is_told: bool,
+}
+
+impl Relatives {
+    fn pids(&mut self, into: &mut Collector) -> Result<Vec<u32>, Error> {
+        if self.kin.is_searched() && !std::mem::replace(&mut self.is_told, true) {
+            into.remark(format!("{}: processes that ended before are not in the sums", kin::SEARCHED));
+        }
+        self.kin.pids()
+    }
+}
+
+fn family(root: u32, descendants: bool) -> Family {
+    descendants.then(|| Arc::new(Mutex::new(Relatives { kin: Kin::family_of(root), is_told: false })))
+}
+
+fn group(role: &str, pid: u32, family: &Family, part: Part) -> Box<dyn Reader> {
     Box::new(Group {
         role: role.to_owned(),
         root: pid,
-        descendants,
+        family: family.clone(),
         part,
         files: BTreeMap::new(),
         sums: BTreeMap::new(),
-        rows: descendants.then(Rows::default),
+        rows: family.is_some().then(Rows::default),
         left_out: false,
     })
 }
@@ -169,7 +196,8 @@ impl Part {
 struct Group {
     role: String,
     root: u32,
-    descendants: bool,
+    /// `None`: the process alone.
+    family: Family,
     part: Part,
     files: BTreeMap<u32, ProcFile>,
     /// The sums, kept between readings because of their keys.
@@ -187,7 +215,10 @@ impl Reader for Group {
 
     fn read(&mut self, into: &mut Collector) -> Result<(), Error> {
         self.sums.values_mut().for_each(|(_, value)| *value = 0.0);
-        let pids = if self.descendants { family(self.root)? } else { vec![self.root] };
+        let pids = match &self.family {
+            Some(family) => family.lock().unwrap_or_else(PoisonError::into_inner).pids(into)?,
+            None => vec![self.root],
+        };
         self.files.retain(|pid, _| pids.contains(pid));
         if let Some(rows) = &mut self.rows {
             rows.keep(self.root, &pids);
@@ -267,75 +298,5 @@ impl Group {
             }),
         }
         Ok(())
-    }
-}
-
-/// Why a process could not be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Failed {
-    Ended,
-    /// This user may not read it.
-    Refused,
-    /// For example, this process has no descriptor left.
-    Otherwise,
-}
-
-impl Failed {
-    fn of(error: &Error) -> Self {
-        match error {
-            _ if error.says_gone() => Self::Ended,
-            Error::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Self::Refused,
-            _ => Self::Otherwise,
-        }
-    }
-}
-
-/// The process and all its descendants. `children` needs CONFIG_PROC_CHILDREN; without it there is only the process itself.
-///
-/// # Errors
-/// Files of a process that goes on cannot be read: the family would be too small.
-fn family(root: u32) -> Result<Vec<u32>, Error> {
-    let mut found = vec![root];
-    let mut next = 0;
-    while let Some(&pid) = found.get(next) {
-        next += 1;
-        match children(pid) {
-            Err(error) if Failed::of(&error) == Failed::Otherwise => return Err(error),
-            // a process that has ended has none; that one may not be read is said of its own figures
-            children => found.extend(children.unwrap_or_default()),
-        }
-    }
-    Ok(found)
-}
-
-fn children(pid: u32) -> Result<Vec<u32>, Error> {
-    let of = |path: &Path, source| Error::File { operation: "read", path: path.to_owned(), source };
-    let tasks = PathBuf::from(format!("/proc/{pid}/task"));
-    let mut found = Vec::new();
-    for thread in fs::read_dir(&tasks).map_err(|source| of(&tasks, source))? {
-        let path = thread.map_err(|source| of(&tasks, source))?.path().join("children");
-        match fs::read_to_string(&path).map_err(|source| of(&path, source)) {
-            Ok(text) => found.extend(text.split_ascii_whitespace().filter_map(|word| word.parse::<u32>().ok())),
-            Err(error) if Failed::of(&error) == Failed::Otherwise => return Err(error),
-            // a thread that has ended, or a kernel without this file
-            Err(_) => {}
-        }
-    }
-    Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_an_end_or_a_refusal_leaves_a_process_out() {
-        let failed = |code| {
-            let source = io::Error::from_raw_os_error(code);
-            Failed::of(&Error::File { operation: "open", path: PathBuf::new(), source })
-        };
-        assert_eq!([libc::ENOENT, libc::ESRCH].map(failed), [Failed::Ended; 2]);
-        assert_eq!([libc::EACCES, libc::EPERM].map(failed), [Failed::Refused; 2]);
-        assert_eq!([libc::EMFILE, libc::ENFILE, libc::EIO].map(failed), [Failed::Otherwise; 3]);
     }
 }

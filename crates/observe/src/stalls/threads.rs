@@ -6,8 +6,8 @@ use super::namespaced::Namespaced;
 use super::syscall::{by_wait_channel, doing, doing_restarted, is_reclaim, is_restarted, stop, written_descriptor};
 use super::written::written;
 use crate::Error;
+use crate::process::kin::{Kin, SEARCHED};
 use ::stalls::watch::{Doing, Missing, Sample, Sched, Stop, Written};
-use host::process::children_of;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -20,8 +20,8 @@ use std::path::PathBuf;
 pub(super) struct Threads {
     pid: u32,
     by_process: bool,
-    /// Whether the kernel has a list of a process's children; else all processes are looked at.
-    lists_children: bool,
+    /// The child processes.
+    kin: Kin,
     open: BTreeMap<u32, Files>,
     buffer: Vec<u8>,
     by_wait_channel: bool,
@@ -82,10 +82,10 @@ impl Threads {
         if by_wait_channel && !has_channel {
             return Err(Error::Threads { pid, why: "neither `syscall` nor `wchan` is to be read by this user".into() });
         }
-        let threads = Self {
+        let mut threads = Self {
             pid,
             by_process,
-            lists_children: by_process && listed_children(pid).is_ok(),
+            kin: Kin::children_of(pid),
             open: BTreeMap::new(),
             buffer: vec![0; 512],
             by_wait_channel,
@@ -98,6 +98,7 @@ impl Threads {
             namespaced: Namespaced::of(pid),
         };
         threads.there().map_err(|error| Error::Threads { pid, why: format!("there is no list of them: {error}") })?;
+        missing.extend((by_process && threads.kin.is_searched()).then(late));
         if std::fs::read(format!("/proc/{pid}/schedstat")).is_err() {
             missing.push(Missing {
                 what: "how long threads wait for a CPU".into(),
@@ -165,9 +166,9 @@ impl Threads {
         self.without_files.clone()
     }
 
-    fn there(&self) -> io::Result<BTreeSet<u32>> {
+    fn there(&mut self) -> io::Result<BTreeSet<u32>> {
         if self.by_process {
-            return if self.lists_children { listed_children(self.pid) } else { found_children(self.pid) };
+            return Ok(self.kin.pids().map_err(io::Error::other)?.into_iter().collect());
         }
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid))?;
         let names = tasks.map(|task| Ok(task?.file_name()));
@@ -239,16 +240,9 @@ impl Threads {
     }
 }
 
-/// The children of a process, as the kernel lists them (CONFIG_PROC_CHILDREN).
-fn listed_children(pid: u32) -> io::Result<BTreeSet<u32>> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
-    Ok(children.split_ascii_whitespace().filter_map(|it| it.parse().ok()).collect())
-}
-
-/// The processes of this host that name this one as their parent.
-fn found_children(pid: u32) -> io::Result<BTreeSet<u32>> {
-    std::fs::metadata(format!("/proc/{pid}"))?;
-    Ok(children_of(pid).into_iter().collect())
+/// What is not seen where a server's processes are searched for.
+fn late() -> Missing {
+    Missing { what: "the first 0.2 s of each connection, and shorter ones".into(), why: SEARCHED.into(), remedy: None }
 }
 
 /// What is not seen where `wchan` alone tells what threads do, because of this error.
@@ -362,16 +356,6 @@ mod tests {
         assert!(threads.sweep(&|thread| thread == tid, &|_| false).samples.is_empty());
     }
 
-    #[test]
-    #[expect(clippy::disallowed_methods, reason = "a test starts its own process")]
-    fn without_a_list_the_children_of_a_process_are_found_among_all_processes() {
-        let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
-        let found = found_children(std::process::id()).expect("processes");
-        child.kill().and_then(|()| child.wait()).expect("our own");
-        assert!(found.contains(&child.id()), "{found:?}");
-        assert!(!found_children(std::process::id()).expect("processes").contains(&child.id()), "it has ended");
-    }
-
     /// `sleep` is stopped in its system call; its `schedstat` is read then, and once more after the stop.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a test starts its own process")]
@@ -412,7 +396,7 @@ mod tests {
             let count = threads.count();
             assert!(count > 0);
             // no process has this number
-            (threads.pid, threads.by_process) = (u32::MAX, by_process);
+            (threads.pid, threads.by_process, threads.kin) = (u32::MAX, by_process, Kin::children_of(u32::MAX));
             assert_eq!((threads.list(), threads.count()), (Vec::new(), count));
         }
     }
