@@ -57,6 +57,8 @@ fn contains(text: &[u8], word: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread::sleep;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn a_home_is_left_when_its_run_has_a_journal_and_nobody_lives_there() {
@@ -71,6 +73,11 @@ mod tests {
         home("somebody-elses", "w-1");
         let lived_in = home("wringer-test-c", "w-1");
         let mut living = Command::new("sleep").arg("600").env("WRINGER_HOME", &lived_in).spawn().unwrap();
+        // the kernel lets its parent go on before the new program has its environment
+        let began = Instant::now();
+        while !is_lived_in(&lived_in) && began.elapsed() < Duration::from_secs(30) {
+            sleep(Duration::from_millis(1));
+        }
         assert_eq!(left_in(folder.path()).unwrap(), [left]);
         living.kill().unwrap();
         living.wait().unwrap();

@@ -6,8 +6,8 @@ use experiment::Problem;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// `what` ends the sentence "FILE is not ..."; `page` of the manual lists the keys.
-pub fn refused(file: &Path, text: &str, problems: &[Problem], what: &str, page: &str) -> Error {
+/// `what` ends the sentence "FILE is not ..."; `keys` names the page that lists the keys.
+pub fn refused(file: &Path, text: &str, problems: &[Problem], what: &str, keys: &str) -> Error {
     let mut message = match problems.len() {
         1 => format!("{} is not {what}", file.display()),
         count => format!("{} is not {what}: {count} problems", file.display()),
@@ -21,5 +21,5 @@ pub fn refused(file: &Path, text: &str, problems: &[Problem], what: &str, page: 
             let _ = write!(message, " {suggestion}");
         }
     }
-    Error::File { message, hint: format!("`wringer doc {page}` lists the keys; nothing was changed") }
+    Error::File { message, hint: format!("{keys} lists the keys; nothing was changed") }
 }

@@ -51,5 +51,5 @@ impl WorkloadFromFile {
 }
 
 fn refused(path: &Path, text: &str, problems: &[Problem]) -> Error {
-    problems::refused(path, text, problems, "a workload that can be sent", "workloads")
+    problems::refused(path, text, problems, "a workload that can be sent", "the manual's page `workloads`")
 }

@@ -181,7 +181,7 @@ fn a_wrong_file_is_told_with_its_lines_before_anything_is_reached() {
         "did you mean \"weight\"?",
         "wrong.toml:4:15",
         "no parameter \"id\"",
-        "`wringer doc workloads`",
+        "page `workloads`",
     ]);
     lab.run(["load", "missing.toml"]).expect_code(3).expect_said(&["read the workload missing.toml"]);
     lab.write("thinks.toml", "schema = 1\nthink = \"1ms\"\n[[transaction]]\nstatements = [\"SELECT 1\"]\n");

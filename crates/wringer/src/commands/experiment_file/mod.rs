@@ -82,5 +82,5 @@ fn refuse_any(file: &Path, text: &str, mut problems: Vec<Problem>) -> Outcome {
 
 /// The failure for a wrong experiment file, with every problem.
 pub fn refused(file: &Path, text: &str, problems: &[Problem]) -> Failure {
-    problems::refused(file, text, problems, "an experiment that can be run", "experiment").into()
+    problems::refused(file, text, problems, "an experiment that can be run", "`wringer doc experiment`").into()
 }
