@@ -20,6 +20,9 @@ pub(super) fn read(text: &str, unit_us: Option<f64>) -> Result<Vec<Named>, Error
     if !sysbench.is_empty() {
         return Ok(sysbench);
     }
+    if let Some(error) = damaged(text) {
+        return Err(error);
+    }
     let unit_us = unit_us.unwrap_or_else(|| unit(text));
     let points = (1..).zip(text.lines()).filter_map(|(number, line)| point(number, line).transpose());
     let points: Vec<(f64, u64)> =
@@ -67,12 +70,38 @@ fn bar(line: &str) -> Option<(f64, u64)> {
     Some((value.trim().parse().ok()?, rest.trim_start_matches(['*', ' ']).trim().parse().ok()?))
 }
 
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.trim().split([',', ';', '\t', ' ']).filter(|word| !word.is_empty())
+}
+
+fn is_number(word: &str) -> bool {
+    word.parse::<f64>().is_ok()
+}
+
 /// A line of two numbers, and nothing else.
 fn pair(line: &str) -> Option<(&str, &str)> {
-    let mut words = line.trim().split([',', ';', '\t', ' ']).filter(|word| !word.is_empty());
+    let mut words = words(line);
     let (value, count) = (words.next()?, words.next()?);
-    let are_numbers = [value, count].iter().all(|word| word.parse::<f64>().is_ok());
-    (words.next().is_none() && are_numbers).then_some((value, count))
+    (words.next().is_none() && is_number(value) && is_number(count)).then_some((value, count))
+}
+
+/// A line among the pairs that has one number of a pair, or one behind them that begins with it: the other number is damaged or missing. Behind the pairs there may
+/// be a sum, as in `total 500`.
+fn damaged(text: &str) -> Option<Error> {
+    let lines = || (1..).zip(text.lines());
+    let mut pairs = lines().filter(|(_, line)| pair(line).is_some()).map(|(number, _)| number);
+    let first = pairs.next()?;
+    let last = pairs.last().unwrap_or(first);
+    let is_half = |line: &str| {
+        let words: Vec<&str> = words(line).take(3).collect();
+        words.len() < 3 && words.iter().any(|word| is_number(word))
+    };
+    let begins_so = |line: &str| words(line).next().is_some_and(is_number);
+    let is_damaged = |(number, line): &(usize, &str)| {
+        *number > first && pair(line).is_none() && is_half(line) && (*number < last || begins_so(line))
+    };
+    let (number, line) = lines().find(is_damaged)?;
+    Some(broken(number, format!("`{}` is no value and count", line.trim())))
 }
 
 /// `Ok(None)`: the line is no pair. A pair that is no value and count is an error, because it would be missing in the histogram.

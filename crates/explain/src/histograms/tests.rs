@@ -109,6 +109,13 @@ fn what_cannot_be_read_is_told_with_its_place() {
     assert!(told("us count\n1.5 -3\n").starts_with("line 2: -3 is no count"));
     assert!(told("us count\n-1.5 3\n").contains("-1.5 is no latency"));
     assert!(told("us count\n1e300 3\n").contains("1e300 is no latency"));
+    for half in ["x,7", "2,abc", "2,", "2"] {
+        let why = format!("line 3: `{half}` is no value and count");
+        assert_eq!(told(&format!("value_ms,count\n1,5\n{half}\n3,7\n")), why);
+        let is_last = half != "x,7";
+        assert_eq!(read(&format!("value_ms,count\n1,5\n{half}\n")).is_err(), is_last, "{half}");
+    }
+    assert_eq!(read("value_ms,count\n1,5\n# a remark\n\n3,7\ntotal 12\n").unwrap()[0].bins.len(), 2);
     assert!(told("1,18446744073709551615\n2,1\n").contains("more than 2^64"));
     let cut_off = told("remark\n{\"jobs\":[{\"read\":{\"clat_ns\":{\"bins\":{\"1000\":5");
     assert!(cut_off.starts_with("line 2, column ") && cut_off.ends_with(": EOF while parsing an object"), "{cut_off}");
