@@ -242,6 +242,8 @@ fn what_is_no_pool_is_refused() {
     let twice = ["--pool-user", "app:pool_mode=session", "--pool-user", "app:pool_mode=statement"];
     deploy(&[&["postgresql", "--pgbouncer"][..], &twice].concat()).expect_code(2).expect_said(&["named twice"]);
     deploy(&["mariadb", "--pgbouncer"]).expect_code(2).expect_said(&["PostgreSQL alone", "mariadb"]);
+    // before a server is looked for
+    deploy(&["mariadb@99.9", "--pgbouncer"]).expect_code(2).expect_said(&["PostgreSQL alone"]);
 }
 
 /// One application is held back while others get in, by the server's own limits.

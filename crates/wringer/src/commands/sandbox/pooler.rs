@@ -40,17 +40,15 @@ enum Mode {
 }
 
 impl PoolerArgs {
-    /// The settings for the deployment; fetches the program.
+    /// `flavour`: `None` before an archive is unpacked. Nothing is fetched here.
     ///
     /// # Errors
-    /// The server is not PostgreSQL; a user may not change a setting; or pgBouncer is not available.
-    pub fn obtain(self, flavour: Flavour, places: &Places, watch: &mut Watch) -> Result<Option<PoolerSpec>, Failure> {
+    /// The server is not PostgreSQL; or a user may not change a setting.
+    pub fn settings(self, flavour: Option<Flavour>) -> Result<Option<PoolSettings>, Failure> {
         if !self.pgbouncer {
             return Ok(None);
         }
-        if flavour != Flavour::Postgresql {
-            return Err(sandbox::Error::PoolerFlavour { flavour }.into());
-        }
+        flavour.map_or(Ok(()), expect_postgresql)?;
         let mode = match self.pool_mode {
             Mode::Session => PoolMode::Session,
             Mode::Transaction => PoolMode::Transaction,
@@ -59,8 +57,26 @@ impl PoolerArgs {
         let (size, max_user_connections, options) = (self.pool_size, self.max_user_connections, self.pool_options);
         let settings = PoolSettings { mode, size, max_user_connections, users: self.pool_users, options };
         settings.check()?;
-        Ok(Some(PoolerSpec { program: sandbox::locate_pooler(places, watch)?, settings }))
+        Ok(Some(settings))
     }
+}
+
+/// Fetches the program.
+///
+/// # Errors
+/// The server is not PostgreSQL; or pgBouncer is not available.
+pub fn obtain(
+    settings: PoolSettings,
+    flavour: Flavour,
+    places: &Places,
+    watch: &mut Watch,
+) -> Result<PoolerSpec, Failure> {
+    expect_postgresql(flavour)?;
+    Ok(PoolerSpec { program: sandbox::locate_pooler(places, watch)?, settings })
+}
+
+fn expect_postgresql(flavour: Flavour) -> Result<(), Failure> {
+    if flavour == Flavour::Postgresql { Ok(()) } else { Err(sandbox::Error::PoolerFlavour { flavour }.into()) }
 }
 
 /// `pgBouncer 1.18.0 on 127.0.0.1:21000, transaction pooling, ...`

@@ -26,11 +26,14 @@ pub(super) fn deploy(args: Deploy) -> Outcome {
         }
     }
     let mut watch = Watch::default();
-    let found = match &origin {
-        Some(origin) if args.server.is_empty() => take(&origin.request(), args.fetched, &places, &mut watch)?,
-        _ => obtain(&args.server, args.fetched, &places, &mut watch)?,
+    let named = match &origin {
+        Some(origin) if args.server.is_empty() => Named::Request(origin.request()),
+        _ => Named::of(&args.server)?,
     };
-    let pooler = args.pooler.obtain(found.flavour, &places, &mut watch)?;
+    // what is refused is refused before anything is fetched
+    let pooler = args.pooler.settings(named.flavour())?;
+    let found = named.obtain(args.fetched, &places, &mut watch)?;
+    let pooler = pooler.map(|settings| pooler::obtain(settings, found.flavour, &places, &mut watch)).transpose()?;
     let filled = match &args.filled {
         Some(words) => Some(filled::entry(words, &found, &args.options, &places, stop)?),
         None => None,
@@ -92,17 +95,36 @@ fn describe(sandbox: &Sandbox) {
     ));
 }
 
-/// Parses a server: flavour and version, or the file of an archive.
-fn obtain(words: &[String], fetched: bool, places: &Places, watch: &mut Watch) -> Result<Installation, Failure> {
-    let archive = match words {
-        [word] if word.contains('/') || word.contains(".tar") || word.ends_with(".tgz") => Some(word),
-        _ => None,
-    };
-    if let Some(path) = archive {
-        let archive = Archive { path: path.into(), ..Archive::default() };
-        return Ok(sandbox::unpack(&archive, places, watch)?);
+/// A server: flavour and version, or the file of an archive.
+enum Named {
+    Archive(Archive),
+    Request(Request),
+}
+
+impl Named {
+    fn of(words: &[String]) -> Result<Self, Failure> {
+        Ok(match words {
+            [word] if word.contains('/') || word.contains(".tar") || word.ends_with(".tgz") => {
+                Self::Archive(Archive { path: word.into(), ..Archive::default() })
+            }
+            _ => Self::Request(words.join(" ").parse()?),
+        })
     }
-    take(&words.join(" ").parse()?, fetched, places, watch)
+
+    /// `None`: the archive tells it when it is unpacked.
+    fn flavour(&self) -> Option<Flavour> {
+        match self {
+            Self::Archive(_) => None,
+            Self::Request(request) => Some(request.flavour),
+        }
+    }
+
+    fn obtain(&self, fetched: bool, places: &Places, watch: &mut Watch) -> Result<Installation, Failure> {
+        match self {
+            Self::Archive(archive) => Ok(sandbox::unpack(archive, places, watch)?),
+            Self::Request(request) => take(request, fetched, places, watch),
+        }
+    }
 }
 
 fn take(request: &Request, fetched: bool, places: &Places, watch: &mut Watch) -> Result<Installation, Failure> {
@@ -122,7 +144,7 @@ fn take(request: &Request, fetched: bool, places: &Places, watch: &mut Watch) ->
 
 pub(super) fn fetch(args: &Fetch) -> Outcome {
     signals::install()?;
-    let found = obtain(&args.server, true, &Places::from_environment(), &mut Watch::default())?;
+    let found = Named::of(&args.server)?.obtain(true, &Places::from_environment(), &mut Watch::default())?;
     say_what_came(&found);
     Ok(())
 }
