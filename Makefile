@@ -14,7 +14,7 @@ test:
 	@tests/setup.sh test
 	cargo run -q -p xtask -- test
 
-# A Debian kernel under QEMU, with the static program in it: docs/testing.md.
+# A Debian kernel under QEMU, with the program in it: docs/testing.md.
 test-guest:
 	@tests/setup.sh test
 	cargo run -q -p xtask -- test-guest

@@ -28,6 +28,11 @@ pub fn check_readable(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// The file in a sentence; `-` is the standard input.
+pub fn name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}
+
 /// The error with the path of this file.
 pub fn named(error: io::Error, path: &Path) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("read {}", path.display()))

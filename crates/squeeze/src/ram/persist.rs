@@ -47,8 +47,9 @@ pub fn lines(plan: &Plan, pool_pages: u64) -> Vec<Lasting> {
     lines.push(Lasting {
         place: boot.into(),
         line: format!("mem={}M", plan.before.total_bytes.saturating_sub(hide) >> 20),
-        note: "MemTotal falls, too, as no huge page makes it; counted from address 0, so holes make it less than asked"
-            .into(),
+        note:
+            "MemTotal falls, too: with huge pages it does not; counted from address 0, so holes make it less than asked"
+                .into(),
         undo: gone.into(),
     });
     lines

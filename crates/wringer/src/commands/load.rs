@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "1", value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     threads: Vec<u32>,
-    /// Threads of Wringer that drive the connections [default: one for every four connections, at least one and at most four for each CPU]
+    /// Threads of Wringer that drive the connections [default: one for every four connections, at least one for each CPU, and at most four for each CPU or sixteen in all]
     #[arg(long, value_name = "N")]
     workers: Option<u32>,
     /// Seconds, or with a unit (500ms, 2m); 0: no limit

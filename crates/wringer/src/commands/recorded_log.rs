@@ -27,7 +27,7 @@ pub fn read(path: &Path) -> Result<(Format, Recorded), Failure> {
             let hint = format!("{program} {} | wringer replay -", path.display());
             return Failure::message(Exit::Missing, message).hint(hint);
         }
-        let message = format!("{} is no log that is known here", path.display());
+        let message = format!("{} is no log that is known here", input::name(path));
         let hint = "known are the slow and the general log of MySQL and MariaDB; PostgreSQL's with time and process in \
                     log_line_prefix ('%m [%p] '), its csvlog and its jsonlog";
         Failure::message(Exit::Missing, message).hint(hint)

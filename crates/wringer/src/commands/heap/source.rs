@@ -48,7 +48,7 @@ impl Source {
     }
 
     pub(super) fn name(&self) -> String {
-        name(&self.path)
+        input::name(&self.path)
     }
 
     /// Opens the bytes at their beginning, decompressed.
@@ -78,10 +78,6 @@ pub(super) fn unreadable(source: &Source, error: Error) -> Failure {
     }
 }
 
-fn name(path: &Path) -> String {
-    if path.as_os_str() == STANDARD_INPUT { "standard input".to_owned() } else { path.display().to_string() }
-}
-
 /// Whether what this path names is gone once it was read. What does not exist, and folders, are left to the error of the open.
 pub(super) fn is_read_once(path: &Path) -> bool {
     let is_pipe = || std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
@@ -103,7 +99,7 @@ impl Read for Copied {
 }
 
 fn copied(path: &Path) -> Result<File, Failure> {
-    let unread = |error: io::Error| Failure::new(Exit::Missing, input::named(error, Path::new(&name(path))));
+    let unread = |error: io::Error| Failure::new(Exit::Missing, input::named(error, Path::new(&input::name(path))));
     let mut input = match path.as_os_str() {
         it if it == STANDARD_INPUT => io::stdin().as_fd().try_clone_to_owned().map(File::from),
         _ => input::open_input(path),
@@ -111,7 +107,8 @@ fn copied(path: &Path) -> Result<File, Failure> {
     .map_err(unread)?;
     let folder = std::env::temp_dir();
     let no_room = |error: anyhow::Error| {
-        let what = format!("copy {} to {}, because a profile is read more than once", name(path), folder.display());
+        let what =
+            format!("copy {} to {}, because a profile is read more than once", input::name(path), folder.display());
         Failure::new(Exit::Missing, error.context(what))
             .hint("TMPDIR=FOLDER names another folder; or write it to a file, and name the file")
     };

@@ -66,7 +66,6 @@ fn parse(bytes: &[u8], path: &Path) -> Result<Inventory, Failure> {
 }
 
 fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
-    let name = if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() };
-    Failure::message(Exit::Missing, format!("{name}: {why}"))
+    Failure::message(Exit::Missing, format!("{}: {why}", input::name(path)))
         .hint("take another copy of it, or collect it anew: `wringer memory bundle`")
 }

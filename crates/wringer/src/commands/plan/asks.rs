@@ -28,13 +28,17 @@ pub fn options(experiment: &Experiment, places: &Places, plan: &mut Plan) {
     one_data_directory(experiment, present.as_ref(), plan);
     let Some(installation) = present else {
         wrappings(experiment, None, places, plan);
+        if names.is_empty() {
+            return;
+        }
         let version = experiment.server.version.as_deref().map_or_else(String::new, |version| format!(" {version}"));
         let how = if any_words(Capability::ServerPackage, flavour).is_empty() {
             "`wringer sandbox unpack TARBALL` brings it".to_owned()
         } else {
             format!("`wringer sandbox fetch {flavour}{version}` brings it")
         };
-        plan.not_asked.push(format!("whether the server takes {names}: it is not on this machine yet; {how}"));
+        plan.not_asked
+            .push(format!("whether {flavour}{version} takes {names}: this server is not on this machine yet; {how}"));
         return;
     };
     wrappings(experiment, Some(&installation), places, plan);

@@ -192,7 +192,7 @@ fn require_text(begin: &[u8], path: &Path) -> Outcome {
 }
 
 fn not_known(path: &Path) -> Failure {
-    let message = format!("{} is no log that is known here", path.display());
+    let message = format!("{} is no log that is known here", input::name(path));
     Failure::message(Exit::Missing, message).hint(READ_TODAY)
 }
 
