@@ -85,7 +85,7 @@ fn a_confined_program_falls_back_or_says_what_is_missing() {
     let by_fuse = ["squeeze", "--disk", &slow, "--disk-mechanism", "fuse", "--", "true"];
     let cases: [(Confined, &[&str], i32, &[&str]); 16] = [
         (Confined::NoMounts, &ram, 0, &["huge-page holder"]),
-        (Confined::NoMounts, &disk, 3, &["may not be mounted", "Operation not permitted", "preload.md"]),
+        (Confined::NoMounts, &disk, 3, &["may not be mounted", "Operation not permitted", "wringer doc preload"]),
         (Confined::NoMounts, &slow_command, 0, &["may not be mounted", "Operation not permitted", "preload layer"]),
         (Confined::NoMounts, &by_fuse, 3, &["may not be mounted", "Operation not permitted"]),
         (Confined::NoMountCall, &disk, 3, &["may not be mounted"]),
