@@ -13,7 +13,7 @@ impl List<'_> {
         match &self.host.server_binary {
             Some(binary) => self.add("sandbox", 0.0, format!("use {server}: {binary}")),
             None if !can_be_fetched(flavour) => {
-                self.add("sandbox", 0.0, format!("use {server}, which is not there: it cannot be fetched"))
+                self.add("sandbox", 0.0, format!("use {server}, which is not on this machine and cannot be fetched"))
             }
             None => self.add(
                 "sandbox",

@@ -22,7 +22,7 @@ use units::Span;
       sysbench oltp_point_select --histogram ... run | wringer modes -\n  \
       wringer modes run.txt --delay 10ms\n  \
       wringer modes run1.json run2.json run3.json -o csv > all.csv\n\n\
-    How to read the answer: docs/modes.md."
+    How to read the answer: docs/modes.md, or `wringer doc modes`."
 )]
 pub struct Args {
     /// The file; `-` reads standard input. In several files, histograms of the same name are added up, as those of a load that was repeated

@@ -23,7 +23,7 @@ use units::{Bytes, Span};
       wringer examples one-read-or-two | wringer plan -\n  \
       wringer plan my.toml -o json | jq '.steps[] | select(.change)'\n\n\
     Exit codes: 0 it would start; 2 the file is wrong (every problem is listed with its line); 3 something on this host is \
-    in the way. The file's keys are in docs/experiment.md.")]
+    in the way. The file's keys are in docs/experiment.md, or `wringer doc experiment`.")]
 pub struct Args {
     /// The experiment file; `-` reads standard input
     file: PathBuf,

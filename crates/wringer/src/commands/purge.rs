@@ -21,7 +21,7 @@ use units::{Bytes, counted};
     # remove everything that is kept\n  \
     wringer purge\n  \
     wringer purge -o json | jq .freed_bytes\n\n\
-    Exit codes: 0 freed, or there was nothing; 3 the folder of the cache is not this user's alone."
+    Exit codes: 0 freed, or there was nothing; 3 the folder of the cache is not this user's alone; 130 interrupted."
 )]
 pub struct Args {
     /// Print what would be freed, and remove nothing
@@ -90,7 +90,7 @@ fn show(store: &Store, purged: &Purged, recordings: &[PathBuf], dry_run: bool) {
     }
     let what = if dry_run { "would remove" } else { "removed" };
     recordings.iter().for_each(|folder| {
-        terminal::data(format_args!("{what} what a killed fill has recorded: {}", folder.display()));
+        terminal::data(format_args!("{what} the recording of a killed fill: {}", folder.display()));
     });
     let folder = store.folder().display();
     let (bytes, count) = (Bytes(freed_bytes(purged)), counted(purged.removed.len() as u64, "kept fill"));

@@ -29,7 +29,7 @@ use units::{Bytes, Span, counted};
     A process reserves huge pages without touching them: they are gone for everybody else at once, and back as soon as that \
     process ends, also after a crash. Under memory pressure the kernel ends that process before any database. MemTotal stays, \
     MemAvailable falls. At least 1 GiB or 5 % of RAM is always left.\n\n\
-    Other mechanisms, and in what they differ: --mechanism, docs/ram.md.")]
+    Other mechanisms, and in what they differ: --mechanism, docs/ram.md, or `wringer doc ram`.")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

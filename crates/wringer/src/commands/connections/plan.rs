@@ -22,7 +22,7 @@ use units::counted;
     Examples:\n  \
     wringer connections plan --sandbox shop --for 1h --every 2s > limits.txt\n  \
     wringer connections plan --sandbox shop --limit app@%=40 --limit batch=5 --apply\n\n\
-    Exit codes: 0 done; 2 usage; 3 no connection, no such account, an account that gets no limit, or with --apply a limit that changed during the looks: nothing was changed; 4 a statement failed, and the statements before it are undone; \
+    Exit codes: 0 done; 2 usage; 3 no connection, no such account, an account that gets no limit, or with --apply a limit that changed during the looks, or a restore file that exists already: nothing was changed; 4 the server ended, or a statement failed, and the statements before it are undone; \
     5 not all of them are undone: the restore file has the statements that undo them; 130 interrupted, nothing is changed."
 )]
 pub(super) struct Args {

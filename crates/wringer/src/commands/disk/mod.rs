@@ -50,7 +50,7 @@ use units::counted;
     An image gets a loop device over a FUSE file: it can do every delay, distribution, limit and profile. A block device gets the kernel's \
     device-mapper where that is enough (whole milliseconds, rounded up to the kernel's ticks, no distributions; the new device is \
     /dev/mapper/wringer-...), else a loop device, too. Use an image or a device instead of a directory when a whole file system shall be slow, \
-    or when the server must not see FUSE. docs/disk.md\n\n\
+    or when the server must not see FUSE. docs/disk.md, or `wringer doc disk`\n\n\
     For a throw-away server, an experiment's `squeeze.disk` needs no root and touches nobody else.")]
 pub struct Args {
     #[command(subcommand)]
@@ -77,12 +77,12 @@ enum Command {
     # a disk that others use, too\n  \
     sudo wringer disk delay /srv/copy --profile hdd-7200 --iops 60\n  \
     sudo wringer disk delay /srv/copy --read tail:0.2ms,1/1000:80ms --mode total\n\n\
-    What was asked, what the model predicts for this host, and what a probe got stand side by side. docs/disk.md", flags::DISTRIBUTIONS_HELP))]
+    What was asked, what the model predicts for this host, and what a probe got stand side by side. docs/disk.md, or `wringer doc disk`", flags::DISTRIBUTIONS_HELP))]
 struct Delayed {
     /// A directory, an image file, or an unmounted block device
     path: PathBuf,
     /// The mechanism that delays [default: fuse for a directory, loop for an image; for a device device-mapper, where its module is loaded and the request
-    /// is whole milliseconds, else loop]
+    /// is whole milliseconds without a distribution, a limit or a profile, else loop]
     #[arg(long, value_enum)]
     mechanism: Option<mechanism::Standing>,
     #[command(flatten)]

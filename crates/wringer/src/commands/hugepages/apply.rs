@@ -42,7 +42,7 @@ pub(super) struct Args {
     /// Print the change with its undo, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Fail, and give everything back, when fewer pages were granted; without it, only less than half of them is a failure
+    /// Fail, and give everything back, when fewer pages were granted; without it, it is a failure only when less than half of the missing pages were granted
     #[arg(long)]
     strict: bool,
     /// How to print the result

@@ -84,7 +84,7 @@ where
     /// estimated
     #[arg(long)]
     deep: bool,
-    /// Write the raw data to this file, for `--from`
+    /// Write the raw data to this file, for `--from`; a server must be named
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     keep: Option<PathBuf>,
     /// Read a file that `--keep` or `memory bundle` wrote, here or on another machine; `-` is the standard input. `memory account` also takes a recording

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
     wringer probe scan /srv/data/big.ibd\n\
     How fast is the disk below it?\n  \
     wringer probe read /srv/data\n\n\
-    None needs root, and none changes a file of yours: writes go to a nameless file that `read --create` makes. How to read the answers: docs/probe.md.")]
+    None needs root, and none changes a file of yours: writes go to a nameless file that `read --create` makes. How to read the answers: docs/probe.md, or `wringer doc probe`.")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

@@ -30,7 +30,7 @@ use units::{Bytes, Span};
       wringer probe read /srv --create 1G --sync\n  \
       # a histogram that can be replayed as a delay\n  \
       wringer probe read /srv/data -o json > disk.json\n\n\
-    How to read the answer: docs/probe.md."
+    How to read the answer: docs/probe.md, or `wringer doc probe`."
 )]
 pub struct Args {
     /// A file or a folder

@@ -18,7 +18,7 @@ use units::Bytes;
       wringer probe scan /srv/data/big.ibd\n  \
       # is the RAM really hidden? then the second read is no faster\n  \
       sudo wringer ram leave 4G && wringer probe scan /srv/data/big.ibd\n\n\
-    How to read the answer: docs/probe.md."
+    How to read the answer: docs/probe.md, or `wringer doc probe`."
 )]
 pub struct Args {
     /// The file

@@ -47,7 +47,7 @@ use units::Bytes;
     preloaded into the command and into what it starts (docs/preload.md): the programs must be dynamic, and what they read by mmap, \
     libaio, io_uring or C streams is not slowed\n\n\
     Exit codes of Wringer's own failures: 2 usage; 3 something is missing or in the way, nothing was changed; 4 failed, everything undone; \
-    5 failed, and the host is not restored; 130 interrupted before the command ran. More: docs/squeeze.md")]
+    5 failed, and the host is not restored; 130 interrupted before the command ran. More: docs/squeeze.md, or `wringer doc squeeze`")]
 pub struct Args {
     #[command(flatten)]
     limits: Limits,

@@ -32,9 +32,9 @@ use units::Span;
     # a recording of an experiment with load.slow_statements or observe.stalls\n  \
     wringer stalls explain out -o json | jq '.arms[].account'\n  \
     zcat slow.log.1.gz | wringer stalls explain - --at-least 100ms\n\n\
-    Exit codes: 1 with --fail-on-stall, if a stall is that long; 3 if the file is not such a log, or a \
-    recording without slow statements; with --fail-on-stall also if nothing could be judged. What a log can show and what it \
-    cannot: docs/stalls-explain.md.")]
+    Exit codes: 0 done; 1 with --fail-on-stall, if a stall is that long; 2 usage; 3 if the file is not such a log, or a \
+    recording without slow statements; with --fail-on-stall also if nothing could be judged; or if the counter is no clock on that server.\n\n\
+    What a log can show and what it cannot: docs/stalls-explain.md, or `wringer doc stalls-explain`.")]
 pub struct Args {
     /// The log, `-` is standard input; or a recording, or the folder that holds it
     #[arg(value_name = "FILE", required_unless_present = "wait_free")]

@@ -38,7 +38,7 @@ use units::Span;
     wringer stalls watch --sandbox shop --for 1m --canary\n\n\
     Run it on the server's host, as root or as the user the server runs as. An account with PROCESS (MySQL, MariaDB) or pg_read_all_stats (PostgreSQL) \
     sees what all connections wait for. Things that the account may not see are named once, and watching goes on without them.\n\n\
-    Exit codes: 0 at the end of --for, by Ctrl-C or SIGTERM; 1 with --fail-on-stall, if a statement waited that long; 2 usage; 3 no such server or process, \
+    Exit codes: 0 at the end of --for, by Ctrl-C or SIGTERM; 1 with --fail-on-stall, if a statement waited that long, or the whole server did nothing for that long; 2 usage; 3 no such server or process, \
     or its threads cannot be seen; 4 the server ended: the stalls that were seen are printed, and with --to recorded.\n\n\
     The causes, how each is found, and which cannot be found: docs/stalls-watch.md, or `wringer doc stalls-watch`.")]
 pub struct Args {

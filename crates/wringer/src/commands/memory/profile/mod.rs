@@ -54,8 +54,8 @@ use units::Span;
     # profile an experiment's server with its data and load, without its squeezes\n  \
     wringer memory profile experiments/quick.toml --every 5s\n  \
     wringer heap show out/heap.massif --assert 'growth<1M'\n\n\
-    Exit codes: 0 done; 1 with --fail-on-leak, if it leaks; 3 there is no such sandbox, its server runs, or the profiler is not there; 4 the server \
-    does not start under the profiler, or ended too early: the snapshots until then are kept.\n\n\
+    Exit codes: 0 done; 1 with --fail-on-leak, if it leaks; 2 usage; 3 there is no such sandbox, its server runs, the profiler is not there, the folder is not empty, or a program would split a path; 4 the server \
+    does not start under the profiler, or ended too early: the snapshots until then are kept; 130 interrupted before the server ran.\n\n\
     More: docs/profile.md, or `wringer doc profile`.")]
 pub(super) struct Args {
     /// A sandbox, which must be stopped; or the file of an experiment (NAME.toml): its server and data in a new sandbox, with the load of one arm

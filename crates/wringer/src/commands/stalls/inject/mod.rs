@@ -21,7 +21,7 @@ use serde_json::json;
 ///
 /// A tool that looks for stalls should find all that are there, and no others. To test such a tool, this command makes stalls whose cause, moment and
 /// length are known. row_lock: a connection of this command holds rows of a table. metadata_lock: the connection holds the whole table. disk_reads, sync: the
-/// slow layer below the data directory answers no read, or no sync, until the stall is over. cpu: the server's CPU cgroup gets almost no CPU
+/// slow layer over the data directory answers no read, or no sync, until the stall is over. cpu: the server's CPU cgroup gets almost no CPU
 /// time. free_list_backoff: a connection reads a table that is larger than XtraDB's buffer pool. `--list` says which causes a sandbox can
 /// have, and why it cannot have the others. For each stall a witness says whether it took effect: another connection that waits for the same
 /// thing, the counters of the slow layer, or the kernel's. Every stall ends with this command, also when the command is killed.
@@ -35,8 +35,9 @@ use serde_json::json;
       --causes row_lock,metadata_lock --for 60s\n  \
     # what was planted, and what a watch saw of it, in one recording\n  \
     wringer stalls inject --sandbox pears --cause row_lock --length 400ms --to out \\\n    && wringer stalls explain out\n\n\
-    Exit codes: 1 with --strict, if a stall took no effect; 3 outside of a sandbox, or if the sandbox cannot have such a stall; \
-    4 if the server ended meanwhile. More: docs/stalls-inject.md.")]
+    Exit codes: 0 done; 1 with --strict, if a stall took no effect; 2 usage, or the plan does not fit into its time; 3 outside of a sandbox, if the sandbox cannot have such a stall, \
+    or if another run plants stalls in it; 4 the server ended meanwhile; 130 interrupted.\n\n\
+    More: docs/stalls-inject.md, or `wringer doc stalls-inject`.")]
 pub struct Args {
     #[command(flatten)]
     asked: planned_stalls::Flags,
