@@ -81,7 +81,7 @@ impl Reopening {
 
     /// Each connection is asked for its number before the first question, and the number is put down there.
     pub fn named_in(self, own: &OwnConnections) -> Self {
-        Self { own: Some(own.clone()), ..self }
+        Self { own: Some(own.clone()), is_named: false, ..self }
     }
 
     /// Whether the next question goes over a connection that an earlier one has opened.

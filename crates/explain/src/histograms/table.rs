@@ -85,8 +85,7 @@ fn pair(line: &str) -> Option<(&str, &str)> {
     (words.next().is_none() && is_number(value) && is_number(count)).then_some((value, count))
 }
 
-/// A line among the pairs that has one number of a pair, or one behind them that begins with it: the other number is damaged or missing. Behind the pairs there may
-/// be a sum, as in `total 500`.
+/// A line of one pair, in which one of the two numbers is damaged or missing. Remarks are no such lines, as in `# 2`, `block 2` or, behind the pairs, `total,500`.
 fn damaged(text: &str) -> Option<Error> {
     let lines = || (1..).zip(text.lines());
     let mut pairs = lines().filter(|(_, line)| pair(line).is_some()).map(|(number, _)| number);
@@ -94,7 +93,8 @@ fn damaged(text: &str) -> Option<Error> {
     let last = pairs.last().unwrap_or(first);
     let is_half = |line: &str| {
         let words: Vec<&str> = words(line).take(3).collect();
-        words.len() < 3 && words.iter().any(|word| is_number(word))
+        let has_one = words.len() < 3 && words.iter().any(|word| is_number(word));
+        has_one && (line.contains([',', ';', '\t']) || words.first().is_some_and(|word| is_number(word)))
     };
     let begins_so = |line: &str| words(line).next().is_some_and(is_number);
     let is_damaged = |(number, line): &(usize, &str)| {

@@ -115,7 +115,7 @@ fn what_cannot_be_read_is_told_with_its_place() {
         let is_last = half != "x,7";
         assert_eq!(read(&format!("value_ms,count\n1,5\n{half}\n")).is_err(), is_last, "{half}");
     }
-    assert_eq!(read("value_ms,count\n1,5\n# a remark\n\n3,7\ntotal 12\n").unwrap()[0].bins.len(), 2);
+    assert_eq!(read("value_ms,count\n1,5\n# a remark\n# 2\nblock 2\n\n3,7\ntotal,12\n").unwrap()[0].bins.len(), 2);
     assert!(told("1,18446744073709551615\n2,1\n").contains("more than 2^64"));
     let cut_off = told("remark\n{\"jobs\":[{\"read\":{\"clat_ns\":{\"bins\":{\"1000\":5");
     assert!(cut_off.starts_with("line 2, column ") && cut_off.ends_with(": EOF while parsing an object"), "{cut_off}");

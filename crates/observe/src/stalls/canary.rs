@@ -33,8 +33,6 @@ pub(super) struct Canary {
 }
 
 const ANSWERED: u64 = u64::MAX;
-/// A connection that is lost within this time after the question shows no wait: mostly there is nobody to connect to.
-const LOST_US: u64 = 10_000;
 
 impl Canary {
     /// # Errors
@@ -109,8 +107,14 @@ enum Heard {
     Answered,
     /// It was waited for as long as is ever waited for.
     Late,
-    /// The connection was lost, or there was nobody to connect to: the server may have ended.
+    /// The connection was lost: the server may have ended.
     Lost,
+    /// No connection could be opened: there is nobody, or this account is refused.
+    NotConnected,
+}
+
+fn waited(from_us: u64, now_us: u64, is_lost: bool) -> watch::Canary {
+    watch::Canary { from_us, took_us: now_us.saturating_sub(from_us), is_lost }
 }
 
 /// The time for which no question was answered, over all questions: none of them waits for longer than [`PATIENCE`].
@@ -127,15 +131,9 @@ impl Unanswered {
                 self.since_us.get_or_insert(from_us);
                 None
             }
-            Heard::Lost => {
-                let from_us = self.since_us.take().unwrap_or(from_us);
-                let run = watch::Canary { from_us, took_us: now_us.saturating_sub(from_us), is_lost: true };
-                Some(run).filter(|run| run.took_us >= LOST_US)
-            }
-            Heard::Answered => {
-                let from_us = self.since_us.take()?;
-                Some(watch::Canary { from_us, took_us: now_us.saturating_sub(from_us), is_lost: false })
-            }
+            Heard::Lost => self.since_us.take().or(Some(from_us)).map(|from_us| waited(from_us, now_us, true)),
+            Heard::NotConnected => self.since_us.take().map(|from_us| waited(from_us, now_us, true)),
+            Heard::Answered => self.since_us.take().map(|from_us| waited(from_us, now_us, false)),
         }
     }
 }
@@ -143,7 +141,7 @@ impl Unanswered {
 type Rows = Vec<Vec<Option<String>>>;
 
 fn ask(connection: &mut Reopening, sql: &str) -> (Result<Rows, String>, Heard) {
-    let began = Instant::now();
+    let (began, was_open) = (Instant::now(), connection.is_open());
     match connection.rows(sql) {
         Ok(rows) => (Ok(rows), Heard::Answered),
         Err(error) => {
@@ -151,7 +149,8 @@ fn ask(connection: &mut Reopening, sql: &str) -> (Result<Rows, String>, Heard) {
                 Some(Refused::Server { .. }) => Heard::Answered,
                 // a timeout may be some milliseconds early
                 _ if began.elapsed() >= PATIENCE * 9 / 10 => Heard::Late,
-                _ => Heard::Lost,
+                _ if was_open => Heard::Lost,
+                _ => Heard::NotConnected,
             };
             (Err(host::chain(&*error)), heard)
         }
@@ -194,8 +193,10 @@ mod tests {
         assert_eq!(heard(Heard::Answered, 23, 24), None);
         let ended = (heard(Heard::Late, 30, 35), heard(Heard::Lost, 35, 36));
         assert_eq!(ended, (None, Some((30, 6, true))), "the server has ended");
-        assert_eq!(heard(Heard::Lost, 40, 40), None, "nobody is there");
+        assert_eq!(heard(Heard::NotConnected, 40, 43), None, "nobody is there");
         assert_eq!(heard(Heard::Answered, 60, 61), None);
         assert_eq!(heard(Heard::Lost, 70, 73), Some((70, 3, true)), "a hang that ended with the server");
+        let ended = (heard(Heard::Late, 80, 85), heard(Heard::NotConnected, 85, 86));
+        assert_eq!(ended, (None, Some((80, 6, true))), "it ended before the next connection");
     }
 }

@@ -242,7 +242,11 @@ impl Threads {
 
 /// What is not seen where a server's processes are searched for.
 fn late() -> Missing {
-    Missing { what: "the first 0.2 s of each connection, and shorter ones".into(), why: SEARCHED.into(), remedy: None }
+    Missing {
+        what: "the first 0.2 s or more of each connection, and shorter ones".into(),
+        why: SEARCHED.into(),
+        remedy: None,
+    }
 }
 
 /// What is not seen where `wchan` alone tells what threads do, because of this error.

@@ -237,7 +237,7 @@ pub(super) fn clear_unfinished(folder: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).expect("is there").mode() & 0o7777
@@ -312,15 +312,19 @@ mod tests {
     fn the_name_of_an_entry_is_never_missing_while_the_entry_is_replaced() {
         let home = tempfile::tempdir().expect("a folder");
         let add = || add_entry(home.path(), |_| Ok(("entry".to_owned(), serde_json::json!({})))).expect("is added").0;
-        let (entry, is_over) = (add(), AtomicBool::new(false));
+        let (entry, is_over, looks) = (add(), AtomicBool::new(false), AtomicU32::new(0));
         let missing = std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
                 let mut missing = 0;
                 while !is_over.load(Ordering::SeqCst) {
                     missing += u32::from(!entry.is_dir());
+                    looks.fetch_add(1, Ordering::SeqCst);
                 }
                 missing
             });
+            while looks.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
             (0..5).for_each(|_| drop(add()));
             is_over.store(true, Ordering::SeqCst);
             reader.join().expect("ends")

@@ -134,6 +134,9 @@ fn a_query_that_lost_its_connection_is_not_told_as_answered() {
     assert!(said.starts_with(waited), "{said}");
     let sung = beside.sung(2_000_000, 400_000).expect("one ran meanwhile");
     assert_eq!((sung.times, Sung::of(&sung.part())), (0, Some(sung)), "also from a recording");
+    let mut short = Beside::default();
+    short.canary(Canary { from_us: 2_010_000, took_us: 12_000, is_lost: true });
+    assert_eq!(told(&short, Cause::Cpu).evidence, Evidence::default(), "a short one speaks of nothing");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) struct Woken {
 impl Woken {
     pub(super) fn add(&mut self, thread: u32, woke: Woke) {
         let of = self.of.entry(thread).or_default();
-        of.push_back(Woke { error_us: woke.error_us.max(WOKEN_ERROR_US), ..woke });
+        of.push_back(woke);
         if of.len() > MOST_WOKEN {
             of.pop_front();
         }
@@ -62,8 +62,13 @@ impl Woken {
 
     /// Whether the thread was given a CPU after this moment.
     pub(super) fn has_woken_since(&self, thread: u32, us: u64) -> bool {
-        self.of.get(&thread).and_then(VecDeque::back).is_some_and(|last| last.at_us + last.error_us >= us)
+        self.of.get(&thread).and_then(VecDeque::back).is_some_and(|last| may_be_after(last, us))
     }
+}
+
+/// Whether the thread may have been given its CPU at this moment or later.
+fn may_be_after(woke: &Woke, us: u64) -> bool {
+    woke.at_us + woke.error_us.max(WOKEN_ERROR_US) >= us
 }
 
 /// A wait for another thread, cut where the thread took its next statement, or had ended one: a thread of a pool waits for its next client in the same way as for a lock.
@@ -122,7 +127,7 @@ fn cut_at_changes<T: PartialEq>(
 /// When the thread was first given a CPU within the wait, from `from_us` on and until this answer. `woken` then has only the later turns: each ends one wait at most.
 fn woken_between<T>(woken: &mut &[Woke], from_us: u64, after: &Told<T>, wait: &Wait) -> Option<u64> {
     let (asked_us, answered_us) = (after.0, after.1);
-    let may_be = |it: &Woke| it.at_us > wait.from_us && it.at_us + it.error_us >= from_us;
+    let may_be = |it: &Woke| it.at_us > wait.from_us && may_be_after(it, from_us);
     let nth = woken.iter().position(may_be)?;
     let (_, rest) = woken.split_at(nth);
     let (woke, later) = rest.split_first()?;

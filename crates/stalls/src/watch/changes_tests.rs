@@ -189,6 +189,7 @@ fn between_two_rare_looks_a_turn_ends_the_wait_that_the_answers_name() {
     assert_eq!(rare(&[(1620, lock), (1730, sync)]), [4000], "the turn was before");
     assert_eq!(rare(&[(1400, Says::Idle), (1600, lock)]), [1400, 4000], "no client until then");
     assert_eq!(cut_ms(&[(1020, lock), (1130, sync)], 5000), [4000], "the turn was later for sure");
+    assert_eq!(cut_ms(&[(1020, lock), (1238, sync)], 5000), [4000], "by what the looks tell");
 }
 
 #[test]

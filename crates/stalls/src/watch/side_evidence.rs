@@ -186,7 +186,7 @@ impl Beside {
 
     /// The median.
     fn usual_us(&self) -> u64 {
-        let mut took: Vec<u64> = self.runs.iter().map(|run| run.took_us).collect();
+        let mut took: Vec<u64> = self.runs.iter().filter(|run| !run.is_lost).map(|run| run.took_us).collect();
         took.sort_unstable();
         took.get(took.len() / 2).copied().unwrap_or(0)
     }
@@ -231,7 +231,7 @@ impl Sung {
                 stall.cause = Cause::Unknown;
                 stall.confidence = 0.0;
             }
-        } else if slowest_us <= QUICK_US.max(stall.length_us / 10) {
+        } else if !is_lost && slowest_us <= QUICK_US.max(stall.length_us / 10) {
             let times = units::counted(times, "time");
             let told = format!(
                 "a query of our own that needs nothing was answered {times} meanwhile, within {}",
