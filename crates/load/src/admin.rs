@@ -102,6 +102,11 @@ impl Connection {
         self.link.session.server_version()
     }
 
+    /// PostgreSQL: the server's number of the process that serves this connection alone. `None`: the server has none.
+    pub fn backend(&self) -> Option<u32> {
+        self.link.session.backend()
+    }
+
     /// The process at the other end of a Unix socket: the server, or a proxy in front of it.
     pub fn peer_process(&self) -> Option<u32> {
         self.link.transport.peer_process()

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 use crate::server::Query;
+use host::process::{Identity, children_of};
 use load::admin::Connection;
 use load::{Protocol, Target};
 use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than any of our statements takes on a healthy server. When we are asked to stop, and the server does not answer any more, the stop takes
 /// this long.
 pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A session of PostgreSQL that is told to end does so within a few milliseconds.
+const SESSION_ENDS: Duration = Duration::from_millis(500);
 
 /// Asks a server for a long time over one connection: after a lost connection, the next question opens a new one.
 pub struct Reopening {
@@ -87,6 +91,19 @@ impl Reopening {
     /// Whether the next question goes over a connection that an earlier one has opened.
     pub fn is_open(&self) -> bool {
         self.connection.is_some()
+    }
+
+    /// PostgreSQL: closes the kept connection, and waits until the process that served it has ended. A reading of the processes then lacks this session, and the
+    /// next question opens another one.
+    pub(crate) fn end_session(&mut self, server: u32) {
+        let Some(backend) = self.connection.as_ref().and_then(Connection::backend) else { return };
+        // in a container the server has another number for it, and behind a pooler there is none
+        let serving = Identity::of(backend).filter(|it| children_of(server).contains(&it.pid));
+        self.close();
+        let deadline = Instant::now() + SESSION_ENDS;
+        while serving.is_some_and(|it| it.is_alive()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     pub fn close(&mut self) {

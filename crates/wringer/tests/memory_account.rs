@@ -154,6 +154,9 @@ fn postgresql_knows_a_backends_sort() {
     let server = Server::start("postgresql", &["shared_buffers=64MB"], &[]);
     let mut connection = server.connect();
     let without = server.account_as_the_kernel_says(&["--sandbox", "s", "--deep"]);
+    let processes = without["processes"].as_array().unwrap();
+    let sessions = processes.iter().filter(|it| it["role"] == "client backend").count();
+    assert_eq!(sessions, 1, "the one that answers is no part of the server's memory: {processes:#?}");
     assert!(leaf(&without, "shared_memory/") > 5 * MIB, "{without:#}");
     for statement in [
         "SET work_mem = '256MB'",

@@ -200,6 +200,14 @@ impl Session {
         either!(self, s => s.server_version())
     }
 
+    /// The server's number of the process that serves this connection alone, as sent at login. A pooler sends a number of its own.
+    pub fn backend(&self) -> Option<u32> {
+        match self {
+            Self::Mysql(_) => None,
+            Self::Postgresql(session) => session.backend(),
+        }
+    }
+
     /// The values of a row of [`Session::query`], `None` for NULL.
     pub fn values<'a>(&self, raw: &'a [u8]) -> Vec<Option<&'a [u8]>> {
         match self {

@@ -19,9 +19,10 @@ use std::collections::BTreeMap;
 pub fn huge_pages(
     first_pid: Option<u32>,
     flavour: Option<Flavour>,
-    connection: Option<&mut Reopening>,
+    mut connection: Option<&mut Reopening>,
     deep: bool,
 ) -> HugeSeen {
+    super::end_session(first_pid, connection.as_deref_mut());
     let mut reading = Reading::begin(Options { deep, lightly: true, ..Options::default() });
     let mut processes = first_pid
         .map(|pid| processes::read(pid, flavour, &mut Known::default(), &mut reading).processes)

@@ -106,10 +106,18 @@ impl Options {
 pub fn inventory(
     first_pid: Option<u32>,
     flavour: Option<Flavour>,
-    connection: Option<&mut Reopening>,
+    mut connection: Option<&mut Reopening>,
     options: &Options,
 ) -> Inventory {
+    end_session(first_pid, connection.as_deref_mut());
     inventory_of_known(first_pid, flavour, connection, options, &mut Known::default())
+}
+
+/// The session that answers is no part of the memory of PostgreSQL's processes: it begins after they were read.
+fn end_session(first_pid: Option<u32>, connection: Option<&mut Reopening>) {
+    if let Some((pid, connection)) = first_pid.zip(connection) {
+        connection.end_session(pid);
+    }
 }
 
 /// The same for a server that was read before: facts in `known` are not searched for again.

@@ -23,12 +23,14 @@ pub(super) struct Handshake {
     asked_for_tls: bool,
     scram: Option<ScramSha256>,
     pub(super) server_version: String,
+    /// The server's number of the process that serves this connection.
+    pub(super) backend: Option<u32>,
 }
 
 impl Handshake {
     pub(super) fn new(login: Login, out: &mut Vec<u8>) -> Self {
         let asked_for_tls = login.tls != Tls::Disable;
-        let handshake = Self { login, asked_for_tls, scram: None, server_version: String::new() };
+        let handshake = Self { login, asked_for_tls, scram: None, server_version: String::new(), backend: None };
         if asked_for_tls {
             let mut buffer = BytesMut::new();
             frontend::ssl_request(&mut buffer);
@@ -70,7 +72,8 @@ impl Handshake {
         let message = Message::parse(&mut buffer).map_err(malformed)?;
         let password = self.login.password.clone();
         match message {
-            Some(Message::AuthenticationOk | Message::BackendKeyData(_) | Message::NoticeResponse(_)) => {}
+            Some(Message::AuthenticationOk | Message::NoticeResponse(_)) => {}
+            Some(Message::BackendKeyData(key)) => self.backend = u32::try_from(key.process_id()).ok(),
             Some(Message::ParameterStatus(status)) => {
                 if status.name().map_err(malformed)? == "server_version" {
                     self.server_version = status.value().map_err(malformed)?.to_owned();

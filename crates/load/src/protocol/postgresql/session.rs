@@ -17,6 +17,7 @@ pub struct Session {
     reply: Reply,
     message: String,
     server_version: String,
+    backend: Option<u32>,
 }
 
 enum State {
@@ -41,6 +42,7 @@ impl Session {
             reply: Reply::default(),
             message: String::new(),
             server_version: String::new(),
+            backend: None,
         }
     }
 
@@ -112,6 +114,10 @@ impl Session {
         &self.server_version
     }
 
+    pub(crate) fn backend(&self) -> Option<u32> {
+        self.backend
+    }
+
     #[inline]
     pub(crate) fn feed(&mut self, bytes: &[u8], rows: &mut impl Rows, out: &mut Vec<u8>) -> Result<Fed, Broken> {
         let mut consumed = 0;
@@ -153,6 +159,7 @@ impl Session {
                 Step::StartTls => return Ok((consumed, Some(Event::StartTls))),
                 Step::Done => {
                     self.server_version = std::mem::take(&mut handshake.server_version);
+                    self.backend = handshake.backend;
                     self.state = State::Idle;
                     return Ok((consumed, Some(Event::LoggedIn)));
                 }
