@@ -91,14 +91,12 @@ fn damaged(text: &str) -> Option<Error> {
     let mut pairs = lines().filter(|(_, line)| pair(line).is_some()).map(|(number, _)| number);
     let first = pairs.next()?;
     let last = pairs.last().unwrap_or(first);
-    let is_half = |line: &str| {
-        let words: Vec<&str> = words(line).take(3).collect();
-        let has_one = words.len() < 3 && words.iter().any(|word| is_number(word));
-        has_one && (line.contains([',', ';', '\t']) || words.first().is_some_and(|word| is_number(word)))
-    };
-    let begins_so = |line: &str| words(line).next().is_some_and(is_number);
     let is_damaged = |(number, line): &(usize, &str)| {
-        *number > first && pair(line).is_none() && is_half(line) && (*number < last || begins_so(line))
+        let words: Vec<&str> = words(line).take(3).collect();
+        let begins_so = words.first().is_some_and(|word| is_number(word));
+        let has_one = line.contains([',', ';', '\t']) && words.iter().any(|word| is_number(word));
+        let is_short = words.len() < 3 && pair(line).is_none();
+        *number > first && is_short && (begins_so || (*number < last && has_one))
     };
     let (number, line) = lines().find(is_damaged)?;
     Some(broken(number, format!("`{}` is no value and count", line.trim())))
